@@ -1,0 +1,43 @@
+# Everything a newcomer needs: `make demo` shows it, `make test` proves it, `make check` is what a reviewer runs first.
+VENV   := .venv
+BIN    := $(VENV)/bin
+PYTHON ?= python3
+STAMP  := $(VENV)/.installed
+EXTRAS := .[agent,evaluator,sandbox]
+
+.PHONY: demo test check bench proto docs clean
+
+demo: $(STAMP)  ## the health-metric story on three nodes, on this machine
+	$(BIN)/plimsoll-sandbox demo
+
+test: $(STAMP)  ## all tests
+	$(BIN)/pytest
+
+check: $(STAMP)  ## lint, format, types, imports
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+	$(BIN)/lint-imports
+
+bench: $(STAMP)  ## one JSON line a benchmark
+	$(BIN)/python -P bench/closed_loop.py
+
+proto: $(STAMP)  ## regenerate the gRPC stubs from wire/telemetry.proto
+	$(BIN)/python -m grpc_tools.protoc -I. --python_out=. --pyi_out=. --grpc_python_out=. wire/telemetry.proto
+
+docs: $(STAMP)  ## regenerate the tables under docs/
+	$(BIN)/python -P docs/generate.py
+
+clean:
+	rm -rf $(VENV) .sandbox .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache
+
+$(STAMP): pyproject.toml constraints.txt
+	@if command -v uv >/dev/null 2>&1; then \
+	  uv venv --quiet --allow-existing --python $(PYTHON) $(VENV) && \
+	  uv pip install --quiet --python $(BIN)/python -c constraints.txt -e '$(EXTRAS)' --group dev; \
+	else \
+	  $(PYTHON) -m venv $(VENV) && \
+	  $(BIN)/pip install --quiet --disable-pip-version-check --upgrade 'pip>=25.1' && \
+	  $(BIN)/pip install --quiet -c constraints.txt -e '$(EXTRAS)' --group dev; \
+	fi
+	@touch $@

@@ -1,0 +1,187 @@
+"""A dataclass of settings is the command line: flags, environment, defaults, --help and the docs derive from it.
+
+One setting is one field made with `option()`. Flags are written the way the programs that ours stand in for write them:
+Go's `-flag=value` with one dash or two, kingpin's `--no-flag` for a switch.
+"""
+
+import argparse
+import dataclasses
+import re
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import MISSING, Field, dataclass
+from typing import Any, TypeVar
+
+T = TypeVar("T")
+
+_UNITS = {"h": 3600.0, "m": 60.0, "s": 1.0, "ms": 1e-3, "us": 1e-6, "µs": 1e-6, "ns": 1e-9}  # noqa: RUF001 (Go writes it so)
+_DURATION = re.compile(r"(\d+(?:\.\d*)?|\.\d+)(h|ms|us|µs|ns|m|s)")  # noqa: RUF001
+
+
+@dataclass(frozen=True, slots=True)
+class Option:
+    """How one setting is spelled and explained; the field's type says what its values are."""
+
+    flag: str
+    help: str
+    env: str = ""
+    metavar: str = ""
+    parse: Callable[[str], Any] = str
+
+
+def option(
+    flag: str,
+    default: Any,
+    help: str,  # noqa: A002 (argparse's own word)
+    *,
+    env: str = "",
+    metavar: str = "",
+    parse: Callable[[str], Any] = str,
+) -> Any:
+    """A dataclass field that is a flag.
+
+    A tuple as the default makes the flag repeatable, a bool makes it a switch (`--x`, `--x=false`, `--no-x`).
+    `parse` turns text into the value and raises ValueError with a sentence for the user.
+    """
+    return dataclasses.field(
+        default=default, metadata={"option": Option(flag, help, env, metavar, parse)}
+    )
+
+
+def options(settings: type[Any]) -> Iterator[tuple[Field[Any], Option]]:
+    """The fields of a settings class that are flags, in their order."""
+    for field in dataclasses.fields(settings):
+        if (found := field.metadata.get("option")) is not None:
+            yield field, found
+
+
+def duration(text: str) -> float:
+    """Seconds in a Go duration: `5s`, `250ms`, `1m30s`, `0`."""
+    if text == "0":
+        return 0.0
+    parts = list(_DURATION.finditer(text))
+    if not parts or "".join(part.group() for part in parts) != text:
+        raise ValueError(f"not a duration: {text!r} (write it like 500ms, 5s or 1m30s)")
+    return sum(float(part.group(1)) * _UNITS[part.group(2)] for part in parts)
+
+
+def format_duration(seconds: float) -> str:
+    """The Go spelling of a duration, for --help and the docs: 5s, 250ms, 1m30s."""
+    if seconds == 0:
+        return "0s"
+    if seconds < 1:
+        return f"{seconds * 1000:g}ms"
+    hours, rest = divmod(seconds, 3600)
+    minutes, rest = divmod(rest, 60)
+    parts = ((hours, "h"), (minutes, "m"), (rest, "s"))
+    return "".join(f"{amount:g}{unit}" for amount, unit in parts if amount)
+
+
+def port(text: str) -> int:
+    """A TCP port, 0 (any free one) to 65535."""
+    if not text.isascii() or not text.isdigit() or int(text) > 65535:
+        raise ValueError(f"not a port: {text!r} (a number from 0 to 65535)")
+    return int(text)
+
+
+def boolean(text: str) -> bool:
+    """What Go's strconv.ParseBool takes."""
+    if text in {"1", "t", "T", "true", "TRUE", "True"}:
+        return True
+    if text in {"0", "f", "F", "false", "FALSE", "False"}:
+        return False
+    raise ValueError(f"not a boolean: {text!r} (true or false)")
+
+
+def choice(*allowed: str) -> Callable[[str], str]:
+    """A parser that takes just these words."""
+
+    def parse(text: str) -> str:
+        if text not in allowed:
+            raise ValueError(f"{text!r} is not one of {', '.join(allowed)}")
+        return text
+
+    return parse
+
+
+def parse_settings(
+    settings: type[T],
+    parser: argparse.ArgumentParser,
+    *,
+    argv: Sequence[str],
+    env: Mapping[str, str],
+) -> T:
+    """Settings from flags, else the environment, else defaults. A mistake ends the program with status 2 and a sentence."""
+    add_options(parser, settings)
+    return from_namespace(settings, parser, parser.parse_args(argv), env=env)
+
+
+def add_options(parser: argparse.ArgumentParser, settings: type[Any]) -> None:
+    """Add a settings class's flags to a parser; several classes may share one."""
+    for field, opt in options(settings):
+        default = field.default
+        names = [f"--{opt.flag}", f"-{opt.flag}"]
+        described = f"{opt.help}{_default_note(default, opt)}".replace("%", "%%")
+        if isinstance(default, bool):
+            parser.add_argument(
+                *names, dest=field.name, nargs="?", const="true", metavar="BOOL", help=described
+            )
+            parser.add_argument(
+                f"--no-{opt.flag}",
+                dest=field.name,
+                action="store_const",
+                const="false",
+                help=argparse.SUPPRESS,
+            )
+        elif isinstance(default, tuple):
+            parser.add_argument(
+                *names, dest=field.name, action="append", metavar=opt.metavar, help=described
+            )
+        else:
+            parser.add_argument(*names, dest=field.name, metavar=opt.metavar, help=described)
+
+
+def from_namespace(
+    settings: type[T],
+    parser: argparse.ArgumentParser,
+    namespace: argparse.Namespace,
+    *,
+    env: Mapping[str, str],
+) -> T:
+    """One settings object out of what a parser read, the environment and the defaults."""
+    values: dict[str, Any] = {}
+    for field, opt in options(settings):
+        given, source = getattr(namespace, field.name), f"--{opt.flag}"
+        if given is None and opt.env and env.get(opt.env):
+            given, source = env[opt.env], f"${opt.env}"
+            given = [given] if isinstance(field.default, tuple) else given
+        if given is None:
+            continue
+        try:
+            values[field.name] = _convert(given, field.default, opt)
+        except ValueError as error:
+            parser.error(f"{source}: {error}")
+    return settings(**values)
+
+
+def _convert(given: str | list[str], default: object, opt: Option) -> Any:
+    if isinstance(given, list):
+        return tuple(opt.parse(item) for item in given)
+    return boolean(given) if isinstance(default, bool) else opt.parse(given)
+
+
+def _default_note(default: object, opt: Option) -> str:
+    notes = [f"default {default_text(default, opt)}"] if default not in ("", (), MISSING) else []
+    if opt.env:
+        notes.append(f"or ${opt.env}")
+    return f" ({', '.join(notes)})" if notes else ""
+
+
+def default_text(default: object, opt: Option) -> str:
+    """A default as a user would type it; empty where there is none."""
+    if isinstance(default, bool):
+        return str(default).lower()
+    if isinstance(default, tuple):
+        return ", ".join(str(item) for item in default)
+    if opt.parse is duration and isinstance(default, int | float):
+        return format_duration(default)
+    return str(default)

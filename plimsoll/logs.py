@@ -1,0 +1,62 @@
+"""Log lines of one shape for every program: logfmt for people, JSON for machines, one line an event, on stderr.
+
+Ours and the libraries' lines go through the same pipe. Values are escaped by the renderers, so a name with a newline in
+it cannot forge a second line.
+"""
+
+import logging
+import sys
+from typing import Any, Literal
+
+import structlog
+
+Format = Literal["logfmt", "json"]
+
+
+def setup(level: str = "info", fmt: str = "logfmt") -> None:
+    """Send all log lines of this process to stderr.
+
+    `level` is debug, info, warn or error, as node_exporter spells them; `fmt` is logfmt or json.
+    """
+    threshold = logging.getLevelNamesMapping()[level.upper()]
+    shared: list[Any] = [
+        structlog.contextvars.merge_contextvars,
+        structlog.stdlib.add_log_level,
+        structlog.stdlib.ExtraAdder(),
+        structlog.processors.TimeStamper(fmt="iso", utc=True, key="ts"),
+        structlog.processors.format_exc_info,
+        structlog.processors.EventRenamer("msg"),
+    ]
+    renderer: Any = (
+        structlog.processors.JSONRenderer()
+        if fmt == "json"
+        else structlog.processors.LogfmtRenderer(
+            key_order=["ts", "level", "msg"], drop_missing=True
+        )
+    )
+    handler = logging.StreamHandler(sys.stderr)
+    handler.setFormatter(
+        structlog.stdlib.ProcessorFormatter(
+            foreign_pre_chain=[structlog.stdlib.PositionalArgumentsFormatter(), *shared],
+            processors=[structlog.stdlib.ProcessorFormatter.remove_processors_meta, renderer],
+        )
+    )
+    root = logging.getLogger()
+    root.handlers[:] = [handler]
+    root.setLevel(threshold)
+    structlog.configure(
+        processors=[
+            structlog.stdlib.filter_by_level,
+            *shared,
+            structlog.stdlib.ProcessorFormatter.wrap_for_formatter,
+        ],
+        logger_factory=structlog.stdlib.LoggerFactory(),
+        wrapper_class=structlog.stdlib.BoundLogger,
+        cache_logger_on_first_use=False,
+    )
+
+
+def get(name: str) -> structlog.stdlib.BoundLogger:
+    """The logger of a module; give it what to filter by as keywords: `log.info("...", pod="ns/name")`."""
+    logger: structlog.stdlib.BoundLogger = structlog.get_logger(name)
+    return logger

@@ -1,0 +1,1 @@
+"""What the agent and the evaluator say to each other."""

@@ -1,0 +1,45 @@
+from google.protobuf.internal import containers as _containers
+from google.protobuf import descriptor as _descriptor
+from google.protobuf import message as _message
+from collections.abc import Iterable as _Iterable, Mapping as _Mapping
+from typing import ClassVar as _ClassVar, Optional as _Optional, Union as _Union
+
+DESCRIPTOR: _descriptor.FileDescriptor
+
+class Subscription(_message.Message):
+    __slots__ = ("generation", "metrics", "interval_ms")
+    GENERATION_FIELD_NUMBER: _ClassVar[int]
+    METRICS_FIELD_NUMBER: _ClassVar[int]
+    INTERVAL_MS_FIELD_NUMBER: _ClassVar[int]
+    generation: int
+    metrics: _containers.RepeatedScalarFieldContainer[str]
+    interval_ms: int
+    def __init__(self, generation: _Optional[int] = ..., metrics: _Optional[_Iterable[str]] = ..., interval_ms: _Optional[int] = ...) -> None: ...
+
+class Report(_message.Message):
+    __slots__ = ("node_name", "agent_version", "generation", "full", "indices", "values", "absent", "several")
+    NODE_NAME_FIELD_NUMBER: _ClassVar[int]
+    AGENT_VERSION_FIELD_NUMBER: _ClassVar[int]
+    GENERATION_FIELD_NUMBER: _ClassVar[int]
+    FULL_FIELD_NUMBER: _ClassVar[int]
+    INDICES_FIELD_NUMBER: _ClassVar[int]
+    VALUES_FIELD_NUMBER: _ClassVar[int]
+    ABSENT_FIELD_NUMBER: _ClassVar[int]
+    SEVERAL_FIELD_NUMBER: _ClassVar[int]
+    node_name: str
+    agent_version: str
+    generation: int
+    full: bool
+    indices: _containers.RepeatedScalarFieldContainer[int]
+    values: _containers.RepeatedScalarFieldContainer[float]
+    absent: _containers.RepeatedScalarFieldContainer[int]
+    several: _containers.RepeatedCompositeFieldContainer[Several]
+    def __init__(self, node_name: _Optional[str] = ..., agent_version: _Optional[str] = ..., generation: _Optional[int] = ..., full: _Optional[bool] = ..., indices: _Optional[_Iterable[int]] = ..., values: _Optional[_Iterable[float]] = ..., absent: _Optional[_Iterable[int]] = ..., several: _Optional[_Iterable[_Union[Several, _Mapping]]] = ...) -> None: ...
+
+class Several(_message.Message):
+    __slots__ = ("index", "samples")
+    INDEX_FIELD_NUMBER: _ClassVar[int]
+    SAMPLES_FIELD_NUMBER: _ClassVar[int]
+    index: int
+    samples: int
+    def __init__(self, index: _Optional[int] = ..., samples: _Optional[int] = ...) -> None: ...
