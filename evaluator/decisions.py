@@ -1,0 +1,146 @@
+"""decide(): every policy against every reading, at one moment, once. Whatever serves a request reads the result.
+
+The result is immutable and swapped whole, so a reader needs no lock and never sees half of it.
+"""
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+
+import numpy as np
+
+from evaluator import rules
+from evaluator.policy import VIOLATING, Policy, PolicyKey, StrategyName
+from evaluator.rules import View
+from evaluator.store import Store
+from evaluator.strategies import labeling, scheduleonmetric
+from evaluator.strategies.scheduleonmetric import Ranking
+
+NodeLabels = Mapping[str, Mapping[str, str]]
+"""Node → label key → value."""
+
+
+@dataclass(frozen=True, slots=True)
+class Decision:
+    """What one policy asks for.
+
+    `dontschedule` and `deschedule` map each violating node to the reason, worded so that it stays the same while the
+    rule does. `missing` holds, per metric, the nodes without a reading that a rule could use.
+    """
+
+    policy: Policy
+    dontschedule: Mapping[str, str] = field(default_factory=dict)
+    deschedule: Mapping[str, str] = field(default_factory=dict)
+    ranking: Ranking | None = None
+    labels: NodeLabels = field(default_factory=dict)
+    problems: tuple[str, ...] = ()
+    missing: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class Decisions:
+    """What all policies ask for. `valid_until` is when some reading will have become too old to rely on."""
+
+    view: View = field(default_factory=lambda: View((), {}))
+    policies: Mapping[PolicyKey, Decision] = field(default_factory=dict)
+    labels: NodeLabels = field(default_factory=dict)
+    valid_until: float = np.inf
+
+
+def decide(
+    policies: Iterable[Policy], nodes: Iterable[str], store: Store, *, now: float
+) -> Decisions:
+    """Evaluate policies over the nodes of the cluster at `now` (seconds, the store's clock).
+
+    The order of policies, nodes and reports makes no difference.
+    """
+    ordered = sorted(policies, key=lambda policy: policy.key)
+    names = tuple(sorted(nodes))
+    metrics = sorted(frozenset().union(*(policy.metrics for policy in ordered)))
+    view = View(names, {metric: store.column(metric, names, now) for metric in metrics})
+    made = [_decision(policy, view) for policy in ordered]
+    labels, clashes = _merge(made)
+    decided = {
+        decision.policy.key: replace(
+            decision, problems=(*decision.problems, *clashes.get(decision.policy.key, ()))
+        )
+        for decision in made
+    }
+    return Decisions(view, decided, labels, store.next_expiry(now))
+
+
+def _decision(policy: Policy, view: View) -> Decision:
+    found = {name: rules.violations(strategy, view) for name, strategy in policy.strategies.items()}
+
+    def reasons(name: StrategyName) -> dict[str, str]:
+        if name not in found:
+            return {}
+        return rules.reasons(policy.key.name, policy.strategies[name], view, found[name])
+
+    deschedule = reasons(StrategyName.DESCHEDULE)
+    labels = {node: {policy.key.name: VIOLATING} for node in deschedule}
+    if (strategy := policy.strategies.get(StrategyName.LABELING)) is not None:
+        wanted = labeling.wanted(strategy, view, found[StrategyName.LABELING])
+        for node, more in wanted.items():
+            labels.setdefault(node, {}).update(more)
+    preferred = policy.strategies.get(StrategyName.SCHEDULEONMETRIC)
+    return Decision(
+        policy,
+        dontschedule=reasons(StrategyName.DONTSCHEDULE),
+        deschedule=deschedule,
+        ranking=scheduleonmetric.rank(preferred.rules[0], view)
+        if preferred and preferred.rules
+        else None,
+        labels=labels,
+        problems=(*policy.problems, *_ambiguous(policy, view)),
+        missing=_missing(policy, view),
+    )
+
+
+def _ambiguous(policy: Policy, view: View) -> list[str]:
+    """One sentence for each metric that has several samples on some node: such a reading is no value, and fires no rule."""
+    sentences = []
+    for metric in sorted(policy.metrics):
+        column = view.columns[metric]
+        several = np.flatnonzero((column.samples > 1) & column.fresh)
+        if several.size:
+            worst = int(several[column.samples[several].argmax()])
+            sentences.append(
+                f"metric {metric} has no single value on {several.size} of {len(view.nodes)} nodes: "
+                f"{column.samples[worst]} series on {view.nodes[worst]}; its rules do not fire there"
+            )
+    return sentences
+
+
+def _missing(policy: Policy, view: View) -> dict[str, tuple[str, ...]]:
+    return {
+        metric: tuple(view.nodes[position] for position in np.flatnonzero(~usable).tolist())
+        for metric in sorted(policy.metrics)
+        if not (usable := view.columns[metric].usable).all()
+    }
+
+
+def _merge(
+    made: Sequence[Decision],
+) -> tuple[dict[str, dict[str, str]], dict[PolicyKey, list[str]]]:
+    """All labels wanted per node, and what each policy has to be told where two of them want different values.
+
+    Policies of one name in two namespaces share label keys. The one whose namespace sorts first wins, so that the result
+    does not depend on who came first.
+    """
+    labels: dict[str, dict[str, str]] = {}
+    owners: dict[str, PolicyKey] = {}
+    clashes: dict[PolicyKey, list[str]] = {}
+    for decision in made:
+        key = decision.policy.key
+        for node, wanted in decision.labels.items():
+            on_node = labels.setdefault(node, {})
+            for label, value in wanted.items():
+                if on_node.setdefault(label, value) == value:
+                    owners.setdefault(label, key)
+                else:
+                    sentence = (
+                        f"label {label}: policy {owners[label]} sets another value, and it wins"
+                    )
+                    told = clashes.setdefault(key, [])
+                    told.extend([sentence] if sentence not in told else [])
+    return labels, clashes

@@ -1,0 +1,1 @@
+"""What kube-scheduler asks, and what it is told: messages (bytes), verbs (decisions), server (HTTP)."""

@@ -1,0 +1,70 @@
+"""filter and prioritize: look a pod's policy up in the decisions, and answer. Nothing is evaluated here."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from enum import StrEnum
+
+from evaluator.decisions import Decision, Decisions
+from evaluator.extender.messages import Args
+from evaluator.policy import PolicyKey, StrategyName
+
+POLICY_LABEL = "telemetry-policy"
+"""A pod's label that names the policy it follows, in its own namespace."""
+
+
+class Outcome(StrEnum):
+    """Why an answer is what it is; the `outcome` label of the request counters."""
+
+    DECIDED = "decided"
+    NO_LABEL = "no_policy_label"
+    NO_POLICY = "policy_not_found"
+    NO_RULES = "no_rules"
+
+
+@dataclass(frozen=True, slots=True)
+class FilterAnswer:
+    """The nodes that a pod must not go to, each with the reason."""
+
+    outcome: Outcome
+    policy: str = ""
+    failed: Mapping[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class PrioritizeAnswer:
+    """Scores 0..10; a node that is not in it counts as 0."""
+
+    outcome: Outcome
+    policy: str = ""
+    scores: list[tuple[str, int]] = field(default_factory=list)
+
+
+def answer_filter(args: Args, decisions: Decisions) -> FilterAnswer:
+    """Which of these nodes violate the dontschedule strategy of the pod's policy. Without one, every node passes."""
+    policy, decision = _lookup(args, decisions)
+    if decision is None:
+        return FilterAnswer(Outcome.NO_POLICY if policy else Outcome.NO_LABEL, policy)
+    if StrategyName.DONTSCHEDULE not in decision.policy.strategies:
+        return FilterAnswer(Outcome.NO_RULES, policy)
+    violating = decision.dontschedule
+    failed = (
+        {name: violating[name] for name in args.names if name in violating} if violating else {}
+    )
+    return FilterAnswer(Outcome.DECIDED, policy, failed)
+
+
+def answer_prioritize(args: Args, decisions: Decisions) -> PrioritizeAnswer:
+    """How good these nodes are by the scheduleonmetric strategy of the pod's policy. Without one, no scores."""
+    policy, decision = _lookup(args, decisions)
+    if decision is None:
+        return PrioritizeAnswer(Outcome.NO_POLICY if policy else Outcome.NO_LABEL, policy)
+    if decision.ranking is None:
+        return PrioritizeAnswer(Outcome.NO_RULES, policy)
+    return PrioritizeAnswer(Outcome.DECIDED, policy, decision.ranking.scores(args.names))
+
+
+def _lookup(args: Args, decisions: Decisions) -> tuple[str, Decision | None]:
+    policy = args.labels.get(POLICY_LABEL, "")
+    # A pod without a namespace cannot come from a scheduler; Kubernetes' own default is what a person with curl means.
+    key = PolicyKey(args.namespace or "default", policy)
+    return policy, decisions.policies.get(key)

@@ -1,0 +1,164 @@
+"""The parts of Kubernetes objects that the evaluator looks at; everything else in them is skipped, not decoded."""
+
+from typing import Any
+
+import msgspec
+
+from evaluator.labels import FIELD_MANAGER, NodeLabels
+
+
+class ManagedFields(msgspec.Struct, rename="camel"):
+    """Which fields one manager owns: https://kubernetes.io/docs/reference/using-api/server-side-apply/."""
+
+    manager: str = ""
+    operation: str = ""
+    subresource: str = ""
+    fields_v1: dict[str, Any] | None = msgspec.field(default=None, name="fieldsV1")
+
+
+class Meta(msgspec.Struct, rename="camel"):
+    """ObjectMeta."""
+
+    name: str = ""
+    namespace: str = ""
+    uid: str = ""
+    resource_version: str = ""
+    generation: int = 0
+    labels: dict[str, str] | None = None
+    deletion_timestamp: str | None = None
+    managed_fields: list[ManagedFields] | None = None
+
+
+class Taint(msgspec.Struct):
+    """core/v1 Taint."""
+
+    key: str = ""
+    value: str = ""
+    effect: str = ""
+
+
+class Toleration(msgspec.Struct):
+    """core/v1 Toleration; an empty key with Exists tolerates all, an empty effect all effects."""
+
+    key: str = ""
+    operator: str = "Equal"
+    value: str = ""
+    effect: str = ""
+
+
+class Condition(msgspec.Struct):
+    """One condition of a status."""
+
+    type: str = ""
+    status: str = ""
+
+
+class NodeSpec(msgspec.Struct):
+    """core/v1 NodeSpec."""
+
+    unschedulable: bool = False
+    taints: list[Taint] | None = None
+
+
+class NodeStatus(msgspec.Struct):
+    """core/v1 NodeStatus."""
+
+    conditions: list[Condition] | None = None
+
+
+class Node(msgspec.Struct):
+    """core/v1 Node."""
+
+    metadata: Meta
+    spec: NodeSpec = msgspec.field(default_factory=NodeSpec)
+    status: NodeStatus = msgspec.field(default_factory=NodeStatus)
+
+    @property
+    def node_labels(self) -> NodeLabels:
+        """Its labels, and which of them are ours."""
+        return NodeLabels(
+            self.metadata.uid, self.metadata.labels or {}, _owned(self.metadata.managed_fields)
+        )
+
+    @property
+    def ready(self) -> bool:
+        """Whether its kubelet says so."""
+        return any(c.type == "Ready" and c.status == "True" for c in self.status.conditions or ())
+
+
+def _owned(managed: list[ManagedFields] | None) -> frozenset[str]:
+    """The label keys that our field manager applied, out of `{"f:metadata": {"f:labels": {"f:<key>": {}}}}`."""
+    keys: set[str] = set()
+    for entry in managed or ():
+        if (entry.manager, entry.operation, entry.subresource) != (FIELD_MANAGER, "Apply", ""):
+            continue
+        fields = (entry.fields_v1 or {}).get("f:metadata", {}).get("f:labels", {})
+        keys |= {field[2:] for field in fields if field.startswith("f:")}
+    return frozenset(keys)
+
+
+class Requirement(msgspec.Struct):
+    """core/v1 NodeSelectorRequirement."""
+
+    key: str = ""
+    operator: str = ""
+    values: list[str] | None = None
+
+
+class NodeSelectorTerm(msgspec.Struct, rename="camel"):
+    """core/v1 NodeSelectorTerm: all of its requirements."""
+
+    match_expressions: list[Requirement] | None = None
+    match_fields: list[Requirement] | None = None
+
+
+class NodeSelector(msgspec.Struct, rename="camel"):
+    """core/v1 NodeSelector: any of its terms."""
+
+    node_selector_terms: list[NodeSelectorTerm] | None = None
+
+
+class NodeAffinity(msgspec.Struct):
+    """core/v1 NodeAffinity; only what is required."""
+
+    required: NodeSelector | None = msgspec.field(
+        default=None, name="requiredDuringSchedulingIgnoredDuringExecution"
+    )
+
+
+class Affinity(msgspec.Struct, rename="camel"):
+    """core/v1 Affinity; only the node's part."""
+
+    node_affinity: NodeAffinity | None = None
+
+
+class PodSpec(msgspec.Struct, rename="camel"):
+    """core/v1 PodSpec: what decides where it may run."""
+
+    node_name: str = ""
+    node_selector: dict[str, str] | None = None
+    affinity: Affinity | None = None
+    tolerations: list[Toleration] | None = None
+
+
+class PodStatus(msgspec.Struct):
+    """core/v1 PodStatus."""
+
+    phase: str = ""
+
+
+class Pod(msgspec.Struct):
+    """core/v1 Pod."""
+
+    metadata: Meta
+    spec: PodSpec = msgspec.field(default_factory=PodSpec)
+    status: PodStatus = msgspec.field(default_factory=PodStatus)
+
+    def __str__(self) -> str:
+        return f"{self.metadata.namespace}/{self.metadata.name}"
+
+    @property
+    def running(self) -> bool:
+        """Whether it is on a node, not finished, and not already on its way out."""
+        done = self.status.phase in {"Succeeded", "Failed"}
+        return bool(self.spec.node_name) and not done and self.metadata.deletion_timestamp is None

@@ -1,0 +1,48 @@
+"""Kubernetes resource.Quantity as a number: `1500m` is 1.5, `1Ki` is 1024, `1k` is 1e3.
+
+Format: https://kubernetes.io/docs/reference/kubernetes-api/common-definitions/quantity/
+"""
+
+import re
+from fractions import Fraction
+
+_SUFFIXES = {
+    "n": Fraction(1, 10**9),
+    "u": Fraction(1, 10**6),
+    "m": Fraction(1, 10**3),
+    "": Fraction(1),
+    "k": Fraction(10**3),
+    "M": Fraction(10**6),
+    "G": Fraction(10**9),
+    "T": Fraction(10**12),
+    "P": Fraction(10**15),
+    "E": Fraction(10**18),
+    "Ki": Fraction(2**10),
+    "Mi": Fraction(2**20),
+    "Gi": Fraction(2**30),
+    "Ti": Fraction(2**40),
+    "Pi": Fraction(2**50),
+    "Ei": Fraction(2**60),
+}
+# An exponent excludes a suffix. `E` alone is exa, `E` before digits is an exponent, so the exponent is tried first.
+_QUANTITY = re.compile(
+    r"(?P<sign>[+-]?)(?P<digits>\d{1,40}(?:\.\d{0,40})?|\.\d{1,40})"
+    r"(?:[eE](?P<exponent>[+-]?\d{1,3})|(?P<suffix>[numkMGTPE]|[KMGTPE]i)?)",
+    re.ASCII,
+)
+
+
+def parse(text: str) -> float:
+    """The value of a quantity, correctly rounded to a double (exact for integers up to 2^53).
+
+    Raises ValueError for what is not a quantity, or is too large for a double.
+    """
+    match = _QUANTITY.fullmatch(text)
+    if match is None:
+        raise ValueError(f"not a quantity: {text[:80]!r} (write it like 3, 1500m, 2Gi or 1e3)")
+    exponent, suffix = match["exponent"], match["suffix"]
+    scale = Fraction(10) ** int(exponent) if exponent else _SUFFIXES[suffix or ""]
+    try:
+        return float(Fraction(match["sign"] + match["digits"]) * scale)
+    except OverflowError as error:
+        raise ValueError(f"a quantity beyond any measure: {text[:80]!r}") from error

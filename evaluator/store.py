@@ -1,0 +1,184 @@
+"""The latest reading of every subscribed metric for every node, in arrays that numpy can compare at once.
+
+The store is plain state: times are passed in, nothing is read or awaited. It is changed in place by the one thread that
+receives reports, and `decide()` runs on that thread between two changes, so no copy per report and no lock is needed.
+"""
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+Floats = npt.NDArray[np.float64]
+Counts = npt.NDArray[np.int32]
+Bools = npt.NDArray[np.bool_]
+
+NEVER = -np.inf
+
+
+@dataclass(frozen=True, slots=True)
+class Report:
+    """What one node says of the metrics it was asked for, by name.
+
+    `full`: metrics that are not named are absent; otherwise they are unchanged and were read again.
+    `several` are metrics with that many samples, and so without one value.
+    """
+
+    values: Mapping[str, float] = field(default_factory=dict)
+    absent: Iterable[str] = ()
+    several: Mapping[str, int] = field(default_factory=dict)
+    full: bool = False
+
+
+class Reading(NamedTuple):
+    """One metric of one node: how many samples there were, the value if it was one, and when (seconds, store's clock)."""
+
+    samples: int
+    value: float
+    at: float
+
+
+class Column(NamedTuple):
+    """One metric over a list of nodes, in that order: values, samples, when read, and whether that is recent enough."""
+
+    values: Floats
+    samples: Counts
+    at: Floats
+    fresh: Bools
+
+    @property
+    def usable(self) -> Bools:
+        """Where a rule may look at the value: one sample, not NaN, and fresh."""
+        usable: Bools = self.fresh & (self.samples == 1) & ~np.isnan(self.values)
+        return usable
+
+
+class Store:
+    """Readings by node and metric; what was never reported has no samples, at time NEVER.
+
+    A reading older than `stale_after` seconds is missing, not true.
+    """
+
+    def __init__(self, *, stale_after: float) -> None:
+        self.stale_after = stale_after
+        self.version = 0
+        """Goes up when what a rule would see changed; not when the same was read again."""
+        self._metrics: dict[str, int] = {}
+        self._nodes: dict[str, int] = {}
+        self._free: list[int] = []
+        self._resize(rows=16)
+
+    def _resize(self, rows: int) -> None:
+        shape = (rows, len(self._metrics))
+        self._values: Floats = np.full(shape, np.nan)
+        self._samples: Counts = np.zeros(shape, dtype=np.int32)
+        self._at: Floats = np.full(shape, NEVER)
+
+    @property
+    def metrics(self) -> frozenset[str]:
+        """The metrics that have room here."""
+        return frozenset(self._metrics)
+
+    def subscribe(self, metrics: Iterable[str]) -> None:
+        """Make room for just these metrics; readings of those that stay are kept."""
+        wanted = sorted(set(metrics))
+        kept = [name for name in wanted if name in self._metrics]
+        if len(kept) == len(wanted) == len(self._metrics):
+            return
+        old = (self._values, self._samples, self._at)
+        source = [self._metrics[name] for name in kept]
+        self._metrics = {name: column for column, name in enumerate(wanted)}
+        target = [self._metrics[name] for name in kept]
+        self._resize(rows=old[0].shape[0])
+        self._values[:, target] = old[0][:, source]
+        self._samples[:, target] = old[1][:, source]
+        self._at[:, target] = old[2][:, source]
+        self.version += 1
+
+    def report(self, node: str, report: Report, at: float) -> None:
+        """Take in what a node said at a time. Metrics that nobody subscribed to are passed over."""
+        row = self._row(node)
+        values, samples, times = self._values[row], self._samples[row], self._at[row]
+        before = (values.copy(), samples.copy(), times >= at - self.stale_after)
+        if report.full:
+            values[:], samples[:], times[:] = np.nan, 0, at
+        else:
+            times[times > NEVER] = at  # what was never reported stays so
+        for name in report.absent:
+            self._put(row, name, np.nan, 0, at)
+        for name, count in report.several.items():
+            self._put(row, name, np.nan, count, at)
+        for name, value in report.values.items():
+            self._put(row, name, value, 1, at)
+        after = (values, samples, times >= at - self.stale_after)
+        if not all(
+            np.array_equal(b, a, equal_nan=True) for b, a in zip(before, after, strict=True)
+        ):
+            self.version += 1
+
+    def _put(self, row: int, metric: str, value: float, samples: int, at: float) -> None:
+        if (column := self._metrics.get(metric)) is not None:
+            self._values[row, column] = value
+            self._samples[row, column] = samples
+            self._at[row, column] = at
+
+    def forget(self, node: str) -> None:
+        """Drop the readings of a node that is no more."""
+        row = self._nodes.pop(node, None)
+        if row is not None:
+            self._values[row], self._samples[row], self._at[row] = np.nan, 0, NEVER
+            self._free.append(row)
+            self.version += 1
+
+    def reported(self, node: str) -> bool:
+        """Whether a node has said something about every subscribed metric, however long ago."""
+        row = self._nodes.get(node)
+        return row is not None and bool((self._at[row] > NEVER).all())
+
+    def reading(self, metric: str, node: str) -> Reading:
+        """One reading; samples 0 at NEVER where there was none."""
+        row, column = self._nodes.get(node), self._metrics.get(metric)
+        if row is None or column is None:
+            return Reading(0, np.nan, NEVER)
+        cell = (row, column)
+        return Reading(int(self._samples[cell]), float(self._values[cell]), float(self._at[cell]))
+
+    def column(self, metric: str, nodes: Sequence[str], now: float) -> Column:
+        """One metric over some nodes, as copies that later reports leave alone."""
+        size, column = len(nodes), self._metrics.get(metric)
+        if column is None or not size:
+            never = np.full(size, NEVER)
+            return Column(
+                np.full(size, np.nan), np.zeros(size, np.int32), never, np.zeros(size, bool)
+            )
+        rows = np.array([self._nodes.get(node, -1) for node in nodes], dtype=np.intp)
+        known = rows >= 0
+        at = np.where(known, self._at[rows, column], NEVER)
+        return Column(
+            np.where(known, self._values[rows, column], np.nan),
+            np.where(known, self._samples[rows, column], np.int32(0)),
+            at,
+            at >= now - self.stale_after,
+        )
+
+    def next_expiry(self, now: float) -> float:
+        """When the oldest reading that is fresh now will have become too old; infinity if there is none."""
+        fresh = self._at[self._at >= now - self.stale_after]
+        return float(fresh.min()) + self.stale_after if fresh.size else np.inf
+
+    def _row(self, node: str) -> int:
+        if (row := self._nodes.get(node)) is not None:
+            return row
+        if not self._free:
+            self._grow()
+        row = self._nodes[node] = self._free.pop()
+        return row
+
+    def _grow(self) -> None:
+        used = len(self._nodes)
+        old = (self._values, self._samples, self._at)
+        self._resize(rows=max(16, 2 * used))
+        self._values[:used], self._samples[:used], self._at[:used] = (a[:used] for a in old)
+        self._free = list(range(self._values.shape[0] - 1, used - 1, -1))

@@ -1,0 +1,124 @@
+"""Keeps a copy of one kind of object: list in pages, watch with bookmarks, list again when the server says 410.
+
+A list after the first is compared with what is known, so that what was deleted meanwhile is found. Errors are waited out
+with jittered back-off; watches end after a jittered time, so that a fleet of clients does not re-connect as one.
+"""
+
+import asyncio
+import random
+from collections.abc import Callable
+from typing import Any, Generic, Protocol, TypeVar
+
+import msgspec
+
+from evaluator.kube import Kube, KubeError, Page, Resource
+from plimsoll import logs
+from plimsoll.backoff import Backoff
+
+log = logs.get(__name__)
+
+T = TypeVar("T", contravariant=True)
+
+
+class Sink(Protocol[T]):
+    """Where the copy is kept. `replace` is the whole truth at one moment, the other two are one change."""
+
+    def replace(self, objects: list[T]) -> None:
+        """These are all objects there are."""
+        ...
+
+    def put(self, obj: T) -> None:
+        """This object is new or has changed."""
+        ...
+
+    def drop(self, obj: T) -> None:
+        """This object is gone."""
+        ...
+
+
+class _Event(msgspec.Struct):
+    type: str
+    object: msgspec.Raw
+
+
+class _Bookmark(msgspec.Struct):
+    metadata: dict[str, Any]
+
+
+class _ErrorStatus(msgspec.Struct):
+    code: int = 500
+    message: str = ""
+
+
+_decode_event = msgspec.json.Decoder(_Event).decode
+_decode_version = msgspec.json.Decoder(_Bookmark).decode
+_decode_error = msgspec.json.Decoder(_ErrorStatus).decode
+
+
+class Watcher(Generic[T]):
+    """Feeds a sink from one resource until it is cancelled."""
+
+    def __init__(
+        self,
+        kube: Kube,
+        resource: Resource,
+        decode: Callable[[msgspec.Raw], T],
+        sink: Sink[T],
+        *,
+        rng: random.Random | None = None,
+    ) -> None:
+        self._kube = kube
+        self._resource = resource
+        self._decode = decode
+        self._sink = sink
+        self._rng = rng or random.Random()  # noqa: S311 (jitter, not a secret)
+        self._backoff = Backoff(self._rng.random)
+
+    async def run(self) -> None:
+        """List and watch for ever."""
+        version = ""
+        while True:
+            try:
+                version = version or await self._list()
+                version = await self._watch(version)
+                self._backoff.reset()
+            except KubeError as error:
+                version = "" if error.gone else version
+                delay = self._backoff.next()
+                level = log.info if error.gone else log.warning
+                level(
+                    f"watch of {self._resource.name} interrupted, trying again",
+                    error=str(error),
+                    delay=round(delay, 2),
+                )
+                await asyncio.sleep(delay)
+
+    async def _list(self) -> str:
+        objects: list[T] = []
+        page = Page([], "", "")
+        first = True
+        while first or page.more:
+            page = await self._kube.list_page(self._resource, page.more)
+            objects += [self._decode(item) for item in page.items]
+            first = False
+        self._sink.replace(objects)
+        return page.resource_version
+
+    async def _watch(self, version: str) -> str:
+        """Follow events until the server ends the watch; returns where to go on."""
+        timeout = 300 * (1 + self._rng.random())
+        async for line in self._kube.watch(self._resource, version, timeout=timeout):
+            event = _decode_event(line)
+            match event.type:
+                case "ADDED" | "MODIFIED":
+                    self._sink.put(self._decode(event.object))
+                case "DELETED":
+                    self._sink.drop(self._decode(event.object))
+                case "ERROR":
+                    status = _decode_error(event.object)
+                    raise KubeError(status.code, status.message)
+                case _:  # a bookmark: nothing changed, but we are further
+                    pass
+            version = str(_decode_version(event.object).metadata["resourceVersion"])
+            self._backoff.reset()
+        return version
