@@ -1,0 +1,149 @@
+"""Supervises the real programs: starts them on loopback ports held for them, says when one dies, leaves none behind."""
+
+import asyncio
+import contextlib
+import os
+import signal
+import socket
+import sys
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from plimsoll import logs
+from sandbox import tether
+
+log = logs.get(__name__)
+
+STOP_TIMEOUT = 10.0
+_LAST_LINES = 15
+
+
+class ProcessError(Exception):
+    """A program that did not start, or died; the text says where its log is, and how that ends."""
+
+
+class HeldPort:
+    """A free loopback port that stays ours while a program comes and goes.
+
+    A socket is bound to it and never listens: a server with SO_REUSEADDR (what asyncio and gRPC set) may listen there,
+    nobody else is given it, and a client that connects while the program is down cannot connect to itself.
+    """
+
+    def __init__(self, port: int = 0, host: str = "127.0.0.1") -> None:
+        self._socket = socket.socket(socket.AF_INET, socket.SOCK_STREAM)
+        try:
+            self._socket.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            self._socket.bind((host, port))
+        except OSError as error:
+            self._socket.close()
+            raise ProcessError(f"port {port} on {host} is not free: {error.strerror}") from error
+        self.number: int = self._socket.getsockname()[1]
+        self.address = f"{host}:{self.number}"
+
+    def close(self) -> None:
+        """Let go of the port."""
+        self._socket.close()
+
+
+@dataclass(slots=True)
+class _Child:
+    process: asyncio.subprocess.Process
+    log: Path
+    waiter: asyncio.Task[None]
+
+
+class Processes:
+    """The running programs, by name. One that ends by itself is reported and not started again."""
+
+    def __init__(
+        self, logs_dir: Path, *, on_death: Callable[[str, int], None] | None = None
+    ) -> None:
+        self._logs_dir = logs_dir
+        self._on_death = on_death
+        self._children: dict[str, _Child] = {}
+
+    async def start(self, name: str, argv: Sequence[str]) -> int:
+        """Start a program under a name; its output is appended to `<logs>/<name>.log`. Answers its pid."""
+        if name in self._children:
+            raise ProcessError(f"{name} runs already")
+        self._logs_dir.mkdir(parents=True, exist_ok=True)
+        path = self._logs_dir / f"{name}.log"
+        launcher = (sys.executable, "-I", "-S", str(Path(tether.__file__)), str(os.getpid()))
+        with path.open("ab") as output:
+            process = await asyncio.create_subprocess_exec(
+                *launcher,
+                *argv,
+                stdin=asyncio.subprocess.DEVNULL,
+                stdout=output,
+                stderr=output,
+                env=loopback_environment(),
+                # Away from the terminal's process group: Ctrl-C reaches the sandbox alone, which then stops them.
+                start_new_session=True,
+            )
+        waiter = asyncio.create_task(self._wait(name, process))
+        self._children[name] = _Child(process, path, waiter)
+        log.debug("started", process=name, pid=process.pid)
+        return process.pid
+
+    async def stop(self, name: str, *, kill: bool = False) -> None:
+        """Stop a program and wait until it is gone: politely, and by SIGKILL if that takes too long, or if asked to."""
+        child = self._children.pop(name, None)
+        if child is None:
+            raise ProcessError(f"{name} does not run")
+        _signal(child.process, signal.SIGKILL if kill else signal.SIGTERM)
+        try:
+            async with asyncio.timeout(STOP_TIMEOUT):
+                await child.process.wait()
+        except TimeoutError:
+            log.warning("does not stop, killed", process=name, pid=child.process.pid)
+        finally:
+            _signal(child.process, signal.SIGKILL)
+            await child.process.wait()
+            await child.waiter
+
+    def pid(self, name: str) -> int | None:
+        """The pid of a running program; None where it does not run."""
+        child = self._children.get(name)
+        return child.process.pid if child else None
+
+    def check(self, name: str) -> None:
+        """ProcessError if the program does not run, with the end of its log."""
+        if name not in self._children:
+            raise ProcessError(f"{name} died{_ending(self._logs_dir / f'{name}.log')}")
+
+    async def close(self) -> None:
+        """Stop all, at the same time."""
+        # One that dies of itself just now raises ProcessError, and is no less gone.
+        stops = (self.stop(name) for name in tuple(self._children))
+        await asyncio.gather(*stops, return_exceptions=True)
+
+    async def _wait(self, name: str, process: asyncio.subprocess.Process) -> None:
+        status = await process.wait()
+        child = self._children.get(name)
+        if child is None or child.process is not process:
+            return  # we stopped it
+        del self._children[name]
+        log.error("process died", process=name, pid=process.pid, status=status, log=str(child.log))
+        if self._on_death is not None:
+            self._on_death(name, status)
+
+
+def loopback_environment() -> dict[str, str]:
+    """Our environment without proxies: all that the programs talk to is on this machine."""
+    return {
+        name: value for name, value in os.environ.items() if not name.lower().endswith("_proxy")
+    }
+
+
+def _signal(process: asyncio.subprocess.Process, number: signal.Signals) -> None:
+    if process.returncode is None:
+        with contextlib.suppress(ProcessLookupError):
+            process.send_signal(number)
+
+
+def _ending(path: Path) -> str:
+    if not path.is_file():
+        return ""
+    lines = path.read_text(errors="replace").splitlines()[-_LAST_LINES:]
+    return f"; {path} ends with:\n" + "\n".join(f"    {line}" for line in lines)
