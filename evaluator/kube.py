@@ -93,12 +93,8 @@ class Kube:
             if not kubeconfig and "KUBERNETES_SERVICE_HOST" in os.environ:
                 config.load_incluster_config(client_configuration=settings)
             else:
-                path = Path(kubeconfig or "~/.kube/config").expanduser()
-                if not path.is_file():
-                    raise ConfigError(
-                        f"no kubeconfig at {path}: name one with --kubeConfig, or run inside the cluster"
-                    )
-                await config.load_kube_config(str(path), client_configuration=settings)
+                path = _existing(kubeconfig or "~/.kube/config")
+                await config.load_kube_config(path, client_configuration=settings)
         except (config.ConfigException, OSError, ValueError) as error:
             raise ConfigError(f"the kubeconfig cannot be used: {error}") from error
         return cls(client.ApiClient(settings))
@@ -246,6 +242,15 @@ async def _refusal(response: aiohttp.ClientResponse, call: str) -> KubeError:
     causes = tuple((status.details and status.details.causes) or ())
     message = status.message or str(response.reason)
     return KubeError(response.status, f"{call}: {response.status} {message}", causes=causes)
+
+
+def _existing(kubeconfig: str) -> str:
+    path = Path(kubeconfig).expanduser()
+    if not path.is_file():
+        raise ConfigError(
+            f"no kubeconfig at {path}: name one with --kubeConfig, or run inside the cluster"
+        )
+    return str(path)
 
 
 def _segment(name: str) -> str:

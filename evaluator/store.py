@@ -4,32 +4,19 @@ The store is plain state: times are passed in, nothing is read or awaited. It is
 receives reports, and `decide()` runs on that thread between two changes, so no copy per report and no lock is needed.
 """
 
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
+
+from wire.codec import Delta
 
 Floats = npt.NDArray[np.float64]
 Counts = npt.NDArray[np.int32]
 Bools = npt.NDArray[np.bool_]
 
 NEVER = -np.inf
-
-
-@dataclass(frozen=True, slots=True)
-class Report:
-    """What one node says of the metrics it was asked for, by name.
-
-    `full`: metrics that are not named are absent; otherwise they are unchanged and were read again.
-    `several` are metrics with that many samples, and so without one value.
-    """
-
-    values: Mapping[str, float] = field(default_factory=dict)
-    absent: Iterable[str] = ()
-    several: Mapping[str, int] = field(default_factory=dict)
-    full: bool = False
 
 
 class Reading(NamedTuple):
@@ -97,15 +84,14 @@ class Store:
         self._at[:, target] = old[2][:, source]
         self.version += 1
 
-    def report(self, node: str, report: Report, at: float) -> None:
+    def report(self, node: str, report: Delta, at: float) -> None:
         """Take in what a node said at a time. Metrics that nobody subscribed to are passed over."""
         row = self._row(node)
         values, samples, times = self._values[row], self._samples[row], self._at[row]
         before = (values.copy(), samples.copy(), times >= at - self.stale_after)
-        if report.full:
-            values[:], samples[:], times[:] = np.nan, 0, at
-        else:
-            times[times > NEVER] = at  # what was never reported stays so
+        times[times > NEVER] = (
+            at  # a report vouches for what it does not name; what was never reported stays so
+        )
         for name in report.absent:
             self._put(row, name, np.nan, 0, at)
         for name, count in report.several.items():

@@ -7,17 +7,18 @@ with jittered back-off; watches end after a jittered time, so that a fleet of cl
 import asyncio
 import random
 from collections.abc import Callable
-from typing import Any, Generic, Protocol, TypeVar
+from typing import Generic, Protocol, TypeVar
 
 import msgspec
 
 from evaluator.kube import Kube, KubeError, Page, Resource
+from evaluator.objects import Meta
 from plimsoll import logs
 from plimsoll.backoff import Backoff
 
 log = logs.get(__name__)
 
-T = TypeVar("T", contravariant=True)
+T = TypeVar("T")
 
 
 class Sink(Protocol[T]):
@@ -41,8 +42,8 @@ class _Event(msgspec.Struct):
     object: msgspec.Raw
 
 
-class _Bookmark(msgspec.Struct):
-    metadata: dict[str, Any]
+class _Versioned(msgspec.Struct):
+    metadata: Meta
 
 
 class _ErrorStatus(msgspec.Struct):
@@ -51,7 +52,7 @@ class _ErrorStatus(msgspec.Struct):
 
 
 _decode_event = msgspec.json.Decoder(_Event).decode
-_decode_version = msgspec.json.Decoder(_Bookmark).decode
+_decode_version = msgspec.json.Decoder(_Versioned).decode
 _decode_error = msgspec.json.Decoder(_ErrorStatus).decode
 
 
@@ -81,13 +82,13 @@ class Watcher(Generic[T]):
             try:
                 version = version or await self._list()
                 version = await self._watch(version)
-                self._backoff.reset()
             except KubeError as error:
                 version = "" if error.gone else version
                 delay = self._backoff.next()
                 level = log.info if error.gone else log.warning
                 level(
-                    f"watch of {self._resource.name} interrupted, trying again",
+                    "watch of %s interrupted, trying again",
+                    self._resource.name,
                     error=str(error),
                     delay=round(delay, 2),
                 )
@@ -106,19 +107,27 @@ class Watcher(Generic[T]):
 
     async def _watch(self, version: str) -> str:
         """Follow events until the server ends the watch; returns where to go on."""
-        timeout = 300 * (1 + self._rng.random())
+        timeout, before = 300 * (1 + self._rng.random()), version
         async for line in self._kube.watch(self._resource, version, timeout=timeout):
-            event = _decode_event(line)
-            match event.type:
-                case "ADDED" | "MODIFIED":
-                    self._sink.put(self._decode(event.object))
-                case "DELETED":
-                    self._sink.drop(self._decode(event.object))
-                case "ERROR":
-                    status = _decode_error(event.object)
-                    raise KubeError(status.code, status.message)
-                case _:  # a bookmark: nothing changed, but we are further
-                    pass
-            version = str(_decode_version(event.object).metadata["resourceVersion"])
+            try:
+                version = self._take(line)
+            except msgspec.MsgspecError as error:
+                raise KubeError(0, f"an event that cannot be read: {error}") from error
             self._backoff.reset()
+        if version == before:  # ended before it said anything: not at once again
+            await asyncio.sleep(self._backoff.next())
         return version
+
+    def _take(self, line: bytes) -> str:
+        event = _decode_event(line)
+        match event.type:
+            case "ADDED" | "MODIFIED":
+                self._sink.put(self._decode(event.object))
+            case "DELETED":
+                self._sink.drop(self._decode(event.object))
+            case "ERROR":
+                status = _decode_error(event.object)
+                raise KubeError(status.code, status.message)
+            case _:  # a bookmark: nothing changed, but we are further
+                pass
+        return _decode_version(event.object).metadata.resource_version

@@ -37,7 +37,7 @@ def setup(level: str = "info", fmt: str = "logfmt") -> None:
     handler = logging.StreamHandler(sys.stderr)
     handler.setFormatter(
         structlog.stdlib.ProcessorFormatter(
-            foreign_pre_chain=[structlog.stdlib.PositionalArgumentsFormatter(), *shared],
+            foreign_pre_chain=shared,
             processors=[structlog.stdlib.ProcessorFormatter.remove_processors_meta, renderer],
         )
     )
@@ -47,6 +47,7 @@ def setup(level: str = "info", fmt: str = "logfmt") -> None:
     structlog.configure(
         processors=[
             structlog.stdlib.filter_by_level,
+            structlog.stdlib.PositionalArgumentsFormatter(),
             *shared,
             structlog.stdlib.ProcessorFormatter.wrap_for_formatter,
         ],

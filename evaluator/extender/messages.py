@@ -40,8 +40,8 @@ class _NodeList(msgspec.Struct):
 class _Args(msgspec.Struct):
     """ExtenderArgs as kube-scheduler spells it; Raw cannot be optional, hence the default of a JSON null."""
 
-    Pod: Raw = Raw(b"null")  # noqa: RUF009 (immutable)
-    Nodes: Raw = Raw(b"null")  # noqa: RUF009
+    Pod: Raw = Raw(b"null")
+    Nodes: Raw = Raw(b"null")
     NodeNames: list[str] | None = None
 
 

@@ -1,0 +1,98 @@
+"""The evaluator's own metrics, all in one registry; docs/metrics.md lists them from here."""
+
+from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, disable_created_metrics
+
+from plimsoll import VERSION
+
+disable_created_metrics()  # type: ignore[no-untyped-call]
+
+
+class Metrics:
+    """One set of metrics in a registry of its own, so that two evaluators in one test do not meet."""
+
+    def __init__(self) -> None:
+        self.registry = CollectorRegistry()
+        self.requests = Counter(
+            "plimsoll_extender_requests",
+            "Requests of the scheduler, by verb, HTTP status and why the answer is what it is.",
+            ["verb", "code", "outcome"],
+            registry=self.registry,
+        )
+        self.request_seconds = Histogram(
+            "plimsoll_extender_request_duration_seconds",
+            "Time from a whole request to its answer.",
+            ["verb"],
+            buckets=(0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5),
+            registry=self.registry,
+        )
+        self.filtered_nodes = Counter(
+            "plimsoll_extender_filtered_nodes",
+            "Nodes that a filter answer turned away.",
+            registry=self.registry,
+        )
+        self.decide_seconds = Histogram(
+            "plimsoll_decide_duration_seconds",
+            "Time to evaluate every policy against every reading once.",
+            buckets=(0.0001, 0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25),
+            registry=self.registry,
+        )
+        self.decided_timestamp = Gauge(
+            "plimsoll_decide_timestamp_seconds",
+            "When policies were last evaluated, in Unix time.",
+            registry=self.registry,
+        )
+        self.policies = Gauge(
+            "plimsoll_policies", "Policies in the cluster.", registry=self.registry
+        )
+        self.policy_problems = Gauge(
+            "plimsoll_policy_problems",
+            "Things that are wrong with a policy; its status says what.",
+            ["namespace", "policy"],
+            registry=self.registry,
+        )
+        self.violating_nodes = Gauge(
+            "plimsoll_policy_violating_nodes",
+            "Nodes that violate a strategy of a policy.",
+            ["namespace", "policy", "strategy"],
+            registry=self.registry,
+        )
+        self.missing_readings = Gauge(
+            "plimsoll_policy_missing_readings",
+            "Nodes without a usable reading of a metric that a policy names.",
+            ["namespace", "policy", "metric"],
+            registry=self.registry,
+        )
+        self.nodes = Gauge("plimsoll_nodes", "Nodes in the cluster.", registry=self.registry)
+        self.agents = Gauge(
+            "plimsoll_agents_connected", "Nodes whose agent has a stream.", registry=self.registry
+        )
+        self.reports = Counter(
+            "plimsoll_agent_reports", "Reports taken in from agents.", registry=self.registry
+        )
+        self.ready = Gauge(
+            "plimsoll_ready", "1 once the evaluator decides, 0 before.", registry=self.registry
+        )
+        self.label_writes = Counter(
+            "plimsoll_label_writes",
+            "Writes of a node's labels, by result.",
+            ["result"],
+            registry=self.registry,
+        )
+        self.label_conflicts = Gauge(
+            "plimsoll_label_conflicts",
+            "Labels that are wanted on a node but belong to another owner there.",
+            registry=self.registry,
+        )
+        self.evictions = Counter(
+            "plimsoll_evictions",
+            "Evictions asked for, by policy and result.",
+            ["namespace", "policy", "result"],
+            registry=self.registry,
+        )
+        build = Gauge(
+            "plimsoll_build_info",
+            "Always 1; the version is the label.",
+            ["version"],
+            registry=self.registry,
+        )
+        build.labels(VERSION).set(1)

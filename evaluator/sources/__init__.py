@@ -1,0 +1,1 @@
+"""Where readings come from; each source writes into the store and says when something changed."""

@@ -1,0 +1,129 @@
+"""Readings that node agents stream: one gRPC stream each, on which they are told what to report."""
+
+import asyncio
+import time
+from collections.abc import Callable
+from typing import Any
+
+import grpc
+
+from evaluator.store import Store
+from evaluator.subscription import Subscription, Subscriptions
+from plimsoll import logs
+from wire import codec, telemetry_pb2, telemetry_pb2_grpc
+
+log = logs.get(__name__)
+
+# A burst of thousands of connects (every agent after a restart of ours) is refused by gRPC's default bounds.
+_OPTIONS = [
+    ("grpc.server.max_pending_requests", 10_000),
+    ("grpc.server.max_pending_requests_hard_limit", 20_000),
+    ("grpc.max_receive_message_length", 1 << 20),
+    ("grpc.so_reuseport", 0),
+    ("grpc.keepalive_time_ms", 20_000),
+    ("grpc.keepalive_timeout_ms", 10_000),
+    ("grpc.http2.min_ping_interval_without_data_ms", 5_000),
+]
+
+Context = grpc.aio.ServicerContext[telemetry_pb2.Report, telemetry_pb2.Subscription]
+
+
+class Agents(telemetry_pb2_grpc.TelemetryServicer):
+    """Takes in reports. `on_report` is called after each one that was written into the store."""
+
+    def __init__(
+        self,
+        store: Store,
+        subscriptions: Subscriptions,
+        *,
+        interval: float,
+        on_report: Callable[[], None],
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self._store = store
+        self._subscriptions = subscriptions
+        self._interval_ms = max(1, round(interval * 1000))
+        self._on_report = on_report
+        self._clock = clock
+        self._streams: dict[str, int] = {}
+        self._server: grpc.aio.Server | None = None
+
+    @property
+    def connected(self) -> int:
+        """How many nodes have a stream now."""
+        return len(self._streams)
+
+    async def start(self, address: str) -> int:
+        """Listen; returns the port. Raises OSError if the address cannot be had."""
+        server = grpc.aio.server(options=_OPTIONS)
+        telemetry_pb2_grpc.add_TelemetryServicer_to_server(self, server)  # type: ignore[no-untyped-call]
+        try:
+            port = server.add_insecure_port(address)
+        except RuntimeError as error:
+            raise OSError(f"cannot listen on {address}") from error
+        await server.start()
+        self._server = server
+        return port
+
+    async def stop(self) -> None:
+        """End all streams; agents connect again to whoever answers next."""
+        if self._server is not None:
+            await self._server.stop(grace=0)
+
+    async def Stream(self, _requests: Any, context: Context) -> None:  # noqa: N802 (the service's name)
+        """One agent, until it goes away or breaks the protocol."""
+        first = await context.read()
+        if not isinstance(first, telemetry_pb2.Report):
+            return
+        node = first.node_name
+        if not node:
+            await context.abort(grpc.StatusCode.INVALID_ARGUMENT, "a Report needs a node_name")
+        log.info("agent connected", node=node, version=first.agent_version, peer=context.peer())
+        self._streams[node] = self._streams.get(node, 0) + 1
+        # Reports refer to the list of their own generation, also while the next list is on its way to the agent.
+        sent: dict[int, Subscription] = {}
+        telling = asyncio.create_task(self._tell(context, sent))
+        try:
+            await self._listen(node, context, sent)
+        finally:
+            telling.cancel()
+            self._streams[node] -= 1
+            if not self._streams[node]:
+                del self._streams[node]
+            log.info("agent disconnected", node=node)
+
+    async def _tell(self, context: Context, sent: dict[int, Subscription]) -> None:
+        generation = 0
+        while True:
+            wanted = await self._subscriptions.after(generation)
+            generation = wanted.generation
+            sent[generation] = wanted
+            await context.write(
+                telemetry_pb2.Subscription(
+                    generation=generation, metrics=wanted.metrics, interval_ms=self._interval_ms
+                )
+            )
+
+    async def _listen(self, node: str, context: Context, sent: dict[int, Subscription]) -> None:
+        while isinstance(report := await context.read(), telemetry_pb2.Report):
+            if report.node_name != node:
+                await context.abort(
+                    grpc.StatusCode.INVALID_ARGUMENT,
+                    f"this stream is for node {node}, not {report.node_name}",
+                )
+            subscription = sent.get(report.generation)
+            if subscription is None:
+                await context.abort(
+                    grpc.StatusCode.INVALID_ARGUMENT,
+                    f"generation {report.generation} was never subscribed to",
+                )
+                return
+            for old in [known for known in sent if known < report.generation]:
+                del sent[old]
+            try:
+                delta = codec.decode(report, subscription.metrics)
+            except codec.MalformedReportError as error:
+                await context.abort(grpc.StatusCode.INVALID_ARGUMENT, str(error))
+                return
+            self._store.report(node, delta, self._clock())
+            self._on_report()

@@ -1,0 +1,20 @@
+"""Readings from a table, in quantities: for tests and benchmarks, and to try a policy without agents."""
+
+from collections.abc import Mapping
+
+from evaluator import quantity
+from evaluator.store import Store
+from wire.codec import Delta
+
+
+def fill(store: Store, readings: Mapping[str, Mapping[str, str | float]], *, at: float) -> None:
+    """Put node → metric → value (a number, or a quantity such as `1500m`) into a store; what is not named is absent.
+
+    Raises ValueError for text that is no quantity.
+    """
+    for node, values in readings.items():
+        parsed = {
+            metric: quantity.parse(value) if isinstance(value, str) else float(value)
+            for metric, value in values.items()
+        }
+        store.report(node, Delta(parsed, store.metrics - parsed.keys()), at)

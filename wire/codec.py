@@ -1,0 +1,77 @@
+"""Reports on the wire: what changed since the last one, and back. Values travel by their metric's place in the list.
+
+Both ends keep the subscription's list of names; a report without its generation is not understood by anybody.
+"""
+
+import math
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+
+from wire import telemetry_pb2 as pb
+
+
+class MalformedReportError(ValueError):
+    """A report that breaks the protocol; the stream it came on cannot be trusted any further."""
+
+
+@dataclass(frozen=True, slots=True)
+class Snapshot:
+    """What one round found of the subscribed metrics. A metric in neither mapping is absent on this node.
+
+    `several` are the metrics with that many samples, 2 or more, and so without one value.
+    """
+
+    values: Mapping[str, float] = field(default_factory=dict)
+    several: Mapping[str, int] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class Delta:
+    """What one report says, by name; metrics it does not name were read again and are as they were.
+
+    `several` are metrics with that many samples, 2 or more, and so without one value.
+    """
+
+    values: Mapping[str, float] = field(default_factory=dict)
+    absent: Iterable[str] = ()
+    several: Mapping[str, int] = field(default_factory=dict)
+
+
+def encode(
+    report: pb.Report, metrics: Sequence[str], now: Snapshot, last: Snapshot | None
+) -> pb.Report:
+    """Fill a report with what changed since `last`, or with everything if there is no last; returns it."""
+    report.full = last is None
+    before = last or Snapshot()
+    for index, name in enumerate(metrics):
+        if name in now.values:
+            if name not in before.values or not _same(now.values[name], before.values[name]):
+                report.indices.append(index)
+                report.values.append(now.values[name])
+        elif name in now.several:
+            if now.several[name] != before.several.get(name):
+                report.several.add(index=index, samples=now.several[name])
+        elif report.full or name in before.values or name in before.several:
+            report.absent.append(index)
+    return report
+
+
+def decode(report: pb.Report, metrics: Sequence[str]) -> Delta:
+    """What a report says of a subscription's metrics; a full one says of all of them. Raises MalformedReportError."""
+    if len(report.indices) != len(report.values):
+        raise MalformedReportError(f"{len(report.indices)} indices for {len(report.values)} values")
+    try:
+        values = {metrics[i]: v for i, v in zip(report.indices, report.values, strict=True)}
+        several = {metrics[entry.index]: entry.samples for entry in report.several}
+        absent = [metrics[i] for i in report.absent]
+    except IndexError as error:
+        raise MalformedReportError(
+            f"an index beyond the {len(metrics)} metrics subscribed to"
+        ) from error
+    if report.full:
+        absent = [name for name in metrics if name not in values and name not in several]
+    return Delta(values, absent, several)
+
+
+def _same(one: float, other: float) -> bool:
+    return one == other or (math.isnan(one) and math.isnan(other))
