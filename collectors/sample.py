@@ -1,8 +1,8 @@
 """What a collector hands over: families of samples, as the Prometheus exposition format knows them."""
 
-from collections.abc import Iterable
+from collections.abc import Hashable, Iterable
 from dataclasses import dataclass
-from typing import Literal, NamedTuple, Protocol
+from typing import Literal, NamedTuple, Protocol, runtime_checkable
 
 Labels = tuple[tuple[str, str], ...]
 """Label names and values, in the order in which they are printed."""
@@ -32,13 +32,22 @@ class Family:
 
 
 class Collector(Protocol):
-    """Reads one telemetry source of a node. Blocking is allowed; it runs in a thread."""
+    """Reads one telemetry source of a node. Blocking is allowed; it runs in a thread, never twice at once."""
 
     def collect(self) -> Iterable[Family]:
         """Read the source now. What is not there yields no sample, never 0.
 
         Raises SourceAbsentError where this machine has no such source, CollectorError where it cannot be read.
         """
+        ...
+
+
+@runtime_checkable
+class Watchable(Protocol):
+    """A collector whose source can be asked cheaply, many times a second, whether it changed."""
+
+    def fingerprint(self) -> Hashable:
+        """Something that differs once collect() would yield something else. Reads no content; any thread may call it."""
         ...
 
 

@@ -1,0 +1,206 @@
+"""CPU time in each mode, throttling, isolation and what is online, from <procfs>/stat and <sysfs>/devices/system/cpu."""
+
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from collectors import catalog, cpuinfo, host
+from collectors.numerals import parse_uint
+from collectors.patterns import regexp
+from collectors.sample import CollectorError, Family
+from plimsoll.flags import option
+
+_USER_HZ = 100  # the kernel's unit towards user space, whatever its own tick
+_MODES = ("user", "nice", "system", "idle", "iowait", "irq", "softirq", "steal")
+_GUEST_MODES = ("user", "nice")  # their time is part of the modes of the same names as well
+_IDLE = _MODES.index("idle")
+_JUMP_BACK_TICKS = 3 * _USER_HZ
+_CPU = re.compile(r"cpu(\d{1,9})", re.ASCII)
+
+Ticks = tuple[int, ...]
+"""A CPU's line of <procfs>/stat: as many numbers as this kernel prints, the guest's at the end."""
+
+
+@dataclass(frozen=True, slots=True)
+class Options:
+    """The flags of this collector."""
+
+    cpu_guest: bool = option("collector.cpu.guest", True, "export node_cpu_guest_seconds_total")
+    cpu_info: bool = option(
+        "collector.cpu.info", False, "export node_cpu_info and node_cpu_frequency_hertz"
+    )
+    cpu_flags_include: str = option(
+        "collector.cpu.info.flags-include",
+        "",
+        "export node_cpu_flag_info for CPU flags that match; switches --collector.cpu.info on",
+        metavar="REGEXP",
+        parse=regexp,
+    )
+    cpu_bugs_include: str = option(
+        "collector.cpu.info.bugs-include",
+        "",
+        "export node_cpu_bug_info for CPU bugs that match; switches --collector.cpu.info on",
+        metavar="REGEXP",
+        parse=regexp,
+    )
+
+    @property
+    def wants_info(self) -> bool:
+        """Whether <procfs>/cpuinfo has to be read at all."""
+        return self.cpu_info or bool(self.cpu_flags_include or self.cpu_bugs_include)
+
+
+def parse_stat(text: str) -> dict[int, Ticks]:
+    """CPU number to its times, out of <procfs>/stat."""
+    found: dict[int, Ticks] = {}
+    for line in text.splitlines():
+        first, *rest = line.split() or [""]
+        if (match := _CPU.fullmatch(first)) is None:
+            continue
+        if len(rest) <= _IDLE:
+            raise CollectorError(f"stat: {first} has only {len(rest)} times")
+        try:
+            found[int(match.group(1))] = tuple(parse_uint(field) for field in rest)
+        except ValueError as error:
+            raise CollectorError(f"stat: {first}: {error}") from error
+    if not found:
+        raise CollectorError("stat: no CPU in it")
+    return found
+
+
+def advance(before: Mapping[int, Ticks], now: Mapping[int, Ticks]) -> dict[int, Ticks]:
+    """Times that never go back: idle and iowait do so by a few ticks in many kernels, which would look like a restart.
+
+    A CPU whose idle time fell by seconds was unplugged and came back with new counters; those are taken as they are.
+    """
+    return {cpu: _advance(before.get(cpu, ()), ticks) for cpu, ticks in now.items()}
+
+
+def _advance(before: Ticks, now: Ticks) -> Ticks:
+    if len(before) != len(now) or before[_IDLE] - now[_IDLE] >= _JUMP_BACK_TICKS:
+        return now
+    return tuple(map(max, before, now))
+
+
+def seconds(times: Mapping[int, Ticks], *, guest: bool) -> Iterator[Family]:
+    """The families made of <procfs>/stat. A mode that an old kernel does not count has no sample."""
+    yield catalog.family(
+        "node_cpu_seconds_total",
+        (
+            ((str(cpu), mode), count / _USER_HZ)
+            for cpu, ticks in times.items()
+            for mode, count in zip(_MODES, ticks, strict=False)
+        ),
+    )
+    if guest:
+        rows = [
+            ((str(cpu), mode), count / _USER_HZ)
+            for cpu, ticks in times.items()
+            for mode, count in zip(_GUEST_MODES, ticks[len(_MODES) :], strict=False)
+        ]
+        if rows:
+            yield catalog.family("node_cpu_guest_seconds_total", rows)
+
+
+def parse_cpu_list(text: str) -> list[int]:
+    """The CPUs in the kernel's list format, such as `1,3-5`."""
+    found: list[int] = []
+    for part in filter(None, text.strip().split(",")):
+        first, dash, last = part.partition("-")
+        try:
+            begin = parse_uint(first)
+            end = parse_uint(last) if dash else begin
+        except ValueError as error:
+            raise CollectorError(f"CPU list: {error}") from error
+        if not begin <= end < 1 << 16:
+            raise CollectorError(f"CPU list: no range {part[:40]!r}")
+        found.extend(range(begin, end + 1))
+    return found
+
+
+class Cpu:
+    """The `cpu` collector."""
+
+    def __init__(self, machine: host.Host, options: Options) -> None:
+        self._procfs = machine.procfs
+        self._devices = machine.sysfs / "devices/system/cpu"
+        self._options = options
+        self._times: dict[int, Ticks] = {}
+
+    def collect(self) -> Iterator[Family]:
+        """Read the sources now."""
+        if self._options.wants_info:
+            yield from self._info()
+        self._times = advance(self._times, parse_stat(host.read(self._procfs / "stat")))
+        yield from seconds(self._times, guest=self._options.cpu_guest)
+        yield from self._isolated()
+        cpus = self._directories()
+        yield from _throttles(cpus)
+        yield from _online(cpus)
+
+    def _directories(self) -> list[tuple[str, Path]]:
+        """The number and directory of every CPU the kernel knows, in the order of the names."""
+        if not self._devices.is_dir():
+            return []
+        return sorted(
+            (match.group(1), path)
+            for path in self._devices.iterdir()
+            if (match := _CPU.fullmatch(path.name)) is not None
+        )
+
+    def _info(self) -> Iterator[Family]:
+        cpus = cpuinfo.blocks(host.read(self._procfs / "cpuinfo"))
+        yield cpuinfo.info(cpus)
+        yield from cpuinfo.frequency(cpus)
+        yield from cpuinfo.features(cpus, "flags", self._options.cpu_flags_include)
+        yield from cpuinfo.features(cpus, "bugs", self._options.cpu_bugs_include)
+
+    def _isolated(self) -> Iterator[Family]:
+        if (text := host.read_optional(self._devices / "isolated")) is not None:
+            rows = [((str(cpu),), 1.0) for cpu in parse_cpu_list(text)]
+            if rows:
+                yield catalog.family("node_cpu_isolated", rows)
+
+
+def _throttles(cpus: list[tuple[str, Path]]) -> Iterator[Family]:
+    """Throttle counts. The CPUs of a core, and those of a package, share a counter: the first that has it is asked."""
+    cores: dict[tuple[str, str], float] = {}
+    packages: dict[tuple[str], float] = {}
+    for _, path in cpus:
+        package = _count(path / "topology/physical_package_id")
+        core = _count(path / "topology/core_id")
+        if package is None or core is None:
+            continue  # an offline CPU, or one of a virtual machine without topology
+        of_core, of_package = (str(package), str(core)), (str(package),)
+        if of_core not in cores:
+            count = _count(path / "thermal_throttle/core_throttle_count")
+            if count is not None:
+                cores[of_core] = float(count)
+        if of_package not in packages:
+            count = _count(path / "thermal_throttle/package_throttle_count")
+            if count is not None:
+                packages[of_package] = float(count)
+    if packages:
+        yield catalog.family("node_cpu_package_throttles_total", packages.items())
+    if cores:
+        yield catalog.family("node_cpu_core_throttles_total", cores.items())
+
+
+def _online(cpus: list[tuple[str, Path]]) -> Iterator[Family]:
+    """Which CPUs are online; nothing where the first one cannot be switched off, as node_exporter has it."""
+    states = [(number, host.read_optional(path / "online")) for number, path in cpus]
+    if states and states[0][1] is not None:
+        rows = (
+            ((number,), float(text.strip() == "1")) for number, text in states if text is not None
+        )
+        yield catalog.family("node_cpu_online", rows)
+
+
+def _count(path: Path) -> int | None:
+    """A number from sysfs; None where it is not there or is none (a package id of -1 means unknown)."""
+    text = host.read_optional(path)
+    try:
+        return None if text is None else parse_uint(text.strip())
+    except ValueError:
+        return None

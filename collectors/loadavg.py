@@ -1,0 +1,33 @@
+"""Load averages from <procfs>/loadavg."""
+
+from collections.abc import Iterator
+
+from collectors import catalog, host
+from collectors.numerals import parse_float
+from collectors.sample import CollectorError, Family
+
+_NAMES = ("node_load1", "node_load5", "node_load15")
+
+
+def parse(text: str) -> Iterator[Family]:
+    """The three averages; what follows them (`2/713 4242`) is about processes."""
+    fields = text.split()
+    if len(fields) < len(_NAMES):
+        raise CollectorError(f"loadavg: three numbers expected, got {text[:80]!r}")
+    try:
+        averages = [parse_float(field) for field in fields[: len(_NAMES)]]
+    except ValueError as error:
+        raise CollectorError(f"loadavg: {error}") from error
+    for name, average in zip(_NAMES, averages, strict=True):
+        yield catalog.single(name, average)
+
+
+class LoadAvg:
+    """The `loadavg` collector."""
+
+    def __init__(self, machine: host.Host) -> None:
+        self._path = machine.procfs / "loadavg"
+
+    def collect(self) -> Iterator[Family]:
+        """Read the source now."""
+        return parse(host.read(self._path))

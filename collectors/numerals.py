@@ -1,0 +1,49 @@
+"""Numbers as the Prometheus world (Go's strconv) reads and prints them: `1e+06`, `+Inf`; never `1_000`, `0x10` or ` 1`."""
+
+import math
+import re
+
+_FLOAT = re.compile(
+    r"[+-]?(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:e[+-]?[0-9]+)?|[+-]?inf(?:inity)?|nan", re.IGNORECASE
+)
+_MAX_DIGITS = 20  # of an unsigned 64-bit number; the kernel counts in nothing wider
+
+
+def parse_float(text: str) -> float:
+    """The value of a decimal number, an infinity or NaN. ValueError for all else that Python's float() would take."""
+    if _FLOAT.fullmatch(text) is None:
+        raise ValueError(f"not a number: {text[:40]!r}")
+    value = float(text)
+    if math.isinf(value) and "i" not in text.lower():
+        raise ValueError(f"out of range: {text[:40]!r}")
+    return value
+
+
+def parse_uint(text: str) -> int:
+    """A plain unsigned decimal, as the kernel prints its counters."""
+    if not text.isascii() or not text.isdigit() or len(text) > _MAX_DIGITS:
+        raise ValueError(f"not an unsigned number: {text[:40]!r}")
+    return int(text)
+
+
+def format_float(value: float) -> str:
+    """The shortest text that reads back as the same value, in Go's %g: an exponent from 1e+06 up and below 0.0001."""
+    text = repr(float(value))
+    if 1e-4 <= abs(value) < 1e6 or value == 0:
+        return text.removesuffix(".0")
+    if not math.isfinite(value):
+        return "NaN" if math.isnan(value) else "+Inf" if value > 0 else "-Inf"
+    return _scientific(text)
+
+
+def _scientific(text: str) -> str:
+    """`1234567.0` or `1.5e+16` (what repr gives) with an exponent of at least two digits: `1.234567e+06`."""
+    sign = "-" if text.startswith("-") else ""
+    mantissa, _, exponent = text.lstrip("-").partition("e")
+    whole, _, fraction = mantissa.partition(".")
+    digits = (whole + fraction).lstrip("0")
+    leading_zeros = len(whole + fraction) - len(digits)
+    power = int(exponent or 0) + len(whole) - 1 - leading_zeros
+    digits = digits.rstrip("0")
+    point = "." if len(digits) > 1 else ""
+    return f"{sign}{digits[0]}{point}{digits[1:]}e{'-' if power < 0 else '+'}{abs(power):02d}"

@@ -1,0 +1,66 @@
+"""Pressure stall information (PSI) from <procfs>/pressure: how long processes waited for CPU, memory, IO and interrupts."""
+
+import re
+from collections.abc import Iterator
+
+from collectors import catalog, host
+from collectors.numerals import parse_uint
+from collectors.sample import CollectorError, Family, SourceAbsentError
+
+_LINE = re.compile(r"(some|full) avg10=[0-9.]+ avg60=[0-9.]+ avg300=[0-9.]+ total=(\S+)", re.ASCII)
+_MICROSECONDS = 1_000_000
+
+# resource -> which of its lines become which metric. The kernel's "full" of cpu means nothing for a whole system, and
+# "some" of irq does not exist.
+_METRICS = {
+    "cpu": {"some": "node_pressure_cpu_waiting_seconds_total"},
+    "io": {
+        "some": "node_pressure_io_waiting_seconds_total",
+        "full": "node_pressure_io_stalled_seconds_total",
+    },
+    "memory": {
+        "some": "node_pressure_memory_waiting_seconds_total",
+        "full": "node_pressure_memory_stalled_seconds_total",
+    },
+    "irq": {"full": "node_pressure_irq_stalled_seconds_total"},
+}
+
+
+def parse(resource: str, text: str) -> Iterator[Family]:
+    """The families of one resource."""
+    totals = dict(_totals(resource, text))
+    for line, name in _METRICS[resource].items():
+        if line not in totals:
+            raise SourceAbsentError(f"pressure/{resource}: no {line!r} line")
+        yield catalog.single(name, totals[line] / _MICROSECONDS)
+
+
+def _totals(resource: str, text: str) -> Iterator[tuple[str, int]]:
+    for line in text.splitlines():
+        if not line.startswith(("some", "full")):
+            continue  # a kind of measurement that later kernels may add
+        if (match := _LINE.fullmatch(line)) is None:
+            raise CollectorError(f"pressure/{resource}: unexpected line {line[:80]!r}")
+        try:
+            yield match.group(1), parse_uint(match.group(2))
+        except ValueError as error:
+            raise CollectorError(f"pressure/{resource}: {error}") from error
+
+
+class Pressure:
+    """The `pressure` collector."""
+
+    def __init__(self, machine: host.Host) -> None:
+        self._directory = machine.procfs / "pressure"
+
+    def collect(self) -> Iterator[Family]:
+        """Read the source now. Kernels before 4.20 have none of it, before 6.1 no irq."""
+        found = False
+        for resource in _METRICS:
+            if (text := host.read_optional(self._directory / resource)) is not None:
+                found = True
+                yield from parse(resource, text)
+        if not found:
+            raise SourceAbsentError(
+                f"{self._directory}: no pressure stall information (CONFIG_PSI, psi=1)"
+            )

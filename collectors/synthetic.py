@@ -1,0 +1,86 @@
+"""Made-up values that depend on nothing but node, metric and time: for demos, tests and benchmarks on any machine."""
+
+import re
+import time
+import zlib
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+
+from collectors import catalog
+from collectors.host import Host
+from collectors.sample import Family, Sample
+from plimsoll.flags import duration, option
+
+_NAME = re.compile(r"[a-zA-Z_:][a-zA-Z0-9_:]*")
+_HASHES = 1 << 32
+
+
+def _count(text: str) -> int:
+    if not text.isascii() or not text.isdigit() or int(text) > 100_000:
+        raise ValueError(f"not a number of metrics: {text!r} (0 to 100000)")
+    return int(text)
+
+
+def _metric_name(text: str) -> str:
+    if _NAME.fullmatch(text) is None:
+        raise ValueError(f"not a metric name: {text!r}")
+    return text
+
+
+@dataclass(frozen=True, slots=True)
+class Options:
+    """The flags of this collector."""
+
+    synthetic_metrics: int = option(
+        "collector.synthetic.metrics",
+        10,
+        "how many metrics to make up: node_synthetic_0, node_synthetic_1, ...",
+        metavar="N",
+        parse=_count,
+    )
+    synthetic_names: tuple[str, ...] = option(
+        "collector.synthetic.name",
+        (),
+        "make up a metric of this name too (repeatable)",
+        metavar="METRIC",
+        parse=_metric_name,
+    )
+    synthetic_period: float = option(
+        "collector.synthetic.period",
+        60.0,
+        "time in which a value goes from 0 to 100 and back; 0 lets it stand still",
+        metavar="DURATION",
+        parse=duration,
+    )
+
+
+def value(node: str, name: str, now: float, *, period: float) -> float:
+    """A triangle wave between 0 and 100, in whole hundredths; where a metric begins in it depends on its name and node."""
+    phase = zlib.crc32(f"{node}/{name}".encode()) / _HASHES
+    position = (phase + (now / period if period else 0.0)) % 1.0
+    return round(200 * min(position, 1 - position), 2)
+
+
+class Synthetic:
+    """The `synthetic` collector."""
+
+    def __init__(
+        self, machine: Host, options: Options, *, clock: Callable[[], float] = time.time
+    ) -> None:
+        self._node = machine.name
+        self._numbered = [f"node_synthetic_{i}" for i in range(options.synthetic_metrics)]
+        self._named = list(dict.fromkeys(options.synthetic_names))
+        self._period = options.synthetic_period
+        self._clock = clock
+
+    def collect(self) -> Iterator[Family]:
+        """Make up every value for this moment."""
+        now = self._clock()
+        for name in self._numbered:
+            yield catalog.single(name, self._value(name, now))
+        for name in self._named:
+            sample = Sample(name, (), self._value(name, now))
+            yield Family(name, "gauge", "A made-up value of a name that was asked for.", (sample,))
+
+    def _value(self, name: str, now: float) -> float:
+        return value(self._node, name, now, period=self._period)
