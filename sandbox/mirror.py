@@ -79,13 +79,13 @@ class Mirror:
 
 @contextlib.asynccontextmanager
 async def following(*mirrors: Mirror) -> AsyncIterator[None]:
-    """Run mirrors for the length of a block; inside it, each holds a complete first listing."""
-    tasks = [asyncio.create_task(mirror.run()) for mirror in mirrors]
-    try:
-        for mirror in mirrors:
-            await mirror.synced.wait()
-        yield
-    finally:
-        for task in tasks:
-            task.cancel()
-        await asyncio.gather(*tasks, return_exceptions=True)
+    """Run mirrors for the length of a block; inside it, each holds a complete first listing. If one breaks, so does the block."""
+    async with asyncio.TaskGroup() as group:
+        tasks = [group.create_task(mirror.run()) for mirror in mirrors]
+        try:
+            for mirror in mirrors:
+                await mirror.synced.wait()
+            yield
+        finally:
+            for task in tasks:
+                task.cancel()

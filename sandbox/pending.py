@@ -32,9 +32,6 @@ class Pending:
     def __contains__(self, key: str) -> bool:
         return key in self._pods
 
-    def __len__(self) -> int:
-        return len(self._pods)
-
     def put(self, key: str, *, priority: int, gated: bool, now: float) -> None:
         """A pod seen for the first time, or seen again with another priority or other gates."""
         pod = self._pods.get(key)

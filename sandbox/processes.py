@@ -110,7 +110,15 @@ class Processes:
     def check(self, name: str) -> None:
         """ProcessError if the program does not run, with the end of its log."""
         if name not in self._children:
-            raise ProcessError(f"{name} died{_ending(self._logs_dir / f'{name}.log')}")
+            raise ProcessError(f"{name} died{self.log_end(name)}")
+
+    def log_end(self, name: str) -> str:
+        """Where a program's log is and how it ends, to be added to a sentence."""
+        path = self._logs_dir / f"{name}.log"
+        if not path.is_file():
+            return ""
+        lines = path.read_text(errors="replace").splitlines()[-_LAST_LINES:]
+        return "\n".join((f"; {path} ends with:", *(f"    {line}" for line in lines)))
 
     async def close(self) -> None:
         """Stop all, at the same time."""
@@ -124,7 +132,13 @@ class Processes:
         if child is None or child.process is not process:
             return  # we stopped it
         del self._children[name]
-        log.error("process died", process=name, pid=process.pid, status=status, log=str(child.log))
+        log.error(
+            "process died, and nothing restarts it",
+            process=name,
+            pid=process.pid,
+            status=status,
+            log=str(child.log),
+        )
         if self._on_death is not None:
             self._on_death(name, status)
 
@@ -140,10 +154,3 @@ def _signal(process: asyncio.subprocess.Process, number: signal.Signals) -> None
     if process.returncode is None:
         with contextlib.suppress(ProcessLookupError):
             process.send_signal(number)
-
-
-def _ending(path: Path) -> str:
-    if not path.is_file():
-        return ""
-    lines = path.read_text(errors="replace").splitlines()[-_LAST_LINES:]
-    return f"; {path} ends with:\n" + "\n".join(f"    {line}" for line in lines)

@@ -1,0 +1,90 @@
+"""The settings of `plimsoll-sandbox`, and what each of them means."""
+
+import re
+from dataclasses import dataclass
+
+from plimsoll.flags import choice, duration, option, port
+
+_NODE_NAME = re.compile(
+    r"[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?(\.[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?)*"
+)
+
+
+def node_names(text: str) -> str:
+    """A comma-separated list of node names, checked: they become Kubernetes names and folders."""
+    names = text.split(",")
+    for name in names:
+        if _NODE_NAME.fullmatch(name) is None or len(name) > 63:
+            raise ValueError(f"not a node name: {name!r} (lower-case letters, digits, '-' and '.')")
+        if names.count(name) > 1:
+            raise ValueError(f"{name!r} is named twice")
+        if name == "logs":
+            raise ValueError("'logs' is where the programs' logs go; call the node something else")
+    return text
+
+
+@dataclass(frozen=True, slots=True)
+class UpSettings:
+    """`plimsoll-sandbox up`."""
+
+    dir: str = option(
+        "dir",
+        ".sandbox",
+        "where the cluster keeps its kubeconfig, endpoints.json, logs/ and a folder for each node",
+        metavar="FOLDER",
+    )
+    nodes: str = option(
+        "nodes",
+        "node-a,node-b,node-c",
+        "the nodes, separated by commas; each gets an agent of its own",
+        metavar="NAMES",
+        parse=node_names,
+    )
+    api_port: int = option(
+        "api-port", 0, "port of the Kubernetes API, 0 for any free one", metavar="N", parse=port
+    )
+    extender_port: int = option(
+        "extender-port",
+        0,
+        "port of the scheduler extender, 0 for any free one",
+        metavar="N",
+        parse=port,
+    )
+    ops_port: int = option(
+        "ops-port",
+        0,
+        "port of the evaluator's /readyz, /metrics and /explain, 0 for any free one",
+        metavar="N",
+        parse=port,
+    )
+    sync_period: float = option(
+        "sync-period",
+        1.0,
+        "the evaluator's --syncPeriod; one pod per policy is evicted in each",
+        metavar="DURATION",
+        parse=duration,
+    )
+    node_cache_capable: bool = option(
+        "node-cache-capable",
+        True,
+        "ask the extender about node names (true) or send it whole Node objects (false)",
+    )
+    log_level: str = option(
+        "log.level",
+        "info",
+        "how much the sandbox itself says: debug, info, warn or error",
+        metavar="LEVEL",
+        parse=choice("debug", "info", "warn", "error"),
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class DemoSettings:
+    """`plimsoll-sandbox demo`."""
+
+    dir: str = option(
+        "dir",
+        "",
+        "where the demo's cluster lives (default a temporary folder, removed afterwards)",
+        metavar="FOLDER",
+    )

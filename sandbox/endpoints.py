@@ -1,0 +1,81 @@
+"""Where everything in a running sandbox is: endpoints.json for programs, a kubeconfig for kubectl, a table for people."""
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+import yaml
+
+_CONTEXT = "plimsoll-sandbox"
+
+
+@dataclass(frozen=True, slots=True)
+class Endpoints:
+    """Base URLs; `agents` is a gRPC target (`host:port`), `metrics` the scrape URL of each node."""
+
+    api: str
+    extender: str
+    ops: str
+    agents: str
+    metrics: Mapping[str, str]
+
+    def as_json(self) -> str:
+        """The text of endpoints.json: one flat object, name to URL."""
+        named = {"api": self.api, "extender": self.extender, "ops": self.ops, "agents": self.agents}
+        named |= {f"metrics/{node}": url for node, url in self.metrics.items()}
+        return json.dumps(named, indent=2) + "\n"
+
+
+def kubeconfig(api: str) -> str:
+    """A kubeconfig for an API without authentication."""
+    config = {
+        "apiVersion": "v1",
+        "kind": "Config",
+        "clusters": [{"name": _CONTEXT, "cluster": {"server": api}}],
+        "users": [{"name": _CONTEXT, "user": {}}],
+        "contexts": [{"name": _CONTEXT, "context": {"cluster": _CONTEXT, "user": _CONTEXT}}],
+        "current-context": _CONTEXT,
+    }
+    return str(yaml.safe_dump(config, sort_keys=False))
+
+
+def write_atomically(path: Path, text: str) -> None:
+    """A file that is there whole or not at all."""
+    beside = path.with_name(f".{path.name}.new")
+    beside.write_text(text)
+    beside.replace(path)
+
+
+def table(endpoints: Endpoints, folder: Path, manifests: Path) -> str:
+    """What `plimsoll-sandbox up` prints once all is ready: where everything is, and what to type next."""
+    node = list(endpoints.metrics)[1 % len(endpoints.metrics)]
+    rows = [
+        ("Kubernetes API", endpoints.api, f"{folder}/kubeconfig"),
+        ("extender", f"{endpoints.extender}/scheduler", "POST filter, prioritize"),
+        ("evaluator", endpoints.ops, "/readyz  /metrics  /explain/<namespace>/<policy>"),
+        ("agents' stream", endpoints.agents, "gRPC"),
+        *(
+            (f"agent of {name}", url, f"reads {folder}/{name}/node-metrics/*.prom")
+            for name, url in endpoints.metrics.items()
+        ),
+        ("all of these", f"{folder}/endpoints.json", f"logs in {folder}/logs/"),
+    ]
+    widths = [max(len(row[column]) for row in rows) for column in (0, 1)]
+    lines = [f"  {name:<{widths[0]}}  {where:<{widths[1]}}  {what}" for name, where, what in rows]
+    return "\n".join(
+        (
+            f"A cluster of {len(endpoints.metrics)} nodes runs on this machine. Ctrl-C ends it.",
+            "",
+            *lines,
+            "",
+            "Next, in another terminal:",
+            f"  export KUBECONFIG={folder}/kubeconfig",
+            "  kubectl get nodes",
+            f"  kubectl apply -f {manifests}/health-metric-demo/",
+            "  kubectl get pods --all-namespaces -o wide",
+            f"  echo 'node_health_metric 1' > {folder}/{node}/node-metrics/text.prom",
+            f"  curl {endpoints.ops}/explain/health-metric-demo/demo-policy",
+            "",
+        )
+    )

@@ -1,0 +1,108 @@
+"""The program `plimsoll-sandbox`: a cluster on this machine to try Plimsoll in (`up`), and a story told in one (`demo`)."""
+
+import argparse
+import asyncio
+import os
+import signal
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+from plimsoll import flags, logs
+from sandbox import manifests, story
+from sandbox.config import DemoSettings, UpSettings
+from sandbox.endpoints import table
+from sandbox.processes import ProcessError
+from sandbox.up import Cluster, ClusterError, ClusterSpec
+
+_ABOUT = """\
+A Kubernetes cluster on this machine, for a laptop, a demo and a test. It needs no root, no containers and no network:
+the API server lives in memory and the nodes are simulated, but the agents (one per node) and the evaluator are the real
+programs, and pods are bound the way kube-scheduler binds them, extender included. kubectl works on it.
+"""
+
+_UP = """\
+Start a cluster, print where everything is, and run until Ctrl-C. Nothing is left behind but the folder.
+
+Give a node a health file, and watch pods keep away from it:
+  plimsoll-sandbox up
+  kubectl --kubeconfig .sandbox/kubeconfig apply -f deploy/health-metric-demo/
+  echo 'node_health_metric 1' > .sandbox/node-b/node-metrics/text.prom
+"""
+
+_DEMO = """\
+Tell the health-metric story on three nodes, step by step, with what was seen and how long each reaction took.
+Exit status 0 only if every step was observed.
+"""
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Run the command line; answers the exit status."""
+    parser, commands = _parser()
+    namespace = parser.parse_args(argv)
+    chosen = commands[namespace.command]
+    try:
+        if namespace.command == "up":
+            return asyncio.run(
+                _up(flags.from_namespace(UpSettings, chosen, namespace, env=os.environ))
+            )
+        return asyncio.run(
+            story.run(flags.from_namespace(DemoSettings, chosen, namespace, env=os.environ))
+        )
+    except (ClusterError, ProcessError) as error:
+        sys.stderr.write(f"plimsoll-sandbox: {error}\n")
+        return 1
+    except KeyboardInterrupt:
+        return 130
+
+
+def _parser() -> tuple[argparse.ArgumentParser, dict[str, argparse.ArgumentParser]]:
+    as_written = argparse.RawDescriptionHelpFormatter
+    parser = argparse.ArgumentParser(
+        prog="plimsoll-sandbox", description=_ABOUT, formatter_class=as_written, allow_abbrev=False
+    )
+    adder = parser.add_subparsers(dest="command", required=True, metavar="COMMAND")
+    commands = {}
+    for name, settings, about in (("up", UpSettings, _UP), ("demo", DemoSettings, _DEMO)):
+        commands[name] = adder.add_parser(
+            name,
+            help=about.splitlines()[0],
+            description=about,
+            formatter_class=as_written,
+            allow_abbrev=False,
+        )
+        flags.add_options(commands[name], settings)
+    return parser, commands
+
+
+async def _up(settings: UpSettings) -> int:
+    logs.setup(settings.log_level)
+    me = asyncio.current_task()
+    assert me is not None
+    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+        # Once asks for an orderly end; once more, while that lasts, cuts it short.
+        asyncio.get_running_loop().add_signal_handler(number, me.cancel)
+    spec = ClusterSpec(
+        dir=Path(settings.dir),
+        nodes=tuple(settings.nodes.split(",")),
+        api_port=settings.api_port,
+        extender_port=settings.extender_port,
+        ops_port=settings.ops_port,
+        sync_period=settings.sync_period,
+        node_cache_capable=settings.node_cache_capable,
+    )
+    try:
+        async with Cluster(spec) as cluster:
+            sys.stdout.write(
+                table(cluster.endpoints, Path(settings.dir), _short(manifests.folder()))
+            )
+            sys.stdout.flush()
+            await asyncio.Event().wait()
+    except asyncio.CancelledError:
+        sys.stdout.write("Stopped.\n")
+    return 0
+
+
+def _short(path: Path) -> Path:
+    """A path as one would type it here."""
+    return path.relative_to(Path.cwd()) if path.is_relative_to(Path.cwd()) else path

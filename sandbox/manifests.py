@@ -1,0 +1,29 @@
+"""Finds the manifests under deploy/: beside this package in an installed wheel, at the root in a checkout."""
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import yaml
+
+from sandbox.objects import Object
+
+_HERE = Path(__file__).resolve().parent
+
+
+def folder() -> Path:
+    """The deploy/ folder."""
+    for root in (_HERE, _HERE.parent):
+        if (root / "deploy" / "crd").is_dir():
+            return root / "deploy"
+    raise FileNotFoundError(f"no deploy/ with the manifests in {_HERE} or {_HERE.parent}")
+
+
+def load(path: Path) -> Iterator[Object]:
+    """Every object of a YAML file, or of all YAML files of a folder in the order of their names."""
+    for file in sorted(path.glob("*.yaml")) if path.is_dir() else (path,):
+        yield from (obj for obj in yaml.safe_load_all(file.read_text()) if obj)
+
+
+def crds() -> Iterator[Object]:
+    """The resource definitions that a cluster needs before Plimsoll runs in it."""
+    return (obj for obj in load(folder() / "crd") if obj.get("kind") == "CustomResourceDefinition")

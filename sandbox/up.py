@@ -1,0 +1,255 @@
+"""Assembles a cluster on this machine: the API in memory, simulated nodes, real agents and evaluator, controllers, binder."""
+
+import asyncio
+import contextlib
+import fcntl
+import random
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from types import TracebackType
+from typing import Self
+
+import aiohttp
+
+from plimsoll import logs
+from sandbox import manifests
+from sandbox.apiserver import ApiServer
+from sandbox.binder import Binder
+from sandbox.client import Client, ensure
+from sandbox.deployments import Deployments
+from sandbox.endpoints import Endpoints, kubeconfig, write_atomically
+from sandbox.extender import Extender, ExtenderSpec
+from sandbox.kubelet import Kubelet
+from sandbox.nodes import Nodes
+from sandbox.objects import CRDS
+from sandbox.processes import HeldPort, ProcessError, Processes
+from sandbox.programs import AgentLaunch, EvaluatorLaunch, agent_command, evaluator_command
+
+log = logs.get(__name__)
+
+EVALUATOR = "evaluator"
+_POLL = 0.05
+
+
+@dataclass(frozen=True)
+class ClusterSpec:
+    """What to build, and where. Ports of 0 mean any free one."""
+
+    dir: Path
+    nodes: tuple[str, ...] = ("node-a", "node-b", "node-c")
+    api_port: int = 0
+    extender_port: int = 0
+    ops_port: int = 0
+    sync_period: float = 1.0
+    node_cache_capable: bool = True
+    pod_grace: float = 0.0  # seconds that a deleted pod takes to stop
+    ready_timeout: float = 60.0
+    seed: int = 0  # of the binder's choice between equals, and of pods' names
+    agent: Callable[[AgentLaunch], Sequence[str]] = agent_command
+    evaluator: Callable[[EvaluatorLaunch], Sequence[str]] = evaluator_command
+    on_death: Callable[[str, int], None] | None = field(default=None, compare=False)
+
+
+class ClusterError(Exception):
+    """The cluster could not be built; the text is for the user."""
+
+
+class Cluster:
+    """A running cluster, as an async context manager: inside the block everything is up and ready.
+
+    Its processes die with the thread that entered it, so enter it where that thread stays: the main one.
+    """
+
+    def __init__(self, spec: ClusterSpec) -> None:
+        self.spec = spec
+        self.dir = spec.dir.resolve()
+        self.endpoints: Endpoints
+        self.client: Client
+        self.api: ApiServer
+        self.binder: Binder
+        self.processes = Processes(self.dir / "logs", on_death=spec.on_death)
+        self._ports: dict[str, HeldPort] = {}
+        self._stack = contextlib.AsyncExitStack()
+
+    async def __aenter__(self) -> Self:
+        async with contextlib.AsyncExitStack() as stack:
+            await self._build(stack)
+            self._stack = stack.pop_all()
+        return self
+
+    async def __aexit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        await self._stack.aclose()
+
+    def node_metrics(self, node: str) -> Path:
+        """The folder whose *.prom files this node's agent reads."""
+        return self.dir / node / "node-metrics"
+
+    async def stop_agent(self, node: str, *, kill: bool = False) -> None:
+        """Stop one node's agent; its readings go stale."""
+        await self.processes.stop(_agent(node), kill=kill)
+
+    async def start_agent(self, node: str) -> None:
+        """Start one node's agent, at its old address, and wait until it can be scraped."""
+        launch = AgentLaunch(
+            node, self.node_metrics(node), self._ports[_agent(node)].address, self.endpoints.agents
+        )
+        await self.processes.start(_agent(node), self.spec.agent(launch))
+        await self._answers(_agent(node), self.endpoints.metrics[node])
+
+    async def stop_evaluator(self, *, kill: bool = False) -> None:
+        """Stop the evaluator."""
+        await self.processes.stop(EVALUATOR, kill=kill)
+
+    async def start_evaluator(self) -> None:
+        """Start the evaluator, at its old addresses, and wait until it is ready."""
+        launch = EvaluatorLaunch(
+            kubeconfig=self.dir / "kubeconfig",
+            extender_port=self._ports["extender"].number,
+            agent_port=self._ports["agents"].number,
+            ops_port=self._ports["ops"].number,
+            sync_period=self.spec.sync_period,
+        )
+        await self.processes.start(EVALUATOR, self.spec.evaluator(launch))
+        await self._answers(EVALUATOR, f"{self.endpoints.ops}/readyz")
+
+    async def restart_evaluator(self, *, kill: bool = False) -> None:
+        """Stop the evaluator, by SIGKILL if asked to, start it again, and wait until it is ready."""
+        await self.stop_evaluator(kill=kill)
+        await self.start_evaluator()
+
+    async def _build(self, stack: contextlib.AsyncExitStack) -> None:
+        self._prepare_folder(stack)
+        self._hold_ports(stack)
+        await self._serve_api(stack)
+        names = self.spec.nodes
+        nodes = Nodes(self.client, names)
+        await nodes.register()
+        rng = random.Random(self.spec.seed)  # noqa: S311 (names and ties, no secrets)
+        spec = ExtenderSpec(
+            f"{self.endpoints.extender}/scheduler", node_cache_capable=self.spec.node_cache_capable
+        )
+        extender = await stack.enter_async_context(Extender(spec))
+        self.binder = Binder(self.client, extender, rng=rng)
+        stack.push_async_callback(self.processes.close)
+        await self._start_programs()
+        for run in (
+            nodes.run,
+            Kubelet(self.client, names, grace=self.spec.pod_grace).run,
+            Deployments(self.client, rng=rng).run,
+            self.binder.run,
+        ):
+            await stack.enter_async_context(_in_background(run))
+        path = self.dir / "endpoints.json"
+        write_atomically(path, self.endpoints.as_json())
+        stack.callback(path.unlink, missing_ok=True)
+
+    async def _start_programs(self) -> None:
+        try:
+            async with asyncio.TaskGroup() as starting:
+                starting.create_task(self.start_evaluator())
+                for name in self.spec.nodes:
+                    starting.create_task(self.start_agent(name))
+        except ExceptionGroup as group:
+            failed = group.subgroup(ProcessError)
+            if failed is None:
+                raise
+            raise ClusterError("\n".join(str(one) for one in failed.exceptions)) from group
+
+    def _prepare_folder(self, stack: contextlib.AsyncExitStack) -> None:
+        for node in self.spec.nodes:
+            self.node_metrics(node).mkdir(parents=True, exist_ok=True)
+        stack.enter_context(_locked(self.dir))
+        for old in (self.dir / "endpoints.json", *(self.dir / "logs").glob("*.log")):
+            old.unlink(missing_ok=True)
+
+    def _hold_ports(self, stack: contextlib.AsyncExitStack) -> None:
+        wanted = {"extender": self.spec.extender_port, "ops": self.spec.ops_port, "agents": 0}
+        wanted |= {_agent(node): 0 for node in self.spec.nodes}
+        for name, number in wanted.items():
+            port = self._ports[name] = HeldPort(number)
+            stack.callback(port.close)
+
+    async def _serve_api(self, stack: contextlib.AsyncExitStack) -> None:
+        self.api = ApiServer()
+        try:
+            url = await self.api.start(port=self.spec.api_port)
+        except OSError as error:
+            raise ClusterError(
+                f"the API cannot listen on port {self.spec.api_port}: {error.strerror}"
+            ) from error
+        stack.push_async_callback(self.api.close)
+        self.client = await stack.enter_async_context(Client(url))
+        self.endpoints = Endpoints(
+            api=url,
+            extender=f"http://{self._ports['extender'].address}",
+            ops=f"http://{self._ports['ops'].address}",
+            agents=self._ports["agents"].address,
+            metrics={
+                node: f"http://{self._ports[_agent(node)].address}/metrics"
+                for node in self.spec.nodes
+            },
+        )
+        write_atomically(self.dir / "kubeconfig", kubeconfig(url))
+        for crd in manifests.crds():
+            await ensure(self.client, CRDS, crd)
+
+    async def _answers(self, name: str, url: str) -> None:
+        """Wait for a 200; a program that dies meanwhile, or takes too long, is an error that shows its log."""
+        said = "nothing"
+        try:
+            async with asyncio.timeout(self.spec.ready_timeout), aiohttp.ClientSession() as session:
+                while True:
+                    self.processes.check(name)
+                    try:
+                        async with session.get(url) as response:
+                            if response.status == 200:
+                                return
+                            said = f"{response.status} {(await response.text()).strip()[:300]}"
+                    except aiohttp.ClientError as error:
+                        said = str(error)
+                    await asyncio.sleep(_POLL)
+        except TimeoutError:
+            text = f"{name} is not ready after {self.spec.ready_timeout:g} s; {url} says: {said}"
+            raise ProcessError(text + self.processes.log_end(name)) from None
+
+
+def _agent(node: str) -> str:
+    return f"agent-{node}"
+
+
+@contextlib.contextmanager
+def _locked(folder: Path) -> Iterator[None]:
+    """One sandbox to a folder; the kernel lets go of the lock whichever way the process ends."""
+    with (folder / ".lock").open("w") as file:
+        try:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            raise ClusterError(
+                f"a sandbox runs in {folder} already; choose another --dir"
+            ) from None
+        yield
+
+
+@contextlib.asynccontextmanager
+async def _in_background(run: Callable[[], Awaitable[None]]) -> AsyncIterator[None]:
+    task = asyncio.create_task(_for_ever(run))
+    try:
+        yield
+    finally:
+        task.cancel()
+        await asyncio.wait([task])
+
+
+async def _for_ever(run: Callable[[], Awaitable[None]]) -> None:
+    while True:
+        try:
+            await run()
+        except Exception:
+            log.exception("broke off, begins again")
+            await asyncio.sleep(1)

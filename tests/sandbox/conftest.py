@@ -1,0 +1,89 @@
+"""Small Kubernetes objects, and an API server, for the sandbox's tests."""
+
+import asyncio
+import copy
+
+import pytest
+
+from sandbox.client import Client
+
+
+def make_pod(name="web", **spec):
+    meta = {
+        "name": name,
+        "namespace": "default",
+        "uid": f"uid-{name}",
+        "resourceVersion": "1",
+        **spec.pop("metadata", {}),
+    }
+    containers = [{"name": "c", "image": "none", "resources": spec.pop("resources", {})}]
+    status = spec.pop("status", {"phase": "Pending"})
+    return {"metadata": meta, "spec": {"containers": containers, **spec}, "status": status}
+
+
+def make_node(name="node-a", *, labels=None, spec=None, allocatable=None):
+    return {
+        "metadata": {
+            "name": name,
+            "uid": f"uid-{name}",
+            "resourceVersion": "1",
+            "labels": {"kubernetes.io/hostname": name, **(labels or {})},
+        },
+        "spec": spec or {},
+        "status": {
+            "allocatable": {"cpu": "4", "memory": "8Gi", "pods": "110"} | (allocatable or {})
+        },
+    }
+
+
+@pytest.fixture
+def pod():
+    return make_pod
+
+
+@pytest.fixture
+def node():
+    return make_node
+
+
+@pytest.fixture
+def changed():
+    """A copy of an object with a value at a path of keys."""
+
+    def change(obj, *path, to):
+        new = copy.deepcopy(obj)
+        place = new
+        for key in path[:-1]:
+            place = place.setdefault(key, {})
+        place[path[-1]] = to
+        return new
+
+    return change
+
+
+@pytest.fixture
+async def client():
+    from sandbox.apiserver import ApiServer
+
+    server = ApiServer()
+    url = await server.start()
+    async with Client(url) as connected:
+        yield connected
+    await server.close()
+
+
+@pytest.fixture
+def eventually():
+    """Wait until a function answers something true, and answer that; fail with the last answer if it never does."""
+
+    async def wait(answer, timeout=20.0):
+        async with asyncio.timeout(timeout):
+            while True:
+                found = answer()
+                if asyncio.iscoroutine(found):
+                    found = await found
+                if found:
+                    return found
+                await asyncio.sleep(0.01)
+
+    return wait

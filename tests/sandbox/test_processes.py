@@ -1,0 +1,184 @@
+"""Real processes: started on ports held for them, reported when they die, and never left behind."""
+
+import asyncio
+import os
+import signal
+import socket
+import sys
+import textwrap
+from pathlib import Path
+
+import pytest
+
+from sandbox.processes import HeldPort, ProcessError, Processes
+
+pytestmark = pytest.mark.e2e
+
+WAIT = (sys.executable, "-c", "import time; print('up', flush=True); time.sleep(600)")
+STUBBORN = (
+    sys.executable,
+    "-c",
+    "import signal, time; signal.signal(signal.SIGTERM, signal.SIG_IGN); print('up', flush=True); time.sleep(600)",
+)
+
+
+def alive(pid):
+    """Whether a process runs; one that is dead but not collected does not."""
+    try:
+        state = Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()[0]
+    except FileNotFoundError:
+        return False
+    return state != "Z"
+
+
+def says_up(tmp_path, name="p"):
+    path = tmp_path / f"{name}.log"
+    return lambda: path.exists() and "up" in path.read_text()
+
+
+async def test_output_goes_to_a_log_and_stop_leaves_nothing(tmp_path, eventually):
+    processes = Processes(tmp_path)
+    pid = await processes.start("p", WAIT)
+    await eventually(says_up(tmp_path))
+    assert processes.pid("p") == pid
+    await processes.stop("p")
+    assert not alive(pid)
+    assert processes.pid("p") is None
+
+
+async def test_close_stops_all_and_kills_who_does_not_listen(tmp_path, eventually, monkeypatch):
+    monkeypatch.setattr("sandbox.processes.STOP_TIMEOUT", 0.2)
+    processes = Processes(tmp_path)
+    pids = [await processes.start("p", WAIT), await processes.start("q", STUBBORN)]
+    await eventually(says_up(tmp_path, "p"))
+    await eventually(says_up(tmp_path, "q"))
+    await processes.close()
+    assert not any(alive(pid) for pid in pids)
+
+
+async def test_a_death_is_told_and_not_mended(tmp_path, eventually):
+    deaths = []
+    processes = Processes(tmp_path, on_death=lambda *death: deaths.append(death))
+    script = "import sys; print('no luck'); sys.exit(3)"
+    await processes.start("p", (sys.executable, "-c", script))
+    await eventually(lambda: deaths)
+    assert deaths == [("p", 3)]
+    with pytest.raises(ProcessError, match=r"p died; .*p\.log ends with:\n    no luck"):
+        processes.check("p")
+    with pytest.raises(ProcessError, match="does not run"):
+        await processes.stop("p")
+    await processes.close()
+
+
+async def test_a_stop_that_was_asked_for_is_no_death(tmp_path):
+    deaths = []
+    processes = Processes(tmp_path, on_death=lambda *death: deaths.append(death))
+    await processes.start("p", WAIT)
+    await processes.stop("p", kill=True)
+    await processes.close()
+    assert deaths == []
+
+
+async def test_a_name_runs_once(tmp_path):
+    processes = Processes(tmp_path)
+    await processes.start("p", WAIT)
+    with pytest.raises(ProcessError, match="runs already"):
+        await processes.start("p", WAIT)
+    await processes.close()
+
+
+async def test_a_program_that_is_not_there(tmp_path, eventually):
+    deaths = []
+    processes = Processes(tmp_path, on_death=lambda *death: deaths.append(death))
+    await processes.start("p", ("/nonexistent/program",))
+    await eventually(lambda: deaths)
+    with pytest.raises(ProcessError, match="No such file"):
+        processes.check("p")
+
+
+async def test_proxies_are_not_handed_on(tmp_path, monkeypatch, eventually):
+    monkeypatch.setenv("HTTPS_PROXY", "http://proxy.invalid:1")
+    monkeypatch.setenv("http_proxy", "http://proxy.invalid:1")
+    processes = Processes(tmp_path)
+    script = "import os; print([k for k in os.environ if 'proxy' in k.lower()], 'up')"
+    await processes.start("p", (sys.executable, "-c", script))
+    await eventually(says_up(tmp_path))
+    assert "[] up" in (tmp_path / "p.log").read_text()
+    await processes.close()
+
+
+@pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGTERM])
+async def test_no_child_outlives_a_supervisor_that_is_killed(tmp_path, eventually, number):
+    script = textwrap.dedent(f"""
+        import asyncio
+        from pathlib import Path
+        from plimsoll import logs
+        from sandbox.processes import Processes
+
+        logs.setup()
+
+        async def main():
+            processes = Processes(Path({str(tmp_path)!r}))
+            print(await processes.start("p", {WAIT!r}), await processes.start("q", {STUBBORN!r}), flush=True)
+            await asyncio.Event().wait()
+
+        asyncio.run(main())
+    """)
+    supervisor = await asyncio.create_subprocess_exec(
+        sys.executable, "-c", script, stdout=asyncio.subprocess.PIPE
+    )
+    pids = [int(pid) for pid in (await supervisor.stdout.readline()).split()]
+    await eventually(says_up(tmp_path, "p"))
+    await eventually(says_up(tmp_path, "q"))
+    assert all(alive(pid) for pid in pids)
+    supervisor.send_signal(number)
+    await supervisor.wait()
+    await eventually(lambda: not any(alive(pid) for pid in pids))
+
+
+async def test_a_child_whose_supervisor_died_before_it_could_ask_ends_itself():
+    from sandbox import tether
+
+    gone = await asyncio.create_subprocess_exec(sys.executable, "-c", "")
+    await gone.wait()
+    child = await asyncio.create_subprocess_exec(
+        sys.executable,
+        "-I",
+        "-S",
+        tether.__file__,
+        str(gone.pid),
+        *WAIT,
+        stderr=asyncio.subprocess.PIPE,
+    )
+    _, text = await child.communicate()
+    assert (child.returncode, text.decode().strip()) == (1, f"process {gone.pid} is gone")
+
+
+async def test_a_held_port_is_nobody_elses_but_the_programs():
+    port = HeldPort()
+    for _ in range(2):  # also a second time: the program was restarted
+        server = await asyncio.start_server(
+            lambda _, writer: writer.close(), "127.0.0.1", port.number
+        )
+        server.close()
+        await server.wait_closed()
+    with socket.socket() as other, pytest.raises(OSError, match="in use"):
+        other.bind(("127.0.0.1", port.number))
+    with pytest.raises(OSError, match="Connect call failed"):
+        await asyncio.open_connection("127.0.0.1", port.number)
+    port.close()
+
+
+def test_a_port_that_is_taken_is_said_so():
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        number = taken.getsockname()[1]
+        with pytest.raises(ProcessError, match=f"port {number} on 127.0.0.1 is not free"):
+            HeldPort(number)
+
+
+def test_the_supervisors_own_environment_stays(monkeypatch):
+    monkeypatch.setenv("HTTPS_PROXY", "http://proxy.invalid:1")
+    from sandbox.processes import loopback_environment
+
+    assert "HTTPS_PROXY" not in loopback_environment()
+    assert os.environ["HTTPS_PROXY"] == "http://proxy.invalid:1"
