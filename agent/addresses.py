@@ -1,0 +1,42 @@
+"""Addresses as the flags spell them: `:9100`, `127.0.0.1:9100`, `[::1]:9100`, `node-a:9100`."""
+
+import re
+from dataclasses import dataclass
+
+from plimsoll import flags
+
+_ADDRESS = re.compile(r"(?:\[(?P<bracketed>[^\[\]]+)\]|(?P<plain>[^\[\]:\s]*)):(?P<port>[^:]*)")
+
+
+@dataclass(frozen=True, slots=True)
+class Address:
+    """A host and a port; no host means every address of this machine."""
+
+    host: str
+    port: int
+
+    def __str__(self) -> str:
+        """The address as a flag would spell it."""
+        host = f"[{self.host}]" if ":" in self.host else self.host
+        return f"{host}:{self.port}"
+
+
+def parse(text: str) -> Address:
+    """An address to listen on."""
+    if (match := _ADDRESS.fullmatch(text)) is None:
+        raise ValueError(
+            f"not an address: {text!r} (write it like :9100, 127.0.0.1:9100 or [::1]:9100)"
+        )
+    return Address(match["bracketed"] or match["plain"] or "", flags.port(match["port"]))
+
+
+def parse_peer(text: str) -> str:
+    """An address to connect to, kept as text; empty means none."""
+    if not text:
+        return text
+    found = parse(text)
+    if not found.host or not found.port:
+        raise ValueError(
+            f"not an address to connect to: {text!r} (write it like evaluator.plimsoll:9091)"
+        )
+    return str(found)

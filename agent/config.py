@@ -1,0 +1,175 @@
+"""The agent's flags: node_exporter's names, a few of its own, and those that lie beside each collector."""
+
+import argparse
+import dataclasses
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, NoReturn
+
+from agent import addresses
+from agent.addresses import Address
+from collectors.host import Host
+from collectors.registry import COLLECTORS
+from plimsoll import VERSION, flags
+from plimsoll.flags import option
+
+PROGRAM = "plimsoll-agent"
+_ABOUT = """
+Reads what this node feels (memory, CPU, pressure, health files, ...), serves it to Prometheus as node_exporter would, and
+streams to an evaluator those metrics that its policies name.
+"""
+_EXAMPLES = """
+examples:
+  plimsoll-agent --collector.textfile.directory=/var/lib/node-metrics
+      serve this machine's metrics, and those in *.prom files of that directory, on port 9100
+  plimsoll-agent --evaluator.address=plimsoll-evaluator.plimsoll:9091 --node.name=node-a
+      stream to an evaluator as well; in a pod, $NODE_NAME is set by the downward API
+  plimsoll-agent --collector.disable-defaults --collector.synthetic --web.listen-address=127.0.0.1:0
+      made-up values on any free port, on any machine
+  plimsoll-agent --path.procfs=/host/proc --path.sysfs=/host/sys --path.rootfs=/host/root
+      in a container, with the host's directories mounted there
+
+A switch is turned off by --no-<flag> or --<flag>=false. Flags may be written with one dash or two.
+"""
+
+
+def _telemetry_path(text: str) -> str:
+    if not text.startswith("/") or text in {"/healthz", "/readyz"} or set(text) & set("?# \t"):
+        raise ValueError(f"not a path for metrics: {text!r} (write it like /metrics)")
+    return text
+
+
+@dataclass(frozen=True, slots=True)
+class Settings:
+    """Everything that can be said on the command line."""
+
+    listen_addresses: tuple[Address, ...] = option(
+        "web.listen-address",
+        (Address("", 9100),),
+        "address to serve metrics on; port 0 takes any free one (repeatable)",
+        metavar="ADDRESS",
+        parse=addresses.parse,
+    )
+    telemetry_path: str = option(
+        "web.telemetry-path",
+        "/metrics",
+        "path of the metrics",
+        metavar="PATH",
+        parse=_telemetry_path,
+    )
+    disable_exporter_metrics: bool = option(
+        "web.disable-exporter-metrics",
+        False,
+        "leave out metrics about the agent itself (process_*, python_*, plimsoll_agent_*)",
+    )
+    evaluator_address: str = option(
+        "evaluator.address",
+        "",
+        "the evaluator to stream to, as host:port; without it nothing is streamed",
+        metavar="ADDRESS",
+        parse=addresses.parse_peer,
+    )
+    poll_interval: float = option(
+        "stream.poll-interval",
+        0.1,
+        "how often to look whether a *.prom file changed",
+        metavar="DURATION",
+        parse=flags.duration,
+    )
+    log_level: str = option(
+        "log.level",
+        "info",
+        "debug, info, warn or error",
+        metavar="LEVEL",
+        parse=flags.choice("debug", "info", "warn", "error"),
+    )
+    log_format: str = option(
+        "log.format",
+        "logfmt",
+        "logfmt or json",
+        metavar="FORMAT",
+        parse=flags.choice("logfmt", "json"),
+    )
+    disable_defaults: bool = option(
+        "collector.disable-defaults",
+        False,
+        "switch off all collectors that are not switched on by a flag of their own",
+    )
+    host: Host = field(default_factory=Host)
+    """The machine that is read, by name and paths."""
+    collectors: Mapping[str, Any] = field(default_factory=dict)
+    """The enabled collectors, each with its options."""
+
+
+Switches: type[Any] = dataclasses.make_dataclass(
+    "Switches",
+    [
+        (f"collector_{name}", bool, option(f"collector.{name}", entry.on, f"collect {entry.about}"))
+        for name, entry in COLLECTORS.items()
+    ],
+    frozen=True,
+)
+"""One switch for each collector of the registry."""
+
+GROUPS: Mapping[str, tuple[type[Any], ...]] = {
+    "agent": (Settings,),
+    "node": (Host,),
+    "collectors": (Switches, *(entry.options for entry in COLLECTORS.values())),
+}
+"""The classes whose fields are flags, under the headings of --help and the docs."""
+
+
+class _Parser(argparse.ArgumentParser):
+    def error(self, message: str) -> NoReturn:
+        """One sentence; a page of usage above it would hide it."""
+        self.exit(2, f"{self.prog}: {message} (--help explains the flags)\n")
+
+
+class _Formatter(argparse.RawDescriptionHelpFormatter):
+    def _format_action_invocation(self, action: argparse.Action) -> str:
+        """Each flag once: that one dash will do as well is said below."""
+        if action.nargs == "?" and action.const == "true":
+            return f"--[no-]{action.option_strings[0].removeprefix('--')}"
+        if len(action.option_strings) > 1 and action.metavar is not None:
+            return f"{action.option_strings[0]}={action.metavar}"
+        return super()._format_action_invocation(action)
+
+
+def parse(argv: Sequence[str], env: Mapping[str, str], *, hostname: str) -> Settings:
+    """Settings from flags, else the environment, else defaults. A mistake ends the program with status 2."""
+    parser = _parser()
+    namespace = parser.parse_args(argv)
+
+    def read(settings: type[Any]) -> Any:
+        return flags.from_namespace(settings, parser, namespace, env=env)
+
+    settings, host = read(Settings), read(Host)
+    switches = read(Switches)
+    enabled = {
+        name: read(entry.options)
+        for name, entry in COLLECTORS.items()
+        if getattr(switches, f"collector_{name}")
+        and not (settings.disable_defaults and getattr(namespace, f"collector_{name}") is None)
+    }
+    if settings.poll_interval == 0:
+        parser.error("--stream.poll-interval: has to be longer than 0")
+    host = dataclasses.replace(host, name=host.name or hostname)
+    found: Settings = dataclasses.replace(settings, host=host, collectors=enabled)
+    return found
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = _Parser(
+        prog=PROGRAM,
+        usage=f"{PROGRAM} [flags]",
+        description=_ABOUT,
+        epilog=_EXAMPLES,
+        formatter_class=lambda prog: _Formatter(prog, max_help_position=34, width=110),
+        allow_abbrev=False,
+    )
+    parser.add_argument("--version", action="version", version=f"{PROGRAM} {VERSION}")
+    for title, classes in GROUPS.items():
+        group = parser.add_argument_group(title)
+        for settings in classes:
+            flags.add_options(group, settings)  # type: ignore[arg-type]  # a group adds arguments as a parser does
+    return parser

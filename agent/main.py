@@ -1,0 +1,81 @@
+"""The node agent: serves what the collectors read, and streams what the policies name to an evaluator."""
+
+import asyncio
+import gc
+import os
+import signal
+import socket
+import sys
+from collections.abc import Sequence
+
+from agent import config
+from agent.config import Settings
+from agent.endpoints import Endpoints
+from agent.rounds import Rounds
+from agent.selfmetrics import SelfMetrics
+from agent.server import ListenError, Server
+from collectors import registry
+from plimsoll import VERSION, logs
+
+log = logs.get(__name__)
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Run until SIGTERM or SIGINT. Returns the exit status."""
+    arguments = sys.argv[1:] if argv is None else argv
+    settings = config.parse(arguments, os.environ, hostname=socket.gethostname())
+    logs.setup(settings.log_level, settings.log_format)
+    try:
+        asyncio.run(run(settings))
+    except ListenError as error:
+        log.error("cannot start", reason=str(error))
+        return 1
+    return 0
+
+
+async def run(settings: Settings) -> None:
+    """Everything the agent does, until a signal ends it."""
+    stop = asyncio.Event()
+    loop = asyncio.get_running_loop()
+    for number in (signal.SIGTERM, signal.SIGINT):
+        loop.add_signal_handler(number, stop.set)
+    rounds = Rounds(registry.build(settings.host, settings.collectors))
+    own = SelfMetrics(disabled=settings.disable_exporter_metrics)
+    endpoints = Endpoints(
+        rounds, own, node=settings.host.name, telemetry_path=settings.telemetry_path
+    )
+    log.info(
+        "starting", version=VERSION, node=settings.host.name, collectors=",".join(rounds.names)
+    )
+    server = Server(endpoints.answer)
+    try:
+        for address in await server.listen(settings.listen_addresses):
+            log.info("listening", address=str(address))
+        async with asyncio.TaskGroup() as work:
+            tasks = [work.create_task(_first_round(rounds, endpoints))]
+            if settings.evaluator_address:
+                tasks.append(work.create_task(_stream(settings, rounds, own)))
+            await stop.wait()
+            log.info("stopping")
+            for task in tasks:
+                task.cancel()
+    finally:
+        await server.close()
+
+
+async def _first_round(rounds: Rounds, endpoints: Endpoints) -> None:
+    await asyncio.to_thread(rounds.run)
+    endpoints.ready = True
+    # What is alive now stays for good: later collections need not look at it again.
+    gc.collect()
+    gc.freeze()
+
+
+async def _stream(settings: Settings, rounds: Rounds, own: SelfMetrics) -> None:
+    """Keep a stream to the evaluator. The one place where gRPC is loaded: an agent that only serves does without."""
+    own.watch_stream()
+    raise NotImplementedError
+
+
+if __name__ == "__main__":
+    sys.exit(main())

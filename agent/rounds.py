@@ -1,0 +1,155 @@
+"""Runs the collectors, says for each whether it succeeded and how long it took, and lets none of them hide another."""
+
+import time
+from collections.abc import Callable, Collection, Hashable, Iterable, Mapping
+from dataclasses import dataclass, replace
+from threading import Lock
+
+from collectors import catalog
+from collectors.sample import (
+    Collector,
+    CollectorError,
+    Family,
+    SourceAbsentError,
+    Watchable,
+)
+from plimsoll import logs
+
+log = logs.get(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class Round:
+    """What one pass over the collectors found."""
+
+    families: tuple[Family, ...]
+    """Everything collected, sorted by name, the success and duration of each collector included."""
+    failed: frozenset[str]
+    """Collectors that could not read their source this time: what they would have said is unknown, not absent."""
+    absent: frozenset[str] = frozenset()
+    """Collectors whose source this machine does not have: success 0 too, but what they would have said is absent."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Outcome:
+    families: tuple[Family, ...]
+    seconds: float
+    error: str = ""
+    absent: bool = False
+
+
+class Rounds:
+    """The enabled collectors. Any thread may call any method at any time."""
+
+    def __init__(
+        self, collectors: Mapping[str, Collector], *, clock: Callable[[], float] = time.monotonic
+    ) -> None:
+        self._collectors = dict(collectors)
+        self._clock = clock
+        self._watchable = [c for c in collectors.values() if isinstance(c, Watchable)]
+        self._locks = {name: Lock() for name in collectors}
+        self._errors: dict[str, str] = {}
+        self._clashes: frozenset[str] = frozenset()
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """The enabled collectors."""
+        return tuple(self._collectors)
+
+    def run(self, names: Collection[str] | None = None) -> Round:
+        """Run these collectors, or all. Blocks as long as they do."""
+        outcomes = {
+            name: self._collect(name, collector)
+            for name, collector in self._collectors.items()
+            if names is None or name in names
+        }
+        families, clashes = combine(outcome.families for outcome in outcomes.values())
+        for clash in sorted(clashes - self._clashes):
+            log.warning("two collectors export the same series, the first counts", metric=clash)
+        self._clashes |= clashes
+        return Round(
+            tuple(sorted((*families, *_accounts(outcomes)), key=lambda family: family.name)),
+            frozenset(n for n, outcome in outcomes.items() if outcome.error and not outcome.absent),
+            frozenset(n for n, outcome in outcomes.items() if outcome.absent),
+        )
+
+    def serving(self, metrics: Collection[str]) -> frozenset[str]:
+        """The enabled collectors that can yield one of these metrics; a policy may leave out the prefix `node_`."""
+        names = {name for metric in metrics for name in (metric, f"node_{metric}")}
+        found = {metric.collector for name in names if (metric := catalog.find(name)) is not None}
+        if metrics:
+            found |= catalog.OPEN_ENDED
+        return frozenset(found & self._collectors.keys())
+
+    def fingerprint(self) -> Hashable:
+        """Changes when a source that can be watched changed; cheap enough for many times a second."""
+        return tuple(collector.fingerprint() for collector in self._watchable)
+
+    def _collect(self, name: str, collector: Collector) -> _Outcome:
+        with self._locks[name]:
+            outcome = self._timed(name, collector)
+            self._report(name, outcome)
+            return outcome
+
+    def _timed(self, name: str, collector: Collector) -> _Outcome:
+        begin = self._clock()
+        try:
+            families = tuple(collector.collect())
+        except SourceAbsentError as error:
+            return _Outcome((), self._clock() - begin, str(error) or "absent", absent=True)
+        except CollectorError as error:
+            return _Outcome((), self._clock() - begin, str(error) or "failed")
+        except Exception as error:
+            text = f"{type(error).__name__}: {error}"
+            if self._errors.get(name) != text:
+                log.exception("collector is broken", collector=name)
+                self._errors[name] = text
+            return _Outcome((), self._clock() - begin, text)
+        return _Outcome(families, self._clock() - begin)
+
+    def _report(self, name: str, outcome: _Outcome) -> None:
+        """One line when a collector begins to fail, fails differently, or recovers; none for more of the same."""
+        before = self._errors.get(name, "")
+        self._errors[name] = outcome.error
+        if outcome.error == before:
+            return
+        if outcome.absent:
+            log.debug("collector has no source here", collector=name, reason=outcome.error)
+        elif outcome.error:
+            log.error("collector failed", collector=name, reason=outcome.error)
+        else:
+            log.info("collector works again", collector=name)
+
+
+def combine(parts: Iterable[Iterable[Family]]) -> tuple[list[Family], frozenset[str]]:
+    """Families of several collectors, each name once, and the names on which they disagree: there the first one counts."""
+    found: dict[str, Family] = {}
+    clashes: set[str] = set()
+    for families in parts:
+        for family in families:
+            known = found.get(family.name)
+            if known is None:
+                found[family.name] = family
+                continue
+            taken = {(sample.name, sample.labels) for sample in known.samples}
+            fresh = tuple(s for s in family.samples if (s.name, s.labels) not in taken)
+            if known.type != family.type:
+                fresh = ()
+            if len(fresh) < len(family.samples):
+                clashes.add(family.name)
+            found[family.name] = replace(known, samples=known.samples + fresh)
+    return list(found.values()), frozenset(clashes)
+
+
+def _accounts(outcomes: Mapping[str, _Outcome]) -> tuple[Family, ...]:
+    items = sorted(outcomes.items())
+    return (
+        catalog.family(
+            "node_scrape_collector_duration_seconds",
+            (((name,), round(outcome.seconds, 9)) for name, outcome in items),
+        ),
+        catalog.family(
+            "node_scrape_collector_success",
+            (((name,), float(not outcome.error)) for name, outcome in items),
+        ),
+    )
