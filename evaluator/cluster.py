@@ -1,6 +1,7 @@
 """What is known of the cluster: policies, nodes, and the pods that follow a policy. Fed by watchers, read by everybody."""
 
 from collections.abc import Callable
+from dataclasses import dataclass, field
 from typing import Any, Generic, TypeVar
 
 import msgspec
@@ -52,20 +53,50 @@ class Collection(Generic[K, T]):
             self._changed(before, None)
 
 
-class Cluster:
-    """Policies, nodes and linked pods. `on_change` is called after each difference, on the loop's thread."""
+@dataclass(slots=True)
+class Listeners:
+    """Who is told of what; all are called on the loop's thread and must only take note."""
 
-    def __init__(self, on_change: Callable[[str], None]) -> None:
+    decisions: list[Callable[[], None]] = field(default_factory=list)
+    """Policies or the set of nodes changed, or a kind was listed for the first time."""
+    labels: list[Callable[[], None]] = field(default_factory=list)
+    """The labels of a node, or whose they are, changed."""
+    placement: list[Callable[[], None]] = field(default_factory=list)
+    """Linked pods, or what decides where they may run, changed."""
+
+
+class Cluster:
+    """Policies, nodes and linked pods."""
+
+    def __init__(self) -> None:
+        self.listeners = Listeners()
         self.policies: Collection[PolicyKey, Policy] = Collection(
-            lambda policy: policy.key, lambda _before, _after: on_change("policy")
+            lambda policy: policy.key, lambda _before, _after: self._tell(self.listeners.decisions)
         )
         self.nodes: Collection[str, Node] = Collection(
-            lambda node: node.metadata.name, lambda _before, _after: on_change("node")
+            lambda node: node.metadata.name, self._node_changed
         )
         self.pods: Collection[tuple[str, str], Pod] = Collection(
             lambda pod: (pod.metadata.namespace, pod.metadata.name),
-            lambda _before, _after: on_change("pod"),
+            lambda _before, _after: self._tell(self.listeners.placement),
         )
+
+    def _node_changed(self, before: Node | None, after: Node | None) -> None:
+        """A kubelet's heartbeat changes its node every few seconds, and nothing that we look at."""
+        if before is None or after is None:
+            self._tell(self.listeners.decisions)
+            self._tell(self.listeners.labels)
+            self._tell(self.listeners.placement)
+            return
+        if before.node_labels != after.node_labels:
+            self._tell(self.listeners.labels)
+        if before.placement != after.placement:
+            self._tell(self.listeners.placement)
+
+    @staticmethod
+    def _tell(listeners: list[Callable[[], None]]) -> None:
+        for listener in listeners:
+            listener()
 
     @property
     def waiting_for(self) -> list[str]:

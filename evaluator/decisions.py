@@ -24,7 +24,8 @@ class Decision:
     """What one policy asks for.
 
     `dontschedule` and `deschedule` map each violating node to the reason, worded so that it stays the same while the
-    rule does. `missing` holds, per metric, the nodes without a reading that a rule could use.
+    rule does. `missing` holds, per metric, the nodes without a reading that a rule could use. `awaited` are the nodes
+    whose first word on some metric is still to come: nothing is said of them until then, and their labels stay.
     """
 
     policy: Policy
@@ -34,6 +35,7 @@ class Decision:
     labels: NodeLabels = field(default_factory=dict)
     problems: tuple[str, ...] = ()
     missing: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    awaited: frozenset[str] = frozenset()
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,17 +49,24 @@ class Decisions:
 
 
 def decide(
-    policies: Iterable[Policy], nodes: Iterable[str], store: Store, *, now: float
+    policies: Iterable[Policy],
+    nodes: Iterable[str],
+    store: Store,
+    *,
+    now: float,
+    before: Decisions | None = None,
 ) -> Decisions:
     """Evaluate policies over the nodes of the cluster at `now` (seconds, the store's clock).
 
-    The order of policies, nodes and reports makes no difference.
+    The order of policies, nodes and reports makes no difference. `before` only matters while first readings are
+    awaited, as after an edit that names another metric: labels of such nodes stay what they were.
     """
     ordered = sorted(policies, key=lambda policy: policy.key)
     names = tuple(sorted(nodes))
     metrics = sorted(frozenset().union(*(policy.metrics for policy in ordered)))
     view = View(names, {metric: store.column(metric, names, now) for metric in metrics})
-    made = [_decision(policy, view) for policy in ordered]
+    known = before.policies if before else {}
+    made = [_decision(policy, view, known.get(policy.key)) for policy in ordered]
     labels, clashes = _merge(made)
     decided = {
         decision.policy.key: replace(
@@ -68,7 +77,7 @@ def decide(
     return Decisions(view, decided, labels, store.next_expiry(now))
 
 
-def _decision(policy: Policy, view: View) -> Decision:
+def _decision(policy: Policy, view: View, before: Decision | None) -> Decision:
     found = {name: rules.violations(strategy, view) for name, strategy in policy.strategies.items()}
 
     def reasons(name: StrategyName) -> dict[str, str]:
@@ -77,11 +86,16 @@ def _decision(policy: Policy, view: View) -> Decision:
         return rules.reasons(policy.key.name, policy.strategies[name], view, found[name])
 
     deschedule = reasons(StrategyName.DESCHEDULE)
-    labels = {node: {policy.key.name: VIOLATING} for node in deschedule}
+    labels: dict[str, Mapping[str, str]] = {}
+    for node in deschedule:
+        labels[node] = {policy.key.name: VIOLATING}
     if (strategy := policy.strategies.get(StrategyName.LABELING)) is not None:
         wanted = labeling.wanted(strategy, view, found[StrategyName.LABELING])
         for node, more in wanted.items():
-            labels.setdefault(node, {}).update(more)
+            labels[node] = {**labels.get(node, {}), **more}
+    awaited = _awaited(policy, view)
+    if before:
+        labels |= {node: before.labels[node] for node in awaited & before.labels.keys()}
     preferred = policy.strategies.get(StrategyName.SCHEDULEONMETRIC)
     return Decision(
         policy,
@@ -93,7 +107,15 @@ def _decision(policy: Policy, view: View) -> Decision:
         labels=labels,
         problems=(*policy.problems, *_ambiguous(policy, view)),
         missing=_missing(policy, view),
+        awaited=awaited,
     )
+
+
+def _awaited(policy: Policy, view: View) -> frozenset[str]:
+    waits = np.zeros(len(view.nodes), dtype=bool)
+    for metric in policy.metrics:
+        waits |= view.columns[metric].awaited
+    return frozenset(view.nodes[position] for position in np.flatnonzero(waits).tolist())
 
 
 def _ambiguous(policy: Policy, view: View) -> list[str]:

@@ -80,6 +80,16 @@ class Node(msgspec.Struct):
             self.metadata.uid, self.metadata.labels or {}, _owned(self.metadata.managed_fields)
         )
 
+    def older_than(self, other: "Node") -> bool:
+        """Whether this is an earlier state of the same node, as far as the resource versions can be compared."""
+        mine, others = self.metadata.resource_version, other.metadata.resource_version
+        return mine.isdigit() and others.isdigit() and int(mine) < int(others)
+
+    @property
+    def placement(self) -> tuple[Any, ...]:
+        """What decides which pods may go there."""
+        return (self.ready, self.spec, self.metadata.labels)
+
     @property
     def ready(self) -> bool:
         """Whether its kubelet says so."""

@@ -28,12 +28,17 @@ class Reading(NamedTuple):
 
 
 class Column(NamedTuple):
-    """One metric over a list of nodes, in that order: values, samples, when read, and whether that is recent enough."""
+    """One metric over a list of nodes, in that order.
+
+    `at` is when it was read, `fresh` whether that is recent enough. `awaited`: a first word about it is still to be
+    expected, from a node that reports, and at the start from every node.
+    """
 
     values: Floats
     samples: Counts
     at: Floats
     fresh: Bools
+    awaited: Bools
 
     @property
     def usable(self) -> Bools:
@@ -45,23 +50,25 @@ class Column(NamedTuple):
 class Store:
     """Readings by node and metric; what was never reported has no samples, at time NEVER.
 
-    A reading older than `stale_after` seconds is missing, not true.
+    A reading older than `stale_after` seconds is missing, not true. `started` is when the first report can have come.
     """
 
-    def __init__(self, *, stale_after: float) -> None:
+    def __init__(self, *, stale_after: float, started: float) -> None:
         self.stale_after = stale_after
+        self.started = started
         self.version = 0
         """Goes up when what a rule would see changed; not when the same was read again."""
         self._metrics: dict[str, int] = {}
         self._nodes: dict[str, int] = {}
         self._free: list[int] = []
-        self._resize(rows=16)
+        self._resize(rows=0)
 
     def _resize(self, rows: int) -> None:
         shape = (rows, len(self._metrics))
         self._values: Floats = np.full(shape, np.nan)
         self._samples: Counts = np.zeros(shape, dtype=np.int32)
         self._at: Floats = np.full(shape, NEVER)
+        self._heard: Floats = np.full(rows, NEVER)
 
     @property
     def metrics(self) -> frozenset[str]:
@@ -74,7 +81,7 @@ class Store:
         kept = [name for name in wanted if name in self._metrics]
         if len(kept) == len(wanted) == len(self._metrics):
             return
-        old = (self._values, self._samples, self._at)
+        old, heard = (self._values, self._samples, self._at), self._heard
         source = [self._metrics[name] for name in kept]
         self._metrics = {name: column for column, name in enumerate(wanted)}
         target = [self._metrics[name] for name in kept]
@@ -82,6 +89,7 @@ class Store:
         self._values[:, target] = old[0][:, source]
         self._samples[:, target] = old[1][:, source]
         self._at[:, target] = old[2][:, source]
+        self._heard = heard
         self.version += 1
 
     def report(self, node: str, report: Delta, at: float) -> None:
@@ -89,6 +97,7 @@ class Store:
         row = self._row(node)
         values, samples, times = self._values[row], self._samples[row], self._at[row]
         before = (values.copy(), samples.copy(), times >= at - self.stale_after)
+        self._heard[row] = at
         times[times > NEVER] = (
             at  # a report vouches for what it does not name; what was never reported stays so
         )
@@ -115,13 +124,9 @@ class Store:
         row = self._nodes.pop(node, None)
         if row is not None:
             self._values[row], self._samples[row], self._at[row] = np.nan, 0, NEVER
+            self._heard[row] = NEVER
             self._free.append(row)
             self.version += 1
-
-    def reported(self, node: str) -> bool:
-        """Whether a node has said something about every subscribed metric, however long ago."""
-        row = self._nodes.get(node)
-        return row is not None and bool((self._at[row] > NEVER).all())
 
     def reading(self, metric: str, node: str) -> Reading:
         """One reading; samples 0 at NEVER where there was none."""
@@ -133,25 +138,33 @@ class Store:
 
     def column(self, metric: str, nodes: Sequence[str], now: float) -> Column:
         """One metric over some nodes, as copies that later reports leave alone."""
+        starting = now - self.started < self.stale_after
         size, column = len(nodes), self._metrics.get(metric)
-        if column is None or not size:
-            never = np.full(size, NEVER)
+        if column is None or not self._nodes or not size:
             return Column(
-                np.full(size, np.nan), np.zeros(size, np.int32), never, np.zeros(size, bool)
+                np.full(size, np.nan),
+                np.zeros(size, np.int32),
+                np.full(size, NEVER),
+                np.zeros(size, bool),
+                np.full(size, starting),
             )
         rows = np.array([self._nodes.get(node, -1) for node in nodes], dtype=np.intp)
-        known = rows >= 0
+        known, recent = rows >= 0, now - self.stale_after
         at = np.where(known, self._at[rows, column], NEVER)
+        alive = known & (self._heard[rows] >= recent)
         return Column(
             np.where(known, self._values[rows, column], np.nan),
             np.where(known, self._samples[rows, column], np.int32(0)),
             at,
-            at >= now - self.stale_after,
+            at >= recent,
+            (at == NEVER) & (alive | starting),
         )
 
     def next_expiry(self, now: float) -> float:
-        """When the oldest reading that is fresh now will have become too old; infinity if there is none."""
-        fresh = self._at[self._at >= now - self.stale_after]
+        """When time alone will change something: a fresh reading has become too old, or the start is over."""
+        recent = now - self.stale_after
+        times = np.concatenate([self._at.ravel(), self._heard, [self.started]])
+        fresh = times[times >= recent]
         return float(fresh.min()) + self.stale_after if fresh.size else np.inf
 
     def _row(self, node: str) -> int:
@@ -164,7 +177,8 @@ class Store:
 
     def _grow(self) -> None:
         used = len(self._nodes)
-        old = (self._values, self._samples, self._at)
+        values, samples, at, heard = self._values, self._samples, self._at, self._heard
         self._resize(rows=max(16, 2 * used))
-        self._values[:used], self._samples[:used], self._at[:used] = (a[:used] for a in old)
+        self._values[:used], self._samples[:used] = values[:used], samples[:used]
+        self._at[:used], self._heard[:used] = at[:used], heard[:used]
         self._free = list(range(self._values.shape[0] - 1, used - 1, -1))

@@ -18,23 +18,27 @@ class MalformedReportError(ValueError):
 class Snapshot:
     """What one round found of the subscribed metrics. A metric in neither mapping is absent on this node.
 
-    `several` are the metrics with that many samples, 2 or more, and so without one value.
+    `several` are the metrics with that many samples, 2 or more, and so without one value; `unread` those whose source
+    could not be read, of which nothing is known this time.
     """
 
     values: Mapping[str, float] = field(default_factory=dict)
     several: Mapping[str, int] = field(default_factory=dict)
+    unread: frozenset[str] = frozenset()
 
 
 @dataclass(frozen=True, slots=True)
 class Delta:
     """What one report says, by name; metrics it does not name were read again and are as they were.
 
-    `several` are metrics with that many samples, 2 or more, and so without one value.
+    `several` are metrics with that many samples, 2 or more, and so without one value. `unread` are metrics of which
+    nothing is known this time: they keep their reading, and its age.
     """
 
     values: Mapping[str, float] = field(default_factory=dict)
     absent: Iterable[str] = ()
     several: Mapping[str, int] = field(default_factory=dict)
+    unread: Iterable[str] = ()
 
 
 def encode(
@@ -51,7 +55,11 @@ def encode(
         elif name in now.several:
             if now.several[name] != before.several.get(name):
                 report.several.add(index=index, samples=now.several[name])
-        elif report.full or name in before.values or name in before.several:
+        elif name in now.unread:
+            report.unread.append(index)
+        elif (
+            report.full or name in before.values or name in before.several or name in before.unread
+        ):
             report.absent.append(index)
     return report
 
@@ -64,13 +72,15 @@ def decode(report: pb.Report, metrics: Sequence[str]) -> Delta:
         values = {metrics[i]: v for i, v in zip(report.indices, report.values, strict=True)}
         several = {metrics[entry.index]: entry.samples for entry in report.several}
         absent = [metrics[i] for i in report.absent]
+        unread = {metrics[i] for i in report.unread}
     except IndexError as error:
         raise MalformedReportError(
             f"an index beyond the {len(metrics)} metrics subscribed to"
         ) from error
     if report.full:
-        absent = [name for name in metrics if name not in values and name not in several]
-    return Delta(values, absent, several)
+        named = {*values, *several, *unread}
+        absent = [name for name in metrics if name not in named]
+    return Delta(values, absent, several, unread)
 
 
 def _same(one: float, other: float) -> bool:

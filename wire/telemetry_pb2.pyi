@@ -17,7 +17,7 @@ class Subscription(_message.Message):
     def __init__(self, generation: _Optional[int] = ..., metrics: _Optional[_Iterable[str]] = ..., interval_ms: _Optional[int] = ...) -> None: ...
 
 class Report(_message.Message):
-    __slots__ = ("node_name", "agent_version", "generation", "full", "indices", "values", "absent", "several")
+    __slots__ = ("node_name", "agent_version", "generation", "full", "indices", "values", "absent", "several", "unread")
     NODE_NAME_FIELD_NUMBER: _ClassVar[int]
     AGENT_VERSION_FIELD_NUMBER: _ClassVar[int]
     GENERATION_FIELD_NUMBER: _ClassVar[int]
@@ -26,6 +26,7 @@ class Report(_message.Message):
     VALUES_FIELD_NUMBER: _ClassVar[int]
     ABSENT_FIELD_NUMBER: _ClassVar[int]
     SEVERAL_FIELD_NUMBER: _ClassVar[int]
+    UNREAD_FIELD_NUMBER: _ClassVar[int]
     node_name: str
     agent_version: str
     generation: int
@@ -34,7 +35,8 @@ class Report(_message.Message):
     values: _containers.RepeatedScalarFieldContainer[float]
     absent: _containers.RepeatedScalarFieldContainer[int]
     several: _containers.RepeatedCompositeFieldContainer[Several]
-    def __init__(self, node_name: _Optional[str] = ..., agent_version: _Optional[str] = ..., generation: _Optional[int] = ..., full: _Optional[bool] = ..., indices: _Optional[_Iterable[int]] = ..., values: _Optional[_Iterable[float]] = ..., absent: _Optional[_Iterable[int]] = ..., several: _Optional[_Iterable[_Union[Several, _Mapping]]] = ...) -> None: ...
+    unread: _containers.RepeatedScalarFieldContainer[int]
+    def __init__(self, node_name: _Optional[str] = ..., agent_version: _Optional[str] = ..., generation: _Optional[int] = ..., full: _Optional[bool] = ..., indices: _Optional[_Iterable[int]] = ..., values: _Optional[_Iterable[float]] = ..., absent: _Optional[_Iterable[int]] = ..., several: _Optional[_Iterable[_Union[Several, _Mapping]]] = ..., unread: _Optional[_Iterable[int]] = ...) -> None: ...
 
 class Several(_message.Message):
     __slots__ = ("index", "samples")

@@ -20,10 +20,6 @@ _KEEP_ALIVE = 130.0
 Verb = Callable[[messages.Args, Decisions], tuple[str, bytes]]
 
 
-class NotReadyError(Exception):
-    """There are no decisions yet; the text says what is being waited for."""
-
-
 class TooLargeError(Exception):
     """A body beyond the cap."""
 
@@ -31,7 +27,7 @@ class TooLargeError(Exception):
 class Extender:
     """Answers /scheduler/filter and /scheduler/prioritize from whatever `decisions()` returns at that moment.
 
-    `decisions` raises NotReadyError while there is nothing to decide on.
+    `decisions` raises verbs.NotReadyError while there is nothing to decide on.
     """
 
     def __init__(
@@ -60,7 +56,7 @@ class Extender:
                 status, body = 400, messages.encode_error(str(error))
             except TooLargeError as error:
                 status, body = 413, messages.encode_error(str(error))
-            except NotReadyError as error:
+            except verbs.NotReadyError as error:
                 status, body = 503, messages.encode_error(str(error))
             if status != 200:
                 log.warning("%s refused", name, status=status, error=body.decode())

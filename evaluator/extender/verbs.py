@@ -12,6 +12,10 @@ POLICY_LABEL = "telemetry-policy"
 """A pod's label that names the policy it follows, in its own namespace."""
 
 
+class NotReadyError(Exception):
+    """There is nothing to decide on yet; the text says what is being waited for."""
+
+
 class Outcome(StrEnum):
     """Why an answer is what it is; the `outcome` label of the request counters."""
 
@@ -40,7 +44,10 @@ class PrioritizeAnswer:
 
 
 def answer_filter(args: Args, decisions: Decisions) -> FilterAnswer:
-    """Which of these nodes violate the dontschedule strategy of the pod's policy. Without one, every node passes."""
+    """Which of these nodes violate the dontschedule strategy of the pod's policy. Without one, every node passes.
+
+    Raises NotReadyError while a first reading of one of these nodes is on its way.
+    """
     policy, decision = _lookup(args, decisions)
     if decision is None:
         return FilterAnswer(Outcome.NO_POLICY if policy else Outcome.NO_LABEL, policy)
@@ -54,7 +61,10 @@ def answer_filter(args: Args, decisions: Decisions) -> FilterAnswer:
 
 
 def answer_prioritize(args: Args, decisions: Decisions) -> PrioritizeAnswer:
-    """How good these nodes are by the scheduleonmetric strategy of the pod's policy. Without one, no scores."""
+    """How good these nodes are by the scheduleonmetric strategy of the pod's policy. Without one, no scores.
+
+    Raises NotReadyError while a first reading of one of these nodes is on its way.
+    """
     policy, decision = _lookup(args, decisions)
     if decision is None:
         return PrioritizeAnswer(Outcome.NO_POLICY if policy else Outcome.NO_LABEL, policy)
@@ -67,4 +77,7 @@ def _lookup(args: Args, decisions: Decisions) -> tuple[str, Decision | None]:
     policy = args.labels.get(POLICY_LABEL, "")
     # A pod without a namespace cannot come from a scheduler; Kubernetes' own default is what a person with curl means.
     key = PolicyKey(args.namespace or "default", policy)
-    return policy, decisions.policies.get(key)
+    decision = decisions.policies.get(key)
+    if decision and decision.awaited and not decision.awaited.isdisjoint(args.names):
+        raise NotReadyError(f"the first readings for policy {key} are on their way: try again")
+    return policy, decision

@@ -29,7 +29,7 @@ Context = grpc.aio.ServicerContext[telemetry_pb2.Report, telemetry_pb2.Subscript
 
 
 class Agents(telemetry_pb2_grpc.TelemetryServicer):
-    """Takes in reports. `on_report` is called after each one that was written into the store."""
+    """Takes in reports. `on_report` is told of each one whether it changed anything."""
 
     def __init__(
         self,
@@ -37,7 +37,7 @@ class Agents(telemetry_pb2_grpc.TelemetryServicer):
         subscriptions: Subscriptions,
         *,
         interval: float,
-        on_report: Callable[[], None],
+        on_report: Callable[[bool], None],
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self._store = store
@@ -125,5 +125,6 @@ class Agents(telemetry_pb2_grpc.TelemetryServicer):
             except codec.MalformedReportError as error:
                 await context.abort(grpc.StatusCode.INVALID_ARGUMENT, str(error))
                 return
+            version = self._store.version
             self._store.report(node, delta, self._clock())
-            self._on_report()
+            self._on_report(self._store.version != version)

@@ -1,0 +1,155 @@
+"""The loop around decide(): evaluates when something changed or a reading grows too old, swaps the result, says what is new."""
+
+import asyncio
+import contextlib
+import time
+from collections.abc import Callable, Sequence
+
+from evaluator.cluster import Cluster
+from evaluator.decisions import Decision, Decisions, decide
+from evaluator.extender.verbs import NotReadyError
+from evaluator.metrics import Metrics
+from evaluator.store import Store
+from evaluator.subscription import Subscriptions
+from plimsoll import logs
+
+log = logs.get(__name__)
+
+_PAUSE = 0.005
+"""Seconds between two evaluations, so that a burst of reports costs a few of them and not one each."""
+
+_FOREVER = 1e9
+
+
+class Decider:
+    """Owns the current decisions. `touch()` says that something changed; `listeners` are called after each swap."""
+
+    def __init__(
+        self,
+        cluster: Cluster,
+        store: Store,
+        subscriptions: Subscriptions,
+        metrics: Metrics,
+        *,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self._cluster = cluster
+        self._store = store
+        self._subscriptions = subscriptions
+        self._metrics = metrics
+        self._clock = clock
+        self._decisions = Decisions()
+        self._changed = asyncio.Event()
+        self._waiting_for: Sequence[str] = ("a first evaluation",)
+        self._stopping = False
+        self.listeners: list[Callable[[], None]] = []
+
+    @property
+    def waiting_for(self) -> Sequence[str]:
+        """What is missing before decisions may be used; empty once they may."""
+        return self._cluster.waiting_for or self._waiting_for
+
+    @property
+    def latest(self) -> Decisions:
+        """The current decisions, whether or not they may be used yet: for people who look."""
+        return self._decisions
+
+    def current(self) -> Decisions:
+        """The current decisions. Raises NotReadyError while they rest on nothing."""
+        if self.waiting_for:
+            raise NotReadyError(f"not ready: waiting for {', '.join(self.waiting_for)}")
+        return self._decisions
+
+    def stop(self, why: str) -> None:
+        """Not ready from now on: a program that is going away must not get new requests."""
+        self._stopping = True
+        self._waiting_for = (why,)
+        self._metrics.ready.set(0)
+
+    def touch(self) -> None:
+        """Something changed: evaluate soon."""
+        self._changed.set()
+
+    async def run(self) -> None:
+        """Evaluate for ever: after each change, and when time alone changes something, as when a reading grows stale."""
+        while True:
+            wait = self._decisions.valid_until - self._clock()
+            with contextlib.suppress(TimeoutError):
+                await asyncio.wait_for(
+                    self._changed.wait(), max(0.0, wait) + _PAUSE if wait < _FOREVER else None
+                )
+            self._changed.clear()
+            if not self._cluster.waiting_for:
+                self.evaluate()
+            await asyncio.sleep(_PAUSE)
+
+    def evaluate(self) -> None:
+        """Evaluate now, swap the result, tell the listeners."""
+        policies = self._cluster.policies.objects.values()
+        metrics = frozenset[str]().union(*(policy.metrics for policy in policies))
+        self._store.subscribe(metrics)
+        self._subscriptions.want(metrics)
+        with self._metrics.decide_seconds.time():
+            decisions = decide(
+                policies,
+                self._cluster.nodes.objects,
+                self._store,
+                now=self._clock(),
+                before=self._decisions,
+            )
+        announce(self._decisions, decisions)
+        self._decisions = decisions
+        if self._waiting_for and not self._stopping:
+            self._waiting_for = waiting_for(self._cluster, decisions)
+        self._count()
+        for tell in self.listeners:
+            tell()
+
+    def _count(self) -> None:
+        metrics, decisions = self._metrics, self._decisions
+        metrics.decided_timestamp.set_to_current_time()
+        metrics.ready.set(not self._waiting_for)
+        metrics.policies.set(len(decisions.policies))
+        metrics.nodes.set(len(decisions.view.nodes))
+        for gauge in (metrics.policy_problems, metrics.violating_nodes, metrics.missing_readings):
+            gauge.clear()
+        for key, decision in decisions.policies.items():
+            metrics.policy_problems.labels(*key).set(len(decision.problems))
+            for strategy in decision.policy.strategies.keys() & {"dontschedule", "deschedule"}:
+                violating = getattr(decision, strategy)
+                metrics.violating_nodes.labels(*key, strategy.value).set(len(violating))
+            for metric in decision.policy.metrics:
+                missing = decision.missing.get(metric, ())
+                metrics.missing_readings.labels(*key, metric).set(len(missing))
+
+
+def waiting_for(cluster: Cluster, decisions: Decisions) -> list[str]:
+    """What is missing before these decisions may be used for the first time."""
+    awaited = frozenset[str]().union(*(d.awaited for d in decisions.policies.values()))
+    reports = [f"the first report of {len(awaited)} nodes"] if awaited else []
+    return [*cluster.waiting_for, *reports]
+
+
+def announce(before: Decisions, after: Decisions) -> None:
+    """Log what changed, in the words that users of TAS look for."""
+    for key, decision in after.policies.items():
+        old = before.policies.get(key, Decision(decision.policy))
+        context = log.bind(policy=str(key))
+        changes = [
+            (strategy, getattr(old, strategy), getattr(decision, strategy))
+            for strategy in ("dontschedule", "deschedule")
+        ]
+        if key not in before.policies or any(was != now for _, was, now in changes):
+            context.info("Evaluating %s", key.name)
+        for strategy, was, now in changes:
+            for node in sorted(now.keys() - was.keys()):
+                context.info("%s %s", node, now[node], node=node, strategy=strategy)
+            for node in sorted(was.keys() - now.keys()):
+                context.info(
+                    "%s no longer violating %s", node, key.name, node=node, strategy=strategy
+                )
+        for problem in decision.problems:
+            if problem not in old.problems:
+                context.warning("problem in policy %s: %s", key.name, problem)
+    for key in before.policies.keys() - after.policies.keys():
+        log.info("policy %s is gone", key.name, policy=str(key))

@@ -1,0 +1,126 @@
+"""Asks for pods of violated deschedule policies to be evicted, through the API that respects PodDisruptionBudgets."""
+
+import asyncio
+import contextlib
+import time
+import uuid
+from collections.abc import Callable
+from typing import Any
+
+from evaluator import evictions
+from evaluator.cluster import Cluster
+from evaluator.decider import Decider
+from evaluator.evictions import Eviction, Pace
+from evaluator.kube import Kube, KubeError, now
+from evaluator.metrics import Metrics
+from evaluator.policy import PolicyKey
+from plimsoll import logs
+
+log = logs.get(__name__)
+
+
+class Evictor:
+    """Evicts at a pace. `wake()` after new decisions, and when a pod or a node changed."""
+
+    def __init__(
+        self,
+        kube: Kube,
+        cluster: Cluster,
+        decider: Decider,
+        metrics: Metrics,
+        *,
+        pace: Pace,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self._kube = kube
+        self._cluster = cluster
+        self._decider = decider
+        self._metrics = metrics
+        self._pace = pace
+        self._clock = clock
+        self._wake = asyncio.Event()
+        self._recent: dict[PolicyKey, tuple[float, ...]] = {}
+
+    def wake(self) -> None:
+        """Look at the plan soon."""
+        self._wake.set()
+
+    async def run(self) -> None:
+        """Evict for ever: when something changed, and when the next of a policy is due."""
+        while True:
+            with contextlib.suppress(TimeoutError):
+                await asyncio.wait_for(self._wake.wait(), self._until_next_due())
+            self._wake.clear()
+            if not self._decider.waiting_for:
+                for eviction in self._plan():
+                    await self._evict(eviction)
+
+    def _plan(self) -> list[Eviction]:
+        moment = self._clock()
+        self._recent = {
+            key: kept
+            for key, times in self._recent.items()
+            if (kept := tuple(at for at in times if moment - at < self._pace.period))
+        }
+        return evictions.plan(
+            self._decider.latest,
+            self._cluster.pods.objects.values(),
+            self._cluster.nodes.objects,
+            self._recent,
+            pace=self._pace,
+            now=moment,
+        )
+
+    def _until_next_due(self) -> float | None:
+        oldest = min((times[0] for times in self._recent.values()), default=None)
+        return None if oldest is None else max(0.01, oldest + self._pace.period - self._clock())
+
+    async def _evict(self, eviction: Eviction) -> None:
+        pod, key = eviction.pod, eviction.policy
+        context = log.bind(pod=str(pod), policy=str(key), node=pod.spec.node_name)
+        # A refusal uses up the turn as well: asking again at once would be answered the same.
+        self._recent[key] = (*self._recent.get(key, ()), self._clock())
+        try:
+            await self._kube.evict(pod.metadata.namespace, pod.metadata.name, pod.metadata.uid)
+        except KubeError as error:
+            result = "refused" if error.status == 429 else "error"
+            context.warning("eviction %s", result, error=str(error))
+        else:
+            result = "ok"
+            context.info("evicted", reason=eviction.reason)
+            await self._tell(eviction)
+        self._metrics.evictions.labels(*key, result).inc()
+
+    async def _tell(self, eviction: Eviction) -> None:
+        """Leave an event on the pod: whoever wonders why it went looks there."""
+        try:
+            await self._kube.create_event(event(eviction, at=now()))
+        except KubeError as error:
+            log.warning("event not written", pod=str(eviction.pod), error=str(error))
+
+
+def event(eviction: Eviction, *, at: str) -> dict[str, Any]:
+    """A core/v1 Event on an evicted pod; `at` is RFC 3339."""
+    meta = eviction.pod.metadata
+    return {
+        "apiVersion": "v1",
+        "kind": "Event",
+        "metadata": {
+            "name": f"{meta.name}.{uuid.uuid4().hex[:16]}",
+            "namespace": meta.namespace,
+        },
+        "involvedObject": {
+            "apiVersion": "v1",
+            "kind": "Pod",
+            "namespace": meta.namespace,
+            "name": meta.name,
+            "uid": meta.uid,
+        },
+        "type": "Warning",
+        "reason": "PolicyViolated",
+        "message": f"Evicted: node {eviction.pod.spec.node_name} {eviction.reason}",
+        "source": {"component": "plimsoll"},
+        "firstTimestamp": at,
+        "lastTimestamp": at,
+        "count": 1,
+    }

@@ -1,0 +1,118 @@
+"""Why things are as decided: every reading with its age, every rule with the nodes that break it, as plain data."""
+
+import math
+from typing import Any
+
+import numpy as np
+
+from evaluator import rules
+from evaluator.decisions import Decision, Decisions
+from evaluator.policy import PolicyKey, StrategyName
+from evaluator.rules import View
+from evaluator.store import NEVER, Column
+
+
+def overview(decisions: Decisions) -> dict[str, Any]:
+    """All policies, with what they find violated."""
+    return {
+        "policies": [
+            {
+                "policy": str(key),
+                "explain": f"/explain/{key.namespace}/{key.name}",
+                "dontschedule": sorted(decision.dontschedule),
+                "deschedule": sorted(decision.deschedule),
+                "problems": list(decision.problems),
+            }
+            for key, decision in decisions.policies.items()
+        ]
+    }
+
+
+def explain(decisions: Decisions, key: PolicyKey, *, now: float) -> dict[str, Any] | None:
+    """One policy in full at `now` (seconds, the store's clock); None if there is no such policy."""
+    decision = decisions.policies.get(key)
+    if decision is None:
+        return None
+    view = decisions.view
+    return {
+        "policy": str(key),
+        "generation": decision.policy.generation,
+        "problems": list(decision.problems),
+        "awaited": sorted(decision.awaited),
+        "strategies": {
+            name.value: {
+                "logicalOperator": "allOf" if strategy.all_of else "anyOf",
+                "rules": [
+                    {
+                        "rule": str(rule),
+                        "broken": _names(view, rules.broken(rule, view.columns[rule.metric])),
+                        **(
+                            {"labels": {x.key: x.value for x in rule.labels}} if rule.labels else {}
+                        ),
+                    }
+                    for rule in strategy.rules
+                ],
+            }
+            for name, strategy in decision.policy.strategies.items()
+            if name is not StrategyName.SCHEDULEONMETRIC
+        },
+        **_ranking(decision, view),
+        "nodes": {node: _node(decision, view, i, now=now) for i, node in enumerate(view.nodes)},
+    }
+
+
+def _names(view: View, mask: np.ndarray[Any, np.dtype[np.bool_]]) -> list[str]:
+    return [view.nodes[position] for position in np.flatnonzero(mask).tolist()]
+
+
+def _ranking(decision: Decision, view: View) -> dict[str, Any]:
+    if decision.ranking is None:
+        return {}
+    rule = decision.ranking.rule
+    better = {"LessThan": "lower is better", "GreaterThan": "higher is better"}
+    return {
+        "scheduleonmetric": {
+            "metric": rule.metric,
+            "order": better.get(
+                rule.operator.value, "none: every node with a reading scores the same"
+            ),
+            "scores": dict(decision.ranking.scores(view.nodes)),
+        }
+    }
+
+
+def _node(decision: Decision, view: View, position: int, *, now: float) -> dict[str, Any]:
+    node = view.nodes[position]
+    metrics = sorted(decision.policy.metrics)
+    return {
+        "readings": {m: _reading(view.columns[m], position, now) for m in metrics},
+        "dontschedule": decision.dontschedule.get(node),
+        "deschedule": decision.deschedule.get(node),
+        "labels": dict(decision.labels.get(node, {})),
+    }
+
+
+def _reading(column: Column, position: int, now: float) -> dict[str, Any]:
+    """JSON has no NaN and no infinities: such a value is its name in quotes."""
+    samples, at = int(column.samples[position]), float(column.at[position])
+    value = float(column.values[position])
+    return {
+        "value": (value if math.isfinite(value) else str(value)) if samples == 1 else None,
+        "ageSeconds": None if at == NEVER else round(now - at, 3),
+        "state": _state(column, position, samples),
+    }
+
+
+def _state(column: Column, position: int, samples: int) -> str:
+    if column.awaited[position]:
+        return "awaited: no first report yet"
+    if not column.fresh[position]:
+        never = column.at[position] == NEVER
+        return "missing: never reported" if never else "stale: too old to rely on"
+    match samples:
+        case 0:
+            return "absent: the node does not have this metric"
+        case 1:
+            return "fresh"
+        case _:
+            return f"ambiguous: {samples} series, no single value"

@@ -1,0 +1,72 @@
+"""plimsoll-evaluator: flags in, a service until a signal, an exit status out."""
+
+import argparse
+import asyncio
+import gc
+import os
+import signal
+import sys
+from collections.abc import Sequence
+
+from evaluator.config import Settings
+from evaluator.kube import ConfigError, Kube
+from evaluator.service import Service
+from evaluator.tls import TlsError
+from plimsoll import VERSION, flags, logs
+
+DESCRIPTION = """\
+Turns what nodes feel into placement: answers kube-scheduler's extender calls, labels nodes and, with --evict, evicts
+pods, by the TASPolicy objects in the cluster and the readings that node agents stream.
+"""
+EPILOG = """\
+example, beside a cluster:
+  plimsoll-evaluator --kubeConfig ~/.kube/config --unsafe --bindAddress 127.0.0.1
+  curl localhost:8080/readyz
+  curl localhost:8080/explain/<namespace>/<policy>
+
+All flags may be written with one dash or two, as for Telemetry Aware Scheduling.
+"""
+
+
+def parser() -> argparse.ArgumentParser:
+    """The command line without its flags, which Settings adds."""
+    made = argparse.ArgumentParser(
+        "plimsoll-evaluator",
+        description=DESCRIPTION,
+        epilog=EPILOG,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+        allow_abbrev=False,
+    )
+    made.add_argument("--version", action="version", version=f"plimsoll-evaluator {VERSION}")
+    return made
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Run until SIGTERM or SIGINT; the exit status."""
+    command = parser()
+    given = sys.argv[1:] if argv is None else argv
+    settings = flags.parse_settings(Settings, command, argv=given, env=os.environ)
+    if mistakes := settings.mistakes():
+        command.error("; ".join(mistakes))
+    logs.setup("debug" if settings.v >= 4 else settings.log_level, settings.log_format)
+    try:
+        asyncio.run(run(settings))
+    except (ConfigError, OSError, TlsError) as error:
+        print(f"plimsoll-evaluator: {error}", file=sys.stderr)  # noqa: T201 (a user's terminal)
+        return 1
+    return 0
+
+
+async def run(settings: Settings) -> None:
+    """Everything, until a signal."""
+    stop = asyncio.Event()
+    for number in (signal.SIGTERM, signal.SIGINT):
+        asyncio.get_running_loop().add_signal_handler(number, stop.set)
+    api = await Kube.connect(settings.kube_config)
+    try:
+        service = Service(settings, api)
+        # A full collection walks every object of the client's models; none of them will ever be garbage.
+        gc.freeze()
+        await service.run(stop)
+    finally:
+        await api.close()

@@ -1,0 +1,134 @@
+"""The evaluator put together: which room is told by which, what listens where, and in what order it all ends."""
+
+import asyncio
+import ssl
+import time
+
+from aiohttp import web
+
+from evaluator import cluster, kube, ops, tls
+from evaluator.cluster import Cluster
+from evaluator.config import Settings
+from evaluator.decider import Decider
+from evaluator.evictions import Pace
+from evaluator.evictor import Evictor
+from evaluator.extender.server import Extender, serve
+from evaluator.kube import Kube
+from evaluator.labeler import Labeler
+from evaluator.metrics import Metrics
+from evaluator.reporter import Reporter
+from evaluator.sources.agents import Agents
+from evaluator.store import Store
+from evaluator.subscription import Subscriptions
+from evaluator.watcher import Watcher
+from plimsoll import logs
+
+log = logs.get(__name__)
+
+
+class Service:
+    """One replica: servers that read the current decisions, and loops that make them and act on them."""
+
+    def __init__(self, settings: Settings, api: Kube) -> None:
+        self._settings = settings
+        self._api = api
+        self._cluster = Cluster()
+        self._metrics = Metrics()
+        self._store = Store(stale_after=settings.stale_after, started=time.monotonic())
+        subscriptions = Subscriptions()
+        self._decider = Decider(self._cluster, self._store, subscriptions, self._metrics)
+        self._agents = Agents(
+            self._store, subscriptions, interval=settings.sync_period, on_report=self._reported
+        )
+        self._metrics.agents.set_function(lambda: self._agents.connected)
+        self._labeler = Labeler(api, self._cluster, self._decider, self._metrics)
+        self._reporter = Reporter(api, self._decider, lambda: self._labeler.conflicts)
+        self._evictor = Evictor(
+            api,
+            self._cluster,
+            self._decider,
+            self._metrics,
+            pace=Pace(settings.evict_period, settings.evict_limit),
+        )
+        self._connect()
+
+    def _connect(self) -> None:
+        """Who has to look again when something changed."""
+        listeners = self._cluster.listeners
+        listeners.decisions.append(self._decider.touch)
+        listeners.labels.append(self._labeler.wake)
+        listeners.placement.append(self._evictor.wake)
+        for wake in (self._labeler.wake, self._reporter.wake, self._evictor.wake):
+            self._decider.listeners.append(wake)
+
+    def _reported(self, changed: bool) -> None:
+        self._metrics.reports.inc()
+        if changed:
+            self._decider.touch()
+
+    async def run(self, stop: asyncio.Event) -> None:
+        """Serve until `stop` is set. Raises OSError where a port cannot be had, TlsError for bad certificates."""
+        settings = self._settings
+        secured = (
+            None
+            if settings.unsafe
+            else tls.server_context(settings.cert, settings.key, settings.cacert)
+        )
+        servers: list[web.AppRunner] = []
+        loops: list[asyncio.Task[None]] = []
+        try:
+            servers.append(await self._serve("ops", self._ops(), settings.ops_port))
+            await self._serve_agents()
+            extender = Extender(self._decider.current, self._metrics)
+            servers.append(
+                await self._serve("extender", extender.app(), settings.port, secured=secured)
+            )
+            loops += self._start_loops()
+            ending = asyncio.create_task(stop.wait())
+            done, _ = await asyncio.wait([ending, *loops], return_when=asyncio.FIRST_COMPLETED)
+            for task in done - {ending}:
+                await task  # a loop never ends by itself: this raises what broke it
+            log.info("stopping")
+            self._decider.stop("the end: this replica is stopping")
+        finally:
+            for task in loops:
+                task.cancel()
+            await asyncio.gather(*loops, return_exceptions=True)
+            await self._agents.stop()
+            for server in reversed(servers):
+                await server.cleanup()
+
+    def _ops(self) -> web.Application:
+        return ops.app(self._decider, self._metrics, clock=time.monotonic)
+
+    async def _serve(
+        self,
+        name: str,
+        app: web.Application,
+        port: int,
+        *,
+        secured: ssl.SSLContext | None = None,
+    ) -> web.AppRunner:
+        host = self._settings.bind_address
+        runner, bound = await serve(app, host or None, port, tls=secured)
+        log.info("listening", server=name, address=f"{host}:{bound}", tls=secured is not None)
+        return runner
+
+    async def _serve_agents(self) -> None:
+        host = self._settings.bind_address
+        bound = await self._agents.start(f"{host or '[::]'}:{self._settings.agent_port}")
+        log.info("listening", server="agents", address=f"{host}:{bound}", tls=False)
+
+    def _start_loops(self) -> list[asyncio.Task[None]]:
+        api, state = self._api, self._cluster
+        loops = [
+            Watcher(api, kube.POLICIES, cluster.decode_policy, state.policies).run(),
+            Watcher(api, kube.NODES, cluster.decode_node, state.nodes).run(),
+            Watcher(api, kube.LINKED_PODS, cluster.decode_pod, state.pods).run(),
+            self._decider.run(),
+            self._labeler.run(),
+            self._reporter.run(),
+        ]
+        if self._settings.evict:
+            loops.append(self._evictor.run())
+        return [asyncio.create_task(loop) for loop in loops]
