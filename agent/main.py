@@ -73,8 +73,11 @@ async def _first_round(rounds: Rounds, endpoints: Endpoints) -> None:
 
 async def _stream(settings: Settings, rounds: Rounds, own: SelfMetrics) -> None:
     """Keep a stream to the evaluator. The one place where gRPC is loaded: an agent that only serves does without."""
+    from agent.streamer import Streamer, Target  # 12 MB that serving does without
+
     own.watch_stream()
-    raise NotImplementedError
+    target = Target(settings.evaluator_address, settings.host.name, settings.poll_interval)
+    await Streamer(target, rounds, on_state=own.stream_up.set).run()
 
 
 if __name__ == "__main__":

@@ -73,6 +73,10 @@ class Rounds:
             frozenset(n for n, outcome in outcomes.items() if outcome.absent),
         )
 
+    def read(self, names: Collection[str]) -> tuple[Family, ...]:
+        """The families that a run of these collectors found."""
+        return self.run(names).families
+
     def serving(self, metrics: Collection[str]) -> frozenset[str]:
         """The enabled collectors that can yield one of these metrics; a policy may leave out the prefix `node_`."""
         names = {name for metric in metrics for name in (metric, f"node_{metric}")}
