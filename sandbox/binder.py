@@ -58,7 +58,6 @@ class Binder:
         self._wall = wall
         self._events = Recorder(client, SCHEDULER, clock=wall)
         self._pending = Pending()
-        self._held: list[str] = []  # gated pods whose condition does not say so yet
         self._assumed: dict[str, str] = {}  # bound by us, not yet seen so in the mirror
         self._wake = asyncio.Event()
         self._pods = Mirror(client, PODS, self._pod_changed)
@@ -69,7 +68,6 @@ class Binder:
         async with following(self._nodes, self._pods):
             while True:
                 self._wake.clear()
-                await self._say_held()
                 if (key := self._pending.take(self._clock())) is None:
                     await self._sleep()
                     continue
@@ -116,19 +114,13 @@ class Binder:
             self._pending.nudge_all(self._clock())
 
     def _waiting(self, key: str, old: Object | None, new: Object) -> None:
+        if key in self._assumed:
+            return  # an older change of a pod that we have just bound
         gated = bool(new["spec"].get("schedulingGates"))
         now = self._clock()
         self._pending.put(key, priority=new["spec"].get("priority") or 0, gated=gated, now=now)
-        if gated:
-            self._held.append(key)
-        elif old is not None and nudges.of_waiting_pod(old, new):
+        if not gated and old is not None and nudges.of_waiting_pod(old, new):
             self._pending.nudge(key, now)
-
-    async def _say_held(self) -> None:
-        while self._held:
-            if (pod := self._pods.objects.get(self._held.pop())) is not None:
-                text = "Scheduling is blocked due to non-empty scheduling gates"
-                await self._say_unscheduled(pod, "SchedulingGated", text)
 
     async def _attempt(self, key: str) -> None:
         pod = self._pods.objects[key]
@@ -151,9 +143,8 @@ class Binder:
 
     async def _decide(self, pod: Object) -> Placed | Refused:
         nodes = list(self._nodes.objects.values())
-        self._rng.shuffle(
-            nodes
-        )  # kube-scheduler starts elsewhere each time: no one may rely on an order
+        # kube-scheduler begins elsewhere each time, so that nobody may rely on an order.
+        self._rng.shuffle(nodes)
         fit = fitting.fit(pod, nodes, fitting.usage(self._placed()))
         fits, refused = fit.nodes, dict(fit.refused)
         asked = self._extender.manages(pod)
@@ -196,10 +187,6 @@ class Binder:
     async def _turned_away(self, pod: Object, reason: str, message: str) -> None:
         log.info("not bound", pod=_name(pod), reason=reason, why=message)
         await self._events.record(pod, "FailedScheduling", message, kind="Warning")
-        await self._say_unscheduled(pod, reason, message)
-
-    async def _say_unscheduled(self, pod: Object, reason: str, message: str) -> None:
-        """Write the pod's PodScheduled condition, if it does not say so already."""
         body = unscheduled(pod, reason, message, now=self._wall())
         if body is None:
             return

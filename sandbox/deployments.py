@@ -1,4 +1,7 @@
-"""The controller of Deployments and ReplicaSets: keeps the number of pods, rolls out new templates, cleans up after both."""
+"""The controller of Deployments and ReplicaSets: keeps the number of pods and rolls out new templates.
+
+What a deleted owner leaves behind is garbage, which the sandbox's API collects itself.
+"""
 
 import asyncio
 import random
@@ -18,7 +21,6 @@ from sandbox.replicas import (
     CreatePods,
     CreateReplicaSet,
     DeletePod,
-    DeleteReplicaSet,
     Scale,
     Seen,
     WriteStatus,
@@ -61,7 +63,6 @@ class Deployments:
 
     async def reconcile(self) -> None:
         """Look once, and do what that asks for."""
-        # Dependents first: an owner listed after them that is missing was really deleted.
         pods = (await self._client.list(PODS)).items
         sets = (await self._client.list(REPLICASETS)).items
         deployments = (await self._client.list(DEPLOYMENTS)).items
@@ -87,9 +88,8 @@ class Deployments:
                     suffix = "".join(self._rng.choices(replicas.ALPHABET, k=5))
                     await self._client.create(PODS, replicas.pod_of(replica_set, suffix))
             case DeletePod(pod):
-                await self._delete(PODS, pod)
-            case DeleteReplicaSet(replica_set):
-                await self._delete(REPLICASETS, replica_set)
+                meta = pod["metadata"]
+                await self._client.delete(PODS, meta["name"], meta["namespace"], uid=meta["uid"])
             case WriteStatus(resource, owner, status):
                 await self._patch(resource, owner, {"status": status}, subresource="status")
             case _:
@@ -103,7 +103,3 @@ class Deployments:
         await self._client.patch(
             resource, meta["name"], body, meta["namespace"], subresource=subresource
         )
-
-    async def _delete(self, resource: Resource, obj: Object) -> None:
-        meta = obj["metadata"]
-        await self._client.delete(resource, meta["name"], meta["namespace"], uid=meta["uid"])

@@ -37,16 +37,9 @@ class CreatePods:
 
 @dataclass(frozen=True, slots=True)
 class DeletePod:
-    """Delete a pod that is one too many, or whose owner is gone."""
+    """Delete a pod that is one too many."""
 
     pod: Object
-
-
-@dataclass(frozen=True, slots=True)
-class DeleteReplicaSet:
-    """Delete a ReplicaSet whose Deployment is gone."""
-
-    replica_set: Object
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,7 +51,7 @@ class WriteStatus:
     status: Object
 
 
-Action = CreateReplicaSet | Scale | CreatePods | DeletePod | DeleteReplicaSet | WriteStatus
+Action = CreateReplicaSet | Scale | CreatePods | DeletePod | WriteStatus
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,15 +67,12 @@ def plan(seen: Seen, *, now: float) -> Iterator[Action]:
     """What to do next. Applied until nothing is left, it leaves every Deployment at its number."""
     sets_of = _by_owner(seen.replica_sets)
     pods_of = _by_owner(seen.pods)
-    orphans = tuple(_orphans(seen))
-    yield from orphans
     for deployment in seen.deployments:
         if "deletionTimestamp" not in deployment["metadata"]:
             owned = sets_of.get(deployment["metadata"]["uid"], [])
             yield from _deployment(deployment, owned, pods_of, now)
     for replica_set in seen.replica_sets:
-        gone = DeleteReplicaSet(replica_set) in orphans
-        if not gone and "deletionTimestamp" not in replica_set["metadata"]:
+        if "deletionTimestamp" not in replica_set["metadata"]:
             yield from _replica_set(replica_set, pods_of.get(replica_set["metadata"]["uid"], []))
 
 
@@ -174,22 +164,6 @@ def _replica_set(replica_set: Object, pods: Sequence[Object]) -> Iterator[Action
         "observedGeneration": replica_set["metadata"].get("generation", 1),
     }
     yield from _write(REPLICASETS, replica_set, status)
-
-
-def _orphans(seen: Seen) -> Iterator[Action]:
-    deployments = {one["metadata"]["uid"] for one in seen.deployments}
-    replica_sets = {one["metadata"]["uid"] for one in seen.replica_sets}
-    for one in seen.replica_sets:
-        owner = _controller(one)
-        if owner is not None and owner["kind"] == "Deployment" and owner["uid"] not in deployments:
-            yield DeleteReplicaSet(one)
-    for pod in seen.pods:
-        owner = _controller(pod)
-        gone = (
-            owner is not None and owner["kind"] == "ReplicaSet" and owner["uid"] not in replica_sets
-        )
-        if gone and "deletionTimestamp" not in pod["metadata"]:
-            yield DeletePod(pod)
 
 
 def _replica_set_of(deployment: Object, label: str) -> Object:

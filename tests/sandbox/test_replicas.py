@@ -10,7 +10,6 @@ from sandbox.replicas import (
     CreatePods,
     CreateReplicaSet,
     DeletePod,
-    DeleteReplicaSet,
     Scale,
     Seen,
     WriteStatus,
@@ -59,8 +58,6 @@ class World:
                     self.pods.append(self.stamp(copy.deepcopy(body)))
             case DeletePod(pod):
                 self.pods.remove(pod)
-            case DeleteReplicaSet(replica_set):
-                self.sets.remove(replica_set)
             case WriteStatus(_, owner, status):
                 owner["status"] = {**owner.get("status", {}), **status}
 
@@ -176,14 +173,6 @@ def test_recreate_makes_no_new_pod_before_the_old_ones_are_gone(world):
             world.do(action)
             assert len(set(images(world))) <= 1
     assert images(world) == ["two", "two"]
-
-
-def test_a_deleted_deployment_takes_everything_along(world):
-    world.deploy(2)
-    world.settle()
-    world.deployments.clear()
-    world.settle()
-    assert (world.sets, world.pods) == ([], [])
 
 
 def test_a_pod_of_nobody_is_left_alone(world, pod):
