@@ -115,8 +115,7 @@ class Decider:
             gauge.clear()
         for key, decision in decisions.policies.items():
             metrics.policy_problems.labels(*key).set(len(decision.problems))
-            for strategy in decision.policy.strategies.keys() & {"dontschedule", "deschedule"}:
-                violating = getattr(decision, strategy)
+            for strategy, violating in decision.violations.items():
                 metrics.violating_nodes.labels(*key, strategy.value).set(len(violating))
             for metric in decision.policy.metrics:
                 missing = decision.missing.get(metric, ())
@@ -136,8 +135,8 @@ def announce(before: Decisions, after: Decisions) -> None:
         old = before.policies.get(key, Decision(decision.policy))
         context = log.bind(policy=str(key))
         changes = [
-            (strategy, getattr(old, strategy), getattr(decision, strategy))
-            for strategy in ("dontschedule", "deschedule")
+            (strategy.value, old.violations[strategy], now)
+            for strategy, now in decision.violations.items()
         ]
         if key not in before.policies or any(was != now for _, was, now in changes):
             context.info("Evaluating %s", key.name)

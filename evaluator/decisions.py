@@ -37,6 +37,14 @@ class Decision:
     missing: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     awaited: frozenset[str] = frozenset()
 
+    @property
+    def violations(self) -> Mapping[StrategyName, Mapping[str, str]]:
+        """Violating nodes with the reason, for each strategy that has violators."""
+        return {
+            StrategyName.DONTSCHEDULE: self.dontschedule,
+            StrategyName.DESCHEDULE: self.deschedule,
+        }
+
 
 @dataclass(frozen=True, slots=True)
 class Decisions:

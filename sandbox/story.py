@@ -1,0 +1,283 @@
+"""The health-metric story, told on a real cluster in small: a node falls ill, pods keep away, leave, and come back.
+
+Every step is observed where a user would look: the API server's objects and events, and the evaluator's own answers.
+"""
+
+import contextlib
+import tempfile
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+
+import aiohttp
+
+from plimsoll import logs
+from sandbox import manifests
+from sandbox.client import ApiError, ensure
+from sandbox.config import DemoSettings
+from sandbox.narrator import Narrator, NotSeenError
+from sandbox.objects import (
+    DEPLOYMENTS,
+    EVENTS,
+    NAMESPACES,
+    NODES,
+    PODS,
+    POLICIES,
+    Object,
+    Resource,
+)
+from sandbox.up import Cluster, ClusterSpec
+
+NAMESPACE = "health-metric-demo"
+POLICY = "demo-policy"
+
+_KINDS: dict[str, Resource] = {
+    "Namespace": NAMESPACES,
+    "TASPolicy": POLICIES,
+    "Deployment": DEPLOYMENTS,
+}
+
+
+async def run(settings: DemoSettings) -> int:
+    """Tell it; the exit status, 0 only if every step was seen."""
+    logs.setup("error")
+    narrator = Narrator()
+    narrator.title("Plimsoll: the health-metric story, on a cluster of three nodes on this machine")
+    with _folder(settings.dir) as folder:
+        narrator.say(
+            "The Kubernetes API is held in memory and the nodes are simulated. The three agents, the evaluator, and "
+            f"everything they say to each other and to the API are real. Their logs are in {folder}/logs/."
+        )
+        try:
+            async with Cluster(ClusterSpec(dir=folder)) as cluster, aiohttp.ClientSession() as http:
+                await Story(cluster, narrator, http).tell()
+        except NotSeenError as missed:
+            narrator.step(f"The story ends here: not seen was «{missed}»")
+            narrator.say(f"The programs' last words:\n{_last_words(folder)}")
+            return 1
+    narrator.step(f"All {narrator.seen} observations were made")
+    narrator.say(
+        "Try it by hand: `plimsoll-sandbox up` starts the same cluster and says what to type."
+    )
+    return 0
+
+
+class Story:
+    """The steps, in the order in which they are told."""
+
+    def __init__(self, cluster: Cluster, narrator: Narrator, http: aiohttp.ClientSession) -> None:
+        self._cluster = cluster
+        self._api = cluster.client
+        self._tell = narrator
+        self._http = http
+
+    async def tell(self) -> None:
+        """All of it. Raises NotSeenError at the first thing that does not happen."""
+        await self._begin()
+        await self._refuse()
+        sick, pod = await self._place()
+        await self._leave(sick, pod)
+        await self._recover(sick)
+        await self._measure()
+
+    async def _begin(self) -> None:
+        self._tell.step(
+            "An operator's verdict on each node is a file; a policy says what follows from it"
+        )
+        for node, health in (("node-a", 0), ("node-b", 1), ("node-c", 0)):
+            self._write(node, health)
+        await self._apply("health-metric-demo/00-namespace.yaml")
+        await self._apply("health-metric-demo/policy.yaml")
+        self._tell.say(
+            "demo-policy: no new pods where health_metric is 1 or 2; pods have to leave where it is 2."
+        )
+        await self._tell.sees(
+            "each node's health has travelled from its file to the evaluator",
+            lambda: self._health_is({"node-a": 0, "node-b": 1, "node-c": 0}),
+        )
+
+    async def _refuse(self) -> None:
+        self._tell.step("node-b is at 1: the scheduler is told to keep pods away from it, and why")
+        self._tell.say("A pod that insists on node-b has to wait, and its events say for what:")
+        self._tell.does(
+            "kubectl apply -f - <<< '... nodeSelector: {kubernetes.io/hostname: node-b} ...'"
+        )
+        await ensure(self._api, PODS, _pinned("node-b"))
+        event = await self._tell.sees(
+            "the pod is refused, with the policy's reason", lambda: self._refusal("only-node-b")
+        )
+        self._tell.types(f"kubectl -n {NAMESPACE} describe pod only-node-b")
+        self._tell.shows(f"{event['reason']}: {event['message']}")
+        await self._api.delete(PODS, "only-node-b", NAMESPACE, grace=0)
+
+    async def _place(self) -> tuple[str, Object]:
+        self._tell.step("A Deployment that follows the policy finds a healthy node by itself")
+        await self._apply("health-metric-demo/deployment.yaml")
+        pod = await self._tell.sees(
+            "its pod runs, and not on node-b", lambda: self._running("node-b")
+        )
+        node = str(pod["spec"]["nodeName"])
+        self._tell.shows(f"{pod['metadata']['name']} is on {node}")
+        return node, pod
+
+    async def _leave(self, sick: str, pod: Object) -> None:
+        self._tell.step(f"{sick} falls ill: its health goes to 2 while the pod runs there")
+        self._write(sick, 2)
+        label = f"{POLICY}=violating"
+        await self._tell.sees(
+            f"{sick} is labelled {label}", lambda: self._labelled(sick, {POLICY: "violating"})
+        )
+        self._tell.types(f"kubectl get nodes -l {label}")
+        name = str(pod["metadata"]["name"])
+        await self._tell.sees(
+            f"the pod {name} is evicted", lambda: self._gone(name, pod["metadata"]["uid"])
+        )
+        other = ({"node-a", "node-c"} - {sick}).pop()
+        fresh = await self._tell.sees(
+            f"its successor runs on {other}, the only healthy node left",
+            lambda: self._running("node-b", sick),
+        )
+        event = await self._tell.sees(
+            "an event tells why", lambda: self._event(name, "PolicyViolated")
+        )
+        self._tell.shows(f"{event['reason']}: {event['message']}")
+        self._tell.shows(f"{fresh['metadata']['name']} is on {fresh['spec']['nodeName']}")
+
+    async def _recover(self, sick: str) -> None:
+        self._tell.step(f"{sick} recovers, and node-b too")
+        self._write("node-b", 0)
+        self._write(sick, 0)
+        await self._tell.sees(f"the label is gone from {sick}", lambda: self._unlabelled(sick))
+        policy = await self._tell.sees(
+            "the policy's status says that the cluster complies", lambda: self._complies(POLICY)
+        )
+        self._tell.types(f"kubectl -n {NAMESPACE} get taspolicies")
+        self._tell.shows(f"{policy['status']['compliance']}: {policy['status']['message']}")
+
+    async def _measure(self) -> None:
+        self._tell.step("The same with what the host itself measures: memory_MemAvailable_bytes")
+        await self._apply("examples/memory-policy.yaml")
+        found = await self._tell.sees(
+            "every agent has read this machine's free memory", self._free_memory
+        )
+        for node, value in found.items():
+            self._tell.shows(f"{node}  {value / 2**20:,.0f} MiB available")
+        key = "telemetry.aware.scheduling.memory-policy/memory"
+        await self._tell.sees(
+            "each has more than 256 MiB, and the label that says so",
+            lambda: self._all_labelled(found, {key: "roomy"}),
+        )
+        self._tell.shows(f"{key}=roomy")
+        self._tell.types(f"curl {self._cluster.endpoints.ops}/explain/{NAMESPACE}/memory-policy")
+
+    def _write(self, node: str, health: int) -> None:
+        path = self._cluster.node_metrics(node) / "text.prom"
+        self._tell.does(f"echo 'node_health_metric {health}' > {node}/node-metrics/{path.name}")
+        path.write_text(f"node_health_metric {health}\n")
+
+    async def _apply(self, manifest: str) -> None:
+        self._tell.does(f"kubectl apply -f deploy/{manifest}")
+        for obj in manifests.load(manifests.folder() / manifest):
+            await ensure(self._api, _KINDS[obj["kind"]], obj)
+
+    async def _explained(self, policy: str) -> Object:
+        url = f"{self._cluster.endpoints.ops}/explain/{NAMESPACE}/{policy}"
+        async with self._http.get(url) as response:
+            return dict(await response.json())
+
+    async def _health_is(self, wanted: dict[str, float]) -> bool | None:
+        nodes = (await self._explained(POLICY)).get("nodes", {})
+        readings = {
+            name: node["readings"]["health_metric"]["value"] for name, node in nodes.items()
+        }
+        return True if readings == wanted else None
+
+    async def _free_memory(self) -> dict[str, float] | None:
+        nodes = (await self._explained("memory-policy")).get("nodes", {})
+        found = {
+            n: node["readings"]["memory_MemAvailable_bytes"]["value"] for n, node in nodes.items()
+        }
+        return found if found and all(value for value in found.values()) else None
+
+    async def _refusal(self, pod: str) -> Object | None:
+        event = await self._event(pod, "FailedScheduling")
+        return event if event and f"violating {POLICY}" in event["message"] else None
+
+    async def _event(self, pod: str, reason: str) -> Object | None:
+        events = await self._api.list(EVENTS, NAMESPACE)
+        for event in events.items:
+            if event["involvedObject"]["name"] == pod and event["reason"] == reason:
+                return event
+        return None
+
+    async def _running(self, *excluded: str) -> Object | None:
+        """A running pod of the Deployment that is on none of these nodes."""
+        for pod in (await self._api.list(PODS, NAMESPACE, labels="app=demo")).items:
+            leaving = pod["metadata"].get("deletionTimestamp")
+            if pod["status"].get("phase") != "Running" or leaving:
+                continue
+            return pod if pod["spec"]["nodeName"] not in excluded else None
+        return None
+
+    async def _gone(self, name: str, uid: str) -> bool | None:
+        try:
+            pod = await self._api.get(PODS, name, NAMESPACE)
+        except ApiError as error:
+            return True if error.status == 404 else None
+        left = pod["metadata"]["uid"] != uid or "deletionTimestamp" in pod["metadata"]
+        return True if left else None
+
+    async def _labelled(self, node: str, labels: dict[str, str]) -> bool | None:
+        found = (await self._api.get(NODES, node))["metadata"].get("labels", {})
+        return True if labels.items() <= found.items() else None
+
+    async def _all_labelled(self, nodes: Iterable[str], labels: dict[str, str]) -> bool | None:
+        found = [await self._labelled(node, labels) for node in nodes]
+        return True if all(found) else None
+
+    async def _unlabelled(self, node: str) -> bool | None:
+        found = (await self._api.get(NODES, node))["metadata"].get("labels", {})
+        return True if POLICY not in found else None
+
+    async def _complies(self, policy: str) -> Object | None:
+        found = await self._api.get(POLICIES, policy, NAMESPACE)
+        return found if found.get("status", {}).get("compliance") == "Compliant" else None
+
+
+def _pinned(node: str) -> Object:
+    """A pod that follows the policy and insists on one node."""
+    return {
+        "apiVersion": "v1",
+        "kind": "Pod",
+        "metadata": {
+            "name": f"only-{node}",
+            "namespace": NAMESPACE,
+            "labels": {"telemetry-policy": POLICY},
+        },
+        "spec": {
+            "nodeSelector": {"kubernetes.io/hostname": node},
+            "containers": [
+                {
+                    "name": "web",
+                    "image": "busybox:1.37",
+                    "resources": {"limits": {"telemetry/scheduling": "1"}},
+                }
+            ],
+        },
+    }
+
+
+@contextlib.contextmanager
+def _folder(wanted: str) -> Iterator[Path]:
+    """The folder asked for, which stays, or a temporary one."""
+    if wanted:
+        yield Path(wanted)
+        return
+    with tempfile.TemporaryDirectory(prefix="plimsoll-demo-") as temporary:
+        yield Path(temporary)
+
+
+def _last_words(folder: Path) -> str:
+    lines = []
+    for log in sorted((folder / "logs").glob("*.log")):
+        lines += [f"{log.stem}: {line}" for line in log.read_text().splitlines()[-3:]]
+    return "\n".join(lines)
