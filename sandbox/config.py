@@ -59,8 +59,8 @@ class UpSettings:
     )
     sync_period: float = option(
         "sync-period",
-        1.0,
-        "the evaluator's --syncPeriod; one pod per policy is evicted in each",
+        5.0,
+        "the evaluator's --syncPeriod: how often agents read what policies name (files are noticed sooner)",
         metavar="DURATION",
         parse=duration,
     )

@@ -16,6 +16,7 @@ class AgentLaunch:
     textfiles: Path
     listen: str  # host:port of its /metrics
     evaluator: str  # host:port of the evaluator's gRPC
+    flags: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,6 +28,7 @@ class EvaluatorLaunch:
     agent_port: int
     ops_port: int
     sync_period: float
+    flags: tuple[str, ...] = ()
 
 
 def agent_command(launch: AgentLaunch) -> Sequence[str]:
@@ -37,6 +39,7 @@ def agent_command(launch: AgentLaunch) -> Sequence[str]:
         f"--collector.textfile.directory={launch.textfiles}",
         f"--web.listen-address={launch.listen}",
         f"--evaluator.address={launch.evaluator}",
+        *launch.flags,
     )
 
 
@@ -46,11 +49,14 @@ def evaluator_command(launch: EvaluatorLaunch) -> Sequence[str]:
         *_module("evaluator"),
         f"--kubeConfig={launch.kubeconfig}",
         "--unsafe",
+        "--bindAddress=127.0.0.1",
+        "--bindAddress=127.0.0.1",
         f"--port={launch.extender_port}",
         f"--agentPort={launch.agent_port}",
         f"--opsPort={launch.ops_port}",
         f"--syncPeriod={format_duration(launch.sync_period)}",
         "--evict",
+        *launch.flags,
     )
 
 

@@ -41,13 +41,15 @@ class ClusterSpec:
     api_port: int = 0
     extender_port: int = 0
     ops_port: int = 0
-    sync_period: float = 1.0
+    sync_period: float = 5.0
     node_cache_capable: bool = True
     pod_grace: float = 0.0  # seconds that a deleted pod takes to stop
     ready_timeout: float = 60.0
     seed: int = 0  # of the binder's choice between equals, and of pods' names
     agent: Callable[[AgentLaunch], Sequence[str]] = agent_command
     evaluator: Callable[[EvaluatorLaunch], Sequence[str]] = evaluator_command
+    agent_flags: tuple[str, ...] = ()  # more of the programs' own
+    evaluator_flags: tuple[str, ...] = ()
     on_death: Callable[[str, int], None] | None = field(default=None, compare=False)
 
 
@@ -97,7 +99,11 @@ class Cluster:
     async def start_agent(self, node: str) -> None:
         """Start one node's agent, at its old address, and wait until it can be scraped."""
         launch = AgentLaunch(
-            node, self.node_metrics(node), self._ports[_agent(node)].address, self.endpoints.agents
+            node=node,
+            textfiles=self.node_metrics(node),
+            listen=self._ports[_agent(node)].address,
+            evaluator=self.endpoints.agents,
+            flags=self.spec.agent_flags,
         )
         await self.processes.start(_agent(node), self.spec.agent(launch))
         await self._answers(_agent(node), self.endpoints.metrics[node])
@@ -114,6 +120,7 @@ class Cluster:
             agent_port=self._ports["agents"].number,
             ops_port=self._ports["ops"].number,
             sync_period=self.spec.sync_period,
+            flags=self.spec.evaluator_flags,
         )
         await self.processes.start(EVALUATOR, self.spec.evaluator(launch))
         await self._answers(EVALUATOR, f"{self.endpoints.ops}/readyz")
