@@ -57,6 +57,11 @@ class Behaviour:
         return []
 
 
+def as_quantities(amounts: Json | None) -> Json:
+    """Amounts of resources as texts, which is how a server shows a quantity that came as a number."""
+    return {name: str(amount) for name, amount in (amounts or {}).items()}
+
+
 PLAIN = Behaviour()
 
 
@@ -110,6 +115,9 @@ class Nodes(Behaviour):
     def default(self, obj: Json) -> None:
         fill(obj, spec={})
         status = obj.setdefault("status", {})
+        for field in ("capacity", "allocatable"):
+            if field in status:
+                status[field] = as_quantities(status[field])
         if status.get("capacity"):
             fill(status, allocatable=dict(status["capacity"]))
 

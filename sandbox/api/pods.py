@@ -3,11 +3,9 @@
 from collections.abc import Iterator
 from typing import Any
 
-from sandbox.api.behaviour import Behaviour, fill
+from sandbox.api.behaviour import Behaviour, as_quantities, fill
 from sandbox.api.errors import ApiError, Cause, Subject, conflict, forbidden_field, required
 from sandbox.api.objects import Json, dig, with_condition
-
-Resources = tuple[tuple[str, str], ...]
 
 
 class Pods(Behaviour):
@@ -66,6 +64,9 @@ def _default_container(container: Json) -> None:
     for port in container.get("ports") or ():
         fill(port, protocol="TCP")
     resources = container["resources"]
+    for field in ("limits", "requests"):
+        if field in resources:
+            resources[field] = as_quantities(resources[field])
     if limits := resources.get("limits"):
         # A limit without a request is the request: this is how `telemetry/scheduling` reaches the scheduler.
         resources["requests"] = {**limits, **(resources.get("requests") or {})}

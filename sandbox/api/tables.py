@@ -1,11 +1,10 @@
-"""Tables for kubectl: the columns of each kind, with where a cell's text comes from."""
+"""Tables for kubectl: columns, rows, and ages as kubectl writes them."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from sandbox.api.objects import Json, meta, name_of, parse_timestamp
-from sandbox.api.resource import Resource
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,8 +71,3 @@ def _age(obj: Json, now: float) -> str:
 
 NAME = Column("Name", lambda obj, now: name_of(obj), format="name")
 AGE = Column("Age", _age)
-
-
-def columns_of(resource: Resource) -> Sequence[Column]:
-    """The columns of a resource."""
-    return (NAME, AGE)

@@ -4,11 +4,12 @@ from collections.abc import Iterable
 from typing import Any, Protocol
 
 from sandbox.api.cluster import Page
+from sandbox.api.columns import columns_of
 from sandbox.api.objects import Json, encode, meta
 from sandbox.api.requests import Form
 from sandbox.api.resource import Resource
 from sandbox.api.store import Record
-from sandbox.api.tables import columns_of, definitions, row
+from sandbox.api.tables import definitions, row
 
 
 class View(Protocol):

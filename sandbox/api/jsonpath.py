@@ -1,0 +1,77 @@
+"""The JSONPath that printer columns use: fields, indices, wildcards, and filters on one field's equality."""
+
+import re
+from collections.abc import Iterator
+from functools import lru_cache
+from typing import Any, NamedTuple
+
+_STEP = re.compile(
+    r"\.(?P<field>(?:\\.|[^.\[\]\\])+)"
+    r"|\[(?P<index>-?\d+)\]"
+    r"|(?:\.|\[)(?P<all>\*)\]?"
+    r"|\[['\"](?P<quoted>[^'\"]+)['\"]\]"
+    r"|\[\?\(\s*@\.(?P<key>[\w.]+)\s*==\s*['\"]?(?P<value>[^'\")]*)['\"]?\s*\)\]"
+)
+
+
+class Step(NamedTuple):
+    """One step of a path; what is in it depends on the kind."""
+
+    kind: str
+    text: str
+    value: str = ""
+
+
+@lru_cache(maxsize=256)
+def parse(path: str) -> tuple[Step, ...]:
+    """The steps of a path; ValueError if it is none that we know."""
+    steps, position = [], 0
+    while position < len(path):
+        found = _STEP.match(path, position)
+        if found is None:
+            raise ValueError(f"unsupported JSONPath: {path!r}")
+        position = found.end()
+        steps.append(_step(found))
+    return tuple(steps)
+
+
+def _step(found: re.Match[str]) -> Step:
+    parts = found.groupdict()
+    if parts["all"] or parts["field"] == "*":
+        return Step("all", "*")
+    if parts["index"]:
+        return Step("index", parts["index"])
+    if parts["key"]:
+        return Step("filter", parts["key"], parts["value"])
+    return Step("field", re.sub(r"\\(.)", r"\1", parts["quoted"] or parts["field"]))
+
+
+def find(value: Any, path: str) -> list[Any]:
+    """Every value at a path."""
+    found = [value]
+    for step in parse(path):
+        found = [inner for item in found for inner in _take(item, step)]
+    return found
+
+
+def _take(item: Any, step: Step) -> Iterator[Any]:
+    match step.kind, item:
+        case "field", dict() if step.text in item:
+            yield item[step.text]
+        case "index", list() if -len(item) <= int(step.text) < len(item):
+            yield item[int(step.text)]
+        case "all", list():
+            yield from item
+        case "all", dict():
+            yield from item.values()
+        case "filter", list():
+            for inner in item:
+                have = find(inner, f".{step.text}")
+                if have and _text(have[0]) == step.value.strip():
+                    yield inner
+        case _:
+            return
+
+
+def _text(value: Any) -> str:
+    return str(value).lower() if isinstance(value, bool) else str(value)
