@@ -34,8 +34,6 @@ _MAX_BYTES = 16 << 20
 _NANOSECONDS = 1_000_000_000
 # File times advance in ticks of up to 10 ms: a file that changed within the last few may change again and keep its mark.
 _SETTLED = 0.05
-# How long a file in a doubtful state may go on being young, rewritten again and again, before its old content is dropped.
-_HELD = 1.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,9 +70,17 @@ class _Listing:
 class TextFile:
     """The `textfile` collector."""
 
-    def __init__(self, options: Options, *, clock: Callable[[], float] = time.time) -> None:
+    def __init__(
+        self,
+        options: Options,
+        *,
+        clock: Callable[[], float] = time.time,
+        patience: float = 1.0,
+    ) -> None:
+        """`patience`: how long a file may stay doubtful, rewritten again and again, before its last good content is dropped."""
         self._directories = options.textfile_directories
         self._clock = clock
+        self._patience = patience
         self._entries: dict[str, _Entry] = {}
         self._complaints: frozenset[tuple[str, str]] = frozenset()
 
@@ -118,7 +124,7 @@ class TextFile:
         doubtful = now.problem or not now.families
         if doubtful and not now.settled and before.families:
             since = self._clock() if before.held_since is None else before.held_since
-            if self._clock() - since < _HELD:
+            if self._clock() - since < self._patience:
                 return replace(before, settled=False, held_since=since)
         return now
 

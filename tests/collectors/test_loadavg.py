@@ -1,0 +1,23 @@
+import pytest
+
+from collectors.loadavg import LoadAvg, parse
+from collectors.sample import CollectorError, SourceAbsentError
+
+
+def test_three_averages(machine, values) -> None:
+    found = values(LoadAvg(machine("xeon")).collect())
+    assert found == {"node_load1": 3.42, "node_load5": 2.97, "node_load15": 1.05}
+
+
+def test_a_host_without_the_file_has_no_such_source(tmp_path, machine) -> None:
+    host = machine("xeon")
+    with pytest.raises(SourceAbsentError, match="loadavg"):
+        list(LoadAvg(type(host)(procfs=tmp_path)).collect())
+
+
+@pytest.mark.parametrize(
+    "text", ["", "\n", "0.21", "0.21 0.37", "a b c", "1_0 2 3", "0.1 0.2 0,3 1/2 3"]
+)
+def test_refuses_what_is_no_loadavg(text: str) -> None:
+    with pytest.raises(CollectorError, match="loadavg"):
+        list(parse(text))

@@ -1,0 +1,47 @@
+import pytest
+
+from collectors.meminfo import MemInfo, parse
+from collectors.sample import CollectorError
+
+
+def test_fields_of_a_real_machine(machine, values) -> None:
+    found = values(MemInfo(machine("xeon")).collect())
+    assert found["node_memory_MemAvailable_bytes"] == 40116204 * 1024
+    assert found["node_memory_Active_anon_bytes"] == 12001044 * 1024
+    assert found["node_memory_VmallocTotal_bytes"] == 34359738367 * 1024
+    assert len(found) == 54
+
+
+def test_huge_pages_are_counted_not_measured(machine, values) -> None:
+    found = values(MemInfo(machine("xeon")).collect())
+    assert found["node_memory_HugePages_Total"] == 512
+    assert "node_memory_HugePages_Total_bytes" not in found
+
+
+def test_what_an_old_kernel_does_not_say_is_absent(machine, values) -> None:
+    found = values(MemInfo(machine("vm2012")).collect())
+    assert "node_memory_MemFree_bytes" in found
+    assert "node_memory_MemAvailable_bytes" not in found
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "",
+        " \n",
+        "MemTotal:",
+        "MemTotal: kB\n",
+        "MemTotal: 12 MB\n",
+        "MemTotal: -1 kB\n",
+        "MemTotal: 1_0 kB\n",
+        "MemTotal 12 kB\n",
+        "Mem Total: 12 kB\n",
+        "MemTotal: 1 kB\nMemTotal: 2 kB\n",
+        "MemTotal: 1 kB\n\nMemFree: 2 kB\n",
+        "MemTotal: 1 kB\nMemFr",
+        "Bücher: 1 kB\n",
+    ],
+)
+def test_refuses_what_is_no_meminfo(text: str) -> None:
+    with pytest.raises(CollectorError, match="meminfo"):
+        list(parse(text))

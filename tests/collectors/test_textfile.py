@@ -1,0 +1,303 @@
+import os
+import threading
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from collectors import steadyfile
+from collectors.sample import CollectorError, Watchable
+from collectors.textfile import Options, TextFile
+
+NOW = 2_000_000_000.0
+
+
+class Clock:
+    """Wall time as the collector sees it, set relative to a file's last change."""
+
+    def __init__(self) -> None:
+        self.now = NOW
+
+    def __call__(self) -> float:
+        return self.now
+
+    def after(self, path: Path, seconds: float) -> None:
+        self.now = path.stat().st_ctime_ns / 1e9 + seconds
+
+
+@pytest.fixture
+def clock() -> Clock:
+    """Far in the future: every file is old."""
+    return Clock()
+
+
+@pytest.fixture
+def collector(tmp_path: Path, clock: Clock) -> TextFile:
+    return TextFile(Options(textfile_directories=(str(tmp_path),)), clock=clock)
+
+
+@pytest.fixture
+def read(collector: TextFile, values) -> Callable[[], dict[str, float]]:
+    """What is exported, without the mtimes."""
+
+    def collect() -> dict[str, float]:
+        found = values(collector.collect())
+        return {series: value for series, value in found.items() if "mtime" not in series}
+
+    return collect
+
+
+def test_exports_what_files_say_and_when_they_were_written(
+    tmp_path: Path, collector, values
+) -> None:
+    path = tmp_path / "text.prom"
+    path.write_text("node_health_metric 1\n")
+    os.utime(path, (1, 1790000000.9))
+    (tmp_path / "notes.txt").write_text("not ours")
+    assert values(collector.collect()) == {
+        "node_health_metric": 1,
+        f'node_textfile_mtime_seconds{{file="{path}"}}': 1790000000,
+        "node_textfile_scrape_error": 0,
+    }
+
+
+def test_without_a_directory_there_is_nothing_and_no_error(values) -> None:
+    assert values(TextFile(Options()).collect()) == {"node_textfile_scrape_error": 0}
+
+
+@pytest.mark.parametrize(
+    "bad", [b"x 1", b"x 1 1441205977284\n", b"x one\n", b"x 1\nx{\n", b"\0\0\0\0\0\0"]
+)
+def test_a_bad_file_is_left_out_whole_and_hurts_no_other(
+    tmp_path: Path, collector, values, bad
+) -> None:
+    (tmp_path / "bad.prom").write_bytes(b"fine 1\n" + bad)
+    (tmp_path / "good.prom").write_text("good 1\n")
+    found = values(collector.collect())
+    assert found.pop("node_textfile_scrape_error") == 1
+    assert found.keys() == {
+        "good",
+        f'node_textfile_mtime_seconds{{file="{tmp_path / "good.prom"}"}}',
+    }
+
+
+def test_a_bad_file_made_good_is_good(tmp_path: Path, read) -> None:
+    (tmp_path / "x.prom").write_text("x 1")
+    assert read() == {"node_textfile_scrape_error": 1}
+    (tmp_path / "x.prom").write_text("x 1\n")
+    assert read() == {"x": 1, "node_textfile_scrape_error": 0}
+
+
+def test_a_file_that_is_gone_is_forgotten(tmp_path: Path, read) -> None:
+    (tmp_path / "x.prom").write_text("x 1\n")
+    assert "x" in read()
+    (tmp_path / "x.prom").unlink()
+    assert read() == {"node_textfile_scrape_error": 0}
+
+
+def test_directories_may_be_patterns(tmp_path: Path, values) -> None:
+    for name in ("b", "a", ".hidden"):
+        (tmp_path / name).mkdir()
+        (tmp_path / name / "x.prom").write_text(f'x{{d="{name}"}} 1\n')
+    collector = TextFile(Options(textfile_directories=(f"{tmp_path}/*", f"{tmp_path}/a")))
+    found = values(collector.collect())
+    assert {series for series in found if series.startswith("x")} == {
+        'x{d="a"}',
+        'x{d="b"}',
+        'x{d=".hidden"}',
+    }
+    assert found["node_textfile_scrape_error"] == 0, "a directory named twice is read once"
+
+
+def test_a_directory_that_is_not_there_is_an_error(tmp_path: Path, values) -> None:
+    collector = TextFile(Options(textfile_directories=(f"{tmp_path}/none/*",)))
+    assert values(collector.collect()) == {"node_textfile_scrape_error": 1}
+
+
+def test_two_files_that_disagree_are_an_error_and_the_first_wins(
+    tmp_path: Path, collector, values
+) -> None:
+    (tmp_path / "a.prom").write_text("x 1\n")
+    (tmp_path / "b.prom").write_text("x 2\n")
+    found = values(collector.collect())
+    assert found["x"] == 1
+    assert found["node_textfile_scrape_error"] == 1
+    assert len([series for series in found if "mtime" in series]) == 2
+
+
+def test_a_file_cannot_speak_for_the_collector(tmp_path: Path, read) -> None:
+    (tmp_path / "a.prom").write_text("node_textfile_scrape_error 0\n")
+    assert read() == {"node_textfile_scrape_error": 1}
+
+
+def test_a_fifo_a_directory_and_a_dangling_link_do_not_hang_it(tmp_path: Path, read) -> None:
+    os.mkfifo(tmp_path / "fifo.prom")
+    (tmp_path / "directory.prom").mkdir()
+    (tmp_path / "link.prom").symlink_to(tmp_path / "nowhere")
+    (tmp_path / "x.prom").write_text("x 1\n")
+    assert read() == {"x": 1, "node_textfile_scrape_error": 1}
+
+
+def test_links_are_followed_as_in_a_mounted_configmap(tmp_path: Path, read) -> None:
+    for version, text in (("v1", "x 1\n"), ("v2", "x 2\n")):
+        (tmp_path / version).mkdir()
+        (tmp_path / version / "x.prom").write_text(text)
+    (tmp_path / "data").symlink_to("v1")
+    (tmp_path / "x.prom").symlink_to("data/x.prom")
+    assert read()["x"] == 1
+    (tmp_path / "new").symlink_to("v2")
+    (tmp_path / "new").rename(tmp_path / "data")
+    assert read()["x"] == 2
+
+
+def test_a_name_that_is_no_text_can_still_be_a_label(tmp_path: Path, collector, values) -> None:
+    (tmp_path / os.fsdecode(b"\xff.prom")).write_text("x 1\n")
+    assert any("\ufffd.prom" in series for series in values(collector.collect()))
+
+
+def test_an_unchanged_file_is_not_read_again(tmp_path: Path, collector, read) -> None:
+    path = tmp_path / "x.prom"
+    path.write_text("x 1\n")
+    assert read()["x"] == 1
+    known = collector._entries[str(path)]
+    assert read()["x"] == 1
+    assert collector._entries[str(path)] is known
+
+
+def test_a_change_that_keeps_size_and_mtime_is_seen(tmp_path: Path, read) -> None:
+    path = tmp_path / "x.prom"
+    path.write_text("x 1\n")
+    before = path.stat()
+    assert read()["x"] == 1
+    path.write_text("x 2\n")
+    os.utime(path, ns=(before.st_atime_ns, before.st_mtime_ns))
+    assert read()["x"] == 2
+
+
+class TestWhileAFileIsYoung:
+    """A file time does not tell two writes within one tick of the kernel's clock apart, and a write in place has an
+    empty moment."""
+
+    @pytest.fixture
+    def path(self, tmp_path: Path) -> Path:
+        path = tmp_path / "x.prom"
+        path.write_text("x 1\n")
+        return path
+
+    def test_a_whole_file_counts_at_once(self, path: Path, clock: Clock, read) -> None:
+        clock.after(path, 0.001)
+        assert read()["x"] == 1
+
+    def test_it_is_read_again_although_its_mark_is_the_same(
+        self, path: Path, clock: Clock, collector, read
+    ) -> None:
+        clock.after(path, 0.001)
+        assert read()["x"] == 1
+        known = collector._entries[str(path)]
+        assert not known.settled
+        clock.after(path, 1.0)
+        read()
+        assert collector._entries[str(path)].settled
+
+    @pytest.mark.parametrize("content", ["", "x 1", "x one\n"])
+    def test_the_content_before_holds_while_the_new_one_is_doubtful(
+        self, path: Path, clock: Clock, read, content: str
+    ) -> None:
+        assert read()["x"] == 1
+        path.write_text(content)
+        clock.after(path, 0.001)
+        assert read() == {"x": 1, "node_textfile_scrape_error": 0}
+        clock.after(path, 0.2)
+        assert "x" not in read()
+
+    def test_nothing_holds_for_ever(self, path: Path, tmp_path: Path, clock: Clock, values) -> None:
+        options = Options(textfile_directories=(str(tmp_path),))
+        collector = TextFile(options, clock=clock, patience=0.02)
+        assert values(collector.collect())["x"] == 1
+        path.write_text("")
+        clock.after(path, 0.0)
+        assert values(collector.collect())["x"] == 1
+        clock.after(path, 0.03)  # still young
+        assert "x" not in values(collector.collect())
+
+    def test_the_fingerprint_asks_for_a_second_look(
+        self, path: Path, clock: Clock, collector
+    ) -> None:
+        clock.after(path, 0.001)
+        young = collector.fingerprint()
+        clock.after(path, 0.2)
+        old = collector.fingerprint()
+        assert young != old
+        clock.after(path, 10.0)
+        assert collector.fingerprint() == old
+
+
+def test_the_fingerprint_changes_with_content_and_with_what_is_there(
+    tmp_path: Path, collector
+) -> None:
+    assert isinstance(collector, Watchable)
+    seen = [collector.fingerprint()]
+    path = tmp_path / "x.prom"
+    path.write_text("x 1\n")
+    seen.append(collector.fingerprint())
+    path.write_text("x 12\n")
+    seen.append(collector.fingerprint())
+    (tmp_path / "y.prom").symlink_to("nowhere")
+    seen.append(collector.fingerprint())
+    (tmp_path / "ignored.txt").write_text("")
+    assert len(set(seen)) == 4
+    assert collector.fingerprint() == seen[-1]
+
+
+def test_writers_in_place_never_make_a_wrong_value(tmp_path: Path, values) -> None:
+    """A writer at full speed, in place and in two pieces, whose values begin with what would be values too."""
+    path = tmp_path / "x.prom"
+    path.write_text("x 123456\n")
+    stop = threading.Event()
+
+    def write() -> None:
+        while not stop.is_set():
+            for rest in (b"34\n", b"3456\n"):
+                with path.open("wb", buffering=0) as file:
+                    file.write(b"x 12")
+                    file.write(rest)
+
+    collector = TextFile(Options(textfile_directories=(str(tmp_path),)))
+    assert values(collector.collect())["x"] == 123456
+    writer = threading.Thread(target=write)
+    writer.start()
+    try:
+        found = [values(collector.collect()).get("x") for _ in range(300)]
+    finally:
+        stop.set()
+        writer.join()
+    assert set(found) <= {1234.0, 123456.0, None}
+
+
+def test_a_file_replaced_by_rename_is_never_absent(tmp_path: Path, values) -> None:
+    path, draft = tmp_path / "x.prom", tmp_path / "x.tmp"
+    path.write_text("x 1\n")
+    stop = threading.Event()
+
+    def replace() -> None:
+        while not stop.is_set():
+            draft.write_text("x 22\n")
+            draft.rename(path)
+
+    collector = TextFile(Options(textfile_directories=(str(tmp_path),)))
+    writer = threading.Thread(target=replace)
+    writer.start()
+    try:
+        found = [values(collector.collect())["x"] for _ in range(300)]
+    finally:
+        stop.set()
+        writer.join()
+    assert set(found) <= {1.0, 22.0}
+
+
+def test_a_file_over_the_limit_is_refused_unread(tmp_path: Path) -> None:
+    path = tmp_path / "huge.prom"
+    with path.open("wb") as file:
+        file.truncate(1 << 30)
+    with pytest.raises(CollectorError, match="larger than 16777216 bytes"):
+        steadyfile.read(str(path), limit=16 << 20)

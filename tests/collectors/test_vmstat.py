@@ -1,0 +1,43 @@
+import re
+
+import pytest
+
+from collectors.sample import CollectorError
+from collectors.vmstat import Options, VmStat, parse
+
+DEFAULT = Options().vmstat_fields
+
+
+def test_default_fields_are_those_of_node_exporter(machine, values) -> None:
+    found = values(VmStat(machine("xeon"), Options()).collect())
+    assert found == {
+        "node_vmstat_pgpgin": 90021144,
+        "node_vmstat_pgpgout": 240112008,
+        "node_vmstat_pswpin": 0,
+        "node_vmstat_pswpout": 0,
+        "node_vmstat_pgfault": 8800123311,
+        "node_vmstat_pgmajfault": 20114,
+        "node_vmstat_oom_kill": 2,
+    }
+
+
+def test_a_pattern_may_match_anywhere_in_the_field(machine, values) -> None:
+    found = values(VmStat(machine("xeon"), Options(vmstat_fields="unstable$")).collect())
+    assert found == {"node_vmstat_nr_unstable": 0}
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "pgfault\n",
+        "pgfault x\n",
+        "nr_free_pages x\npgfault 1\n",
+        "a-b 1\n",
+        "pgfault 1 2\n",
+        "\n",
+        "pgfault 1\npgfault 2\n",
+    ],
+)
+def test_refuses_what_is_no_vmstat(text: str) -> None:
+    with pytest.raises(CollectorError, match="vmstat"):
+        list(parse(text, re.compile(DEFAULT)))
