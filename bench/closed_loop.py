@@ -9,6 +9,7 @@ its answer has changed. Prints one JSON line, times in milliseconds.
 import argparse
 import asyncio
 import json
+import random
 import statistics
 import tempfile
 import time
@@ -32,14 +33,17 @@ async def measure(changes: int) -> dict[str, float | int | str]:
     with tempfile.TemporaryDirectory() as folder:
         spec = ClusterSpec(dir=Path(folder), sync_period=SYNC_PERIOD)
         async with Cluster(spec) as cluster, aiohttp.ClientSession() as http:
-            for name in ("00-namespace.yaml", "policy.yaml"):
+            for name in ("00-namespace.yaml", "10-policy.yaml"):
                 for obj in manifests.load(manifests.folder() / "health-metric-demo" / name):
                     await ensure(cluster.client, RESOURCES[obj["kind"]], obj)
             health = cluster.node_metrics(NODE) / "text.prom"
             url = f"{cluster.endpoints.extender}/scheduler/filter"
             question = filter_body(list(spec.nodes))
             times: list[float] = []
+            rng = random.Random(1)
             for number in range(changes + 1):
+                # The agent looks every 100 ms; without a pause of random length each change would come just after a look.
+                await asyncio.sleep(rng.uniform(0, 0.2))
                 sick = number % 2 == 0
                 begin = time.perf_counter()
                 health.write_text(f"node_health_metric {int(sick)}\n")

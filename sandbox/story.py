@@ -86,7 +86,7 @@ class Story:
         for node, health in (("node-a", 0), ("node-b", 1), ("node-c", 0)):
             self._write(node, health)
         await self._apply("health-metric-demo/00-namespace.yaml")
-        await self._apply("health-metric-demo/policy.yaml")
+        await self._apply("health-metric-demo/10-policy.yaml")
         self._tell.say(
             "demo-policy: no new pods where health_metric is 1 or 2; pods have to leave where it is 2."
         )
@@ -111,7 +111,7 @@ class Story:
 
     async def _place(self) -> tuple[str, Object]:
         self._tell.step("A Deployment that follows the policy finds a healthy node by itself")
-        await self._apply("health-metric-demo/deployment.yaml")
+        await self._apply("health-metric-demo/20-deployment.yaml")
         pod = await self._tell.sees(
             "its pod runs, and not on node-b", lambda: self._running("node-b")
         )
