@@ -6,11 +6,12 @@ from typing import Any
 import yaml
 from aiohttp import web
 
+from sandbox.api import protobuf
 from sandbox.api.errors import bad_request, too_large, unsupported_media_type
 from sandbox.api.writes import APPLY_PATCH, JSON_PATCH, MERGE_PATCH, STRATEGIC_PATCH
 
 LIMIT = 3 * 1024 * 1024
-OBJECTS = ("application/json", "application/yaml")
+OBJECTS = ("application/json", "application/yaml", protobuf.MEDIA_TYPE)
 PATCHES = (JSON_PATCH, MERGE_PATCH, STRATEGIC_PATCH, APPLY_PATCH)
 _YAML = frozenset({"application/yaml", APPLY_PATCH})
 
@@ -42,6 +43,8 @@ async def read(request: web.Request, form: str) -> Any:
         raw = await request.read()
     except web.HTTPRequestEntityTooLarge as error:
         raise too_large(LIMIT) from error
+    if form == protobuf.MEDIA_TYPE:
+        return protobuf.decode(raw)
     return parse(raw, is_yaml=form in _YAML)
 
 

@@ -56,15 +56,13 @@ def locate(registry: Registry, path: str) -> Target:
 
 def selector(target: Target, query: Mapping[str, str]) -> Selector:
     """What a list, a watch or a delete of many is narrowed to."""
-    resource = target.resource
     fields = query.get("fieldSelector", "")
     if target.name:
         fields = f"{fields},metadata.name={target.name}".lstrip(",")
     return select(
         query.get("labelSelector", ""),
         fields,
-        supported=resource.selectable,
-        resource=f"{resource.api_version}, Resource={resource.plural}",
+        supported=target.resource.selectable,
     )
 
 

@@ -34,12 +34,12 @@ class Selector:
 EVERYTHING = Selector()
 
 
-def select(labels: str, fields: str, *, supported: Iterable[str], resource: str) -> Selector:
+def select(labels: str, fields: str, *, supported: Iterable[str]) -> Selector:
     """The selector of a request; 400 where a text is no selector or names a field that cannot be selected by."""
     by_label = [_on_labels(requirement) for requirement in parse_labels(labels)]
     by_field = [
         _on_field(name, value, equal=equal)
-        for name, value, equal in _parse_fields(fields, set(supported), resource)
+        for name, value, equal in _parse_fields(fields, set(supported))
     ]
     return Selector((*by_label, *by_field))
 
@@ -135,17 +135,14 @@ def _ordered(have: str | None, bound: str, sign: int) -> bool:
         return False
 
 
-def _parse_fields(text: str, supported: set[str], resource: str) -> Iterable[tuple[str, str, bool]]:
+def _parse_fields(text: str, supported: set[str]) -> Iterable[tuple[str, str, bool]]:
     for term in filter(None, (part.strip() for part in text.split(","))):
         found = re.fullmatch(r"([^=!]+?)\s*(==|=|!=)\s*(.*)", term)
         if found is None:
             raise bad_request(f"invalid selector: '{text}'; can't understand '{term}'")
         name, operator, value = found.groups()
         if name not in supported:
-            raise bad_request(
-                f'Unable to find "{resource}" that match label selector "", '
-                f'field selector "{text}": field label not supported: {name}'
-            )
+            raise bad_request(f"field label not supported: {name}")
         yield name, value, operator != "!="
 
 
