@@ -249,6 +249,24 @@ def test_the_fingerprint_changes_with_content_and_with_what_is_there(
     assert collector.fingerprint() == seen[-1]
 
 
+@pytest.mark.parametrize("age", [0.001, 5.0])
+def test_no_step_of_a_write_in_place_makes_a_wrong_value(
+    tmp_path: Path, clock: Clock, read, age: float
+) -> None:
+    path = tmp_path / "x.prom"
+    path.write_text("x 77\n")
+    clock.after(path, age)
+    found = [read().get("x")]
+    with path.open("wb", buffering=0) as file:
+        for piece in (b"", b"x", b" 1", b"2", b"34", b"\n", b"y 5\n"):
+            file.write(piece)
+            clock.after(path, age)
+            found.append(read().get("x"))
+    assert set(found) <= {77, 1234, None}
+    assert found[0] == 77
+    assert found[-1] == 1234
+
+
 def test_writers_in_place_never_make_a_wrong_value(tmp_path: Path, values) -> None:
     """A writer at full speed, in place and in two pieces, whose values begin with what would be values too."""
     path = tmp_path / "x.prom"
