@@ -6,6 +6,7 @@ Go's `-flag=value` with one dash or two, kingpin's `--no-flag` for a switch.
 
 import argparse
 import dataclasses
+import math
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import MISSING, Field, dataclass
@@ -14,7 +15,7 @@ from typing import Any, TypeVar
 T = TypeVar("T")
 
 _UNITS = {"h": 3600.0, "m": 60.0, "s": 1.0, "ms": 1e-3, "us": 1e-6, "µs": 1e-6, "ns": 1e-9}
-_DURATION = re.compile(r"(\d+(?:\.\d*)?|\.\d+)(h|ms|us|µs|ns|m|s)")
+_DURATION = re.compile(r"(\d+(?:\.\d*)?|\.\d+)(h|ms|us|µs|ns|m|s)", re.ASCII)
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,9 +60,10 @@ def duration(text: str) -> float:
     if text == "0":
         return 0.0
     parts = list(_DURATION.finditer(text))
-    if not parts or "".join(part.group() for part in parts) != text:
-        raise ValueError(f"not a duration: {text!r} (write it like 500ms, 5s or 1m30s)")
-    return sum(float(part.group(1)) * _UNITS[part.group(2)] for part in parts)
+    seconds = sum(float(part.group(1)) * _UNITS[part.group(2)] for part in parts)
+    if not parts or "".join(part.group() for part in parts) != text or math.isinf(seconds):
+        raise ValueError(f"not a duration: {text[:40]!r} (write it like 500ms, 5s or 1m30s)")
+    return seconds
 
 
 def format_duration(seconds: float) -> str:

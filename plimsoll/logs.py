@@ -27,18 +27,17 @@ def setup(level: str = "info", fmt: str = "logfmt") -> None:
         structlog.processors.format_exc_info,
         structlog.processors.EventRenamer("msg"),
     ]
-    renderer: Any = (
-        structlog.processors.JSONRenderer()
-        if fmt == "json"
-        else structlog.processors.LogfmtRenderer(
-            key_order=["ts", "level", "msg"], drop_missing=True
-        )
+    logfmt = structlog.processors.LogfmtRenderer(
+        key_order=["ts", "level", "msg"], drop_missing=True
+    )
+    renderers: list[Any] = (
+        [structlog.processors.JSONRenderer()] if fmt == "json" else [logfmt, _printable]
     )
     handler = logging.StreamHandler(sys.stderr)
     handler.setFormatter(
         structlog.stdlib.ProcessorFormatter(
             foreign_pre_chain=shared,
-            processors=[structlog.stdlib.ProcessorFormatter.remove_processors_meta, renderer],
+            processors=[structlog.stdlib.ProcessorFormatter.remove_processors_meta, *renderers],
         )
     )
     root = logging.getLogger()
@@ -55,6 +54,17 @@ def setup(level: str = "info", fmt: str = "logfmt") -> None:
         wrapper_class=structlog.stdlib.BoundLogger,
         cache_logger_on_first_use=False,
     )
+
+
+def _printable(_logger: object, _method: str, line: str) -> str:
+    """Escape what ends a line or drives a terminal; the logfmt renderer itself knows of newlines only."""
+    return line if line.isprintable() else "".join(map(_escaped, line))
+
+
+def _escaped(character: str) -> str:
+    if character.isprintable():
+        return character
+    return character.encode("unicode_escape").decode("ascii")
 
 
 def get(name: str) -> structlog.stdlib.BoundLogger:

@@ -1,0 +1,100 @@
+"""Log lines as an operator's tools read them: one line an event, in both formats, whatever is in the values."""
+
+import json
+import re
+import subprocess
+import sys
+
+import pytest
+
+PROGRAM = """
+import logging, sys
+from plimsoll import logs
+logs.setup(sys.argv[1], sys.argv[2])
+log = logs.get("test")
+{}
+"""
+
+
+@pytest.fixture
+def lines():
+    """What a program of its own writes to stderr: logging is set up once in a process."""
+
+    def run(code, fmt="logfmt", level="info"):
+        done = subprocess.run(
+            [sys.executable, "-P", "-c", PROGRAM.format(code), level, fmt],
+            capture_output=True,
+            timeout=60,
+        )
+        assert done.returncode == 0, done.stderr.decode()
+        assert done.stdout == b""
+        # What a terminal, journald and a container runtime take for the end of a line.
+        return re.split(r"\r\n|[\n\r\v\f\x1c-\x1e\x85\u2028\u2029]", done.stderr.decode())[:-1]
+
+    return run
+
+
+def test_logfmt_has_time_level_and_message_first(lines):
+    (line,) = lines('log.info("Filtered nodes for %s: %s", "p", "a c", pod="ns/x", policy="p")')
+    assert re.fullmatch(
+        r'ts=\d{4}-\d\d-\d\dT[\d:.]+Z level=info msg="Filtered nodes for p: a c" pod=ns/x policy=p',
+        line,
+    )
+
+
+def test_json_has_the_same_keys(lines):
+    (line,) = lines('log.warning("not %s", "ready", node="n1", count=3)', "json")
+    found = json.loads(line)
+    assert re.fullmatch(r"\d{4}-\d\d-\d\dT[\d:.]+Z", found.pop("ts"))
+    assert found == {"level": "warning", "msg": "not ready", "node": "n1", "count": 3}
+
+
+@pytest.mark.parametrize("fmt", ["logfmt", "json"])
+@pytest.mark.parametrize(
+    "forged",
+    ["\\n", "\\r", "\\r\\n", "\\x0b", "\\x85", "\\u2028", "\\x1b[2K\\x1b[1A"],
+)
+def test_no_value_forges_a_line_or_drives_a_terminal(lines, fmt, forged):
+    text = f"x{forged}ts=2026 level=error msg=forged"
+    found = lines(
+        f'v = "{text}"\nlog.info("%s", v, pod=v)\nlogging.getLogger("lib").info("%s", v)', fmt
+    )
+    assert len(found) == 2
+    assert all(line.startswith("ts=" if fmt == "logfmt" else "{") for line in found)
+    assert all(character.isprintable() for line in found for character in line)
+
+
+@pytest.mark.parametrize("fmt", ["logfmt", "json"])
+def test_an_exception_is_one_line_with_its_traceback(lines, fmt):
+    (line,) = lines('try: 1 / 0\nexcept ZeroDivisionError: log.exception("broke")', fmt)
+    assert "ZeroDivisionError: division by zero" in line
+    assert "Traceback" in line
+
+
+def test_a_logfmt_value_with_quotes_and_backslashes_reads_back(lines):
+    (line,) = lines(r'log.info("m", pod="a \"b\" c\\d e=f")')
+    quoted = re.search(r'pod="((?:[^"\\]|\\.)*)"$', line)
+    assert quoted
+    assert quoted[1].replace('\\"', '"').replace("\\\\", "\\") == 'a "b" c\\d e=f'
+
+
+def test_libraries_go_the_same_way(lines):
+    (line,) = lines('logging.getLogger("grpc").warning("lost %d of %d", 1, 3)')
+    assert 'level=warning msg="lost 1 of 3"' in line
+
+
+def test_less_than_the_level_is_left_out(lines):
+    code = 'log.info("no")\nlog.warning("yes")\nlogging.getLogger("lib").info("no")'
+    (line,) = lines(code, level="warn")
+    assert line.endswith("msg=yes")
+
+
+def test_context_travels_with_a_bound_logger(lines):
+    (line,) = lines('log.bind(policy="ns/p").info("hello", node="n")')
+    assert "policy=ns/p" in line
+    assert "node=n" in line
+
+
+def test_text_that_no_encoding_has_is_still_a_line(lines):
+    (line,) = lines(r'log.info("m", pod="caf\u00e9 \udcff")')
+    assert "pod=" in line
