@@ -84,6 +84,6 @@ def eventually():
                     found = await found
                 if found:
                     return found
-                await asyncio.sleep(0.01)
+                await asyncio.sleep(0.02)
 
     return wait

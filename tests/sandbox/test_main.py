@@ -1,0 +1,119 @@
+"""The command line: it teaches, it refuses mistakes with a sentence, and it ends in good order."""
+
+import asyncio
+import json
+import re
+import shutil
+import signal
+import sys
+from pathlib import Path
+
+import aiohttp
+import pytest
+
+from sandbox.config import UpSettings, node_names
+from sandbox.main import main
+
+
+@pytest.mark.parametrize(
+    ("argv", "said"),
+    [
+        (["--help"], ["up", "demo", "kubectl works on it"]),
+        (["up", "--help"], ["--nodes", "--api-port", "node_health_metric 1", "kubectl"]),
+        (["demo", "--help"], ["--dir", "Exit status 0 only if every step was observed"]),
+    ],
+)
+def test_help_teaches(argv, said, capsys):
+    with pytest.raises(SystemExit) as ended:
+        main(argv)
+    assert ended.value.code == 0
+    text = capsys.readouterr().out
+    for words in said:
+        assert words in text
+
+
+@pytest.mark.parametrize(
+    ("argv", "said"),
+    [
+        ([], "required: COMMAND"),
+        (["down"], "invalid choice: 'down'"),
+        (["up", "--api-port", "http"], "--api-port: not a port: 'http'"),
+        (["up", "--nodes", "node-a,../etc"], "--nodes: not a node name: '../etc'"),
+        (["up", "--nodes", "a,a"], "'a' is named twice"),
+        (["up", "--nodes", ""], "not a node name: ''"),
+        (["up", "--nodes", "logs"], "call the node something else"),
+        (["up", "--sync-period", "5"], "--sync-period: not a duration"),
+        (["up", "--colour", "red"], "unrecognized arguments: --colour red"),
+    ],
+)
+def test_mistakes_get_a_sentence_and_status_2(argv, said, capsys):
+    with pytest.raises(SystemExit) as ended:
+        main(argv)
+    assert ended.value.code == 2
+    assert said in capsys.readouterr().err
+
+
+def test_the_default_nodes_are_names():
+    assert node_names(UpSettings().nodes) == "node-a,node-b,node-c"
+
+
+def children_of(pid):
+    return Path(f"/proc/{pid}/task/{pid}/children").read_text().split()
+
+
+def exists(pid):
+    return Path(f"/proc/{pid}").exists()
+
+
+@pytest.mark.e2e
+async def test_up_runs_the_real_programs_until_it_is_interrupted(tmp_path, eventually):
+    folder = tmp_path / "s"
+    program = shutil.which("plimsoll-sandbox", path=str(Path(sys.executable).parent))
+    command = (program,) if program else (sys.executable, "-m", "sandbox")
+    up = await asyncio.create_subprocess_exec(
+        *command,
+        *("up", f"--dir={folder}", "--nodes=node-x,node-y"),
+        stdout=asyncio.subprocess.PIPE,
+        stderr=asyncio.subprocess.PIPE,
+    )
+    await eventually(
+        lambda: (folder / "endpoints.json").exists() or up.returncode is not None, 60.0
+    )
+    assert up.returncode is None
+    found = json.loads((folder / "endpoints.json").read_text())
+    async with aiohttp.ClientSession() as session:
+        async with session.get(f"{found['ops']}/readyz") as response:
+            assert response.status == 200
+        (folder / "node-x" / "node-metrics" / "text.prom").write_text("node_health_metric 7\n")
+        async with session.get(found["metrics/node-x"]) as response:
+            assert "node_health_metric 7" in await response.text()
+        async with session.get(found["metrics/node-y"]) as response:
+            assert "node_health_metric" not in await response.text()
+    children = children_of(up.pid)
+    assert len(children) == 3
+    up.send_signal(signal.SIGINT)
+    printed, complained = await up.communicate()
+    assert up.returncode == 0
+    assert re.search(r"Kubernetes API +http://127\.0\.0\.1:\d+", printed.decode())
+    assert printed.decode().endswith("Stopped.\n")
+    assert complained.decode() == ""
+    assert not any(exists(pid) for pid in children)
+    assert not (folder / "endpoints.json").exists()
+
+
+@pytest.mark.e2e
+async def test_a_port_in_use_is_a_sentence_and_status_1(tmp_path, unused_tcp_port):
+    server = await asyncio.start_server(
+        lambda _, writer: writer.close(), "127.0.0.1", unused_tcp_port
+    )
+    up = await asyncio.create_subprocess_exec(
+        *(sys.executable, "-m", "sandbox", "up", f"--dir={tmp_path}"),
+        f"--extender-port={unused_tcp_port}",
+        stderr=asyncio.subprocess.PIPE,
+    )
+    _, complained = await up.communicate()
+    server.close()
+    await server.wait_closed()
+    assert up.returncode == 1
+    sentence = f"plimsoll-sandbox: port {unused_tcp_port} on 127.0.0.1 is not free: Address already in use\n"
+    assert complained.decode() == sentence
