@@ -9,6 +9,8 @@ from dataclasses import dataclass, field
 
 from wire import telemetry_pb2 as pb
 
+_MOST_SAMPLES = 2**31 - 1
+
 
 class MalformedReportError(ValueError):
     """A report that breaks the protocol; the stream it came on cannot be trusted any further."""
@@ -68,6 +70,11 @@ def decode(report: pb.Report, metrics: Sequence[str]) -> Delta:
     """What a report says of a subscription's metrics; a full one says of all of them. Raises MalformedReportError."""
     if len(report.indices) != len(report.values):
         raise MalformedReportError(f"{len(report.indices)} indices for {len(report.values)} values")
+    for entry in report.several:
+        if not 2 <= entry.samples <= _MOST_SAMPLES:
+            raise MalformedReportError(
+                f"a metric with several samples that has {entry.samples} samples"
+            )
     try:
         values = {metrics[i]: v for i, v in zip(report.indices, report.values, strict=True)}
         several = {metrics[entry.index]: entry.samples for entry in report.several}
@@ -77,9 +84,12 @@ def decode(report: pb.Report, metrics: Sequence[str]) -> Delta:
         raise MalformedReportError(
             f"an index beyond the {len(metrics)} metrics subscribed to"
         ) from error
+    named = {*values, *several, *absent, *unread}
+    said = len(report.indices) + len(report.several) + len(report.absent) + len(report.unread)
+    if len(named) != said:
+        raise MalformedReportError("a metric that is named more than once")
     if report.full:
-        named = {*values, *several, *unread}
-        absent = [name for name in metrics if name not in named]
+        absent += [name for name in metrics if name not in named]
     return Delta(values, absent, several, unread)
 
 

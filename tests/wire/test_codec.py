@@ -1,0 +1,201 @@
+"""Reports on the wire: nothing is lost between two snapshots, absence is never a number, and old bytes still decode."""
+
+import math
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from wire import codec, telemetry_pb2
+from wire.codec import Delta, MalformedReportError, Snapshot
+
+METRICS = ("cpu", "health_metric", "memory", "pressure", "synthetic")
+
+# What one metric can be in one round: a value, several samples, unread, or absent (None).
+value = st.floats(allow_nan=True, allow_infinity=True)
+facts = st.one_of(
+    st.none(),
+    value,
+    st.tuples(st.just("several"), st.integers(2, 2**31 - 1)),
+    st.just("unread"),
+)
+
+
+@st.composite
+def snapshots(draw):
+    found = {metric: draw(facts) for metric in METRICS}
+    return Snapshot(
+        {m: fact for m, fact in found.items() if isinstance(fact, float)},
+        {m: fact[1] for m, fact in found.items() if isinstance(fact, tuple)},
+        frozenset(m for m, fact in found.items() if fact == "unread"),
+    )
+
+
+def encoded(now, last=None, metrics=METRICS):
+    report = telemetry_pb2.Report(node_name="n", generation=1)
+    return codec.encode(report, metrics, now, last).SerializeToString()
+
+
+def decoded(wire, metrics=METRICS):
+    return codec.decode(telemetry_pb2.Report.FromString(wire), metrics)
+
+
+def told(known, delta):
+    """What a reader of all reports so far knows: metric → value, ("several", n) or "absent"; unread changes nothing."""
+    known = dict(known)
+    known |= dict.fromkeys(delta.absent, "absent")
+    known |= {metric: ("several", count) for metric, count in delta.several.items()}
+    known |= delta.values
+    return known
+
+
+def same(one, other):
+    if isinstance(one, float) and isinstance(other, float):
+        return one == other or (math.isnan(one) and math.isnan(other))
+    return one == other
+
+
+@given(st.lists(snapshots(), min_size=1, max_size=8))
+def test_a_reader_of_all_reports_knows_the_last_snapshot(rounds):
+    known, last = {}, None
+    for now in rounds:
+        delta = decoded(encoded(now, last))
+        known = told(known, delta)
+        assert set(delta.unread) == now.unread
+        for metric in METRICS:
+            if metric in now.unread:
+                continue
+            several = now.several.get(metric)
+            fact = now.values.get(metric, ("several", several) if several else "absent")
+            assert same(known[metric], fact), metric
+        last = now
+
+
+@given(snapshots())
+def test_a_report_in_which_nothing_changed_names_only_what_is_still_unread(now):
+    report = telemetry_pb2.Report.FromString(encoded(now, now))
+    assert not report.full
+    assert not (report.indices or report.values or report.several or report.absent)
+    assert {METRICS[i] for i in report.unread} == now.unread
+
+
+@given(snapshots())
+def test_a_full_report_says_something_of_every_metric(now):
+    delta = decoded(encoded(now))
+    assert {*delta.values, *delta.several, *delta.absent, *delta.unread} == set(METRICS)
+
+
+def test_absence_is_said_and_not_sent_as_zero():
+    delta = decoded(encoded(Snapshot(), Snapshot({"cpu": 1.0})))
+    assert delta.values == {}
+    assert list(delta.absent) == ["cpu"]
+
+
+def test_zero_is_a_value():
+    delta = decoded(encoded(Snapshot({"cpu": 0.0})))
+    assert delta.values == {"cpu": 0.0}
+    assert "cpu" not in delta.absent
+
+
+def test_integers_are_exact_to_the_last():
+    assert decoded(encoded(Snapshot({"cpu": 2.0**53 - 1}))).values == {"cpu": 9007199254740991.0}
+
+
+def test_a_metric_that_was_unread_and_is_gone_is_said_to_be_absent():
+    delta = decoded(encoded(Snapshot(), Snapshot(unread=frozenset({"cpu"}))))
+    assert list(delta.absent) == ["cpu"]
+
+
+def test_a_value_that_was_unread_in_between_is_sent_again():
+    delta = decoded(encoded(Snapshot({"cpu": 5.0}), Snapshot(unread=frozenset({"cpu"}))))
+    assert delta.values == {"cpu": 5.0}
+
+
+def test_an_empty_subscription_yields_heartbeats():
+    assert decoded(encoded(Snapshot(), metrics=()), metrics=()) == Delta({}, [], {}, set())
+
+
+def report(**fields):
+    return telemetry_pb2.Report(node_name="n", generation=1, **fields)
+
+
+@pytest.mark.parametrize(
+    ("broken", "sentence"),
+    [
+        (report(indices=[0, 1], values=[1.0]), "2 indices for 1 values"),
+        (report(values=[1.0]), "0 indices for 1 values"),
+        (report(indices=[5], values=[1.0]), "an index beyond the 5 metrics"),
+        (report(absent=[2**32 - 1]), "an index beyond the 5 metrics"),
+        (report(unread=[5]), "an index beyond the 5 metrics"),
+        (report(several=[{"index": 5, "samples": 2}]), "an index beyond the 5 metrics"),
+        (report(several=[{"index": 0, "samples": 1}]), "several .* 1 sample"),
+        (report(several=[{"index": 0}]), "several .* 0 sample"),
+        (report(several=[{"index": 0, "samples": 2**32 - 1}]), "several .* 4294967295 sample"),
+        (report(indices=[0], values=[1.0], absent=[0]), "more than once"),
+        (report(indices=[0, 0], values=[1.0, 2.0]), "more than once"),
+        (report(unread=[1], several=[{"index": 1, "samples": 2}]), "more than once"),
+    ],
+)
+def test_a_report_that_breaks_the_protocol_is_refused_with_a_sentence(broken, sentence):
+    with pytest.raises(MalformedReportError, match=sentence):
+        codec.decode(broken, METRICS)
+
+
+@given(
+    st.lists(st.integers(0, 7), max_size=6),
+    st.lists(value, max_size=6),
+    st.lists(st.integers(0, 7), max_size=3),
+    st.lists(st.integers(0, 7), max_size=3),
+    st.booleans(),
+)
+def test_any_report_either_decodes_or_is_refused(indices, values, absent, unread, full):
+    try:
+        delta = codec.decode(
+            report(indices=indices, values=values, absent=absent, unread=unread, full=full), METRICS
+        )
+    except MalformedReportError:
+        return
+    assert {*delta.values, *delta.absent, *delta.unread} <= set(METRICS)
+
+
+# What the first release sent, byte for byte. They must decode for ever: agents and evaluators are upgraded apart.
+FROZEN_REPORT = bytes.fromhex(
+    "0a066e6f64652d61"  # node_name "node-a"
+    "1205302e312e30"  # agent_version "0.1.0"
+    "1803"  # generation 3
+    "2001"  # full
+    "2a020001"  # indices 0, 1
+    "3210000000000000f83f0000000000000040"  # values 1.5, 2.0
+    "3a0102"  # absent 2
+    "420408031009"  # several: index 3, 9 samples
+    "4a0104"  # unread 4
+)
+FROZEN_SUBSCRIPTION = bytes.fromhex(
+    "0803"  # generation 3
+    "120d6865616c74685f6d6574726963"  # metrics "health_metric"
+    "12036d656d"  # and "mem"
+    "188827"  # interval_ms 5000
+)
+
+
+def test_frozen_bytes_of_a_report_decode():
+    message = telemetry_pb2.Report.FromString(FROZEN_REPORT)
+    assert (message.node_name, message.agent_version) == ("node-a", "0.1.0")
+    assert (message.generation, message.full) == (3, True)
+    assert codec.decode(message, METRICS) == Delta(
+        {"cpu": 1.5, "health_metric": 2.0}, ["memory"], {"pressure": 9}, {"synthetic"}
+    )
+    assert message.SerializeToString(deterministic=True) == FROZEN_REPORT
+
+
+def test_frozen_bytes_of_a_subscription_decode():
+    message = telemetry_pb2.Subscription.FromString(FROZEN_SUBSCRIPTION)
+    assert (message.generation, list(message.metrics)) == (3, ["health_metric", "mem"])
+    assert message.interval_ms == 5000
+    assert message.SerializeToString(deterministic=True) == FROZEN_SUBSCRIPTION
+
+
+def test_fields_from_the_future_are_passed_over():
+    unknown = bytes.fromhex("fa01087768617465766572")  # field 31, "whatever"
+    message = telemetry_pb2.Report.FromString(FROZEN_REPORT + unknown)
+    assert codec.decode(message, METRICS).values == {"cpu": 1.5, "health_metric": 2.0}
