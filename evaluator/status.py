@@ -62,7 +62,8 @@ def _status(decision: Decision, conflicts: Sequence[Conflict], nodes: int) -> St
         compliance, says = "Unknown", []
     else:
         compliance, says = "Compliant", [f"no violation on {nodes} nodes"]
-    message = "; ".join([*says, *unknown, *problems])
+    told = [f"{len(problems)} problems, see the condition Valid"] if problems else []
+    message = "; ".join([*says, *unknown, *told])
     return Status(compliance, message, problems, decision.policy.generation)
 
 

@@ -50,7 +50,6 @@ def evaluator_command(launch: EvaluatorLaunch) -> Sequence[str]:
         f"--kubeConfig={launch.kubeconfig}",
         "--unsafe",
         "--bindAddress=127.0.0.1",
-        "--bindAddress=127.0.0.1",
         f"--port={launch.extender_port}",
         f"--agentPort={launch.agent_port}",
         f"--opsPort={launch.ops_port}",
