@@ -145,9 +145,11 @@ def parse(argv: Sequence[str], env: Mapping[str, str], *, hostname: str) -> Sett
 
     settings, host = read(Settings), read(Host)
     switches = read(Switches)
+    # Also a collector that is off has its flags checked: a typo shows when it is made, not when the collector is needed.
+    collectors = {name: read(entry.options) for name, entry in COLLECTORS.items()}
     enabled = {
-        name: read(entry.options)
-        for name, entry in COLLECTORS.items()
+        name: chosen
+        for name, chosen in collectors.items()
         if getattr(switches, f"collector_{name}")
         and not (settings.disable_defaults and getattr(namespace, f"collector_{name}") is None)
     }

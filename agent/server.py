@@ -17,7 +17,7 @@ from plimsoll import logs
 
 log = logs.get(__name__)
 
-_CHUNK = 1 << 16
+_CHUNK = 16 << 10
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,6 +54,7 @@ class Limits:
     send: float = 30.0
     """For a reply to be taken."""
     header_bytes: int = 16 << 10
+    """Without having come to an end."""
     body_bytes: int = 64 << 10
     """A scrape has no body; one that has is read and thrown away."""
     connections: int = 512
@@ -171,6 +172,10 @@ class _Client:
                 head = await self._event()
                 if not isinstance(head, h11.Request):
                     return None
+                if not head.http_version.startswith(b"1."):
+                    raise _RefusedError(
+                        HTTPStatus.HTTP_VERSION_NOT_SUPPORTED, "HTTP/1.1 is spoken here"
+                    )
                 self._wants_body = head.method != b"HEAD"
                 await self._discard_body()
         except TimeoutError as error:

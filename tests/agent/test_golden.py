@@ -1,0 +1,58 @@
+"""One whole scrape of a machine made of files, byte for byte; to renew it after a wanted change, run with RENEW_GOLDEN=1."""
+
+import os
+import shutil
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from agent.exposition import encode_text
+from agent.rounds import Rounds
+from collectors.cpu import Options as CpuOptions
+from collectors.registry import COLLECTORS, build
+from collectors.textfile import Options as TextOptions
+
+GOLDEN = Path(__file__).parent / "golden/xeon.txt"
+
+
+@pytest.fixture
+def scrape(xeon, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> bytes:
+    (tmp_path / "textfiles").mkdir()
+    for name, text in (
+        ("health.prom", "node_health_metric 0\n"),
+        (
+            "backup.prom",
+            '# HELP backup_age_seconds How old it is.\n# TYPE backup_age_seconds gauge\nbackup_age_seconds{set="db"} 3600\n',
+        ),
+        ("broken.prom", "node_broken 1 2\n"),
+    ):
+        (tmp_path / "textfiles" / name).write_text(text)
+        os.utime(tmp_path / "textfiles" / name, (1790000000, 1790000000))
+    monkeypatch.chdir(tmp_path)
+    chosen = {name: entry.options() for name, entry in COLLECTORS.items() if entry.on}
+    chosen["cpu"] = CpuOptions(cpu_info=True, cpu_flags_include="rdt|cqm")
+    chosen["textfile"] = TextOptions(textfile_directories=("textfiles",))
+    rounds = Rounds(build(xeon, chosen), clock=lambda: 0.0)
+    return encode_text(rounds.run().families)
+
+
+def test_a_whole_scrape(scrape: bytes) -> None:
+    if os.environ.get("RENEW_GOLDEN"):
+        GOLDEN.write_bytes(scrape)
+    assert scrape.decode() == GOLDEN.read_text()
+
+
+@pytest.mark.skipif(
+    not shutil.which("promtool"), reason="promtool (Debian: prometheus) is not installed"
+)
+def test_promtool_complains_of_nothing_but_the_names_that_linux_gave(scrape: bytes) -> None:
+    checked = subprocess.run(
+        ["promtool", "check", "metrics"], input=scrape, capture_output=True, text=False
+    )
+    complaints = [
+        line
+        for line in checked.stderr.decode().splitlines()
+        if not (line.startswith("node_memory_") and line.endswith("not 'camelCase'"))
+    ]
+    assert complaints == []

@@ -1,0 +1,141 @@
+"""The program itself, as a process: how it starts, what it says, how it ends."""
+
+import os
+import re
+import signal
+import subprocess
+import sys
+import time
+import urllib.error
+import urllib.request
+from collections.abc import Callable, Iterator
+
+import pytest
+
+PATIENT = 60
+
+Start = Callable[..., "subprocess.Popen[str]"]
+
+
+@pytest.fixture
+def start() -> Iterator[Start]:
+    started: list[subprocess.Popen[str]] = []
+
+    def run(*argv: str, env: dict[str, str] | None = None) -> subprocess.Popen[str]:
+        program = subprocess.Popen(
+            [sys.executable, "-m", "agent", *argv],
+            stderr=subprocess.PIPE,
+            text=True,
+            env={**os.environ, **(env or {})},
+        )
+        started.append(program)
+        return program
+
+    yield run
+    for program in started:
+        program.kill()
+        program.communicate()
+
+
+def log_until(program: "subprocess.Popen[str]", pattern: str) -> re.Match[str]:
+    """Read the program's log up to a line that fits."""
+    assert program.stderr is not None
+    seen = []
+    for line in program.stderr:
+        if match := re.search(pattern, line):
+            return match
+        seen.append(line)
+    raise AssertionError(f"no line like {pattern!r} in: {''.join(seen)}")
+
+
+def listening(program: "subprocess.Popen[str]") -> str:
+    return log_until(program, r"msg=listening address=(\S+)").group(1)
+
+
+def get(address: str, path: str) -> str:
+    with urllib.request.urlopen(f"http://{address}{path}", timeout=PATIENT) as reply:
+        text: str = reply.read().decode()
+        return text
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+def test_it_serves_until_a_signal_and_ends_with_status_0(
+    start: Start, number: signal.Signals
+) -> None:
+    program = start(
+        "--web.listen-address=127.0.0.1:0", "--collector.synthetic", env={"NODE_NAME": "node-a"}
+    )
+    address = listening(program)
+    assert "node_synthetic_9 " in get(address, "/metrics")
+    assert "node-a" in get(address, "/")
+    program.send_signal(number)
+    assert program.wait(PATIENT) == 0
+
+
+def test_it_becomes_ready(start: Start) -> None:
+    address = listening(start("--web.listen-address=127.0.0.1:0", "--collector.disable-defaults"))
+    deadline = time.monotonic() + PATIENT
+    while (status := readiness(address)) != 200:
+        assert status == 503
+        assert time.monotonic() < deadline
+
+
+def readiness(address: str) -> int:
+    try:
+        get(address, "/readyz")
+    except urllib.error.HTTPError as error:
+        error.close()
+        return error.code
+    return 200
+
+
+def test_an_address_in_use_is_one_sentence_and_status_1(start: Start) -> None:
+    address = listening(start("--web.listen-address=127.0.0.1:0"))
+    second = start(f"--web.listen-address={address}")
+    _, said = second.communicate(timeout=PATIENT)
+    assert second.returncode == 1
+    assert f'reason="cannot listen on {address}: ' in said
+    assert "Traceback" not in said
+
+
+def test_a_bad_flag_is_one_sentence_and_status_2(start: Start) -> None:
+    program = start("--web.listen-address=nowhere")
+    _, said = program.communicate(timeout=PATIENT)
+    assert program.returncode == 2
+    assert said.startswith("plimsoll-agent: --web.listen-address: not an address: 'nowhere'")
+    assert said.count("\n") == 1
+
+
+def test_a_node_is_served_as_its_files_are(start: Start, xeon, tmp_path) -> None:
+    (tmp_path / "text.prom").write_text("node_health_metric 2\n")
+    program = start(
+        "--web.listen-address=127.0.0.1:0",
+        f"--path.procfs={xeon.procfs}",
+        f"--path.sysfs={xeon.sysfs}",
+        f"--collector.textfile.directory={tmp_path}",
+        "--web.disable-exporter-metrics",
+        "--log.format=json",
+    )
+    address = log_until(program, r'"address": "(\S+)"').group(1)
+    metrics = get(address, "/metrics")
+    assert "node_health_metric 2\n" in metrics
+    assert "node_load1 3.42\n" in metrics
+    assert "process_" not in metrics
+    assert 'node_scrape_collector_success{collector="pressure"} 1' in metrics
+
+
+def test_an_agent_that_only_serves_stays_small() -> None:
+    """gRPC is for streaming; the Kubernetes client, numpy and aiohttp belong to other programs."""
+    code = "import sys, agent.main; print(*sorted({m.partition('.')[0] for m in sys.modules}))"
+    loaded = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, check=True
+    )
+    assert {"grpc", "kubernetes", "numpy", "aiohttp", "google"}.isdisjoint(loaded.stdout.split())
+
+
+def test_a_streaming_agent_loads_no_more_than_it_needs() -> None:
+    code = "import sys, agent.main, agent.streamer; print(*sorted({m.partition('.')[0] for m in sys.modules}))"
+    loaded = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, check=True
+    )
+    assert {"kubernetes", "numpy", "aiohttp"}.isdisjoint(loaded.stdout.split())

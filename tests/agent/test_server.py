@@ -1,0 +1,211 @@
+"""Everything over real sockets: what a client can do wrong, and that it harms nobody else."""
+
+import asyncio
+import contextlib
+from http import HTTPStatus
+
+import pytest
+
+from agent.addresses import Address
+from agent.server import Limits, ListenError, Request, Response, Server
+
+PATIENT = 30  # seconds until a test gives up waiting; nothing should take so long
+
+
+async def echo(request: Request) -> Response:
+    return Response(
+        HTTPStatus.OK, f"{request.method} {request.path} {dict(request.query)}".encode()
+    )
+
+
+async def test_answers_one_request_after_the_other_on_one_connection(serve) -> None:
+    client = await (await serve(echo)).connect()
+    for number in range(3):
+        reply = await client.get(f"/{number}?a=1&a=2&b")
+        assert reply.status == 200
+        assert reply.body == f"GET /{number} {{'a': ['1', '2'], 'b': ['']}}".encode()
+        assert reply.headers["date"].endswith("GMT")
+
+
+async def test_answers_requests_sent_in_one_go(serve) -> None:
+    client = await (await serve(echo)).connect()
+    await client.send(b"GET /1 HTTP/1.1\r\nHost: x\r\n\r\nGET /2 HTTP/1.1\r\nHost: x\r\n\r\n")
+    assert b"/1" in (await client.reply()).body
+    assert b"/2" in (await client.reply()).body
+
+
+async def test_head_has_the_headers_of_get_and_no_body(serve) -> None:
+    client = await (await serve(echo)).connect()
+    head = await client.get("/x", method="HEAD")
+    assert int(head.headers["content-length"]) > 0
+    assert (await client.get("/y")).body.startswith(b"GET /y"), "nothing of a body lay in the way"
+
+
+@pytest.mark.parametrize(
+    "request_", ["GET / HTTP/1.0\r\n\r\n", "GET / HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n"]
+)
+async def test_a_client_may_want_one_answer_only(serve, request_: str) -> None:
+    client = await (await serve(echo)).connect()
+    await client.send(request_.encode())
+    assert (await client.reply()).status == 200
+    assert await asyncio.wait_for(client.ended(), PATIENT)
+
+
+@pytest.mark.parametrize(
+    ("raw", "status"),
+    [
+        (b"\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03\r\n\r\n", 400),
+        (b"GET\r\n\r\n", 400),
+        (b"GET / HTTP/1.1\r\n\r\n", 400),
+        (b"GET / HTTP/1.1\r\nHost: x\r\nBad Header\r\n\r\n", 400),
+        (b"GET / HTTP/1.1\r\nHost: x\r\nContent-Length: -5\r\n\r\n", 400),
+        (b"GET / HTTP/1.1\r\nHost: x\r\nContent-Length: 1\r\nContent-Length: 2\r\n\r\n", 400),
+        (b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n", 505),
+        (b"GET /" + b"x" * 40000 + b" HTTP/1.1\r\nHost: x\r\n\r\n", 431),
+        (b"POST / HTTP/1.1\r\nHost: x\r\nContent-Length: 70000\r\n\r\n" + b"x" * 70000, 413),
+    ],
+)
+async def test_a_malformed_request_is_told_so_and_ends_the_connection(
+    serve, raw: bytes, status: int
+) -> None:
+    site = await serve(echo)
+    client = await site.connect()
+    await client.send(raw)
+    assert (await asyncio.wait_for(client.reply(), PATIENT)).status == status
+    # What the client had still to say when the connection ended may come back to it as a reset.
+    with contextlib.suppress(ConnectionError):
+        assert await asyncio.wait_for(client.ended(), PATIENT)
+    assert (await (await site.connect()).get("/")).status == 200
+
+
+async def test_a_small_body_is_read_and_forgotten(serve) -> None:
+    client = await (await serve(echo)).connect()
+    await client.send(
+        b"GET /1 HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\n3\r\nabc\r\n0\r\n\r\n"
+    )
+    assert (await client.reply()).status == 200
+    assert (await client.get("/2")).status == 200
+
+
+async def test_a_client_that_asks_before_it_sends_a_body_is_told_to_go_on(serve) -> None:
+    client = await (await serve(echo)).connect()
+    await client.send(
+        b"POST / HTTP/1.1\r\nHost: x\r\nContent-Length: 2\r\nExpect: 100-continue\r\n\r\n"
+    )
+    assert (await client.reader.readuntil(b"\r\n\r\n")).startswith(b"HTTP/1.1 100")
+    await client.send(b"ok")
+    assert (await client.reply()).status == 200
+
+
+async def test_a_client_that_leaves_in_the_middle_is_nobodys_problem(serve) -> None:
+    site = await serve(echo)
+    for raw in (b"", b"GET / HT", b"GET / HTTP/1.1\r\nHost: x\r\nContent-Length: 9\r\n\r\nx"):
+        client = await site.connect()
+        await client.send(raw)
+        client.writer.close()
+    assert (await (await site.connect()).get("/")).status == 200
+
+
+async def test_a_handler_that_fails_is_a_500_and_not_the_end(serve) -> None:
+    async def fail(request: Request) -> Response:
+        if request.path == "/fail":
+            raise ZeroDivisionError
+        return await echo(request)
+
+    client = await (await serve(fail)).connect()
+    assert (await client.get("/fail")).status == 500
+    assert (await client.get("/")).status == 200
+
+
+async def test_half_a_request_is_given_up(serve) -> None:
+    site = await serve(echo, Limits(receive=0.05))
+    client = await site.connect()
+    await client.send(b"GET / HTTP/1.1\r\nHost:")
+    assert (await asyncio.wait_for(client.reply(), PATIENT)).status == 408
+    assert await asyncio.wait_for(client.ended(), PATIENT)
+
+
+async def test_a_silent_client_is_let_go(serve) -> None:
+    client = await (await serve(echo, Limits(idle=0.05))).connect()
+    assert await asyncio.wait_for(client.ended(), PATIENT)
+    again = await (await serve(echo, Limits(idle=0.05))).connect()
+    assert (await again.get("/")).status == 200
+    assert await asyncio.wait_for(again.ended(), PATIENT)
+
+
+async def test_a_client_that_does_not_read_is_cut_off(serve) -> None:
+    asked = asyncio.Event()
+
+    async def much(_: Request) -> Response:
+        asked.set()
+        return Response(HTTPStatus.OK, bytes(64 << 20))
+
+    site = await serve(much, Limits(send=0.1))
+    client = await site.connect()
+    await client.send(b"GET / HTTP/1.1\r\nHost: x\r\n\r\n")
+    await asyncio.wait_for(asked.wait(), PATIENT)
+    await asyncio.wait(site.server._clients, timeout=PATIENT)
+    assert not site.server._clients
+    with pytest.raises((ConnectionError, asyncio.IncompleteReadError)):
+        await asyncio.wait_for(client.reply(), PATIENT)
+
+
+async def test_slow_clients_delay_nobody(serve) -> None:
+    never = asyncio.Event()
+
+    async def handler(request: Request) -> Response:
+        if request.path == "/stuck":
+            await never.wait()
+        return await echo(request)
+
+    site = await serve(handler)
+    for raw in (b"", b"GE", b"GET /stuck HTTP/1.1\r\nHost: x\r\n\r\n"):
+        for _ in range(10):
+            await (await site.connect()).send(raw)
+    assert (await asyncio.wait_for((await site.connect()).get("/"), PATIENT)).status == 200
+
+
+async def test_more_connections_than_allowed_are_turned_away(serve) -> None:
+    site = await serve(echo, Limits(connections=2))
+    first, second = await site.connect(), await site.connect()
+    for client in (first, second):
+        assert (await client.get("/")).status == 200
+    assert await asyncio.wait_for((await site.connect()).ended(), PATIENT)
+    assert (await first.get("/")).status == 200
+
+
+async def test_closing_ends_every_connection(serve) -> None:
+    site = await serve(echo)
+    idle, busy = await site.connect(), await site.connect()
+    await busy.send(b"GET / HT")
+    await idle.get("/")
+    await asyncio.wait_for(site.server.close(), PATIENT)
+    assert await asyncio.wait_for(idle.ended(), PATIENT)
+    with pytest.raises(ConnectionRefusedError):
+        await asyncio.open_connection("127.0.0.1", site.address.port)
+
+
+async def test_listens_on_several_addresses_and_tells_the_real_ports() -> None:
+    server = Server(echo)
+    first, second = await server.listen([Address("127.0.0.1", 0), Address("localhost", 0)])
+    try:
+        assert first.port != second.port
+        assert (second.host, first.host) == ("localhost", "127.0.0.1")
+        for address in (first, second):
+            _, writer = await asyncio.open_connection(address.host, address.port)
+            writer.close()
+    finally:
+        await server.close()
+
+
+async def test_one_address_in_use_means_no_address_at_all(serve) -> None:
+    taken = (await serve(echo)).address
+    server = Server(echo)
+    with pytest.raises(ListenError, match=rf"cannot listen on {taken}: .*in use"):
+        await server.listen([Address("127.0.0.1", 0), taken])
+    assert server._servers == []
+
+
+async def test_a_host_that_does_not_exist_is_a_sentence() -> None:
+    with pytest.raises(ListenError, match=r"cannot listen on nowhere\.invalid:0: \w+"):
+        await Server(echo).listen([Address("nowhere.invalid", 0)])
