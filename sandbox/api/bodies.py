@@ -51,11 +51,17 @@ async def read(request: web.Request, form: str) -> Any:
 def parse(raw: bytes, *, is_yaml: bool) -> Any:
     """The value in a text; JSON first, since most YAML that clients send is JSON, which parses faster."""
     try:
-        return json.loads(raw)
+        return json.loads(raw, parse_constant=_no_number)
     except (ValueError, RecursionError) as error:
         if not is_yaml:
             raise bad_request(f"couldn't get version/kind; json parse error: {error}") from error
     try:
-        return yaml.load(raw, Loader=_Loader)  # noqa: S506 (a SafeLoader with one type fewer)
-    except (yaml.YAMLError, ValueError, RecursionError) as error:
+        # SafeLoader with one type fewer; then to JSON and back, for which every key is a text and no number is NaN.
+        loaded = yaml.load(raw, Loader=_Loader)  # noqa: S506
+        return json.loads(json.dumps(loaded, allow_nan=False))
+    except (yaml.YAMLError, ValueError, TypeError, RecursionError) as error:
         raise bad_request(f"error decoding YAML: {error}") from error
+
+
+def _no_number(text: str) -> None:
+    raise ValueError(f"{text} is no JSON")

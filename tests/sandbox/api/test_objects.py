@@ -1,0 +1,321 @@
+"""Creating, reading, replacing and deleting objects, and what each refusal says."""
+
+import io
+import json
+
+import aiohttp
+import pytest
+
+NODES = "/api/v1/nodes"
+NODE = "/api/v1/nodes/node-a"
+CONFIGMAPS = "/api/v1/namespaces/default/configmaps"
+
+
+def configmap(name="c", **fields):
+    return {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": name}, **fields}
+
+
+async def test_the_usual_namespaces_are_there(api):
+    reply = await api.get("/api/v1/namespaces")
+    assert [item["metadata"]["name"] for item in reply.body["items"]] == [
+        "default",
+        "kube-node-lease",
+        "kube-public",
+        "kube-system",
+    ]
+
+
+@pytest.mark.parametrize("path", ["/healthz", "/readyz", "/livez"])
+async def test_health(server, path):
+    async with aiohttp.ClientSession() as session, session.get(server.url + path) as response:
+        assert (response.status, await response.text()) == (200, "ok")
+
+
+async def test_a_new_object_gets_what_only_the_server_gives(api, node, clock):
+    given = node(uid="mine", creationTimestamp="2001-01-01T00:00:00Z", generation=9)
+    reply = await api.post(NODES, given)
+    metadata = reply.body["metadata"]
+    assert reply.code == 201
+    assert metadata["uid"] != "mine"
+    assert metadata["creationTimestamp"] == "2023-11-14T22:13:20Z"
+    assert "generation" not in metadata
+    assert (await api.get(NODE)).body == reply.body
+
+
+async def test_resource_versions_count_every_write(api, node):
+    first = await api.post(NODES, node("a"))
+    second = await api.post(CONFIGMAPS, configmap())
+    assert int(second.version) == int(first.version) + 1
+
+
+async def test_creating_it_twice_conflicts(api, node):
+    await api.post(NODES, node())
+    reply = await api.post(NODES, node())
+    assert (reply.code, reply.reason) == (409, "AlreadyExists")
+    assert reply.body["message"] == 'nodes "node-a" already exists'
+    assert reply.body["details"] == {"name": "node-a", "kind": "nodes"}
+
+
+async def test_a_generated_name_starts_as_asked(api):
+    reply = await api.post(CONFIGMAPS, {"metadata": {"generateName": "c-"}})
+    again = await api.post(CONFIGMAPS, {"metadata": {"generateName": "c-"}})
+    names = {reply.body["metadata"]["name"], again.body["metadata"]["name"]}
+    assert len(names) == 2
+    assert all(name.startswith("c-") and len(name) == 7 for name in names)
+
+
+async def test_what_is_not_there_is_not_found(api):
+    reply = await api.get("/apis/apps/v1/namespaces/default/deployments/web")
+    assert (reply.code, reply.reason) == (404, "NotFound")
+    assert reply.body["message"] == 'deployments.apps "web" not found'
+    assert reply.body["details"] == {"name": "web", "group": "apps", "kind": "deployments"}
+
+
+@pytest.mark.parametrize(
+    "path",
+    [
+        "/api/v1/nosuch",
+        "/apis/nosuch/v1/things",
+        "/api/v1/nodes/node-a/nosuch",
+        "/api/v1/namespaces/default/nodes",
+        "/api/v1/namespaces/default/pods/a/b/c",
+        "/nosuch",
+        "/api/v1/pods/name-without-namespace",
+    ],
+)
+async def test_unknown_paths_are_not_found(api, path):
+    reply = await api.get(path)
+    assert (reply.code, reply.reason) == (404, "NotFound")
+    assert reply.body["kind"] == "Status"
+
+
+async def test_a_namespace_must_exist(api):
+    reply = await api.post("/api/v1/namespaces/nosuch/configmaps", configmap())
+    assert (reply.code, reply.body["message"]) == (404, 'namespaces "nosuch" not found')
+
+
+async def test_a_method_that_makes_no_sense_is_not_allowed(api, node):
+    await api.post(NODES, node())
+    for method, path in [("PUT", NODES), ("POST", NODE), ("PATCH", NODES)]:
+        kind = {"Content-Type": "application/merge-patch+json"} if method == "PATCH" else {}
+        reply = await api.call(method, path, {}, headers=kind)
+        assert (reply.code, reply.reason) == (405, "MethodNotAllowed"), method
+
+
+@pytest.mark.parametrize("raw", ["{", "", "[]", '"text"', "\x00", "[" * 100_000])
+async def test_a_body_that_is_no_object_is_a_bad_request(api, raw):
+    reply = await api.call("POST", NODES, raw=raw)
+    assert (reply.code, reply.reason) == (400, "BadRequest")
+
+
+async def test_another_kind_is_a_bad_request(api, pod):
+    reply = await api.post(NODES, pod())
+    assert (reply.code, reply.reason) == (400, "BadRequest")
+    assert "cannot be handled as a Node" in reply.body["message"]
+
+
+async def test_another_format_is_refused(api):
+    reply = await api.call("POST", NODES, raw="<xml/>", headers={"Content-Type": "text/xml"})
+    assert (reply.code, reply.reason) == (415, "UnsupportedMediaType")
+
+
+async def test_yaml_is_a_format_too(api):
+    raw = "apiVersion: v1\nkind: Node\nmetadata:\n  name: node-a\n  annotations: {at: 2026-01-01, 5: five}\n"
+    reply = await api.call("POST", NODES, raw=raw, headers={"Content-Type": "application/yaml"})
+    assert reply.code == 201
+    assert reply.body["metadata"]["annotations"] == {"at": "2026-01-01", "5": "five"}
+
+
+async def test_a_client_that_takes_no_json_is_told_so(api):
+    reply = await api.call("GET", NODES, headers={"Accept": "application/vnd.kubernetes.protobuf"})
+    assert (reply.code, reply.reason) == (406, "NotAcceptable")
+
+
+async def test_a_body_past_the_cap_is_too_large(api):
+    body = io.BytesIO(json.dumps(configmap(data={"a": "x" * 4 * 1024 * 1024})).encode())
+    reply = await api.call("POST", CONFIGMAPS, raw=body)
+    assert (reply.code, reply.reason) == (413, "RequestEntityTooLarge")
+
+
+@pytest.mark.parametrize(
+    ("metadata", "field"),
+    [
+        ({"name": "Not_A_Name"}, "metadata.name"),
+        ({"name": "x" * 254}, "metadata.name"),
+        ({}, "metadata.name"),
+        ({"name": "a", "labels": {"-k": "v"}}, "metadata.labels"),
+        ({"name": "a", "labels": {"a/b/c": "v"}}, "metadata.labels"),
+        ({"name": "a", "labels": {"Upper.Case/b": "v"}}, "metadata.labels"),
+        ({"name": "a", "labels": {"k": "a b"}}, "metadata.labels"),
+        ({"name": "a", "labels": {"k": "ü"}}, "metadata.labels"),
+        ({"name": "a", "annotations": {"a b": "v"}}, "metadata.annotations"),
+        ({"name": "a", "annotations": {"k": "v" * 300_000}}, "metadata.annotations"),
+        ({"name": "a", "ownerReferences": [{"kind": "X"}]}, "metadata.ownerReferences[0].uid"),
+        ({"name": "a", "finalizers": ["a b"]}, "metadata.finalizers"),
+    ],
+)
+async def test_metadata_is_checked(api, metadata, field):
+    reply = await api.post(CONFIGMAPS, {"metadata": metadata})
+    assert (reply.code, reply.reason) == (422, "Invalid")
+    assert field in [cause["field"] for cause in reply.causes]
+    assert reply.body["details"]["kind"] == "ConfigMap"
+
+
+async def test_a_label_that_is_no_text_is_a_bad_request(api):
+    reply = await api.post(CONFIGMAPS, {"metadata": {"name": "a", "labels": {"k": 5}}})
+    assert (reply.code, reply.reason) == (400, "BadRequest")
+
+
+async def test_a_stale_put_conflicts(api):
+    first = await api.post(CONFIGMAPS, configmap(data={"a": "1"}))
+    path = f"{CONFIGMAPS}/c"
+    fresh = await api.put(path, {**first.body, "data": {"a": "2"}})
+    assert fresh.code == 200
+    stale = await api.put(path, {**first.body, "data": {"a": "3"}})
+    assert (stale.code, stale.reason) == (409, "Conflict")
+    assert "the object has been modified" in stale.body["message"]
+    assert (await api.get(path)).body["data"] == {"a": "2"}
+
+
+async def test_a_put_without_a_version_wins(api):
+    await api.post(CONFIGMAPS, configmap(data={"a": "1"}))
+    reply = await api.put(f"{CONFIGMAPS}/c", configmap(data={"b": "2"}))
+    assert (reply.code, reply.body["data"]) == (200, {"b": "2"})
+
+
+async def test_a_put_with_another_uid_conflicts(api):
+    await api.post(CONFIGMAPS, configmap())
+    body = configmap()
+    body["metadata"]["uid"] = "other"
+    reply = await api.put(f"{CONFIGMAPS}/c", body)
+    assert (reply.code, reply.reason) == (409, "Conflict")
+    assert "Precondition failed: UID in precondition: other" in reply.body["message"]
+
+
+async def test_a_put_under_another_name_is_a_bad_request(api):
+    await api.post(CONFIGMAPS, configmap())
+    assert (await api.put(f"{CONFIGMAPS}/c", configmap("d"))).code == 400
+
+
+async def test_the_same_object_again_is_no_write(api):
+    first = await api.post(CONFIGMAPS, configmap(data={"a": "1"}))
+    again = await api.put(f"{CONFIGMAPS}/c", first.body)
+    assert again.version == first.version
+
+
+async def test_a_put_cannot_change_what_is_the_servers_own(api):
+    first = await api.post(CONFIGMAPS, configmap())
+    body = configmap(data={"a": "1"})
+    body["metadata"] |= {"creationTimestamp": "2001-01-01T00:00:00Z", "deletionTimestamp": "x"}
+    reply = await api.put(f"{CONFIGMAPS}/c", body)
+    metadata = reply.body["metadata"]
+    assert metadata["creationTimestamp"] == first.body["metadata"]["creationTimestamp"]
+    assert "deletionTimestamp" not in metadata
+
+
+@pytest.mark.parametrize("method", ["post", "put", "delete"])
+async def test_a_dry_run_changes_nothing(api, method):
+    before = await api.post(CONFIGMAPS, configmap())
+    match method:
+        case "post":
+            reply = await api.post(CONFIGMAPS, configmap("d"), dryRun="All")
+            assert (reply.code, (await api.get(f"{CONFIGMAPS}/d")).code) == (201, 404)
+        case "put":
+            body = configmap(data={"a": "1"})
+            reply = await api.put(f"{CONFIGMAPS}/c", body, dryRun="All")
+            assert reply.body["data"] == {"a": "1"}
+        case _:
+            assert (await api.delete(f"{CONFIGMAPS}/c", dryRun="All")).code == 200
+    assert (await api.get(f"{CONFIGMAPS}/c")).body == before.body
+
+
+async def test_a_deleted_object_is_gone(api):
+    created = await api.post(CONFIGMAPS, configmap())
+    reply = await api.delete(f"{CONFIGMAPS}/c")
+    assert (reply.code, reply.body["status"]) == (200, "Success")
+    assert reply.body["details"]["uid"] == created.body["metadata"]["uid"]
+    assert (await api.get(f"{CONFIGMAPS}/c")).code == 404
+    assert (await api.delete(f"{CONFIGMAPS}/c")).code == 404
+
+
+@pytest.mark.parametrize("wanted", [{"uid": "other"}, {"resourceVersion": "1"}])
+async def test_a_delete_with_a_failed_precondition_conflicts(api, wanted):
+    await api.post(CONFIGMAPS, configmap())
+    reply = await api.delete(f"{CONFIGMAPS}/c", {"preconditions": wanted})
+    assert (reply.code, reply.reason) == (409, "Conflict")
+    assert (await api.get(f"{CONFIGMAPS}/c")).code == 200
+
+
+async def test_many_are_deleted_by_selector(api):
+    for name, tier in (("a", "x"), ("b", "y"), ("c", "x")):
+        body = configmap(name)
+        body["metadata"]["labels"] = {"tier": tier}
+        await api.post(CONFIGMAPS, body)
+    await api.delete(CONFIGMAPS, labelSelector="tier=x")
+    left = (await api.get(CONFIGMAPS)).body["items"]
+    assert [item["metadata"]["name"] for item in left] == ["b"]
+
+
+async def test_finalizers_hold_a_deletion(api):
+    body = configmap()
+    body["metadata"]["finalizers"] = ["example.com/hold"]
+    created = await api.post(CONFIGMAPS, body)
+    path = f"{CONFIGMAPS}/c"
+    reply = await api.delete(path)
+    assert reply.body["metadata"]["deletionTimestamp"]
+    async with api.watch(CONFIGMAPS, resourceVersion=created.version) as watch:
+        await api.patch(path, {"metadata": {"finalizers": None}})
+        kinds = [event["type"] for event in await watch.events(2)]
+    assert kinds == ["MODIFIED", "DELETED"]
+    assert (await api.get(path)).code == 404
+
+
+async def test_secrets_are_written_as_text_and_kept_encoded(api):
+    path = "/api/v1/namespaces/default/secrets"
+    reply = await api.post(path, {"metadata": {"name": "s"}, "stringData": {"a": "b"}})
+    assert (reply.body["data"], reply.body["type"]) == ({"a": "Yg=="}, "Opaque")
+    assert "stringData" not in reply.body
+
+
+async def test_status_and_the_rest_of_a_node_are_written_apart(api, node):
+    created = node()
+    created["status"] = {"capacity": {"cpu": 4}}
+    reply = await api.post(NODES, created)
+    assert reply.body["status"] == {"capacity": {"cpu": "4"}, "allocatable": {"cpu": "4"}}
+    both = {"spec": {"unschedulable": True}, "status": {"capacity": {"cpu": "8"}}}
+    spec = await api.patch(NODE, both)
+    assert spec.body["spec"] == {"unschedulable": True}
+    assert spec.body["status"]["capacity"] == {"cpu": "4"}
+    both["spec"]["unschedulable"] = False
+    status = await api.patch(f"{NODE}/status", both)
+    assert status.body["spec"] == {"unschedulable": True}
+    assert status.body["status"]["capacity"] == {"cpu": "8"}
+    entry = next(e for e in status.body["metadata"]["managedFields"] if "subresource" in e)
+    assert (entry["manager"], entry["subresource"]) == ("tester", "status")
+
+
+async def test_generation_counts_changes_of_the_spec_only(api, deployment):
+    path = "/apis/apps/v1/namespaces/default/deployments"
+    created = await api.post(path, deployment())
+    assert created.body["metadata"]["generation"] == 1
+    labelled = await api.patch(f"{path}/web", {"metadata": {"labels": {"a": "b"}}})
+    status = await api.patch(f"{path}/web/status", {"status": {"replicas": 1}})
+    scaled = await api.patch(f"{path}/web", {"spec": {"replicas": 3}})
+    counts = [reply.body["metadata"]["generation"] for reply in (labelled, status, scaled)]
+    assert counts == [1, 1, 2]
+
+
+async def test_the_writer_is_named_by_the_user_agent_where_it_does_not_say(api):
+    named = await api.call("POST", CONFIGMAPS, configmap("a"), headers={"User-Agent": "kube/1 x"})
+    said = await api.post(CONFIGMAPS, configmap("b", data={"k": "v"}), fieldManager="me")
+    patched = await api.patch(f"{CONFIGMAPS}/a", {"data": {"x": "y"}}, fieldManager="you")
+    assert "managedFields" not in named.body["metadata"]
+    assert said.body["metadata"]["managedFields"][0] == {
+        "manager": "me",
+        "operation": "Update",
+        "apiVersion": "v1",
+        "time": "2023-11-14T22:13:20Z",
+        "fieldsType": "FieldsV1",
+        "fieldsV1": {"f:data": {".": {}, "f:k": {}}},
+    }
+    assert "managedFields" not in patched.body["metadata"]
