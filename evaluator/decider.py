@@ -89,6 +89,7 @@ class Decider:
         metrics = frozenset[str]().union(*(policy.metrics for policy in policies))
         self._store.subscribe(metrics)
         self._subscriptions.want(metrics)
+        self._store.prune(self._cluster.nodes.objects, self._clock())
         with self._metrics.decide_seconds.time():
             decisions = decide(
                 policies,

@@ -106,6 +106,9 @@ def _reading(column: Column, position: int, now: float) -> dict[str, Any]:
 def _state(column: Column, position: int, samples: int) -> str:
     if column.awaited[position]:
         return "awaited: no first report yet"
+    if column.unread[position]:
+        known = "the last reading still counts" if column.fresh[position] else "nothing is known"
+        return f"unread: the node cannot read its source, {known}"
     if not column.fresh[position]:
         never = column.at[position] == NEVER
         return "missing: never reported" if never else "stale: too old to rely on"

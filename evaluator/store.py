@@ -4,7 +4,7 @@ The store is plain state: times are passed in, nothing is read or awaited. It is
 receives reports, and `decide()` runs on that thread between two changes, so no copy per report and no lock is needed.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Container, Iterable, Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -30,14 +30,16 @@ class Reading(NamedTuple):
 class Column(NamedTuple):
     """One metric over a list of nodes, in that order.
 
-    `at` is when it was read, `fresh` whether that is recent enough. `awaited`: a first word about it is still to be
-    expected, from a node that reports, and at the start from every node.
+    `at` is when it was read, `fresh` whether that is recent enough. `unread`: the node said last that it cannot read
+    it. `awaited`: a first word about it is still to be expected, from a node that reports, and at the start from every
+    node.
     """
 
     values: Floats
     samples: Counts
     at: Floats
     fresh: Bools
+    unread: Bools
     awaited: Bools
 
     @property
@@ -68,6 +70,7 @@ class Store:
         self._values: Floats = np.full(shape, np.nan)
         self._samples: Counts = np.zeros(shape, dtype=np.int32)
         self._at: Floats = np.full(shape, NEVER)
+        self._unread: Bools = np.zeros(shape, dtype=bool)
         self._heard: Floats = np.full(rows, NEVER)
 
     @property
@@ -81,7 +84,7 @@ class Store:
         kept = [name for name in wanted if name in self._metrics]
         if len(kept) == len(wanted) == len(self._metrics):
             return
-        old, heard = (self._values, self._samples, self._at), self._heard
+        old, heard = (self._values, self._samples, self._at, self._unread), self._heard
         source = [self._metrics[name] for name in kept]
         self._metrics = {name: column for column, name in enumerate(wanted)}
         target = [self._metrics[name] for name in kept]
@@ -89,6 +92,7 @@ class Store:
         self._values[:, target] = old[0][:, source]
         self._samples[:, target] = old[1][:, source]
         self._at[:, target] = old[2][:, source]
+        self._unread[:, target] = old[3][:, source]
         self._heard = heard
         self.version += 1
 
@@ -96,18 +100,22 @@ class Store:
         """Take in what a node said at a time. Metrics that nobody subscribed to are passed over."""
         row = self._row(node)
         values, samples, times = self._values[row], self._samples[row], self._at[row]
-        before = (values.copy(), samples.copy(), times >= at - self.stale_after)
+        unread = self._unread[row]
+        before = (values.copy(), samples.copy(), times >= at - self.stale_after, unread.copy())
         self._heard[row] = at
-        times[times > NEVER] = (
-            at  # a report vouches for what it does not name; what was never reported stays so
-        )
+        unread[:] = False
+        for name in report.unread:
+            if (column := self._metrics.get(name)) is not None:
+                unread[column] = True
+        # A report vouches for what it does not name; what was never reported stays so.
+        times[(times > NEVER) & ~unread] = at
         for name in report.absent:
             self._put(row, name, np.nan, 0, at)
         for name, count in report.several.items():
             self._put(row, name, np.nan, count, at)
         for name, value in report.values.items():
             self._put(row, name, value, 1, at)
-        after = (values, samples, times >= at - self.stale_after)
+        after = (values, samples, times >= at - self.stale_after, unread)
         if not all(
             np.array_equal(b, a, equal_nan=True) for b, a in zip(before, after, strict=True)
         ):
@@ -124,9 +132,20 @@ class Store:
         row = self._nodes.pop(node, None)
         if row is not None:
             self._values[row], self._samples[row], self._at[row] = np.nan, 0, NEVER
-            self._heard[row] = NEVER
+            self._unread[row], self._heard[row] = False, NEVER
             self._free.append(row)
             self.version += 1
+
+    def prune(self, nodes: Container[str], now: float) -> None:
+        """Forget who is silent and not among these nodes: names that come and go must not pile up."""
+        recent = now - self.stale_after
+        gone = [n for n, row in self._nodes.items() if n not in nodes and self._heard[row] < recent]
+        for node in gone:
+            self.forget(node)
+
+    def knows(self, node: str) -> bool:
+        """Whether a node's changes make sense here; otherwise it has to begin with everything."""
+        return node in self._nodes
 
     def reading(self, metric: str, node: str) -> Reading:
         """One reading; samples 0 at NEVER where there was none."""
@@ -146,18 +165,22 @@ class Store:
                 np.zeros(size, np.int32),
                 np.full(size, NEVER),
                 np.zeros(size, bool),
+                np.zeros(size, bool),
                 np.full(size, starting),
             )
         rows = np.array([self._nodes.get(node, -1) for node in nodes], dtype=np.intp)
         known, recent = rows >= 0, now - self.stale_after
         at = np.where(known, self._at[rows, column], NEVER)
+        unread = known & self._unread[rows, column]
         alive = known & (self._heard[rows] >= recent)
         return Column(
             np.where(known, self._values[rows, column], np.nan),
             np.where(known, self._samples[rows, column], np.int32(0)),
             at,
             at >= recent,
-            (at == NEVER) & (alive | starting),
+            unread,
+            # "Cannot be read" is a first word too; at the start one waits all the same, for the label's sake.
+            (at == NEVER) & ((alive & ~unread) | starting),
         )
 
     def next_expiry(self, now: float) -> float:
@@ -178,7 +201,9 @@ class Store:
     def _grow(self) -> None:
         used = len(self._nodes)
         values, samples, at, heard = self._values, self._samples, self._at, self._heard
+        unread = self._unread
         self._resize(rows=max(16, 2 * used))
         self._values[:used], self._samples[:used] = values[:used], samples[:used]
         self._at[:used], self._heard[:used] = at[:used], heard[:used]
+        self._unread[:used] = unread[:used]
         self._free = list(range(self._values.shape[0] - 1, used - 1, -1))
