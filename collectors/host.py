@@ -24,16 +24,16 @@ class Host:
         metavar="NAME",
     )
     # RUF009 does not know that a Path is immutable and that option() is dataclasses.field().
-    procfs: Path = option(  # noqa: RUF009
+    procfs: Path = option(
         "path.procfs", Path("/proc"), "the host's procfs", metavar="DIR", parse=Path
     )
-    sysfs: Path = option(  # noqa: RUF009
+    sysfs: Path = option(
         "path.sysfs", Path("/sys"), "the host's sysfs", metavar="DIR", parse=Path
     )
-    rootfs: Path = option(  # noqa: RUF009
+    rootfs: Path = option(
         "path.rootfs", Path("/"), "the host's root file system", metavar="DIR", parse=Path
     )
-    udev: Path = option(  # noqa: RUF009
+    udev: Path = option(
         "path.udev.data", Path("/run/udev/data"), "udev's data", metavar="DIR", parse=Path
     )
 

@@ -1,5 +1,6 @@
 """The HTTP side of the API: from a request to the function that decides, and from its result to a response."""
 
+import contextlib
 from collections.abc import Callable
 from typing import Any
 
@@ -137,10 +138,11 @@ class Frontend:
             self._cluster.store.changes(query.after)
         response = web.StreamResponse(headers={"Content-Type": "application/json;stream=watch"})
         response.enable_chunked_encoding()
-        await response.prepare(request)
-        async for chunk in self._watches.stream(target.resource, query, make_view):
-            await response.write(chunk)
-        await response.write_eof()
+        with contextlib.suppress(ConnectionError):  # a client that has seen enough just goes away
+            await response.prepare(request)
+            async for chunk in self._watches.stream(target.resource, query, make_view):
+                await response.write(chunk)
+            await response.write_eof()
         return response
 
     def _watch_query(self, request: web.Request, target: Target) -> WatchQuery:
