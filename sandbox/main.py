@@ -49,7 +49,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         return asyncio.run(
             story.run(flags.from_namespace(DemoSettings, chosen, namespace, env=os.environ))
         )
-    except (ClusterError, ProcessError) as error:
+    except (ClusterError, ProcessError, OSError) as error:
         sys.stderr.write(f"plimsoll-sandbox: {error}\n")
         return 1
     except KeyboardInterrupt:

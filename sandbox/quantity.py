@@ -16,7 +16,7 @@ _SCALES: dict[str | None, Fraction] = {
 }
 
 
-@functools.cache
+@functools.lru_cache(maxsize=1024)
 def parse(text: str | int) -> Fraction:
     """What a quantity amounts to. ValueError where it is none."""
     found = _QUANTITY.fullmatch(str(text))

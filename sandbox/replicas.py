@@ -5,8 +5,8 @@ import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
-from sandbox import timestamps
 from sandbox.objects import DEPLOYMENTS, REPLICASETS, Object, Resource
+from sandbox.statuses import active, deployment_status, differs, ready, replica_set_status, wanted
 
 ALPHABET = "bcdfghjklmnpqrstvwxz2456789"  # no vowels, so no words; nothing that looks like another
 HASH = "pod-template-hash"
@@ -106,64 +106,46 @@ def template_hash(template: Object) -> str:
     )
 
 
-def active(pods: Iterable[Object]) -> list[Object]:
-    """The pods that count: not finished, not on their way out."""
-    return [
-        pod
-        for pod in pods
-        if "deletionTimestamp" not in pod["metadata"]
-        and (pod.get("status") or {}).get("phase") not in {"Succeeded", "Failed"}
-    ]
-
-
-def ready(pod: Object) -> bool:
-    """Whether a pod says that it is ready."""
-    conditions = (pod.get("status") or {}).get("conditions") or []
-    return any(one["type"] == "Ready" and one["status"] == "True" for one in conditions)
-
-
 def _deployment(
     deployment: Object,
     sets: Sequence[Object],
     pods_of: Mapping[str, list[Object]],
     now: float,
 ) -> Iterator[Action]:
-    want = _replicas(deployment)
+    """All new pods at once, and each that is ready lets an old one go; Recreate lets all old ones go first."""
+    want = wanted(deployment)
     label = template_hash(deployment["spec"]["template"])
     current = next((one for one in sets if _label(one) == label), None)
     old = [one for one in sets if one is not current]
+    of_all = [pod for one in sets for pod in pods_of.get(one["metadata"]["uid"], [])]
+    updated = pods_of.get(current["metadata"]["uid"], []) if current else []
+    waits = _recreates(deployment) and len(of_all) > len(updated)
     if current is None:
         yield CreateReplicaSet(_replica_set_of(deployment, label))
-    elif _replicas(current) != want and not (_recreates(deployment) and _any_pods(old, pods_of)):
+    elif wanted(current) != want and not waits:
         yield Scale(current, want)
-    # A rolling update takes old pods away as new ones get ready; Recreate takes them all away first.
-    ready_now = _count_ready(pods_of, current) if current else 0
-    keep = 0 if _recreates(deployment) else max(want - ready_now, 0)
+    is_ready = sum(ready(pod) for pod in active(updated))
+    keep = 0 if _recreates(deployment) else max(want - is_ready, 0)
     for one in old:
-        target = min(_replicas(one), keep)
+        target = min(wanted(one), keep)
         keep -= target
-        if _replicas(one) != target:
+        if wanted(one) != target:
             yield Scale(one, target)
-    status = _deployment_status(deployment, current, sets, pods_of)
-    yield from _write(DEPLOYMENTS, deployment, status | _progress(deployment, status, now))
+    status = deployment_status(deployment, active(of_all), active(updated), now=now)
+    if differs(deployment, status):
+        yield WriteStatus(DEPLOYMENTS, deployment, status)
 
 
 def _replica_set(replica_set: Object, pods: Sequence[Object]) -> Iterator[Action]:
     living = active(pods)
-    surplus = len(living) - _replicas(replica_set)
+    surplus = len(living) - wanted(replica_set)
     if surplus < 0:
         yield CreatePods(replica_set, -surplus)
     for pod in sorted(living, key=_worth)[: max(surplus, 0)]:
         yield DeletePod(pod)
-    is_ready = sum(ready(pod) for pod in living)
-    status = {
-        "replicas": len(living),
-        "fullyLabeledReplicas": len(living),
-        "readyReplicas": is_ready,
-        "availableReplicas": is_ready,
-        "observedGeneration": replica_set["metadata"].get("generation", 1),
-    }
-    yield from _write(REPLICASETS, replica_set, status)
+    status = replica_set_status(replica_set, living)
+    if differs(replica_set, status):
+        yield WriteStatus(REPLICASETS, replica_set, status)
 
 
 def _replica_set_of(deployment: Object, label: str) -> Object:
@@ -184,65 +166,6 @@ def _replica_set_of(deployment: Object, label: str) -> Object:
         },
         "spec": {"replicas": 0, "selector": selector, "template": template},
     }
-
-
-def _deployment_status(
-    deployment: Object,
-    current: Object | None,
-    sets: Sequence[Object],
-    pods_of: Mapping[str, list[Object]],
-) -> Object:
-    of_all = [pod for one in sets for pod in active(pods_of.get(one["metadata"]["uid"], []))]
-    updated = active(pods_of.get(current["metadata"]["uid"], [])) if current else []
-    is_ready = sum(ready(pod) for pod in of_all)
-    return {
-        "observedGeneration": deployment["metadata"].get("generation", 1),
-        "replicas": len(of_all),
-        "updatedReplicas": len(updated),
-        "readyReplicas": is_ready,
-        "availableReplicas": is_ready,
-        "unavailableReplicas": max(_replicas(deployment) - is_ready, 0),
-    }
-
-
-def _progress(deployment: Object, status: Object, now: float) -> Object:
-    enough = status["availableReplicas"] >= _replicas(deployment)
-    complete = enough and status["updatedReplicas"] == status["replicas"] == _replicas(deployment)
-    wanted = (
-        (
-            "Available",
-            str(enough),
-            "MinimumReplicasAvailable" if enough else "MinimumReplicasUnavailable",
-        ),
-        ("Progressing", "True", "NewReplicaSetAvailable" if complete else "ReplicaSetUpdated"),
-    )
-    before = {one["type"]: one for one in (deployment.get("status") or {}).get("conditions") or []}
-    return {
-        "conditions": [
-            _condition(before.get(kind), kind, state, why, now) for kind, state, why in wanted
-        ]
-    }
-
-
-def _condition(old: Object | None, kind: str, status: str, reason: str, now: float) -> Object:
-    if old is not None and (old["status"], old.get("reason")) == (status, reason):
-        return old
-    at = timestamps.seconds(now)
-    since = old["lastTransitionTime"] if old is not None and old["status"] == status else at
-    return {
-        "type": kind,
-        "status": status,
-        "reason": reason,
-        "message": reason,
-        "lastUpdateTime": at,
-        "lastTransitionTime": since,
-    }
-
-
-def _write(resource: Resource, owner: Object, status: Object) -> Iterator[Action]:
-    before = owner.get("status") or {}
-    if any(before.get(key, 0) != value for key, value in status.items()):
-        yield WriteStatus(resource, owner, status)
 
 
 def _by_owner(objects: Iterable[Object]) -> dict[str, list[Object]]:
@@ -269,11 +192,6 @@ def _owner(obj: Object, api_version: str, kind: str) -> Object:
     }
 
 
-def _replicas(owner: Object) -> int:
-    count: int | None = owner["spec"].get("replicas")
-    return 1 if count is None else count
-
-
 def _label(replica_set: Object) -> str | None:
     label: str | None = (replica_set["metadata"].get("labels") or {}).get(HASH)
     return label
@@ -281,14 +199,6 @@ def _label(replica_set: Object) -> str | None:
 
 def _recreates(deployment: Object) -> bool:
     return (deployment["spec"].get("strategy") or {}).get("type") == "Recreate"
-
-
-def _any_pods(sets: Iterable[Object], pods_of: Mapping[str, list[Object]]) -> bool:
-    return any(pods_of.get(one["metadata"]["uid"]) for one in sets)
-
-
-def _count_ready(pods_of: Mapping[str, list[Object]], replica_set: Object) -> int:
-    return sum(ready(pod) for pod in active(pods_of.get(replica_set["metadata"]["uid"], [])))
 
 
 def _worth(pod: Object) -> tuple[bool, bool, str]:

@@ -117,3 +117,11 @@ async def test_a_port_in_use_is_a_sentence_and_status_1(tmp_path, unused_tcp_por
     assert up.returncode == 1
     sentence = f"plimsoll-sandbox: port {unused_tcp_port} on 127.0.0.1 is not free: Address already in use\n"
     assert complained.decode() == sentence
+
+
+def test_a_folder_that_cannot_be_is_a_sentence(tmp_path, capsys):
+    (tmp_path / "file").write_text("")
+    assert main(["up", f"--dir={tmp_path}/file"]) == 1
+    said = capsys.readouterr().err
+    assert said.startswith("plimsoll-sandbox: ")
+    assert f"{tmp_path}/file" in said
