@@ -13,6 +13,8 @@ from evaluator import labels
 
 VIOLATING = "violating"
 
+_TARGETS = range(-(2**63), 2**63)
+
 
 class PolicyKey(NamedTuple):
     """Where a policy lives."""
@@ -107,7 +109,7 @@ def parse(obj: Mapping[str, Any]) -> Policy:
     for name, body in sorted(named.items()):
         if name not in tuple(StrategyName):
             known = ", ".join(StrategyName)
-            problems.append(f"strategy {name!r} is not known (one of {known}): left out")
+            problems.append(f"strategy {_shown(name)} is not known (one of {known}): left out")
             continue
         try:
             strategies[StrategyName(name)] = _Reader(key.name, StrategyName(name), problems).read(
@@ -118,6 +120,12 @@ def parse(obj: Mapping[str, Any]) -> Policy:
     return Policy(
         key, strategies, tuple(problems), meta.get("uid", ""), int(meta.get("generation") or 0)
     )
+
+
+def _shown(value: object) -> str:
+    """A value as its author wrote it, but no longer than a person reads."""
+    text = repr(value)
+    return text if len(text) <= 80 else f"{text[:77]}..."
 
 
 class _FlawError(Exception):
@@ -136,8 +144,8 @@ class _Reader:
         if not isinstance(body, Mapping) or not isinstance(body.get("rules"), list):
             raise _FlawError("it has no list of rules")
         logical = body.get("logicalOperator") or "anyOf"
-        if logical not in {"anyOf", "allOf"}:
-            raise _FlawError(f"logicalOperator {logical!r} is neither anyOf nor allOf")
+        if logical not in ("anyOf", "allOf"):
+            raise _FlawError(f"logicalOperator {_shown(logical)} is neither anyOf nor allOf")
         if self._name is StrategyName.DESCHEDULE and (flaw := labels.key_flaw(self._policy)):
             raise _FlawError(f"the policy's name cannot be a label key: {flaw}")
         given = body["rules"]
@@ -173,10 +181,10 @@ class _Reader:
             raise _FlawError("it has no metricname")
         if operator not in tuple(Operator):
             known = ", ".join(Operator)
-            raise _FlawError(f"operator {operator!r} is not known (one of {known})")
+            raise _FlawError(f"operator {_shown(operator)} is not known (one of {known})")
         target = 0 if target is None else target
-        if not isinstance(target, int) or isinstance(target, bool):
-            raise _FlawError(f"target {target!r} is not an integer")
+        if not isinstance(target, int) or isinstance(target, bool) or target not in _TARGETS:
+            raise _FlawError(f"target {_shown(target)} is not an integer of 64 bits")
         labeling = self._name is StrategyName.LABELING
         wanted = self._labels(where, body.get("labels")) if labeling else ()
         return Rule(metric, Operator(operator), target, wanted)
@@ -192,7 +200,7 @@ class _Reader:
             flaw = "write it as name=value" if not separator else None
             flaw = flaw or labels.key_flaw(key) or labels.value_flaw(value)
             if flaw:
-                self._problems.append(f"{where}: label {text!r}: {flaw}: left out")
+                self._problems.append(f"{where}: label {_shown(text)}: {flaw}: left out")
             else:
                 found.append(Label(key, value))
         return tuple(found)

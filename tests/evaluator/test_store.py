@@ -1,5 +1,6 @@
 """The latest reading of every metric for every node: what a report says, vouches for, and leaves to grow old."""
 
+import itertools
 import math
 
 import numpy as np
@@ -274,41 +275,55 @@ steps = st.one_of(
 )
 
 
+class Dictionaries:
+    """What is known, as (node, metric) → (samples, value, at)."""
+
+    def __init__(self):
+        self.subscribed = set()
+        self.known = {}
+
+    def subscribe(self, wanted):
+        self.subscribed = wanted
+        self.known = {key: fact for key, fact in self.known.items() if key[1] in wanted}
+
+    def forget(self, name):
+        self.known = {key: fact for key, fact in self.known.items() if key[0] != name}
+
+    def report(self, name, said, at):
+        for (node_, metric_), (samples, value, _) in tuple(self.known.items()):
+            if node_ == name and said.get(metric_) != "unread":
+                self.known[node_, metric_] = (samples, value, at)
+        facts = {"value": (1, at), "several": (int(at) + 2, None), "absent": (0, None)}
+        for metric_, what in said.items():
+            if metric_ in self.subscribed and what in facts:
+                self.known[name, metric_] = (*facts[what], at)
+
+
+def delta(said, at):
+    def named(kind):
+        return [metric_ for metric_, what in said.items() if what == kind]
+
+    return Delta(
+        dict.fromkeys(named("value"), at),
+        named("absent"),
+        dict.fromkeys(named("several"), int(at) + 2),
+        named("unread"),
+    )
+
+
 @given(st.lists(steps, max_size=60))
 def test_the_table_does_what_dictionaries_would(script):
-    store = Store(stale_after=STALE, started=0.0)
-    subscribed, known = set(), {}
-    for now, step in enumerate(script):
-        match step:
-            case ("subscribe", wanted):
-                store.subscribe(wanted)
-                subscribed = wanted
-                known = {key: fact for key, fact in known.items() if key[1] in wanted}
-            case ("forget", name):
-                store.forget(name)
-                known = {key: fact for key, fact in known.items() if key[0] != name}
-            case ("report", name, said):
-                store.report(
-                    name,
-                    Delta(
-                        {m: float(now) for m, what in said.items() if what == "value"},
-                        [m for m, what in said.items() if what == "absent"],
-                        {m: now + 2 for m, what in said.items() if what == "several"},
-                        {m for m, what in said.items() if what == "unread"},
-                    ),
-                    float(now),
-                )
-                unread = {m for m, what in said.items() if what == "unread"}
-                for key, (samples, value, _) in tuple(known.items()):
-                    if key[0] == name and key[1] not in unread:
-                        known[key] = (samples, value, float(now))
-                for m, what in said.items():
-                    if m in subscribed and what != "unread":
-                        facts = {"value": (1, float(now)), "several": (now + 2, None)}
-                        known[name, m] = (*facts.get(what, (0, None)), float(now))
-    for name in NODES:
-        for m in METRICS:
-            samples, value, at = known.get((name, m), (0, None, NEVER))
-            found = store.reading(m, name)
-            assert (found.samples, found.at) == (samples, at)
-            assert found.value == value if value is not None else math.isnan(found.value)
+    store, model = Store(stale_after=STALE, started=0.0), Dictionaries()
+    for at, (verb, *arguments) in enumerate(script):
+        if verb == "report":
+            name, said = arguments
+            store.report(name, delta(said, float(at)), float(at))
+            model.report(name, said, float(at))
+        else:
+            getattr(store, verb)(*arguments)
+            getattr(model, verb)(*arguments)
+    for key in itertools.product(NODES, METRICS):
+        samples, value, at = model.known.get(key, (0, None, NEVER))
+        found = store.reading(key[1], key[0])
+        assert (found.samples, found.at) == (samples, at)
+        assert found.value == value if value is not None else math.isnan(found.value)

@@ -1,0 +1,342 @@
+"""TASPolicy objects, good and bad: what is understood of them, and in which words the rest is left out."""
+
+import re
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from evaluator import policy
+from evaluator.policy import Label, Operator, PolicyKey, Rule, Strategy, StrategyName
+
+GOOD = {"metricname": "health_metric", "operator": "Equals", "target": 1}
+PREFIX = "telemetry.aware.scheduling.demo"
+
+
+def tas(strategies, name="demo", **metadata):
+    return {
+        "apiVersion": "telemetry.intel.com/v1alpha1",
+        "kind": "TASPolicy",
+        "metadata": {"name": name, "namespace": "ns", **metadata},
+        "spec": {"strategies": strategies},
+    }
+
+
+def parse(strategies, **metadata):
+    return policy.parse(tas(strategies, **metadata))
+
+
+def rules(*given, **more):
+    return {"rules": list(given), **more}
+
+
+def labeling(*labels, metric="m", operator="GreaterThan", target=0):
+    return {
+        "metricname": metric,
+        "operator": operator,
+        "target": target,
+        "labels": list(labels),
+    }
+
+
+def test_all_four_strategies_are_read():
+    found = parse(
+        {
+            "dontschedule": rules(GOOD, {**GOOD, "target": 2}),
+            "scheduleonmetric": rules({"metricname": "mem", "operator": "GreaterThan"}),
+            "deschedule": rules(GOOD, logicalOperator="allOf"),
+            "labeling": rules(labeling("card=0", "zone=a-b_c.d")),
+        },
+        uid="u-1",
+        generation=7,
+    )
+    health = Rule("health_metric", Operator.EQUALS, 1)
+    assert found.problems == ()
+    assert (found.key, found.uid, found.generation) == (PolicyKey("ns", "demo"), "u-1", 7)
+    assert found.strategies == {
+        StrategyName.DONTSCHEDULE: Strategy(
+            (health, Rule("health_metric", Operator.EQUALS, 2)), all_of=False
+        ),
+        StrategyName.SCHEDULEONMETRIC: Strategy((Rule("mem", Operator.GREATER_THAN, 0),)),
+        StrategyName.DESCHEDULE: Strategy((health,), all_of=True),
+        StrategyName.LABELING: Strategy(
+            (
+                Rule(
+                    "m",
+                    Operator.GREATER_THAN,
+                    0,
+                    (Label(f"{PREFIX}/card", "0"), Label(f"{PREFIX}/zone", "a-b_c.d")),
+                ),
+            )
+        ),
+    }
+    assert found.metrics == {"health_metric", "mem", "m"}
+
+
+def test_a_key_and_a_rule_read_as_people_write_them():
+    found = parse({"dontschedule": rules(GOOD)})
+    assert str(found.key) == "ns/demo"
+    (rule,) = found.strategies[StrategyName.DONTSCHEDULE].rules
+    assert str(rule) == "health_metric Equals 1"
+
+
+@pytest.mark.parametrize("operator", ["LessThan", "GreaterThan", "Equals"])
+def test_operators(operator):
+    (rule,) = (
+        parse({"dontschedule": rules({**GOOD, "operator": operator})})
+        .strategies[StrategyName.DONTSCHEDULE]
+        .rules
+    )
+    assert rule.operator == operator
+
+
+@pytest.mark.parametrize(
+    ("given", "target"), [({}, 0), ({"target": None}, 0), ({"target": -5}, -5)]
+)
+def test_a_target_that_is_left_out_is_zero(given, target):
+    body = {"metricname": "m", "operator": "Equals", **given}
+    (rule,) = parse({"dontschedule": rules(body)}).strategies[StrategyName.DONTSCHEDULE].rules
+    assert rule.target == target
+
+
+@pytest.mark.parametrize("target", [2**53, -(2**53), 2**63 - 1, -(2**63)])
+def test_targets_are_64_bit_integers(target):
+    found = parse({"dontschedule": rules({**GOOD, "target": target})})
+    assert found.strategies[StrategyName.DONTSCHEDULE].rules[0].target == target
+
+
+@pytest.mark.parametrize(
+    ("broken", "says"),
+    [
+        ("text", "it is not an object"),
+        (None, "it is not an object"),
+        ({}, "it has no metricname"),
+        ({**GOOD, "metricname": ""}, "it has no metricname"),
+        ({**GOOD, "metricname": 5}, "it has no metricname"),
+        ({**GOOD, "operator": "equals"}, "operator 'equals' is not known"),
+        ({**GOOD, "operator": "x" * 10_000}, "operator 'xxx"),
+        ({**GOOD, "operator": None}, "operator None is not known"),
+        ({**GOOD, "operator": ["Equals"]}, "operator .* is not known"),
+        ({"metricname": "m"}, "operator None is not known"),
+        ({**GOOD, "target": "1"}, "target '1' is not an integer"),
+        ({**GOOD, "target": 1.5}, "target 1.5 is not an integer"),
+        ({**GOOD, "target": True}, "target True is not an integer"),
+        ({**GOOD, "target": 2**63}, "target 9223372036854775808 is not an integer"),
+        ({**GOOD, "target": -(10**400)}, "target .* is not an integer"),
+    ],
+)
+@pytest.mark.parametrize("strategy", ["dontschedule", "deschedule", "labeling"])
+def test_a_bad_rule_is_left_out_and_its_neighbour_works(strategy, broken, says):
+    good = {**GOOD, "labels": ["a=1"]}
+    found = parse({strategy: rules(broken, good)})
+    (problem,) = found.problems
+    assert re.search(rf"^{strategy}: rule 1: {says}.*: left out$", problem)
+    (rule,) = found.strategies[StrategyName(strategy)].rules
+    assert rule.metric == "health_metric"
+
+
+@pytest.mark.parametrize("strategy", ["dontschedule", "deschedule", "labeling"])
+@pytest.mark.parametrize("broken", [{}, {**GOOD, "operator": "Matches"}, {**GOOD, "target": "x"}])
+def test_all_of_with_a_rule_that_cannot_be_read_is_impossible(strategy, broken):
+    body = rules({**GOOD, "labels": ["a=1"]}, broken, logicalOperator="allOf")
+    found = parse({strategy: body}).strategies[StrategyName(strategy)]
+    assert (found.all_of, found.impossible) == (True, True)
+
+
+@pytest.mark.parametrize(
+    ("body", "says"),
+    [
+        ({}, "it has no list of rules"),
+        (None, "it has no list of rules"),
+        ([], "it has no list of rules"),
+        ({"rules": None}, "it has no list of rules"),
+        ({"rules": {}}, "it has no list of rules"),
+        (
+            rules(GOOD, logicalOperator="oneOf"),
+            "logicalOperator 'oneOf' is neither anyOf nor allOf",
+        ),
+        (rules(GOOD, logicalOperator=["allOf"]), "logicalOperator .* is neither anyOf nor allOf"),
+        (rules(GOOD, logicalOperator={"a": 1}), "logicalOperator .* is neither anyOf nor allOf"),
+        (rules(GOOD, logicalOperator=7), "logicalOperator 7 is neither anyOf nor allOf"),
+    ],
+)
+def test_a_bad_strategy_is_not_enforced_and_its_neighbour_works(body, says):
+    found = parse({"dontschedule": body, "deschedule": rules(GOOD)})
+    (problem,) = found.problems
+    assert re.search(rf"^dontschedule: {says}.*: the strategy is not enforced$", problem)
+    assert set(found.strategies) == {StrategyName.DESCHEDULE}
+
+
+@pytest.mark.parametrize("logical", ["anyOf", "", None])
+def test_any_of_is_the_default(logical):
+    body = rules(GOOD, logicalOperator=logical)
+    assert not parse({"deschedule": body}).strategies[StrategyName.DESCHEDULE].all_of
+
+
+def test_an_unknown_strategy_is_named_with_those_there_are():
+    found = parse({"reschedule": rules(GOOD), "dontschedule": rules(GOOD)})
+    assert found.problems == (
+        "strategy 'reschedule' is not known (one of dontschedule, scheduleonmetric, deschedule, "
+        "labeling): left out",
+    )
+    assert set(found.strategies) == {StrategyName.DONTSCHEDULE}
+
+
+@pytest.mark.parametrize(
+    "spec", [None, [], "x", {}, {"strategies": None}, {"strategies": []}, {"strategies": 5}]
+)
+def test_a_policy_without_strategies_says_so(spec):
+    found = policy.parse({"metadata": {"name": "p", "namespace": "ns"}, "spec": spec})
+    assert found.problems == ("spec.strategies: missing",)
+    assert not found.strategies
+
+
+def test_a_policy_without_a_spec_says_so():
+    found = policy.parse({"metadata": {"name": "p", "namespace": "ns"}})
+    assert found.problems == ("spec.strategies: missing",)
+
+
+@pytest.mark.parametrize(
+    ("text", "says"),
+    [
+        ("novalue", "write it as name=value"),
+        ("", "write it as name=value"),
+        ("=v", "'' is not a label name"),
+        ("a b=v", "'a b' is not a label name"),
+        ("a/b=v", "is not a label prefix|is not a label name"),
+        ("-a=v", "'-a' is not a label name"),
+        (f"{'x' * 64}=v", "is not a label name"),
+        ("a=b=c", "'b=c' is not a label value"),
+        ("a=v ", "'v ' is not a label value"),
+        (f"a={'x' * 64}", "is not a label value"),
+        (None, "write it as name=value"),
+        (5, "write it as name=value"),
+        ({"a": "b"}, "write it as name=value"),
+    ],
+)
+def test_bad_label_text_is_left_out_and_the_labels_beside_it_work(text, says):
+    found = parse({"labeling": rules(labeling(text, "good=1"))})
+    (problem,) = found.problems
+    assert re.search(rf"^labeling: rule 1: label .*({says}).*: left out$", problem)
+    (rule,) = found.strategies[StrategyName.LABELING].rules
+    assert rule.labels == (Label(f"{PREFIX}/good", "1"),)
+
+
+def test_an_empty_label_value_is_a_value():
+    found = parse({"labeling": rules(labeling("a="))})
+    assert found.problems == ()
+    assert found.strategies[StrategyName.LABELING].rules[0].labels == (Label(f"{PREFIX}/a", ""),)
+
+
+@pytest.mark.parametrize("labels", [None, [], "a=1", {"a": "1"}])
+def test_a_labeling_rule_without_labels_says_so(labels):
+    body = {**GOOD, "labels": labels}
+    (problem,) = parse({"labeling": rules(body)}).problems
+    assert re.search("labeling: rule 1: it names no labels, so it sets none", problem)
+
+
+def test_labels_mean_nothing_to_the_other_strategies():
+    found = parse({"dontschedule": rules({**GOOD, "labels": ["not a label"]})})
+    assert found.problems == ()
+    assert found.strategies[StrategyName.DONTSCHEDULE].rules[0].labels == ()
+
+
+def test_operators_that_clash_on_one_label_name_take_it_out_and_nothing_else():
+    found = parse(
+        {
+            "labeling": rules(
+                labeling("card=0", "zone=a", operator="GreaterThan"),
+                labeling("card=1", operator="LessThan"),
+                labeling("rack=7", operator="LessThan"),
+                labeling("card=2", operator="GreaterThan"),
+            ),
+            "dontschedule": rules(GOOD),
+        }
+    )
+    assert found.problems == (
+        f"labeling: label {PREFIX}/card is named by rules with different operators "
+        "(GreaterThan, LessThan): left out",
+    )
+    assert [
+        [label.key for label in rule.labels] for rule in found.strategies["labeling"].rules
+    ] == [
+        [f"{PREFIX}/zone"],
+        [],
+        [f"{PREFIX}/rack"],
+        [],
+    ]
+    assert StrategyName.DONTSCHEDULE in found.strategies
+
+
+def test_rules_of_one_operator_may_name_one_label():
+    found = parse({"labeling": rules(labeling("card=0"), labeling("card=1", metric="n"))})
+    assert found.problems == ()
+
+
+def test_a_bad_rule_clashes_with_nothing():
+    found = parse(
+        {"labeling": rules(labeling("a=1"), labeling("a=2", operator="LessThan", target="x"))}
+    )
+    assert len(found.problems) == 1
+    assert found.strategies[StrategyName.LABELING].rules[0].labels
+
+
+def test_deschedule_needs_a_name_that_can_be_a_label_key():
+    found = parse({"deschedule": rules(GOOD), "dontschedule": rules(GOOD)}, name="x" * 64)
+    (problem,) = found.problems
+    assert re.search("^deschedule: the policy's name cannot be a label key", problem)
+    assert set(found.strategies) == {StrategyName.DONTSCHEDULE}
+
+
+def test_labeling_needs_a_name_that_can_be_a_label_prefix():
+    found = parse({"labeling": rules(labeling("a=1"))}, name="x" * 250)
+    (problem,) = found.problems
+    assert re.search("is not a label prefix", problem)
+
+
+def test_only_the_first_rule_of_scheduleonmetric_counts():
+    first = {"metricname": "a", "operator": "LessThan", "target": 5}
+    found = parse({"scheduleonmetric": rules(first, {"metricname": "b", "operator": "nonsense"})})
+    assert found.problems == ()
+    assert [rule.metric for rule in found.strategies[StrategyName.SCHEDULEONMETRIC].rules] == ["a"]
+    assert found.metrics == {"a"}
+
+
+def test_a_ranking_by_equals_is_pointed_out():
+    found = parse({"scheduleonmetric": rules({"metricname": "a", "operator": "Equals"})})
+    (problem,) = found.problems
+    assert re.search("^scheduleonmetric: Equals ranks nothing", problem)
+
+
+def test_an_empty_list_of_rules_is_no_problem_and_no_rule():
+    found = parse({"dontschedule": rules(), "scheduleonmetric": rules()})
+    assert found.problems == ()
+    assert found.metrics == frozenset()
+
+
+def test_equal_objects_make_equal_policies():
+    """What a watch sends again must not look like a change."""
+    assert parse({"dontschedule": rules(GOOD)}) == parse({"dontschedule": rules(GOOD)})
+
+
+json = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=6),
+    lambda inner: (
+        st.lists(inner, max_size=3)
+        | st.dictionaries(
+            st.sampled_from(
+                ["rules", "metricname", "operator", "target", "labels", "logicalOperator", "x"]
+            ),
+            inner,
+            max_size=4,
+        )
+    ),
+    max_leaves=12,
+)
+
+
+@given(st.dictionaries(st.sampled_from([*StrategyName, "other"]), json))
+def test_no_policy_whatever_is_in_it_fails_as_a_whole(strategies):
+    found = parse({**strategies, "deschedule": rules(GOOD)})
+    assert found.strategies[StrategyName.DESCHEDULE].rules
+    assert all(len(problem) < 400 for problem in found.problems)
