@@ -1,17 +1,18 @@
 """The agent's flags: node_exporter's names, a few of its own, and those that lie beside each collector."""
 
-import argparse
 import dataclasses
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, NoReturn
+from typing import Any
 
 from agent import addresses
 from agent.addresses import Address
 from collectors.host import Host
 from collectors.registry import COLLECTORS
-from plimsoll import VERSION, flags
+from plimsoll import flags
+from plimsoll.commandline import Parser
 from plimsoll.flags import option
+from plimsoll.logs import LogOptions
 
 PROGRAM = "plimsoll-agent"
 _ABOUT = """
@@ -39,8 +40,8 @@ def _telemetry_path(text: str) -> str:
     return text
 
 
-@dataclass(frozen=True, slots=True)
-class Settings:
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Settings(LogOptions):
     """Everything that can be said on the command line."""
 
     listen_addresses: tuple[Address, ...] = option(
@@ -76,20 +77,6 @@ class Settings:
         metavar="DURATION",
         parse=flags.duration,
     )
-    log_level: str = option(
-        "log.level",
-        "info",
-        "debug, info, warn or error",
-        metavar="LEVEL",
-        parse=flags.choice("debug", "info", "warn", "error"),
-    )
-    log_format: str = option(
-        "log.format",
-        "logfmt",
-        "logfmt or json",
-        metavar="FORMAT",
-        parse=flags.choice("logfmt", "json"),
-    )
     disable_defaults: bool = option(
         "collector.disable-defaults",
         False,
@@ -119,22 +106,6 @@ GROUPS: Mapping[str, tuple[type[Any], ...]] = {
 """The classes whose fields are flags, under the headings of --help and the docs."""
 
 
-class _Parser(argparse.ArgumentParser):
-    def error(self, message: str) -> NoReturn:
-        """One sentence; a page of usage above it would hide it."""
-        self.exit(2, f"{self.prog}: {message} (--help explains the flags)\n")
-
-
-class _Formatter(argparse.RawDescriptionHelpFormatter):
-    def _format_action_invocation(self, action: argparse.Action) -> str:
-        """Each flag once: that one dash will do as well is said below."""
-        if action.nargs == "?" and action.const == "true":
-            return f"--[no-]{action.option_strings[0].removeprefix('--')}"
-        if len(action.option_strings) > 1 and action.metavar is not None:
-            return f"{action.option_strings[0]}={action.metavar}"
-        return super()._format_action_invocation(action)
-
-
 def parse(argv: Sequence[str], env: Mapping[str, str], *, hostname: str) -> Settings:
     """Settings from flags, else the environment, else defaults. A mistake ends the program with status 2."""
     parser = _parser()
@@ -160,16 +131,10 @@ def parse(argv: Sequence[str], env: Mapping[str, str], *, hostname: str) -> Sett
     return found
 
 
-def _parser() -> argparse.ArgumentParser:
-    parser = _Parser(
-        prog=PROGRAM,
-        usage=f"{PROGRAM} [flags]",
-        description=_ABOUT,
-        epilog=_EXAMPLES,
-        formatter_class=lambda prog: _Formatter(prog, max_help_position=34, width=110),
-        allow_abbrev=False,
-    )
-    parser.add_argument("--version", action="version", version=f"{PROGRAM} {VERSION}")
+def _parser() -> Parser:
+    parser = Parser(
+        PROGRAM, about=_ABOUT, examples=_EXAMPLES, usage=f"{PROGRAM} [flags]"
+    ).with_version()
     for title, classes in GROUPS.items():
         group = parser.add_argument_group(title)
         for settings in classes:

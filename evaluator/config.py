@@ -4,6 +4,7 @@ from dataclasses import dataclass
 
 from plimsoll import flags
 from plimsoll.flags import option
+from plimsoll.logs import LogOptions
 
 
 def count(text: str) -> int:
@@ -21,7 +22,7 @@ def verbosity(text: str) -> int:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Settings:
+class Settings(LogOptions):
     """Every flag of plimsoll-evaluator. Times are in seconds."""
 
     kube_config: str = option(
@@ -87,20 +88,6 @@ class Settings:
     )
     evict_limit: int = option(
         "evictLimit", 1, "pods of one policy evicted in one period", metavar="N", parse=count
-    )
-    log_level: str = option(
-        "log.level",
-        "info",
-        "debug, info, warn or error",
-        metavar="LEVEL",
-        parse=flags.choice("debug", "info", "warn", "error"),
-    )
-    log_format: str = option(
-        "log.format",
-        "logfmt",
-        "logfmt or json",
-        metavar="FORMAT",
-        parse=flags.choice("logfmt", "json"),
     )
     v: int = option(
         "v", 2, "log verbosity as TAS took it: 4 or more means debug", metavar="N", parse=verbosity

@@ -1,6 +1,5 @@
 """plimsoll-evaluator: flags in, a service until a signal, an exit status out."""
 
-import argparse
 import asyncio
 import gc
 import os
@@ -12,38 +11,30 @@ from evaluator.config import Settings
 from evaluator.kube import ConfigError, Kube
 from evaluator.service import Service
 from evaluator.tls import TlsError
-from plimsoll import VERSION, flags, logs
+from plimsoll import flags, logs
+from plimsoll.commandline import Parser
 
-DESCRIPTION = """\
-Turns what nodes feel into placement: answers kube-scheduler's extender calls, labels nodes and, with --evict, evicts
-pods, by the TASPolicy objects in the cluster and the readings that node agents stream.
+PROGRAM = "plimsoll-evaluator"
+_ABOUT = """
+Turns what nodes feel into placement: answers kube-scheduler's extender calls, labels nodes and, with --evict, evicts pods,
+by the TASPolicy objects in the cluster and the readings that node agents stream.
 """
-EPILOG = """\
+_EXAMPLES = """
 example, beside a cluster:
   plimsoll-evaluator --kubeConfig ~/.kube/config --unsafe --bindAddress 127.0.0.1
   curl localhost:8080/readyz
   curl localhost:8080/explain/<namespace>/<policy>
 
-All flags may be written with one dash or two, as for Telemetry Aware Scheduling.
+A switch is turned off by --no-<flag> or --<flag>=false. Flags may be written with one dash or two, as for Telemetry Aware
+Scheduling.
 """
-
-
-def parser() -> argparse.ArgumentParser:
-    """The command line without its flags, which Settings adds."""
-    made = argparse.ArgumentParser(
-        "plimsoll-evaluator",
-        description=DESCRIPTION,
-        epilog=EPILOG,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-        allow_abbrev=False,
-    )
-    made.add_argument("--version", action="version", version=f"plimsoll-evaluator {VERSION}")
-    return made
 
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Run until SIGTERM or SIGINT; the exit status."""
-    command = parser()
+    command = Parser(
+        PROGRAM, about=_ABOUT, examples=_EXAMPLES, usage=f"{PROGRAM} [flags]"
+    ).with_version()
     given = sys.argv[1:] if argv is None else argv
     settings = flags.parse_settings(Settings, command, argv=given, env=os.environ)
     if mistakes := settings.mistakes():
@@ -52,7 +43,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     try:
         asyncio.run(run(settings))
     except (ConfigError, OSError, TlsError) as error:
-        print(f"plimsoll-evaluator: {error}", file=sys.stderr)  # noqa: T201 (a user's terminal)
+        sys.stderr.write(f"{PROGRAM}: {error}\n")
         return 1
     return 0
 

@@ -6,11 +6,33 @@ it cannot forge a second line.
 
 import logging
 import sys
-from typing import Any, Literal
+from dataclasses import dataclass
+from typing import Any
 
 import structlog
 
-Format = Literal["logfmt", "json"]
+from plimsoll import flags
+from plimsoll.flags import option
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LogOptions:
+    """The flags that every program has for its log lines."""
+
+    log_level: str = option(
+        "log.level",
+        "info",
+        "debug, info, warn or error",
+        metavar="LEVEL",
+        parse=flags.choice("debug", "info", "warn", "error"),
+    )
+    log_format: str = option(
+        "log.format",
+        "logfmt",
+        "logfmt or json",
+        metavar="FORMAT",
+        parse=flags.choice("logfmt", "json"),
+    )
 
 
 def setup(level: str = "info", fmt: str = "logfmt") -> None:

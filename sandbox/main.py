@@ -1,6 +1,5 @@
 """The program `plimsoll-sandbox`: a cluster on this machine to try Plimsoll in (`up`), and a story told in one (`demo`)."""
 
-import argparse
 import asyncio
 import os
 import signal
@@ -9,6 +8,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from plimsoll import flags, logs
+from plimsoll.commandline import Parser
 from sandbox import manifests, story
 from sandbox.config import DemoSettings, UpSettings
 from sandbox.endpoints import table
@@ -56,21 +56,12 @@ def main(argv: Sequence[str] | None = None) -> int:
         return 130
 
 
-def _parser() -> tuple[argparse.ArgumentParser, dict[str, argparse.ArgumentParser]]:
-    as_written = argparse.RawDescriptionHelpFormatter
-    parser = argparse.ArgumentParser(
-        prog="plimsoll-sandbox", description=_ABOUT, formatter_class=as_written, allow_abbrev=False
-    )
+def _parser() -> tuple[Parser, dict[str, Parser]]:
+    parser = Parser("plimsoll-sandbox", about=_ABOUT).with_version()
     adder = parser.add_subparsers(dest="command", required=True, metavar="COMMAND")
     commands = {}
     for name, settings, about in (("up", UpSettings, _UP), ("demo", DemoSettings, _DEMO)):
-        commands[name] = adder.add_parser(
-            name,
-            help=about.splitlines()[0],
-            description=about,
-            formatter_class=as_written,
-            allow_abbrev=False,
-        )
+        commands[name] = adder.add_parser(name, help=about.splitlines()[0], about=about)
         flags.add_options(commands[name], settings)
     return parser, commands
 

@@ -1,0 +1,42 @@
+"""How every program of ours talks on its command line: --help that shows each flag once, mistakes told in one sentence."""
+
+import argparse
+from typing import Any, NoReturn
+
+from plimsoll import VERSION
+
+
+class Parser(argparse.ArgumentParser):
+    """An argument parser without flags; `plimsoll.flags.add_options` adds those of a settings class.
+
+    `about` says what the program is for, `examples` what one would type.
+    """
+
+    def __init__(self, prog: str, *, about: str, examples: str = "", **more: Any) -> None:
+        super().__init__(
+            prog=prog,
+            description=about,
+            epilog=examples,
+            formatter_class=lambda prog: _Formatter(prog, max_help_position=34, width=110),
+            allow_abbrev=False,
+            **more,
+        )
+
+    def with_version(self) -> "Parser":
+        """Add --version; returns itself."""
+        self.add_argument("--version", action="version", version=f"{self.prog} {VERSION}")
+        return self
+
+    def error(self, message: str) -> NoReturn:
+        """End the program with status 2 and one sentence; a page of usage above it would hide it."""
+        self.exit(2, f"{self.prog}: {message} (--help explains the flags)\n")
+
+
+class _Formatter(argparse.RawDescriptionHelpFormatter):
+    def _format_action_invocation(self, action: argparse.Action) -> str:
+        """Each flag once: that one dash will do as well is said below."""
+        if action.nargs == "?" and action.const == "true":
+            return f"--[no-]{action.option_strings[0].removeprefix('--')}"
+        if len(action.option_strings) > 1 and action.metavar is not None:
+            return f"{action.option_strings[0]}={action.metavar}"
+        return super()._format_action_invocation(action)
