@@ -67,7 +67,7 @@ _KEYED: Mapping[str, tuple[str, ...]] = {
     "initContainers.ports": ("containerPort", "protocol"),
     "spec.ports": ("port", "protocol"),
 }
-_STRUCTS = frozenset({"", "metadata", "spec", "status", "template"})
+_STRUCTS = frozenset({"metadata", "spec", "status", "template"})
 _SETS = frozenset({"finalizers", "podCIDRs"})
 _MAPS = frozenset(
     {

@@ -1,0 +1,143 @@
+"""Evictions and the disruption budgets that hold them back."""
+
+import pytest
+
+PODS = "/api/v1/namespaces/default/pods"
+BUDGETS = "/apis/policy/v1/namespaces/default/poddisruptionbudgets"
+
+
+def budget(name="pdb", app="web", **spec):
+    selector = {"matchLabels": {"app": app}}
+    return {"metadata": {"name": name}, "spec": {"selector": selector, **spec}}
+
+
+async def running(api, pod, name, *, ready=True):
+    """A pod of app web that runs on a node."""
+    await api.post(PODS, pod(name, labels={"app": "web"}, spec={"nodeName": "n"}))
+    condition = {"type": "Ready", "status": "True" if ready else "False"}
+    status = {"phase": "Running", "conditions": [condition]}
+    await api.patch(f"{PODS}/{name}/status", {"status": status})
+
+
+async def evict(api, name, **options):
+    body = {"apiVersion": "policy/v1", "kind": "Eviction", "metadata": {"name": name}, **options}
+    return await api.post(f"{PODS}/{name}/eviction", body)
+
+
+async def status(api, name="pdb"):
+    found = (await api.get(f"{BUDGETS}/{name}")).body["status"]
+    return {
+        key: found[key]
+        for key in ("disruptionsAllowed", "currentHealthy", "desiredHealthy", "expectedPods")
+    }
+
+
+async def test_without_a_budget_it_is_a_delete(api, pod):
+    await running(api, pod, "a")
+    reply = await evict(api, "a")
+    assert (reply.code, reply.body["status"]) == (201, "Success")
+    body = (await api.get(f"{PODS}/a")).body
+    assert body["metadata"]["deletionTimestamp"]
+    reasons = [item.get("reason") for item in body["status"]["conditions"]]
+    assert "EvictionByEvictionAPI" in reasons
+
+
+async def test_a_grace_of_zero_takes_it_at_once(api, pod):
+    await running(api, pod, "a")
+    await evict(api, "a", deleteOptions={"gracePeriodSeconds": 0})
+    assert (await api.get(f"{PODS}/a")).code == 404
+
+
+@pytest.mark.parametrize(
+    ("spec", "healthy", "expected"),
+    [
+        ({"minAvailable": 1}, 3, (2, 3, 1, 3)),
+        ({"minAvailable": "50%"}, 3, (1, 3, 2, 3)),
+        ({"maxUnavailable": 1}, 3, (1, 3, 2, 3)),
+        ({"maxUnavailable": "34%"}, 3, (2, 3, 1, 3)),
+        ({"maxUnavailable": 0}, 2, (0, 2, 2, 2)),
+        ({"minAvailable": 5}, 2, (0, 2, 5, 2)),
+    ],
+)
+async def test_a_budgets_status_follows_its_pods(api, pod, spec, healthy, expected):
+    await api.post(BUDGETS, budget(**spec))
+    for index in range(healthy):
+        await running(api, pod, f"p{index}")
+    assert tuple((await status(api)).values()) == expected
+
+
+async def test_an_eviction_past_the_budget_is_too_much(api, pod):
+    await running(api, pod, "a")
+    await running(api, pod, "b")
+    await api.post(BUDGETS, budget(minAvailable=1))
+    assert (await evict(api, "a")).code == 201
+    assert (await status(api))["disruptionsAllowed"] == 0
+    reply = await evict(api, "b")
+    assert (reply.code, reply.reason) == (429, "TooManyRequests")
+    assert reply.body["message"] == (
+        "Cannot evict pod as it would violate the pod's disruption budget."
+    )
+    assert reply.causes == [
+        {
+            "reason": "DisruptionBudget",
+            "message": "The disruption budget pdb needs 1 healthy pods and has 1 currently",
+            "field": "",
+        }
+    ]
+    assert "deletionTimestamp" not in (await api.get(f"{PODS}/b")).body["metadata"]
+
+
+async def test_an_absent_pod_is_not_found(api):
+    assert (await evict(api, "a")).code == 404
+
+
+async def test_two_budgets_for_a_pod_are_an_error(api, pod):
+    await running(api, pod, "a")
+    for name in ("one", "two"):
+        await api.post(BUDGETS, budget(name, minAvailable=0))
+    reply = await evict(api, "a")
+    assert (reply.code, "more than one PodDisruptionBudget" in reply.body["message"]) == (500, True)
+
+
+async def test_a_pod_that_never_ran_is_no_disruption(api, pod):
+    await api.post(PODS, pod("a", labels={"app": "web"}))
+    await api.post(BUDGETS, budget(minAvailable=1))
+    assert (await evict(api, "a")).code == 201
+
+
+async def test_an_unready_pod_goes_while_the_budget_is_met(api, pod):
+    await running(api, pod, "a")
+    await running(api, pod, "b", ready=False)
+    await api.post(BUDGETS, budget(minAvailable=1))
+    assert (await evict(api, "b")).code == 201
+    assert (await evict(api, "a")).code == 429
+
+
+async def test_a_dry_run_evicts_nobody(api, pod):
+    await running(api, pod, "a")
+    assert (await evict(api, "a", deleteOptions={"dryRun": ["All"]})).code == 201
+    assert "deletionTimestamp" not in (await api.get(f"{PODS}/a")).body["metadata"]
+
+
+async def test_expected_pods_are_what_the_owner_wants(api, pod):
+    path = "/apis/apps/v1/namespaces/default/replicasets"
+    labels = {"app": "web"}
+    template = {"metadata": {"labels": labels}, "spec": pod()["spec"]}
+    spec = {"replicas": 4, "selector": {"matchLabels": labels}, "template": template}
+    owner = (await api.post(path, {"metadata": {"name": "web"}, "spec": spec})).body
+    reference = {
+        "apiVersion": "apps/v1",
+        "kind": "ReplicaSet",
+        "name": "web",
+        "uid": owner["metadata"]["uid"],
+        "controller": True,
+    }
+    await api.post(PODS, pod("a", labels=labels, ownerReferences=[reference]))
+    await api.post(BUDGETS, budget(maxUnavailable="50%"))
+    found = await status(api)
+    assert (found["expectedPods"], found["desiredHealthy"]) == (4, 2)
+
+
+async def test_a_budget_states_one_bound(api):
+    reply = await api.post(BUDGETS, budget(minAvailable=1, maxUnavailable=1))
+    assert reply.code == 422

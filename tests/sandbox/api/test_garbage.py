@@ -1,0 +1,94 @@
+"""What goes with its owner, and with its namespace."""
+
+PODS = "/api/v1/namespaces/default/pods"
+DEPLOYMENTS = "/apis/apps/v1/namespaces/default/deployments"
+REPLICASETS = "/apis/apps/v1/namespaces/default/replicasets"
+
+
+def owned_by(owner, kind):
+    return [
+        {
+            "apiVersion": "apps/v1",
+            "kind": kind,
+            "name": owner["metadata"]["name"],
+            "uid": owner["metadata"]["uid"],
+            "controller": True,
+        }
+    ]
+
+
+async def family(api, deployment, pod):
+    """A deployment, its replica set and its pod."""
+    top = (await api.post(DEPLOYMENTS, deployment())).body
+    middle = {"metadata": {"name": "web-1"}, "spec": dict(deployment()["spec"])}
+    middle["metadata"]["ownerReferences"] = owned_by(top, "Deployment")
+    replicas = (await api.post(REPLICASETS, middle)).body
+    reply = await api.post(PODS, pod("web-1-a", ownerReferences=owned_by(replicas, "ReplicaSet")))
+    assert reply.code == 201
+
+
+async def test_a_deployment_takes_its_replica_set_and_pods_along(api, deployment, pod):
+    await family(api, deployment, pod)
+    await api.delete(f"{DEPLOYMENTS}/web")
+    assert (await api.get(f"{REPLICASETS}/web-1")).code == 404
+    assert (await api.get(f"{PODS}/web-1-a")).code == 404
+
+
+async def test_orphaning_leaves_the_dependents(api, deployment, pod):
+    await family(api, deployment, pod)
+    await api.delete(f"{DEPLOYMENTS}/web", {"propagationPolicy": "Orphan"})
+    replicas = await api.get(f"{REPLICASETS}/web-1")
+    assert replicas.body["metadata"]["ownerReferences"] == []
+    assert (await api.get(f"{PODS}/web-1-a")).code == 200
+
+
+async def test_a_bound_pod_of_a_gone_owner_still_has_its_grace(api, deployment, pod):
+    await family(api, deployment, pod)
+    binding = {"metadata": {"name": "web-1-a"}, "target": {"kind": "Node", "name": "n"}}
+    await api.post(f"{PODS}/web-1-a/binding", binding)
+    await api.delete(f"{DEPLOYMENTS}/web")
+    body = (await api.get(f"{PODS}/web-1-a")).body
+    assert body["metadata"]["deletionGracePeriodSeconds"] == 30
+
+
+async def test_one_owner_left_is_enough(api, deployment, pod):
+    one = (await api.post(DEPLOYMENTS, deployment("one"))).body
+    two = (await api.post(DEPLOYMENTS, deployment("two"))).body
+    owners = [*owned_by(one, "Deployment"), *owned_by(two, "Deployment")]
+    owners[1].pop("controller")
+    await api.post(PODS, pod(ownerReferences=owners))
+    await api.delete(f"{DEPLOYMENTS}/one")
+    assert (await api.get(f"{PODS}/web")).code == 200
+    await api.delete(f"{DEPLOYMENTS}/two")
+    assert (await api.get(f"{PODS}/web")).code == 404
+
+
+async def test_a_child_born_after_its_owners_end_goes_too(api, deployment, pod):
+    owner = (await api.post(DEPLOYMENTS, deployment())).body
+    await api.delete(f"{DEPLOYMENTS}/web")
+    created = await api.post(PODS, pod(ownerReferences=owned_by(owner, "Deployment")))
+    assert created.code == 201
+    assert (await api.get(f"{PODS}/web")).code == 404
+
+
+async def test_a_namespace_takes_its_content_along(api, pod):
+    await api.post("/api/v1/namespaces", {"metadata": {"name": "team"}})
+    path = "/api/v1/namespaces/team"
+    await api.post(f"{path}/pods", pod())
+    await api.post(f"{path}/configmaps", {"metadata": {"name": "c"}})
+    await api.delete(path)
+    assert (await api.get(path)).code == 404
+    assert (await api.get("/api/v1/configmaps")).body["items"] == []
+    assert (await api.get("/api/v1/pods")).body["items"] == []
+
+
+async def test_a_namespace_waits_for_pods_that_still_run(api, pod):
+    await api.post("/api/v1/namespaces", {"metadata": {"name": "team"}})
+    path = "/api/v1/namespaces/team"
+    await api.post(f"{path}/pods", pod(spec={"nodeName": "n"}))
+    await api.delete(path)
+    assert (await api.get(path)).body["status"]["phase"] == "Terminating"
+    refused = await api.post(f"{path}/configmaps", {"metadata": {"name": "c"}})
+    assert (refused.code, refused.reason) == (403, "Forbidden")
+    await api.delete(f"{path}/pods/web", {"gracePeriodSeconds": 0})
+    assert (await api.get(path)).code == 404

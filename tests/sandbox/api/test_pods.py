@@ -1,0 +1,221 @@
+"""Pods: what the server fills in, what may change, how they are bound, and how they go."""
+
+import pytest
+
+PODS = "/api/v1/namespaces/default/pods"
+POD = f"{PODS}/web"
+
+
+def binding(node="node-a", **metadata):
+    return {
+        "apiVersion": "v1",
+        "kind": "Binding",
+        "metadata": {"name": "web", **metadata},
+        "target": {"apiVersion": "v1", "kind": "Node", "name": node},
+    }
+
+
+def containers(**resources):
+    return {"containers": [{"name": "c", "image": "nginx:1", "resources": resources}]}
+
+
+async def test_defaults(api, pod):
+    body = (await api.post(PODS, pod())).body
+    spec = body["spec"]
+    assert body["status"] == {"phase": "Pending", "qosClass": "BestEffort"}
+    assert spec["restartPolicy"] == "Always"
+    assert spec["schedulerName"] == "default-scheduler"
+    assert spec["terminationGracePeriodSeconds"] == 30
+    assert spec["containers"][0]["imagePullPolicy"] == "IfNotPresent"
+
+
+async def test_a_status_that_a_client_makes_up_is_dropped(api, pod):
+    made_up = {**pod(), "status": {"phase": "Running"}}
+    assert (await api.post(PODS, made_up)).body["status"]["phase"] == "Pending"
+
+
+@pytest.mark.parametrize(
+    ("resources", "requests"),
+    [
+        ({"limits": {"telemetry/scheduling": 1}}, {"telemetry/scheduling": "1"}),
+        ({"limits": {"cpu": "2"}, "requests": {"cpu": "1"}}, {"cpu": "1"}),
+        (
+            {"limits": {"cpu": "2", "memory": "1Gi"}, "requests": {"cpu": "1"}},
+            {"cpu": "1", "memory": "1Gi"},
+        ),
+    ],
+)
+async def test_a_limit_without_a_request_is_the_request(api, pod, resources, requests):
+    body = (await api.post(PODS, pod(spec=containers(**resources)))).body
+    assert body["spec"]["containers"][0]["resources"]["requests"] == requests
+
+
+@pytest.mark.parametrize(
+    ("resources", "expected"),
+    [
+        ({}, "BestEffort"),
+        ({"limits": {"telemetry/scheduling": 1}}, "BestEffort"),
+        ({"requests": {"cpu": "1"}}, "Burstable"),
+        ({"limits": {"cpu": "1"}}, "Burstable"),
+        ({"limits": {"cpu": "1", "memory": "1Gi"}}, "Guaranteed"),
+    ],
+)
+async def test_qos_class(api, pod, resources, expected):
+    body = (await api.post(PODS, pod(spec=containers(**resources)))).body
+    assert body["status"]["qosClass"] == expected
+
+
+@pytest.mark.parametrize(
+    ("spec", "field"),
+    [
+        ({"containers": []}, "spec.containers"),
+        ({"containers": [{"name": "c"}]}, "spec.containers[0].image"),
+        ({"nodeName": "n", "schedulingGates": [{"name": "a"}]}, "spec.nodeName"),
+    ],
+)
+async def test_invalid_specs(api, pod, spec, field):
+    reply = await api.post(PODS, pod(spec=spec))
+    assert (reply.code, reply.causes[0]["field"]) == (422, field)
+
+
+async def test_a_gated_pod_says_so(api, pod):
+    body = (await api.post(PODS, pod(spec={"schedulingGates": [{"name": "a/b"}]}))).body
+    [scheduled] = body["status"]["conditions"]
+    assert (scheduled["type"], scheduled["status"]) == ("PodScheduled", "False")
+    assert scheduled["reason"] == "SchedulingGated"
+
+
+async def test_binding_gives_a_node(api, pod):
+    created = (await api.post(PODS, pod())).body
+    reply = await api.post(
+        f"{POD}/binding",
+        binding(uid=created["metadata"]["uid"], annotations={"a": "b"}),
+    )
+    assert (reply.code, reply.body["status"]) == (201, "Success")
+    bound = (await api.get(POD)).body
+    assert bound["spec"]["nodeName"] == "node-a"
+    assert bound["metadata"]["annotations"] == {"a": "b"}
+    [scheduled] = bound["status"]["conditions"]
+    assert (scheduled["type"], scheduled["status"]) == ("PodScheduled", "True")
+
+
+@pytest.mark.parametrize(
+    ("spec", "asked", "why"),
+    [
+        ({"nodeName": "n"}, binding(), 'already assigned to node "n"'),
+        ({"schedulingGates": [{"name": "g"}]}, binding(), "non-empty .spec.schedulingGates"),
+        ({}, binding(uid="other"), "Precondition failed: UID"),
+    ],
+)
+async def test_binding_refused(api, pod, spec, asked, why):
+    before = await api.post(PODS, pod(spec=spec))
+    reply = await api.post(f"{POD}/binding", asked)
+    assert (reply.code, reply.reason) == (409, "Conflict")
+    assert why in reply.body["message"]
+    assert reply.body["details"]["kind"] == "pods/binding"
+    assert (await api.get(POD)).version == before.version
+
+
+async def test_a_pod_on_its_way_out_is_not_bound(api, pod):
+    await api.post(PODS, pod(finalizers=["example.com/x"]))
+    await api.delete(POD)
+    reply = await api.post(f"{POD}/binding", binding())
+    assert reply.code == 409
+    assert "is being deleted" in reply.body["message"]
+
+
+async def test_binding_what_is_not_there_or_nowhere(api, pod):
+    assert (await api.post(f"{POD}/binding", binding())).code == 404
+    await api.post(PODS, pod())
+    assert (await api.post(f"{POD}/binding", binding(""))).code == 400
+    other = binding() | {"metadata": {"name": "other"}}
+    assert (await api.post(f"{POD}/binding", other)).code == 400
+    assert (await api.get(f"{POD}/binding")).code == 405
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"containers": [{"name": "c", "image": "nginx:2"}]},
+        {"tolerations": [{"key": "k", "operator": "Exists"}]},
+        {"activeDeadlineSeconds": 5},
+    ],
+)
+async def test_what_may_change(api, pod, change):
+    await api.post(PODS, pod())
+    kind = "application/strategic-merge-patch+json"
+    assert (await api.patch(POD, {"spec": change}, kind)).code == 200
+
+
+@pytest.mark.parametrize(
+    ("change", "field"),
+    [
+        ({"nodeName": "n"}, "spec"),
+        ({"nodeSelector": {"a": "b"}}, "spec"),
+        ({"schedulerName": "other"}, "spec"),
+        ({"schedulingGates": [{"name": "late"}]}, "spec.schedulingGates"),
+        ({"tolerations": []}, "spec.tolerations"),
+    ],
+)
+async def test_what_may_not(api, pod, change, field):
+    await api.post(PODS, pod(spec={"tolerations": [{"key": "k", "operator": "Exists"}]}))
+    reply = await api.patch(POD, {"spec": change})
+    assert (reply.code, reply.reason) == (422, "Invalid")
+    assert field in [cause["field"] for cause in reply.causes]
+
+
+async def test_gates_go_one_by_one_and_never_come_back(api, pod):
+    gates = [{"name": "a"}, {"name": "b"}]
+    await api.post(PODS, pod(spec={"schedulingGates": gates}))
+    assert (await api.patch(POD, {"spec": {"schedulingGates": gates[1:]}})).code == 200
+    assert (await api.patch(POD, {"spec": {"schedulingGates": gates}})).code == 422
+    assert (await api.patch(POD, {"spec": {"schedulingGates": None}})).code == 200
+    assert (await api.post(f"{POD}/binding", binding())).code == 201
+
+
+async def test_a_gated_pod_may_be_narrowed_not_widened(api, pod):
+    spec = {"schedulingGates": [{"name": "a"}], "nodeSelector": {"zone": "x"}}
+    await api.post(PODS, pod(spec=spec))
+    affinity = {"nodeAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": {}}}
+    narrowed = {"spec": {"nodeSelector": {"disk": "ssd"}, "affinity": affinity}}
+    assert (await api.patch(POD, narrowed)).code == 200
+    widened = await api.patch(POD, {"spec": {"nodeSelector": {"zone": None}}})
+    assert (widened.code, widened.causes[0]["field"]) == (422, "spec.nodeSelector")
+
+
+async def test_an_unbound_pod_goes_at_once(api, pod):
+    await api.post(PODS, pod())
+    reply = await api.delete(POD)
+    assert (reply.code, reply.body["kind"]) == (200, "Pod")
+    assert (await api.get(POD)).code == 404
+
+
+async def test_a_bound_pod_waits_for_its_kubelet(api, pod, clock):
+    await api.post(PODS, pod(spec={"nodeName": "n"}))
+    marked = (await api.delete(POD)).body["metadata"]
+    assert marked["deletionGracePeriodSeconds"] == 30
+    assert marked["deletionTimestamp"] == "2023-11-14T22:13:50Z"
+    again = (await api.delete(POD)).body["metadata"]
+    assert again["resourceVersion"] == marked["resourceVersion"]
+    shortened = await api.delete(POD, {"gracePeriodSeconds": 5})
+    assert shortened.body["metadata"]["deletionGracePeriodSeconds"] == 5
+    assert (await api.patch(f"{POD}/status", {"status": {"phase": "Running"}})).code == 200
+    await api.delete(POD, {"gracePeriodSeconds": 0})
+    assert (await api.get(POD)).code == 404
+
+
+async def test_a_finished_pod_goes_at_once(api, pod):
+    await api.post(PODS, pod(spec={"nodeName": "n"}))
+    await api.patch(f"{POD}/status", {"status": {"phase": "Succeeded"}})
+    await api.delete(POD)
+    assert (await api.get(POD)).code == 404
+
+
+async def test_a_kubelets_status_keeps_the_conditions_of_others(api, pod):
+    await api.post(PODS, pod())
+    await api.post(f"{POD}/binding", binding())
+    kind = "application/strategic-merge-patch+json"
+    ready = {"status": {"conditions": [{"type": "Ready", "status": "True"}]}}
+    body = (await api.patch(f"{POD}/status", ready, kind)).body
+    found = {item["type"]: item["status"] for item in body["status"]["conditions"]}
+    assert found == {"PodScheduled": "True", "Ready": "True"}
