@@ -73,6 +73,25 @@ async def client():
 
 
 @pytest.fixture
+async def spawn():
+    """Starts a program with its output in pipes; none is left running, however the test ends."""
+    started = []
+
+    async def start(*argv):
+        program = await asyncio.create_subprocess_exec(
+            *argv, stdout=asyncio.subprocess.PIPE, stderr=asyncio.subprocess.PIPE
+        )
+        started.append(program)
+        return program
+
+    yield start
+    for program in started:
+        if program.returncode is None:
+            program.kill()
+        await program.communicate()
+
+
+@pytest.fixture
 def eventually():
     """Wait until a function answers something true, and answer that; fail with the last answer if it never does."""
 

@@ -3,7 +3,6 @@
 import asyncio
 import json
 import re
-import shutil
 import signal
 import sys
 from pathlib import Path
@@ -13,6 +12,8 @@ import pytest
 
 from sandbox.config import UpSettings, node_names
 from sandbox.main import main
+
+SANDBOX = (sys.executable, "-m", "sandbox")
 
 
 @pytest.mark.parametrize(
@@ -66,16 +67,9 @@ def exists(pid):
 
 
 @pytest.mark.e2e
-async def test_up_runs_the_real_programs_until_it_is_interrupted(tmp_path, eventually):
+async def test_up_runs_the_real_programs_until_it_is_interrupted(spawn, tmp_path, eventually):
     folder = tmp_path / "s"
-    program = shutil.which("plimsoll-sandbox", path=str(Path(sys.executable).parent))
-    command = (program,) if program else (sys.executable, "-m", "sandbox")
-    up = await asyncio.create_subprocess_exec(
-        *command,
-        *("up", f"--dir={folder}", "--nodes=node-x,node-y"),
-        stdout=asyncio.subprocess.PIPE,
-        stderr=asyncio.subprocess.PIPE,
-    )
+    up = await spawn(*SANDBOX, "up", f"--dir={folder}", "--nodes=node-x,node-y")
     await eventually(
         lambda: (folder / "endpoints.json").exists() or up.returncode is not None, 60.0
     )
@@ -102,15 +96,11 @@ async def test_up_runs_the_real_programs_until_it_is_interrupted(tmp_path, event
 
 
 @pytest.mark.e2e
-async def test_a_port_in_use_is_a_sentence_and_status_1(tmp_path, unused_tcp_port):
+async def test_a_port_in_use_is_a_sentence_and_status_1(spawn, tmp_path, unused_tcp_port):
     server = await asyncio.start_server(
         lambda _, writer: writer.close(), "127.0.0.1", unused_tcp_port
     )
-    up = await asyncio.create_subprocess_exec(
-        *(sys.executable, "-m", "sandbox", "up", f"--dir={tmp_path}"),
-        f"--extender-port={unused_tcp_port}",
-        stderr=asyncio.subprocess.PIPE,
-    )
+    up = await spawn(*SANDBOX, "up", f"--dir={tmp_path}", f"--extender-port={unused_tcp_port}")
     _, complained = await up.communicate()
     server.close()
     await server.wait_closed()

@@ -108,7 +108,7 @@ async def test_proxies_are_not_handed_on(tmp_path, monkeypatch, eventually):
 
 
 @pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGTERM])
-async def test_no_child_outlives_a_supervisor_that_is_killed(tmp_path, eventually, number):
+async def test_no_child_outlives_a_supervisor_that_is_killed(spawn, tmp_path, eventually, number):
     script = textwrap.dedent(f"""
         import asyncio
         from pathlib import Path
@@ -124,9 +124,7 @@ async def test_no_child_outlives_a_supervisor_that_is_killed(tmp_path, eventuall
 
         asyncio.run(main())
     """)
-    supervisor = await asyncio.create_subprocess_exec(
-        sys.executable, "-c", script, stdout=asyncio.subprocess.PIPE
-    )
+    supervisor = await spawn(sys.executable, "-c", script)
     pids = [int(pid) for pid in (await supervisor.stdout.readline()).split()]
     await eventually(says_up(tmp_path, "p"))
     await eventually(says_up(tmp_path, "q"))
@@ -136,20 +134,12 @@ async def test_no_child_outlives_a_supervisor_that_is_killed(tmp_path, eventuall
     await eventually(lambda: not any(alive(pid) for pid in pids))
 
 
-async def test_a_child_whose_supervisor_died_before_it_could_ask_ends_itself():
+async def test_a_child_whose_supervisor_died_before_it_could_ask_ends_itself(spawn):
     from sandbox import tether
 
-    gone = await asyncio.create_subprocess_exec(sys.executable, "-c", "")
+    gone = await spawn(sys.executable, "-c", "")
     await gone.wait()
-    child = await asyncio.create_subprocess_exec(
-        sys.executable,
-        "-I",
-        "-S",
-        tether.__file__,
-        str(gone.pid),
-        *WAIT,
-        stderr=asyncio.subprocess.PIPE,
-    )
+    child = await spawn(sys.executable, "-I", "-S", tether.__file__, str(gone.pid), *WAIT)
     _, text = await child.communicate()
     assert (child.returncode, text.decode().strip()) == (1, f"process {gone.pid} is gone")
 

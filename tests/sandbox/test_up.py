@@ -224,12 +224,10 @@ asyncio.run(main())
 
 
 async def test_a_sandbox_killed_outright_leaves_no_process_behind_and_can_start_again(
-    spec, tmp_path, eventually
+    spawn, spec, tmp_path, eventually
 ):
     script = UP.format(this=__file__, folder=str(tmp_path / "s"))
-    sandbox = await asyncio.create_subprocess_exec(
-        sys.executable, "-c", script, stdout=asyncio.subprocess.PIPE
-    )
+    sandbox = await spawn(sys.executable, "-c", script)
     pids = [int(pid) for pid in re.findall(rb"\d+", await sandbox.stdout.readline())]
     assert len(pids) == 2
     assert not any(gone(pid) for pid in pids)
