@@ -158,7 +158,7 @@ def _merge(
     does not depend on who came first.
     """
     labels: dict[str, dict[str, str]] = {}
-    owners: dict[str, PolicyKey] = {}
+    owners: dict[tuple[str, str], PolicyKey] = {}
     clashes: dict[PolicyKey, list[str]] = {}
     for decision in made:
         key = decision.policy.key
@@ -166,11 +166,10 @@ def _merge(
             on_node = labels.setdefault(node, {})
             for label, value in wanted.items():
                 if on_node.setdefault(label, value) == value:
-                    owners.setdefault(label, key)
+                    owners.setdefault((node, label), key)
                 else:
-                    sentence = (
-                        f"label {label}: policy {owners[label]} sets another value, and it wins"
-                    )
+                    winner = owners[node, label]
+                    sentence = f"label {label}: policy {winner} sets another value, and it wins"
                     told = clashes.setdefault(key, [])
                     told.extend([sentence] if sentence not in told else [])
     return labels, clashes
