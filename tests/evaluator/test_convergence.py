@@ -1,0 +1,258 @@
+"""An evaluator that is killed at any step and started again: it ends where it should, and takes no right label off on the way.
+
+The real Decider over the real Cluster, against the API server's rules for server-side apply; only the network is left out.
+"""
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from evaluator import labels
+from evaluator.cluster import Cluster
+from evaluator.decider import Decider
+from evaluator.metrics import Metrics
+from evaluator.objects import ManagedFields, Meta, Node
+from evaluator.policy import parse
+from evaluator.store import Store
+from evaluator.subscription import Subscriptions
+from wire.codec import Delta
+
+NODES = ("node-a", "node-b", "node-c")
+STALE = 30.0
+DEMO_KEY = "telemetry.aware.scheduling.demo/card"
+
+
+class KilledError(Exception):
+    """The process is gone; whatever it knew went with it."""
+
+
+class Life:
+    """One evaluator process, from its start to its kill after `steps` steps (None: it lives on)."""
+
+    def __init__(self, api, policies, steps):
+        self.api = api
+        self._policies = policies
+        self._steps = steps
+        self.cluster = Cluster()
+        self.store = Store(stale_after=STALE, started=0.0)
+        self.decider = Decider(
+            self.cluster, self.store, Subscriptions(), Metrics(), clock=lambda: 1.0
+        )
+        self.writes = []
+
+    def step(self):
+        if self._steps is not None:
+            if self._steps == 0:
+                raise KilledError
+            self._steps -= 1
+
+    def hear_of(self, kind):
+        self.step()
+        match kind:
+            case "policies":
+                self.cluster.policies.replace(self._policies)
+            case "nodes":
+                self.cluster.nodes.replace(nodes_as_watched(self.api))
+            case "pods":
+                self.cluster.pods.replace([])
+        self.act()
+
+    def hear_from(self, node, readings):
+        self.step()
+        values = {metric: value for metric, value in readings.items() if value is not None}
+        subscribed = self.store.metrics
+        said = {metric: value for metric, value in values.items() if metric in subscribed}
+        self.store.report(node, Delta(said, subscribed - said.keys()), 1.0)
+        self.act()
+
+    def act(self):
+        """What the decider's and the labeler's loops do when something changed."""
+        if self.cluster.waiting_for:
+            return
+        self.decider.evaluate()
+        if self.decider.waiting_for:
+            return
+        seen = {name: node.node_labels for name, node in self.cluster.nodes.objects.items()}
+        for apply in labels.plan(seen, self.decider.latest.labels).applies:
+            self.step()
+            self.api.apply(apply.node, apply.uid, apply.labels)
+            self.writes.append(apply)
+            for node in nodes_as_watched(self.api):
+                self.cluster.nodes.put(node)
+
+
+def nodes_as_watched(api):
+    return [
+        Node(
+            Meta(
+                name=name,
+                uid=seen.uid,
+                labels=dict(seen.labels),
+                managed_fields=[
+                    ManagedFields(
+                        manager="plimsoll",
+                        operation="Apply",
+                        fields_v1={"f:metadata": {"f:labels": {f"f:{k}": {} for k in seen.owned}}},
+                    )
+                ],
+            )
+        )
+        for name, seen in api.seen().items()
+    ]
+
+
+def right_labels(policies, readings, apply_server):
+    """What a single undisturbed life writes on nodes that bear no labels."""
+    api = apply_server()
+    for node in NODES:
+        api.add(node)
+    live(api, policies, readings, order=range(100), steps=None)
+    return {name: dict(node.labels) for name, node in api.nodes.items()}
+
+
+def live(api, policies, readings, *, order, steps):
+    """One life; `order` ranks its arrivals. The agents answer once the policies are known: they are told what to read."""
+    life = Life(api, policies, steps)
+    ranks = iter(order)
+    kinds = sorted(("policies", "nodes", "pods"), key=lambda _: next(ranks))
+    for kind in kinds:
+        life.hear_of(kind)
+    for node in sorted(NODES, key=lambda _: next(ranks)):
+        life.hear_from(node, readings[node])
+    return life
+
+
+@pytest.fixture(scope="session")
+def policies(tas, rule):
+    return [
+        parse(
+            tas(
+                "demo",
+                deschedule=[rule("health Equals 2")],
+                labeling=[
+                    rule("health GreaterThan 0", "card=low"),
+                    rule("load GreaterThan 0", "card=high"),
+                ],
+            )
+        ),
+        parse(tas("demo", "other-ns", deschedule=[rule("load Equals 2")])),
+        parse(tas("calm", deschedule=[rule("load LessThan 0")])),
+    ]
+
+
+value = st.one_of(st.none(), st.sampled_from([-1.0, 0.0, 1.0, 2.0]))
+worlds = st.fixed_dictionaries(
+    {node: st.fixed_dictionaries({"health": value, "load": value}) for node in NODES}
+)
+# What an earlier life left behind: right or wrong by now, and some of it not even a policy's any more.
+left_behind = st.dictionaries(
+    st.sampled_from(NODES),
+    st.dictionaries(
+        st.sampled_from(["demo", "calm", "retired-policy", DEMO_KEY]),
+        st.sampled_from(["violating", "low", "high"]),
+    ),
+)
+foreign = st.dictionaries(
+    st.sampled_from(NODES),
+    st.dictionaries(
+        st.sampled_from(["demo", "zone", "retired-policy"]),
+        st.sampled_from(["violating", "theirs"]),
+        max_size=2,
+    ),
+)
+kills = st.lists(st.integers(0, 12), max_size=6)
+orders = st.lists(st.permutations(range(6)), min_size=7, max_size=7)
+
+
+@settings(max_examples=200, deadline=None)
+@given(worlds, left_behind, foreign, kills, orders)
+def test_killed_at_any_step_it_converges_and_takes_no_right_label_off_on_the_way(
+    policies, apply_server, readings, before, theirs, lives, arrivals
+):
+    wanted = right_labels(policies, readings, apply_server)
+    api = Watched(apply_server(), wanted)
+    for node in NODES:
+        api.add(node, **theirs.get(node, {}))
+        ours = {k: v for k, v in before.get(node, {}).items() if k not in theirs.get(node, {})}
+        api.apply(node, f"uid-{node}", ours)
+    api.strict = True
+
+    for steps, order in zip(lives, arrivals, strict=False):
+        try:
+            live(api, policies, readings, order=order, steps=steps)
+        except KilledError:
+            continue
+    last = live(api, policies, readings, order=arrivals[-1], steps=None)
+
+    for node in NODES:
+        expected = {**wanted[node], **theirs.get(node, {})}  # what others own, they keep
+        assert api.nodes[node].labels == expected
+    again = len(last.writes)
+    last.act()
+    assert len(last.writes) == again, "decided twice, there must be nothing to do"
+
+
+class Watched:
+    """The API server, with somebody who watches that no right label ever goes."""
+
+    def __init__(self, api, wanted):
+        self._api = api
+        self._wanted = wanted
+        self.strict = False
+
+    def __getattr__(self, name):
+        return getattr(self._api, name)
+
+    def apply(self, name, uid, given_labels):
+        before = dict(self._api.nodes[name].labels)
+        self._api.apply(name, uid, given_labels)
+        after = self._api.nodes[name].labels
+        if self.strict:
+            right = {k: v for k, v in self._wanted[name].items() if before.get(k) == v}
+            assert right.items() <= after.items(), f"right labels went from {name}"
+
+
+@pytest.mark.parametrize("killed_after", range(14))
+def test_killed_after_each_step_of_a_first_life(policies, apply_server, killed_after):
+    readings = {
+        "node-a": {"health": 2.0, "load": 1.0},
+        "node-b": {"health": 0.0, "load": 2.0},
+        "node-c": {"health": 1.0, "load": None},
+    }
+    wanted = right_labels(policies, readings, apply_server)
+    api = apply_server()
+    for node in NODES:
+        api.add(node)
+    try:
+        live(api, policies, readings, order=range(6), steps=killed_after)
+    except KilledError:
+        live(api, policies, readings, order=range(6), steps=None)
+    assert {name: node.labels for name, node in api.nodes.items()} == wanted
+    assert wanted == {
+        "node-a": {"demo": "violating", DEMO_KEY: "low"},
+        "node-b": {"demo": "violating", DEMO_KEY: "high"},
+        "node-c": {DEMO_KEY: "low"},
+    }
+    assert api.writes == len(NODES), "one write a node, however many lives it took"
+
+
+def test_no_label_is_touched_while_reports_are_still_awaited(policies, apply_server):
+    api = apply_server()
+    for node in NODES:
+        api.add(node)
+        api.apply(node, f"uid-{node}", {"demo": "violating"})
+    life = Life(api, policies, None)
+    for kind in ("policies", "nodes", "pods"):
+        life.hear_of(kind)
+    life.hear_from("node-a", {"health": 0.0, "load": 0.0})
+    life.hear_from("node-b", {"health": 0.0, "load": 0.0})
+    assert life.writes == []
+    assert list(life.decider.waiting_for) == ["the first report of 1 nodes"]
+    life.hear_from("node-c", {"health": 2.0, "load": 0.0})
+    assert not life.decider.waiting_for
+    assert [apply.node for apply in life.writes] == ["node-a", "node-b", "node-c"]
+    assert {name: node.labels for name, node in api.nodes.items()} == {
+        "node-a": {},
+        "node-b": {},
+        "node-c": {"demo": "violating", DEMO_KEY: "low"},
+    }
