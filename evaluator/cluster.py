@@ -15,18 +15,24 @@ T = TypeVar("T")
 
 
 class Collection(Generic[K, T]):
-    """All objects of one kind by key; tells `changed` of each difference, with what was and what is (None: nothing).
+    """All objects of one kind by key.
 
-    `synced` says whether the kind was listed once. Until then, that something is not here means nothing.
+    Tells `changed` of each difference, with what was and what is (None: nothing), and `listed` when the kind was listed
+    for the first time. Until then (`synced` is false), that something is not here means nothing.
     """
 
     def __init__(
-        self, key: Callable[[T], K], changed: Callable[[T | None, T | None], None]
+        self,
+        key: Callable[[T], K],
+        *,
+        changed: Callable[[T | None, T | None], None],
+        listed: Callable[[], None],
     ) -> None:
         self.objects: dict[K, T] = {}
         self.synced = False
         self._key = key
         self._changed = changed
+        self._listed = listed
 
     def replace(self, objects: list[T]) -> None:
         """These are all there are."""
@@ -37,7 +43,7 @@ class Collection(Generic[K, T]):
         for obj in new.values():
             self.put(obj)
         if first:
-            self._changed(None, None)
+            self._listed()
 
     def put(self, obj: T) -> None:
         """This one is new, or different, or the same again."""
@@ -71,15 +77,22 @@ class Cluster:
     def __init__(self) -> None:
         self.listeners = Listeners()
         self.policies: Collection[PolicyKey, Policy] = Collection(
-            lambda policy: policy.key, lambda _before, _after: self._tell(self.listeners.decisions)
+            lambda policy: policy.key,
+            changed=lambda _before, _after: self._tell(self.listeners.decisions),
+            listed=self._kind_listed,
         )
         self.nodes: Collection[str, Node] = Collection(
-            lambda node: node.metadata.name, self._node_changed
+            lambda node: node.metadata.name, changed=self._node_changed, listed=self._kind_listed
         )
         self.pods: Collection[tuple[str, str], Pod] = Collection(
             lambda pod: (pod.metadata.namespace, pod.metadata.name),
-            lambda _before, _after: self._tell(self.listeners.placement),
+            changed=lambda _before, _after: self._tell(self.listeners.placement),
+            listed=self._kind_listed,
         )
+
+    def _kind_listed(self) -> None:
+        """Whichever kind comes last, it is what the first decision has waited for."""
+        self._tell(self.listeners.decisions)
 
     def _node_changed(self, before: Node | None, after: Node | None) -> None:
         """A kubelet's heartbeat changes its node every few seconds, and nothing that we look at."""
