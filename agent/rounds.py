@@ -6,6 +6,7 @@ from dataclasses import dataclass, replace
 from threading import Lock
 
 from collectors import catalog
+from collectors.metric import Metric, Table
 from collectors.sample import (
     Collector,
     CollectorError,
@@ -14,6 +15,24 @@ from collectors.sample import (
     Watchable,
 )
 from plimsoll import logs
+
+METRICS = Table(
+    Metric(
+        "node_scrape_collector_duration_seconds",
+        "gauge",
+        "node_exporter: Duration of a collector scrape.",
+        "",
+        ("collector",),
+        "seconds",
+    ),
+    Metric(
+        "node_scrape_collector_success",
+        "gauge",
+        "node_exporter: Whether a collector succeeded.",
+        "",
+        ("collector",),
+    ),
+)
 
 log = logs.get(__name__)
 
@@ -80,10 +99,8 @@ class Rounds:
     def serving(self, metrics: Collection[str]) -> frozenset[str]:
         """The enabled collectors that can yield one of these metrics; a policy may leave out the prefix `node_`."""
         names = {name for metric in metrics for name in (metric, f"node_{metric}")}
-        found = {metric.collector for name in names if (metric := catalog.find(name)) is not None}
-        if metrics:
-            found |= catalog.OPEN_ENDED
-        return frozenset(found & self._collectors.keys())
+        found = frozenset[str]().union(*map(catalog.collectors_of, names))
+        return found & self._collectors.keys()
 
     def fingerprint(self) -> Hashable:
         """Changes when a source that can be watched changed; cheap enough for many times a second."""
@@ -148,11 +165,11 @@ def combine(parts: Iterable[Iterable[Family]]) -> tuple[list[Family], frozenset[
 def _accounts(outcomes: Mapping[str, _Outcome]) -> tuple[Family, ...]:
     items = sorted(outcomes.items())
     return (
-        catalog.family(
+        METRICS.family(
             "node_scrape_collector_duration_seconds",
             (((name,), round(outcome.seconds, 9)) for name, outcome in items),
         ),
-        catalog.family(
+        METRICS.family(
             "node_scrape_collector_success",
             (((name,), float(not outcome.error)) for name, outcome in items),
         ),

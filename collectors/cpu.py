@@ -5,11 +5,61 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from collectors import catalog, cpuinfo, host
+from collectors import cpuinfo, host
+from collectors.metric import Metric, Table
 from collectors.numerals import parse_uint
 from collectors.patterns import regexp
 from collectors.sample import CollectorError, Family
 from plimsoll.flags import option
+
+_STAT, _CPUS = "<procfs>/stat", "<sysfs>/devices/system/cpu"
+METRICS = Table(
+    Metric(
+        "node_cpu_seconds_total",
+        "counter",
+        "Seconds the CPUs spent in each mode.",
+        _STAT,
+        ("cpu", "mode"),
+        "seconds",
+    ),
+    Metric(
+        "node_cpu_guest_seconds_total",
+        "counter",
+        "Seconds the CPUs spent in guests (VMs) for each mode.",
+        _STAT,
+        ("cpu", "mode"),
+        "seconds",
+    ),
+    Metric(
+        "node_cpu_core_throttles_total",
+        "counter",
+        "Number of times this CPU core has been throttled.",
+        f"{_CPUS}/cpu*/thermal_throttle/core_throttle_count",
+        ("package", "core"),
+    ),
+    Metric(
+        "node_cpu_package_throttles_total",
+        "counter",
+        "Number of times this CPU package has been throttled.",
+        f"{_CPUS}/cpu*/thermal_throttle/package_throttle_count",
+        ("package",),
+    ),
+    Metric(
+        "node_cpu_isolated",
+        "gauge",
+        "Whether each core is isolated, information from /sys/devices/system/cpu/isolated.",
+        f"{_CPUS}/isolated",
+        ("cpu",),
+    ),
+    Metric(
+        "node_cpu_online",
+        "gauge",
+        "CPUs that are online and being scheduled.",
+        f"{_CPUS}/cpu*/online",
+        ("cpu",),
+    ),
+    *cpuinfo.METRICS,
+)
 
 _USER_HZ = 100  # the kernel's unit towards user space, whatever its own tick
 _MODES = ("user", "nice", "system", "idle", "iowait", "irq", "softirq", "steal")
@@ -85,7 +135,7 @@ def _advance(before: Ticks, now: Ticks) -> Ticks:
 
 def seconds(times: Mapping[int, Ticks], *, guest: bool) -> Iterator[Family]:
     """The families made of <procfs>/stat. A mode that an old kernel does not count has no sample."""
-    yield catalog.family(
+    yield METRICS.family(
         "node_cpu_seconds_total",
         (
             ((str(cpu), mode), count / _USER_HZ)
@@ -100,7 +150,7 @@ def seconds(times: Mapping[int, Ticks], *, guest: bool) -> Iterator[Family]:
             for mode, count in zip(_GUEST_MODES, ticks[len(_MODES) :], strict=False)
         ]
         if rows:
-            yield catalog.family("node_cpu_guest_seconds_total", rows)
+            yield METRICS.family("node_cpu_guest_seconds_total", rows)
 
 
 def parse_cpu_list(text: str) -> list[int]:
@@ -160,7 +210,7 @@ class Cpu:
         if (text := host.read_optional(self._devices / "isolated")) is not None:
             rows = [((str(cpu),), 1.0) for cpu in parse_cpu_list(text)]
             if rows:
-                yield catalog.family("node_cpu_isolated", rows)
+                yield METRICS.family("node_cpu_isolated", rows)
 
 
 def _throttles(cpus: list[tuple[str, Path]]) -> Iterator[Family]:
@@ -182,9 +232,9 @@ def _throttles(cpus: list[tuple[str, Path]]) -> Iterator[Family]:
             if count is not None:
                 packages[of_package] = float(count)
     if packages:
-        yield catalog.family("node_cpu_package_throttles_total", packages.items())
+        yield METRICS.family("node_cpu_package_throttles_total", packages.items())
     if cores:
-        yield catalog.family("node_cpu_core_throttles_total", cores.items())
+        yield METRICS.family("node_cpu_core_throttles_total", cores.items())
 
 
 def _online(cpus: list[tuple[str, Path]]) -> Iterator[Family]:
@@ -194,7 +244,7 @@ def _online(cpus: list[tuple[str, Path]]) -> Iterator[Family]:
         rows = (
             ((number,), float(text.strip() == "1")) for number, text in states if text is not None
         )
-        yield catalog.family("node_cpu_online", rows)
+        yield METRICS.family("node_cpu_online", rows)
 
 
 def _count(path: Path) -> int | None:

@@ -3,9 +3,34 @@
 import re
 from collections.abc import Iterator
 
-from collectors import catalog
+from collectors.metric import Metric, Table
 from collectors.numerals import parse_float
 from collectors.sample import CollectorError, Family
+
+_SOURCE = "<procfs>/cpuinfo"
+_FEATURE = "The `{}` field of CPU information from /proc/cpuinfo taken from the first core."
+METRICS = Table(
+    Metric(
+        "node_cpu_info",
+        "gauge",
+        "CPU information from /proc/cpuinfo.",
+        _SOURCE,
+        (
+            *("package", "core", "cpu", "vendor", "family", "model", "model_name", "microcode"),
+            *("stepping", "cachesize"),
+        ),
+    ),
+    Metric(
+        "node_cpu_frequency_hertz",
+        "gauge",
+        "CPU frequency in hertz from /proc/cpuinfo.",
+        _SOURCE,
+        ("package", "core", "cpu"),
+        "hertz",
+    ),
+    Metric("node_cpu_flag_info", "gauge", _FEATURE.format("flags"), _SOURCE, ("flag",)),
+    Metric("node_cpu_bug_info", "gauge", _FEATURE.format("bugs"), _SOURCE, ("bug",)),
+)
 
 Block = dict[str, str]
 """The `key : value` lines of one CPU."""
@@ -36,7 +61,7 @@ def blocks(text: str) -> list[Block]:
 
 def info(cpus: list[Block]) -> Family:
     """One sample a CPU, all in its labels; what the architecture does not tell is an empty label."""
-    return catalog.family(
+    return METRICS.family(
         "node_cpu_info", (([cpu.get(key, "") for key in _INFO], 1.0) for cpu in cpus)
     )
 
@@ -52,7 +77,7 @@ def frequency(cpus: list[Block]) -> Iterator[Family]:
     except ValueError as error:
         raise CollectorError(f"cpuinfo: cpu MHz: {error}") from error
     if rows:
-        yield catalog.family("node_cpu_frequency_hertz", rows)
+        yield METRICS.family("node_cpu_frequency_hertz", rows)
 
 
 def features(cpus: list[Block], field: str, include: str) -> Iterator[Family]:
@@ -64,6 +89,6 @@ def features(cpus: list[Block], field: str, include: str) -> Iterator[Family]:
             if re.search(include, word)
         ]
         if found:
-            yield catalog.family(
+            yield METRICS.family(
                 f"node_cpu_{field.removesuffix('s')}_info", (((word,), 1.0) for word in found)
             )

@@ -27,9 +27,7 @@ class Host:
     procfs: Path = option(
         "path.procfs", Path("/proc"), "the host's procfs", metavar="DIR", parse=Path
     )
-    sysfs: Path = option(
-        "path.sysfs", Path("/sys"), "the host's sysfs", metavar="DIR", parse=Path
-    )
+    sysfs: Path = option("path.sysfs", Path("/sys"), "the host's sysfs", metavar="DIR", parse=Path)
     rootfs: Path = option(
         "path.rootfs", Path("/"), "the host's root file system", metavar="DIR", parse=Path
     )

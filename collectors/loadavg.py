@@ -2,11 +2,18 @@
 
 from collections.abc import Iterator
 
-from collectors import catalog, host
+from collectors import host
+from collectors.metric import Metric, Table
 from collectors.numerals import parse_float
 from collectors.sample import CollectorError, Family
 
-_NAMES = ("node_load1", "node_load5", "node_load15")
+_SOURCE = "<procfs>/loadavg"
+METRICS = Table(
+    Metric("node_load1", "gauge", "1m load average.", _SOURCE),
+    Metric("node_load5", "gauge", "5m load average.", _SOURCE),
+    Metric("node_load15", "gauge", "15m load average.", _SOURCE),
+)
+_NAMES = tuple(metric.name for metric in METRICS)
 
 
 def parse(text: str) -> Iterator[Family]:
@@ -19,7 +26,7 @@ def parse(text: str) -> Iterator[Family]:
     except ValueError as error:
         raise CollectorError(f"loadavg: {error}") from error
     for name, average in zip(_NAMES, averages, strict=True):
-        yield catalog.single(name, average)
+        yield METRICS.single(name, average)
 
 
 class LoadAvg:

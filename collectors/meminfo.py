@@ -3,12 +3,39 @@
 import re
 from collections.abc import Iterator
 
-from collectors import catalog, host
+from collectors import host
+from collectors.metric import Metric, Table
 from collectors.numerals import parse_uint
 from collectors.sample import CollectorError, Family
 
 _LINE = re.compile(r"(\w+)(?:\((\w+)\))?:\s*(\S+)(?: (kB))?", re.ASCII)
 _KIB = 1024
+
+_IN_BYTES = (
+    "Active Active_anon Active_file AnonHugePages AnonPages Bounce Buffers Cached CmaFree CmaTotal CommitLimit "
+    "Committed_AS DirectMap1G DirectMap2M DirectMap4k Dirty HardwareCorrupted Hugepagesize Inactive Inactive_anon "
+    "Inactive_file KernelStack Mapped MemAvailable MemFree MemTotal Mlocked NFS_Unstable PageTables Percpu "
+    "SReclaimable SUnreclaim Shmem ShmemHugePages ShmemPmdMapped Slab SwapCached SwapFree SwapTotal Unevictable "
+    "VmallocChunk VmallocTotal VmallocUsed Writeback WritebackTmp Zswap Zswapped"
+)
+_COUNTS = "HugePages_Free HugePages_Rsvd HugePages_Surp HugePages_Total"
+
+
+def _metrics() -> Iterator[Metric]:
+    """Fields that node_exporter lists one by one are exact rows; what later kernels add fits the templates."""
+    for field, unit, known in (
+        *((f"{name}_bytes", "bytes", True) for name in _IN_BYTES.split()),
+        *((name, "", True) for name in _COUNTS.split()),
+        ("<field>_bytes", "bytes", False),
+        ("<field>", "", False),
+    ):
+        described = f"Memory information field {field}."
+        yield Metric(
+            f"node_memory_{field}", "gauge", described, "<procfs>/meminfo", (), unit, known
+        )
+
+
+METRICS = Table(*_metrics())
 
 
 def parse(text: str) -> Iterator[Family]:
@@ -21,7 +48,7 @@ def parse(text: str) -> Iterator[Family]:
         if name in seen:
             raise CollectorError(f"meminfo: {name} appears twice")
         seen.add(name)
-        yield catalog.single(name, value)
+        yield METRICS.single(name, value)
 
 
 def _field(line: str) -> tuple[str, float]:

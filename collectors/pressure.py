@@ -3,16 +3,37 @@
 import re
 from collections.abc import Iterator
 
-from collectors import catalog, host
+from collectors import host
+from collectors.metric import Metric, Table
 from collectors.numerals import parse_uint
 from collectors.sample import CollectorError, Family, SourceAbsentError
 
 _LINE = re.compile(r"(some|full) avg10=[0-9.]+ avg60=[0-9.]+ avg300=[0-9.]+ total=(\S+)", re.ASCII)
 _MICROSECONDS = 1_000_000
 
+
+def _row(name: str, resource: str, what: str) -> Metric:
+    return Metric(
+        f"node_pressure_{name}_seconds_total",
+        "counter",
+        f"Total time in seconds {what}",
+        f"<procfs>/pressure/{resource}",
+        unit="seconds",
+    )
+
+
+METRICS = Table(
+    _row("cpu_waiting", "cpu", "that processes have waited for CPU time"),
+    _row("io_waiting", "io", "that processes have waited due to IO congestion"),
+    _row("io_stalled", "io", "no process could make progress due to IO congestion"),
+    _row("memory_waiting", "memory", "that processes have waited for memory"),
+    _row("memory_stalled", "memory", "no process could make progress due to memory congestion"),
+    _row("irq_stalled", "irq", "no process could make progress due to IRQ congestion"),
+)
+
 # resource -> which of its lines become which metric. The kernel's "full" of cpu means nothing for a whole system, and
 # "some" of irq does not exist.
-_METRICS = {
+_LINES = {
     "cpu": {"some": "node_pressure_cpu_waiting_seconds_total"},
     "io": {
         "some": "node_pressure_io_waiting_seconds_total",
@@ -29,10 +50,10 @@ _METRICS = {
 def parse(resource: str, text: str) -> Iterator[Family]:
     """The families of one resource."""
     totals = dict(_totals(resource, text))
-    for line, name in _METRICS[resource].items():
+    for line, name in _LINES[resource].items():
         if line not in totals:
             raise SourceAbsentError(f"pressure/{resource}: no {line!r} line")
-        yield catalog.single(name, totals[line] / _MICROSECONDS)
+        yield METRICS.single(name, totals[line] / _MICROSECONDS)
 
 
 def _totals(resource: str, text: str) -> Iterator[tuple[str, int]]:
@@ -56,7 +77,7 @@ class Pressure:
     def collect(self) -> Iterator[Family]:
         """Read the source now. Kernels before 4.20 have none of it, before 6.1 no irq."""
         found = False
-        for resource in _METRICS:
+        for resource in _LINES:
             if (text := host.read_optional(self._directory / resource)) is not None:
                 found = True
                 yield from parse(resource, text)

@@ -4,11 +4,12 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from collectors import cpu, synthetic, textfile, vmstat
+from collectors import cpu, loadavg, meminfo, pressure, synthetic, textfile, vmstat
 from collectors.cpu import Cpu
 from collectors.host import Host
 from collectors.loadavg import LoadAvg
 from collectors.meminfo import MemInfo
+from collectors.metric import Table
 from collectors.pressure import Pressure
 from collectors.sample import Collector
 from collectors.synthetic import Synthetic
@@ -23,26 +24,44 @@ class NoOptions:
 
 @dataclass(frozen=True, slots=True)
 class Entry:
-    """How to build a collector, whether it is on by default, and the dataclass of its own flags."""
+    """How to build a collector, what it can emit, whether it is on by default, and the dataclass of its own flags.
+
+    `open_ended`: it can yield metrics of any name, beside those in its table.
+    """
 
     build: Callable[[Host, Any], Collector]
+    metrics: Table
     about: str
     on: bool = True
     options: type[Any] = NoOptions
+    open_ended: bool = False
 
 
 # In the order in which they run. Where two export the same series the first one's is kept, so the open-ended come last.
 COLLECTORS: Mapping[str, Entry] = {
-    "cpu": Entry(Cpu, "CPU time by mode, throttling, what is online", options=cpu.Options),
-    "loadavg": Entry(lambda host, _: LoadAvg(host), "load averages"),
-    "meminfo": Entry(lambda host, _: MemInfo(host), "memory statistics"),
-    "pressure": Entry(lambda host, _: Pressure(host), "pressure stall information"),
-    "vmstat": Entry(VmStat, "virtual memory statistics", options=vmstat.Options),
+    "cpu": Entry(
+        Cpu, cpu.METRICS, "CPU time by mode, throttling, what is online", options=cpu.Options
+    ),
+    "loadavg": Entry(lambda host, _: LoadAvg(host), loadavg.METRICS, "load averages"),
+    "meminfo": Entry(lambda host, _: MemInfo(host), meminfo.METRICS, "memory statistics"),
+    "pressure": Entry(
+        lambda host, _: Pressure(host), pressure.METRICS, "pressure stall information"
+    ),
+    "vmstat": Entry(VmStat, vmstat.METRICS, "virtual memory statistics", options=vmstat.Options),
     "textfile": Entry(
-        lambda _, options: TextFile(options), "*.prom files", options=textfile.Options
+        lambda _, options: TextFile(options),
+        textfile.METRICS,
+        "*.prom files",
+        options=textfile.Options,
+        open_ended=True,
     ),
     "synthetic": Entry(
-        Synthetic, "made-up values, for demos and tests", on=False, options=synthetic.Options
+        Synthetic,
+        synthetic.METRICS,
+        "made-up values, for demos and tests",
+        on=False,
+        options=synthetic.Options,
+        open_ended=True,
     ),
 }
 

@@ -6,10 +6,20 @@ import zlib
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
-from collectors import catalog
 from collectors.host import Host
+from collectors.metric import Metric, Table
 from collectors.sample import Family, Sample
 from plimsoll.flags import duration, option
+
+METRICS = Table(
+    Metric(
+        "node_synthetic_<number>",
+        "gauge",
+        "A made-up value of this agent's synthetic collector.",
+        "",
+        node_exporter=False,
+    )
+)
 
 _NAME = re.compile(r"[a-zA-Z_:][a-zA-Z0-9_:]*")
 _HASHES = 1 << 32
@@ -77,7 +87,7 @@ class Synthetic:
         """Make up every value for this moment."""
         now = self._clock()
         for name in self._numbered:
-            yield catalog.single(name, self._value(name, now))
+            yield METRICS.single(name, self._value(name, now))
         for name in self._named:
             sample = Sample(name, (), self._value(name, now))
             yield Family(name, "gauge", "A made-up value of a name that was asked for.", (sample,))

@@ -19,7 +19,8 @@ from collections.abc import Callable, Hashable, Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from collectors import catalog, promtext, steadyfile
+from collectors import promtext, steadyfile
+from collectors.metric import Metric, Table
 from collectors.promtext import TextFamily
 from collectors.sample import CollectorError, Family
 from collectors.steadyfile import Mark
@@ -29,7 +30,23 @@ from plimsoll.flags import option
 
 log = logs.get(__name__)
 
-_OWN = frozenset({"node_textfile_mtime_seconds", "node_textfile_scrape_error"})
+METRICS = Table(
+    Metric(
+        "node_textfile_mtime_seconds",
+        "gauge",
+        "Unixtime mtime of textfiles successfully read.",
+        "*.prom",
+        ("file",),
+        "seconds",
+    ),
+    Metric(
+        "node_textfile_scrape_error",
+        "gauge",
+        "1 if there was an error opening or reading a file, 0 otherwise",
+        "*.prom",
+    ),
+)
+_OWN = frozenset(metric.name for metric in METRICS)
 _MAX_BYTES = 16 << 20
 _NANOSECONDS = 1_000_000_000
 # File times advance in ticks of up to 10 ms: a file that changed within the last few may change again and keep its mark.
@@ -104,8 +121,8 @@ class TextFile:
             if entry.mark
         ]
         if times:
-            yield catalog.family("node_textfile_mtime_seconds", times)
-        yield catalog.single("node_textfile_scrape_error", float(bool(complaints)))
+            yield METRICS.family("node_textfile_mtime_seconds", times)
+        yield METRICS.single("node_textfile_scrape_error", float(bool(complaints)))
 
     def fingerprint(self) -> Hashable:
         """Names and marks of all files, and which of them are so young that they want a second look."""

@@ -4,11 +4,21 @@ import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from collectors import catalog, host
+from collectors import host
+from collectors.metric import Metric, Table
 from collectors.numerals import parse_float
 from collectors.patterns import regexp
 from collectors.sample import CollectorError, Family
 from plimsoll.flags import option
+
+METRICS = Table(
+    Metric(
+        "node_vmstat_<field>",
+        "untyped",
+        "/proc/vmstat information field <field>.",
+        "<procfs>/vmstat",
+    )
+)
 
 _LINE = re.compile(r"(\w+) +(\S+)", re.ASCII)
 
@@ -36,7 +46,7 @@ def parse(text: str, fields: re.Pattern[str]) -> Iterator[Family]:
         if field in seen:
             raise CollectorError(f"vmstat: {field} appears twice")
         seen.add(field)
-        yield catalog.single(f"node_vmstat_{field}", value)
+        yield METRICS.single(f"node_vmstat_{field}", value)
 
 
 def _line(line: str) -> tuple[str, float]:

@@ -13,6 +13,7 @@ from typing import Any
 import agent.config
 import evaluator.config
 import sandbox.config
+from agent import rounds
 from agent.selfmetrics import SelfMetrics
 from collectors import catalog
 from collectors.host import Host
@@ -109,18 +110,19 @@ def metrics_page() -> Iterator[str]:
     yield from ("", "## What the collectors read", "")
     yield "A name in angle brackets stands for what the source calls its fields."
     yield ""
+    known = [*catalog.rows(), *(("", metric) for metric in rounds.METRICS)]
     rows = [
         (
             f"`{metric.name}`",
             metric.type,
             metric.unit,
             ", ".join(f"`{label}`" for label in metric.labels),
-            f"`{metric.collector}`",
-            f"`{metric.source}`" if metric.source != "none" else "",
+            _code(collector),
+            _code(metric.source),
             "yes" if metric.node_exporter else "no",
             _text(metric.help),
         )
-        for metric in catalog.METRICS
+        for collector, metric in known
     ]
     head = (
         "metric",

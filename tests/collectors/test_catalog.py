@@ -2,16 +2,17 @@ import re
 
 import pytest
 
-from collectors import catalog, registry
-from collectors.catalog import METRICS, UncataloguedError
+from collectors import catalog, cpu, loadavg, meminfo, vmstat
+from collectors.metric import UncataloguedError
+from collectors.registry import COLLECTORS
 
 
 def test_an_exact_name_goes_before_a_template() -> None:
-    exact = catalog.find("node_memory_MemFree_bytes")
+    exact = meminfo.METRICS.find("node_memory_MemFree_bytes")
     assert exact is not None
     assert exact.name == "node_memory_MemFree_bytes"
     assert exact.node_exporter
-    newer = catalog.find("node_memory_SomethingNew_bytes")
+    newer = meminfo.METRICS.find("node_memory_SomethingNew_bytes")
     assert newer is not None
     assert newer.name == "node_memory_<field>_bytes"
     assert newer.unit == "bytes"
@@ -19,30 +20,35 @@ def test_an_exact_name_goes_before_a_template() -> None:
 
 
 def test_a_template_fills_in_its_help() -> None:
-    family = catalog.single("node_vmstat_oom_kill", 2)
+    family = vmstat.METRICS.single("node_vmstat_oom_kill", 2)
     assert family.help == "/proc/vmstat information field oom_kill."
     assert family.type == "untyped"
 
 
 @pytest.mark.parametrize(
-    "name", ["node_unheard_of", "node_vmstat_", "node_vmstat_a-b", "node_load1_x"]
+    "name", ["node_unheard_of", "node_vmstat_", "node_vmstat_a-b", "node_load1"]
 )
-def test_a_name_outside_the_catalog_cannot_be_emitted(name: str) -> None:
-    assert catalog.find(name) is None
+def test_a_name_outside_its_table_cannot_be_emitted(name: str) -> None:
+    assert vmstat.METRICS.find(name) is None
     with pytest.raises(UncataloguedError):
-        catalog.single(name, 1)
+        vmstat.METRICS.single(name, 1)
 
 
-def test_labels_have_to_be_those_of_the_catalog() -> None:
+def test_labels_have_to_be_those_of_the_table() -> None:
     with pytest.raises(UncataloguedError):
-        catalog.family("node_cpu_seconds_total", [(("0",), 1.0)])
+        cpu.METRICS.family("node_cpu_seconds_total", [(("0",), 1.0)])
+
+
+def test_a_metric_is_found_at_its_collector_and_at_those_that_can_yield_anything() -> None:
+    assert catalog.collectors_of("node_load1") == {"loadavg", "textfile", "synthetic"}
+    assert catalog.collectors_of("node_health_metric") == {"textfile", "synthetic"}
 
 
 def test_rows_are_consistent() -> None:
-    names = [metric.name for metric in METRICS]
+    rows = list(catalog.rows())
+    names = [metric.name for _, metric in rows]
     assert len(names) == len(set(names))
-    for metric in METRICS:
-        assert metric.collector in {*registry.COLLECTORS, catalog.AGENT}, metric.name
+    for _, metric in rows:
         assert metric.help, metric.name
         assert (metric.type == "counter") == metric.name.endswith("_total"), metric.name
         assert re.sub("<[a-z]+>", "x", metric.name, count=1).isidentifier(), metric.name
@@ -50,5 +56,6 @@ def test_rows_are_consistent() -> None:
             assert metric.name.removesuffix("_total").endswith(metric.unit), metric.name
 
 
-def test_every_collector_is_in_the_catalog() -> None:
-    assert {metric.collector for metric in METRICS} == {*registry.COLLECTORS, catalog.AGENT}
+def test_every_collector_has_a_table() -> None:
+    assert {name for name, _ in catalog.rows()} == set(COLLECTORS)
+    assert next(iter(loadavg.METRICS)).name == "node_load1"
