@@ -15,7 +15,7 @@ def collection(cluster: Cluster, kind: str) -> Collection[object, object]:
     return found
 
 
-@pytest.mark.parametrize("order", permutations(KINDS), ids="-".join)
+@pytest.mark.parametrize("order", list(permutations(KINDS)), ids="-".join)
 def test_whichever_kind_is_listed_last_the_decider_is_told(order: tuple[str, ...]) -> None:
     cluster = Cluster()
     seen: list[list[str]] = []
