@@ -37,7 +37,9 @@ class ApiServer:
         app = web.Application(client_max_size=bodies.LIMIT)
         app.router.add_route("*", "/{path:.*}", self._frontend.handle)
         # kubectl keeps connections open; nobody needs to wait for them at the end.
-        self._runner = web.AppRunner(app, access_log=None, shutdown_timeout=1.0)
+        self._runner = web.AppRunner(
+            app, access_log=None, shutdown_timeout=1.0, handler_cancellation=True
+        )
         await self._runner.setup()
         await web.TCPSite(self._runner, host, port).start()
         bound_host, bound_port = self._runner.addresses[0][:2]

@@ -7,6 +7,7 @@ from sandbox.api.discovery import group_versions
 from sandbox.api.objects import Json, encode
 from sandbox.api.resource import Resource
 
+V2_PROTOBUF = "application/com.github.proto-openapi.spec.v2.v1.0+protobuf"
 _PARAMETERS = [
     {"name": name, "in": "query", "schema": {"type": "string", "uniqueItems": True}}
     for name in ("dryRun", "fieldManager", "fieldValidation")

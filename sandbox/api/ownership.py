@@ -43,6 +43,7 @@ class Entry:
         return Identity(self.operation, self.manager, version, self.subresource)
 
 
+LAST_APPLIED = "kubectl.kubernetes.io/last-applied-configuration"
 Managed = Mapping[Identity, tuple[Entry, Fields]]
 Recorder = Callable[[Resource, Json | None, Json, Entry], None]
 """Writes managedFields into a new object, given the old one (None for a create) and who wrote it."""
@@ -178,8 +179,11 @@ def merged(resource: Resource, current: Json, config: Json, entry: Entry, *, for
         for identity, (owner, owned_by) in sorted(managed.items())
         if identity != entry.identity
     ]
-    if not force and any(taken for _, taken in conflicts):
-        raise _conflict([(owner, taken) for owner, taken in conflicts if taken])
+    allowed = (
+        _client_side_applied(current, topology) if entry.manager == "kubectl" else fields.EMPTY
+    )
+    if not force and any(taken - allowed for _, taken in conflicts):
+        raise _conflict([(owner, taken - allowed) for owner, taken in conflicts])
     for identity, (owner, owned_by) in list(managed.items()):
         if identity != entry.identity:
             managed[identity] = (owner, owned_by - changed - removed)
@@ -206,6 +210,17 @@ def _pruned(obj: Json, managed: Managed, last: Fields, topology: Topology) -> Js
     gone = fields.with_containers(last, topology) - fields.with_containers(owned, topology)
     pruned: Json = fields.without(obj, gone - _NOBODYS, topology)
     return pruned
+
+
+def _client_side_applied(current: Json, topology: Topology) -> Fields:
+    """What `kubectl apply` stated before it was used with --server-side, as far as it still is so: its own to take."""
+    text = (meta(current).get("annotations") or {}).get(LAST_APPLIED)
+    try:
+        stated = json.loads(text or "{}")
+    except ValueError:
+        return fields.EMPTY
+    changed, _ = fields.compare(current, fields.merge(current, stated, topology), topology)
+    return fields.claimed(stated, topology) - changed
 
 
 def _conflict(conflicts: list[tuple[Entry, Fields]]) -> ApiError:

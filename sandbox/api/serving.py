@@ -1,5 +1,6 @@
 """The HTTP side of the API: from a request to the function that decides, and from its result to a response."""
 
+import asyncio
 import contextlib
 from collections.abc import Callable
 from typing import Any
@@ -34,6 +35,7 @@ log = logs.get(__name__)
 _HEALTH = frozenset({"/healthz", "/readyz", "/livez"})
 _AGGREGATED = "apidiscovery.k8s.io"
 _AGGREGATED_TYPE = "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList"
+_NAMESPACE_DELAY = 0.5
 _ACTIONS = frozenset({"binding", "eviction"})
 
 
@@ -46,7 +48,7 @@ class Frontend:
         self._writer = Writer(cluster)
         self._remover = Remover(cluster)
         self._actions = Actions(cluster, self._writer, self._remover)
-        self._upkeep = Upkeep(cluster, self._remover)
+        self._upkeep = Upkeep(cluster, self._remover, _soon)
 
     async def handle(self, request: web.Request) -> web.StreamResponse:
         """Answer one request; whatever goes wrong is answered with a Status."""
@@ -100,6 +102,9 @@ class Frontend:
                 return web.Response(body=encode(body), headers={"Content-Type": _AGGREGATED_TYPE})
             case ["api" | "apis", *rest] if len(rest) < 3:
                 found = discovery.document(parts, resources)
+            case ["openapi", "v2"]:
+                # kubectl asks for kinds that v3 does not name (a List, say); no bytes are a document that knows none.
+                return web.Response(body=b"", headers={"Content-Type": openapi.V2_PROTOBUF})
             case ["openapi", "v3", *rest]:
                 found = openapi.document(rest, resources)
             case _:
@@ -140,8 +145,10 @@ class Frontend:
         response.enable_chunked_encoding()
         with contextlib.suppress(ConnectionError):  # a client that has seen enough just goes away
             await response.prepare(request)
-            async for chunk in self._watches.stream(target.resource, query, make_view):
-                await response.write(chunk)
+            stream = self._watches.stream(target.resource, query, make_view)
+            async with contextlib.aclosing(stream):
+                async for chunk in stream:
+                    await response.write(chunk)
             await response.write_eof()
         return response
 
@@ -226,6 +233,10 @@ class Frontend:
             quoted = warning.replace("\\", "\\\\").replace('"', '\\"')
             response.headers.add("Warning", f'299 - "{quoted}"')
         return response
+
+
+def _soon(action: Callable[[], None]) -> None:
+    asyncio.get_running_loop().call_later(_NAMESPACE_DELAY, action)
 
 
 def _raw(body: bytes, status: int = 200) -> web.Response:

@@ -1,6 +1,7 @@
 """What a cluster's own controllers do after a write: garbage collection, emptying namespaces, CRDs, disruption budgets."""
 
 from collections import defaultdict, deque
+from collections.abc import Callable
 from typing import Any
 
 from sandbox.api import crds
@@ -20,11 +21,13 @@ _WORKLOADS = {"ReplicaSet": "replicasets.apps", "Deployment": "deployments.apps"
 class Upkeep:
     """Follows every write, and does at once what real controllers do soon."""
 
-    def __init__(self, cluster: Cluster, remover: Remover) -> None:
+    def __init__(
+        self, cluster: Cluster, remover: Remover, later: Callable[[Callable[[], None]], None]
+    ) -> None:
         self._cluster = cluster
         self._remover = remover
+        self._later = later
         self._pending: deque[Change] = deque()
-        self._settling = False
         self._living: set[str] = set()
         self._owned: defaultdict[str, set[Place]] = defaultdict(set)
         cluster.store.listen(self._pending.append)
@@ -76,19 +79,25 @@ class Upkeep:
             self._remover.delete(resource, key, DeleteOptions())
 
     def _empty_namespaces(self, change: Change) -> None:
-        store = self._cluster.store
         if change.collection == "namespaces":
-            namespace = change.key[1]
-            if change.type != "MODIFIED" or not meta(change.record.obj).get("deletionTimestamp"):
-                return
-            for collection in store.collections():
-                for key, _ in store.items(collection, namespace):
-                    self._delete(collection, key)
-        elif change.type != "DELETED" or not (namespace := change.key[0]):
+            if change.type == "MODIFIED" and meta(change.record.obj).get("deletionTimestamp"):
+                # Not at once: `kubectl delete -f` of a namespace and what is in it deletes one after the other, and
+                # would find the second gone.
+                self._later(lambda: self._empty(change.key[1]))
+        elif change.type == "DELETED" and self._is_terminating(change.key[0]):
+            self._delete("namespaces", ("", change.key[0]))
+
+    def _is_terminating(self, namespace: str) -> bool:
+        found = self._cluster.store.get("namespaces", ("", namespace))
+        return found is not None and "deletionTimestamp" in meta(found.obj)
+
+    def _empty(self, namespace: str) -> None:
+        if not self._is_terminating(namespace):
             return
-        found = store.get("namespaces", ("", namespace))
-        if found and meta(found.obj).get("deletionTimestamp"):
-            self._delete("namespaces", ("", namespace))
+        for collection in self._cluster.store.collections():
+            for key, _ in self._cluster.store.items(collection, namespace):
+                self._delete(collection, key)
+        self.settle()
 
     def _define(self, change: Change) -> None:
         crd = change.record.obj

@@ -2,7 +2,7 @@
 
 import asyncio
 from collections import defaultdict
-from collections.abc import AsyncIterator, Callable, Iterator
+from collections.abc import AsyncGenerator, Callable, Iterator
 from dataclasses import dataclass
 from typing import Literal
 
@@ -87,7 +87,7 @@ class Watches:
 
     async def stream(
         self, resource: Resource, query: WatchQuery, make_view: Callable[[], View]
-    ) -> AsyncIterator[bytes]:
+    ) -> AsyncGenerator[bytes, None]:
         """The lines of a watch, until its time is over or its resource is gone."""
         wakeup = asyncio.Event()
         self._waiting[resource.collection].add(wakeup)
@@ -105,7 +105,7 @@ class Watches:
         query: WatchQuery,
         wakeup: asyncio.Event,
         make_view: Callable[[], View],
-    ) -> AsyncIterator[bytes]:
+    ) -> AsyncGenerator[bytes, None]:
         now = asyncio.get_running_loop().time
         cursor, sent, deadline = query.after, self._bookmarks, now() + query.timeout
         bookmark_due = now() + self._interval

@@ -76,7 +76,12 @@ async def test_a_namespace_takes_its_content_along(api, pod):
     path = "/api/v1/namespaces/team"
     await api.post(f"{path}/pods", pod())
     await api.post(f"{path}/configmaps", {"metadata": {"name": "c"}})
-    await api.delete(path)
+    version = (await api.get(path)).version
+    async with api.watch("/api/v1/namespaces", resourceVersion=version) as watch:
+        await api.delete(path)
+        # What is in it is still there to be deleted one by one, as `kubectl delete -f` does.
+        assert (await api.delete(f"{path}/configmaps/c")).code == 200
+        assert [event["type"] for event in await watch.events(2)] == ["MODIFIED", "DELETED"]
     assert (await api.get(path)).code == 404
     assert (await api.get("/api/v1/configmaps")).body["items"] == []
     assert (await api.get("/api/v1/pods")).body["items"] == []
@@ -86,7 +91,11 @@ async def test_a_namespace_waits_for_pods_that_still_run(api, pod):
     await api.post("/api/v1/namespaces", {"metadata": {"name": "team"}})
     path = "/api/v1/namespaces/team"
     await api.post(f"{path}/pods", pod(spec={"nodeName": "n"}))
+    version = (await api.get(f"{path}/pods")).version
     await api.delete(path)
+    async with api.watch(f"{path}/pods", resourceVersion=version) as watch:
+        marked = await watch.next()
+    assert marked["object"]["metadata"]["deletionTimestamp"]
     assert (await api.get(path)).body["status"]["phase"] == "Terminating"
     refused = await api.post(f"{path}/configmaps", {"metadata": {"name": "c"}})
     assert (refused.code, refused.reason) == (403, "Forbidden")
