@@ -71,7 +71,7 @@ def decode(body: bytes | bytearray | memoryview) -> Args:
     """Read ExtenderArgs. Raises BadRequestError for anything else."""
     try:
         args = _decode_args(body)
-        if bytes(args.Pod) == b"null":
+        if _is_null(args.Pod) or (_is_null(args.Nodes) and args.NodeNames is None):
             args = _args_in_any_case(body)
         if not bytes(args.Pod).startswith(b"{"):
             raise BadRequestError("no Pod in it")
@@ -90,8 +90,13 @@ def decode(body: bytes | bytearray | memoryview) -> Args:
     return Args(pod.namespace, pod.name, pod.labels or {}, names, nodes)
 
 
+def _is_null(raw: Raw) -> bool:
+    return len(raw) == 4 and bytes(raw) == b"null"
+
+
 def _args_in_any_case(body: bytes | bytearray | memoryview) -> _Args:
-    fields = {key.lower(): value for key, value in _decode_any_case(body).items()}
+    given = _decode_any_case(body).items()
+    fields = {key.lower(): value for key, value in given if not _is_null(value)}
     names = msgspec.json.decode(fields.get("nodenames", Raw(b"null")), type=list[str] | None)
     return _Args(fields.get("pod", Raw(b"null")), fields.get("nodes", Raw(b"null")), names)
 

@@ -51,7 +51,8 @@ def answer_filter(args: Args, decisions: Decisions) -> FilterAnswer:
     policy, decision = _lookup(args, decisions)
     if decision is None:
         return FilterAnswer(Outcome.NO_POLICY if policy else Outcome.NO_LABEL, policy)
-    if StrategyName.DONTSCHEDULE not in decision.policy.strategies:
+    strategy = decision.policy.strategies.get(StrategyName.DONTSCHEDULE)
+    if strategy is None or not strategy.rules:
         return FilterAnswer(Outcome.NO_RULES, policy)
     violating = decision.dontschedule
     failed = (

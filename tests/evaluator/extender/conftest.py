@@ -1,0 +1,106 @@
+"""The extender on a real port, and a client that can say what no well-behaved one would."""
+
+import asyncio
+import contextlib
+from dataclasses import dataclass
+
+import pytest
+
+from evaluator.decisions import Decisions
+from evaluator.extender.server import Extender, serve
+from evaluator.metrics import Metrics
+
+PATIENCE = 20.0
+
+
+@dataclass(frozen=True)
+class Reply:
+    status: int
+    headers: dict[str, str]
+    body: bytes
+
+
+class Connection:
+    """One TCP connection that speaks HTTP/1.1 as far as it is told to."""
+
+    def __init__(self, reader, writer):
+        self.reader = reader
+        self.writer = writer
+
+    async def post(self, path, body, **headers):
+        return await self.request("POST", path, body, **headers)
+
+    async def request(self, method, path, body=b"", **headers):
+        spelled = {"Content-Length": str(len(body)), **headers}
+        lines = "".join(f"{name}: {value}\r\n" for name, value in spelled.items())
+        return await self.exchange(
+            f"{method} {path} HTTP/1.1\r\nHost: x\r\n{lines}\r\n".encode() + body
+        )
+
+    async def exchange(self, data, *, half_close=False):
+        await self.say(data, half_close=half_close)
+        return await self.reply()
+
+    async def say(self, data, *, half_close=False):
+        self.writer.write(data)
+        if half_close:
+            self.writer.write_eof()
+        await self.writer.drain()
+
+    async def reply(self):
+        async with asyncio.timeout(PATIENCE):
+            head = (await self.reader.readuntil(b"\r\n\r\n")).decode()
+            first, *lines = head.strip().split("\r\n")
+            headers = {
+                name.lower(): value for name, value in (line.split(": ", 1) for line in lines)
+            }
+            body = await self.reader.readexactly(int(headers["content-length"]))
+        return Reply(int(first.split()[1]), headers, body)
+
+    async def ended(self):
+        """What else comes until the server closes the connection."""
+        async with asyncio.timeout(PATIENCE):
+            return await self.reader.read()
+
+
+class Server:
+    def __init__(self, port, metrics):
+        self.port = port
+        self.metrics = metrics
+
+    @contextlib.asynccontextmanager
+    async def connection(self):
+        reader, writer = await asyncio.open_connection("127.0.0.1", self.port)
+        try:
+            yield Connection(reader, writer)
+        finally:
+            writer.close()
+            with contextlib.suppress(ConnectionError):
+                await writer.wait_closed()
+
+    async def post(self, path, body, **headers):
+        return await self.request("POST", path, body, **headers)
+
+    async def request(self, method, path, body=b"", **headers):
+        async with self.connection() as connection:
+            return await connection.request(method, path, body, **headers)
+
+    def counted(self, verb, code, outcome):
+        labels = {"verb": verb, "code": str(code), "outcome": outcome}
+        return self.metrics.registry.get_sample_value("plimsoll_extender_requests_total", labels)
+
+
+@pytest.fixture
+async def extender():
+    """Start an extender that answers from decisions, or from what a callable returns."""
+    async with contextlib.AsyncExitStack() as stack:
+
+        async def start(decisions=None, **options):
+            source = decisions if callable(decisions) else lambda: decisions or Decisions()
+            metrics = Metrics()
+            app = Extender(source, metrics, **options).app()
+            runner, port = await serve(app, "127.0.0.1", 0)
+            stack.push_async_callback(runner.cleanup)
+            return Server(port, metrics)
+
+        yield start

@@ -1,0 +1,104 @@
+"""filter and prioritize as look-ups: which outcome, which nodes, and when no answer is possible yet."""
+
+import pytest
+
+from evaluator.decisions import Decisions, decide
+from evaluator.extender import verbs
+from evaluator.extender.messages import Args
+from evaluator.extender.verbs import NotReadyError, Outcome
+from evaluator.store import Store
+from wire.codec import Delta
+
+NODES = ("a", "b", "c")
+NOW = 1000.0
+
+
+def ask(policy="demo", *, namespace="ns", names=NODES):
+    labels = {"telemetry-policy": policy} if policy is not None else {"app": "web"}
+    return Args(namespace, "web", labels, names, None)
+
+
+@pytest.fixture
+def decisions(parsed, rule):
+    def run(policy=None, values=(0.0, 1.0, 2.0), *, silent=()):
+        policy = policy or parsed(
+            dontschedule=[rule("m GreaterThan 0")], scheduleonmetric=[rule("m LessThan 0")]
+        )
+        store = Store(stale_after=30.0, started=0.0 if not silent else NOW)
+        store.subscribe(policy.metrics)
+        for node, value in zip(NODES, values, strict=True):
+            if node not in silent:
+                store.report(node, Delta({"m": value}), NOW)
+        return decide([policy], NODES, store, now=NOW)
+
+    return run
+
+
+def test_filter_names_the_violators_with_their_reason(decisions):
+    answer = verbs.answer_filter(ask(), decisions())
+    assert (answer.outcome, answer.policy) == (Outcome.DECIDED, "demo")
+    assert answer.failed == dict.fromkeys(["b", "c"], "violating demo: m GreaterThan 0")
+
+
+def test_filter_speaks_only_of_the_nodes_asked_about(decisions):
+    answer = verbs.answer_filter(ask(names=("c", "unknown")), decisions())
+    assert set(answer.failed) == {"c"}
+
+
+def test_prioritize_ranks_the_nodes_asked_about(decisions):
+    answer = verbs.answer_prioritize(ask(names=("c", "unknown", "b")), decisions())
+    assert (answer.outcome, answer.scores) == (Outcome.DECIDED, [("c", 9), ("b", 10)])
+
+
+@pytest.mark.parametrize(
+    ("asked", "outcome", "policy"),
+    [
+        (ask(None), Outcome.NO_LABEL, ""),
+        (ask(""), Outcome.NO_LABEL, ""),
+        (ask("other"), Outcome.NO_POLICY, "other"),
+        (ask(namespace="elsewhere"), Outcome.NO_POLICY, "demo"),
+    ],
+)
+def test_without_a_policy_everything_passes_and_nothing_is_scored(
+    decisions, asked, outcome, policy
+):
+    filtered = verbs.answer_filter(asked, decisions())
+    assert (filtered.outcome, filtered.policy, filtered.failed) == (outcome, policy, {})
+    ranked = verbs.answer_prioritize(asked, decisions())
+    assert (ranked.outcome, ranked.policy, ranked.scores) == (outcome, policy, [])
+
+
+def test_before_any_policy_there_is_none(decisions):
+    assert verbs.answer_filter(ask(), Decisions()).outcome is Outcome.NO_POLICY
+
+
+@pytest.mark.parametrize(
+    "strategies",
+    [
+        {"deschedule": [{"metricname": "m", "operator": "Equals", "target": 9}]},
+        {"dontschedule": [], "scheduleonmetric": []},
+        {"dontschedule": None, "scheduleonmetric": {"rules": None}},
+        {"dontschedule": [{"metricname": "m"}], "scheduleonmetric": [{"operator": "LessThan"}]},
+    ],
+    ids=["another strategy", "no rules", "no list", "no readable rules"],
+)
+def test_without_rules_everything_passes_and_nothing_is_scored(decisions, parsed, strategies):
+    found = decisions(parsed(**strategies))
+    filtered = verbs.answer_filter(ask(), found)
+    assert (filtered.outcome, filtered.failed) == (Outcome.NO_RULES, {})
+    ranked = verbs.answer_prioritize(ask(), found)
+    assert (ranked.outcome, ranked.scores) == (Outcome.NO_RULES, [])
+
+
+def test_a_pod_without_a_namespace_is_in_the_default_one(decisions, parsed, rule):
+    found = decisions(parsed("demo", "default", dontschedule=[rule("m Equals 0")]))
+    assert set(verbs.answer_filter(ask(namespace=""), found).failed) == {"a"}
+
+
+@pytest.mark.parametrize("answer", [verbs.answer_filter, verbs.answer_prioritize])
+def test_no_answer_while_a_first_reading_of_an_asked_node_is_awaited(decisions, answer):
+    found = decisions(silent=("c",))
+    with pytest.raises(NotReadyError, match="the first readings for policy ns/demo"):
+        answer(ask(), found)
+    assert answer(ask(names=("a", "b")), found).outcome is Outcome.DECIDED
+    assert answer(ask("other"), found).outcome is Outcome.NO_POLICY
