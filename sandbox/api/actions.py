@@ -11,6 +11,7 @@ from sandbox.api.objects import Json, dig, meta, name_of, with_condition
 from sandbox.api.patch import json_patch, merge_patch
 from sandbox.api.pods import bind
 from sandbox.api.requests import Target
+from sandbox.api.shapes import without_nulls
 from sandbox.api.workloads import scale_of, scaled
 from sandbox.api.writes import APPLY_PATCH, JSON_PATCH, WriteOptions, Writer
 
@@ -27,6 +28,7 @@ class Actions:
         """POST to a subresource."""
         if not isinstance(body, dict):
             raise bad_request("the body is no object")
+        body = without_nulls(body)
         if (name := name_of(body)) and name != target.name:
             raise bad_request(
                 f"name in URL does not match name in {target.subresource} object: {name}"

@@ -45,7 +45,7 @@ def _node_roles(obj: Json, now: float) -> str:
 def _node_address(kind: str) -> Any:
     def cell(obj: Json, now: float) -> str:
         addresses = dig(obj, "status", "addresses") or ()
-        return next((a["address"] for a in addresses if a.get("type") == kind), "<none>")
+        return next((str(a.get("address")) for a in addresses if a.get("type") == kind), "<none>")
 
     return cell
 

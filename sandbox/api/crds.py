@@ -78,6 +78,8 @@ def _spec_faults(crd: Json) -> Iterator[Cause]:
 
 def _version_faults(versions: list[Json]) -> Iterator[Cause]:
     for index, version in enumerate(versions):
+        if not version.get("name"):
+            yield required(f"spec.versions[{index}].name")
         path = f"spec.versions[{index}].schema.openAPIV3Schema"
         schema = dig(version, "schema", "openAPIV3Schema")
         if schema is None:

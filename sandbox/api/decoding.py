@@ -6,6 +6,7 @@ from typing import Any
 from sandbox.api.errors import bad_request
 from sandbox.api.objects import Json
 from sandbox.api.resource import Resource
+from sandbox.api.shapes import without_nulls
 from sandbox.api.syntax import json_type, text_map_fault
 
 _TEXTS = ("name", "namespace", "generateName", "uid", "resourceVersion", "deletionTimestamp")
@@ -26,16 +27,11 @@ def decode(resource: Resource, body: Any) -> Json:
             f'{kind} in version "{version}" cannot be handled as a {resource.kind}: '
             f"the object in the request is not a {resource.api_version} {resource.kind}"
         )
-    obj = body if resource.is_custom else without_nulls(body)
-    obj = {**obj, "apiVersion": version, "kind": kind, "metadata": _metadata(resource, body)}
+    metadata = without_nulls(_metadata(resource, body), "metadata")
+    rest = {field: value for field, value in body.items() if field != "metadata"}
+    obj = rest if resource.is_custom else without_nulls(rest)
+    obj = {**obj, "apiVersion": version, "kind": kind, "metadata": metadata}
     return resource.absorb(obj)
-
-
-def without_nulls(value: Any) -> Any:
-    """A value as a typed server sees it, for which null is the same as absent."""
-    if isinstance(value, dict):
-        return {key: without_nulls(item) for key, item in value.items() if item is not None}
-    return [without_nulls(item) for item in value] if isinstance(value, list) else value
 
 
 def _metadata(resource: Resource, body: Mapping[str, Any]) -> Json:

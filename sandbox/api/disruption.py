@@ -1,13 +1,14 @@
 """PodDisruptionBudgets: how many of their pods may go, and whether an eviction fits."""
 
 import math
+import re
 from collections.abc import Sequence
 from typing import Any
 
 from sandbox.api.behaviour import Behaviour
 from sandbox.api.errors import ApiError, Cause, internal, invalid_value, too_many_requests
 from sandbox.api.objects import Json, condition, dig, labels_of, meta, name_of, with_condition
-from sandbox.api.selectors import matches_selector
+from sandbox.api.selectors import matches_selector, selector_faults
 
 
 class PodDisruptionBudgets(Behaviour):
@@ -26,10 +27,22 @@ class PodDisruptionBudgets(Behaviour):
 
     def validate(self, obj: Json) -> list[Cause]:
         spec = obj.get("spec") or {}
-        if spec.get("minAvailable") is None or spec.get("maxUnavailable") is None:
-            return []
-        why = "minAvailable and maxUnavailable cannot be both set"
-        return [invalid_value("spec", spec, why)]
+        bounds = {
+            name: spec[name]
+            for name in ("minAvailable", "maxUnavailable")
+            if spec.get(name) is not None
+        }
+        causes = list(selector_faults(spec.get("selector"), "spec.selector"))
+        if len(bounds) > 1:
+            why = "minAvailable and maxUnavailable cannot be both set"
+            causes.append(invalid_value("spec", spec, why))
+        why = "must be a number of pods or a percentage, neither below 0"
+        causes += [
+            invalid_value(f"spec.{name}", bound, why)
+            for name, bound in bounds.items()
+            if not re.fullmatch(r"\d+%?", str(bound), re.ASCII)
+        ]
+        return causes
 
 
 def matching(budgets: Sequence[Json], pod: Json) -> list[Json]:

@@ -257,11 +257,11 @@ def _read(encoded: Iterable[Json]) -> dict[Identity, tuple[Entry, Fields]]:
     managed = {}
     for item in encoded:
         entry = Entry(
-            manager=item["manager"],
-            operation=item["operation"],
-            api_version=item["apiVersion"],
-            subresource=item.get("subresource", ""),
-            time=item.get("time", ""),
+            manager=str(item["manager"]),
+            operation="Apply" if item["operation"] == "Apply" else "Update",
+            api_version=str(item["apiVersion"]),
+            subresource=str(item.get("subresource", "")),
+            time=str(item.get("time", "")),
         )
         managed[entry.identity] = (entry, fields.decode(item["fieldsV1"]))
     return managed

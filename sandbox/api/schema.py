@@ -235,20 +235,58 @@ def _fits(value: Any, schema: Json, path: str) -> bool:
     return next(validate(value, schema, path), None) is None
 
 
-def schema_faults(schema: Mapping[str, Any], path: str) -> Iterator[Cause]:
-    """What is wrong with a schema itself."""
+_KEYWORDS: Mapping[str, type | tuple[type, ...]] = {
+    "type": str,
+    "format": str,
+    "pattern": str,
+    "properties": dict,
+    "items": dict,
+    "additionalProperties": (dict, bool),
+    "not": dict,
+    "allOf": list,
+    "anyOf": list,
+    "oneOf": list,
+    "enum": list,
+    "required": list,
+    "x-kubernetes-list-map-keys": list,
+    "minimum": (int, float),
+    "maximum": (int, float),
+    "multipleOf": (int, float),
+    **dict.fromkeys(
+        [f"{end}{what}" for end in ("min", "max") for what in ("Length", "Items", "Properties")],
+        int,
+    ),
+}
+_TYPES = ("array", "boolean", "integer", "number", "object", "string")
+
+
+def schema_faults(schema: Any, path: str, *, partial: bool = False) -> Iterator[Cause]:
+    """What is wrong with a schema itself. A partial one, below allOf and its like, need not say its type."""
+    if not isinstance(schema, dict):
+        yield wrong_type(path, json_kind(schema), "must be of type object")
+        return
+    wrong = [
+        name
+        for name, wanted in _KEYWORDS.items()
+        if name in schema and not isinstance(schema[name], wanted)
+    ]
+    for name in wrong:
+        yield wrong_type(f"{path}.{name}", json_kind(schema[name]), "has the wrong type")
+    if wrong:
+        return
+    yield from _own_faults(schema, path, partial=partial)
+    for where, inner in _subschemas(schema, path):
+        yield from schema_faults(inner, where, partial=partial)
+    for field in ("allOf", "anyOf", "oneOf"):
+        for index, inner in enumerate(schema.get(field) or ()):
+            yield from schema_faults(inner, f"{path}.{field}[{index}]", partial=True)
+
+
+def _own_faults(schema: Json, path: str, *, partial: bool) -> Iterator[Cause]:
     kind = schema.get("type")
-    if kind is not None and kind not in {
-        "object",
-        "array",
-        "string",
-        "integer",
-        "number",
-        "boolean",
-    }:
-        allowed = ["array", "boolean", "integer", "number", "object", "string"]
-        yield not_supported(f"{path}.type", kind, allowed)
-    if not kind and not schema.get(ANY) and not schema.get(INT_OR_STRING):
+    if kind is not None and kind not in _TYPES:
+        yield not_supported(f"{path}.type", kind, _TYPES)
+    if not (kind or partial or schema.get(ANY) or schema.get(INT_OR_STRING)):
         yield required(f"{path}.type", "must not be empty for specified object fields")
     if kind == "array" and not schema.get("items"):
         yield required(f"{path}.items", "must be specified")
@@ -256,17 +294,14 @@ def schema_faults(schema: Mapping[str, Any], path: str) -> Iterator[Cause]:
         try:
             re.compile(pattern)
         except re.error as error:
-            yield invalid_value(
-                f"{path}.pattern", pattern, f"must be a valid regular expression: {error}"
-            )
-    for where, inner in _subschemas(schema, path):
-        yield from schema_faults(inner, where)
+            why = f"must be a valid regular expression: {error}"
+            yield invalid_value(f"{path}.pattern", pattern, why)
 
 
-def _subschemas(schema: Mapping[str, Any], path: str) -> Iterable[tuple[str, Json]]:
+def _subschemas(schema: Json, path: str) -> Iterable[tuple[str, Any]]:
     for name, inner in (schema.get("properties") or {}).items():
         if name != "metadata":
             yield f"{path}.properties[{name}]", inner
     for field in ("items", "additionalProperties"):
-        if isinstance(inner := schema.get(field), dict):
+        if isinstance(inner := schema.get(field), dict) and inner:
             yield f"{path}.{field}", inner

@@ -1,11 +1,11 @@
 """Label and field selectors, as texts in a query and as objects in a spec."""
 
 import re
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from sandbox.api.errors import bad_request
+from sandbox.api.errors import Cause, bad_request, invalid_value, required
 from sandbox.api.objects import Json, dig, labels_of
 from sandbox.api.syntax import label_key_fault, label_value_fault
 
@@ -144,6 +144,20 @@ def _parse_fields(text: str, supported: set[str]) -> Iterable[tuple[str, str, bo
         if name not in supported:
             raise bad_request(f"field label not supported: {name}")
         yield name, value, operator != "!="
+
+
+def selector_faults(selector: Any, field: str) -> Iterator[Cause]:
+    """Everything wrong with a metav1.LabelSelector."""
+    for index, item in enumerate((selector or {}).get("matchExpressions") or ()):
+        where = f"{field}.matchExpressions[{index}]"
+        if not item.get("key"):
+            yield required(f"{where}.key")
+        operator, values = item.get("operator"), item.get("values")
+        if operator not in {"In", "NotIn", "Exists", "DoesNotExist"}:
+            yield invalid_value(f"{where}.operator", operator, "not a valid selector operator")
+        elif operator in {"In", "NotIn"} and not values:
+            why = "must be specified when `operator` is 'In' or 'NotIn'"
+            yield required(f"{where}.values", why)
 
 
 def matches_selector(selector: Mapping[str, Any] | None, labels: Labels) -> bool:

@@ -6,7 +6,7 @@ from sandbox.api.behaviour import Behaviour, fill
 from sandbox.api.errors import Cause, bad_request, invalid_value, required
 from sandbox.api.objects import Json, dig, meta
 from sandbox.api.pods import default_pod_spec, pod_spec_faults
-from sandbox.api.selectors import matches_selector
+from sandbox.api.selectors import matches_selector, selector_faults
 
 
 class Workload(Behaviour):
@@ -32,6 +32,8 @@ class Workload(Behaviour):
             causes.append(invalid_value("spec.replicas", spec["replicas"], why))
         if not spec.get("selector"):
             return [*causes, required("spec.selector")]
+        if faults := list(selector_faults(spec["selector"], "spec.selector")):
+            return [*causes, *faults]
         labels = dig(spec, "template", "metadata", "labels") or {}
         if not matches_selector(spec["selector"], labels):
             why = "`selector` does not match template `labels`"
