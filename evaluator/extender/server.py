@@ -1,27 +1,32 @@
 """The scheduler's HTTP side: bytes in, one look at the current decisions, bytes out. Never an empty answer."""
 
+import asyncio
 import ssl
 import time
 from collections.abc import Awaitable, Callable
 
+import aiohttp
 from aiohttp import web
 
 from evaluator.decisions import Decisions
 from evaluator.extender import messages, verbs
+from evaluator.extender.connection import Connection, CutShortError, Site
 from evaluator.metrics import Metrics
 from plimsoll import logs
 
 log = logs.get(__name__)
 
 _JSON = "application/json"
-# Go keeps an idle connection for 90 s and does not replay a POST on one that we closed first.
-_KEEP_ALIVE = 130.0
 
 Verb = Callable[[messages.Args, Decisions], tuple[str, bytes]]
 
 
 class TooLargeError(Exception):
     """A body beyond the cap."""
+
+
+class TooSlowError(Exception):
+    """A body that stopped coming."""
 
 
 class Extender:
@@ -31,11 +36,17 @@ class Extender:
     """
 
     def __init__(
-        self, decisions: Callable[[], Decisions], metrics: Metrics, *, max_body: int = 128 << 20
+        self,
+        decisions: Callable[[], Decisions],
+        metrics: Metrics,
+        *,
+        max_body: int = 128 << 20,
+        patience: float = 30.0,
     ) -> None:
         self._decisions = decisions
         self._metrics = metrics
         self._max_body = max_body
+        self._patience = patience
 
     def app(self) -> web.Application:
         """The routes. `bind` is not ours, and says so as TAS does: 404."""
@@ -48,7 +59,7 @@ class Extender:
         async def handle(request: web.Request) -> web.Response:
             status, outcome = 200, "refused"
             try:
-                received = await _read(request, self._max_body)
+                received = await _read(request, self._max_body, self._patience)
                 begin = time.perf_counter()
                 outcome, body = verb(messages.decode(received), self._decisions())
                 self._metrics.request_seconds.labels(name).observe(time.perf_counter() - begin)
@@ -56,12 +67,18 @@ class Extender:
                 status, body = 400, messages.encode_error(str(error))
             except TooLargeError as error:
                 status, body = 413, messages.encode_error(str(error))
+            except TooSlowError as error:
+                status, body = 408, messages.encode_error(str(error))
             except verbs.NotReadyError as error:
                 status, body = 503, messages.encode_error(str(error))
             if status != 200:
                 log.warning("%s refused", name, status=status, error=body.decode())
             self._metrics.requests.labels(name, status, outcome).inc()
-            return web.Response(body=body, status=status, content_type=_JSON)
+            response = web.Response(body=body, status=status, content_type=_JSON)
+            if status == 408:
+                request.content.feed_eof()  # what has stopped coming is not waited for after the answer either
+                response.force_close()
+            return response
 
         return handle
 
@@ -86,19 +103,37 @@ class Extender:
         return answer.outcome, messages.encode_priorities(answer.scores)
 
 
-async def _read(request: web.Request, cap: int) -> bytes | bytearray | memoryview:
+async def _read(request: web.Request, cap: int, patience: float) -> memoryview:
     """The whole body, into one buffer of its announced size: joining chunks would hold a large one twice."""
     announced = request.content_length
     if announced is not None and announced > cap:
         raise TooLargeError(f"a body of {announced} bytes, more than {cap}")
-    buffer = bytearray(announced or 0)
+    connection, body = request.protocol, request.content
+    assert isinstance(connection, Connection)
+    connection.expect(body)
+    try:
+        return await _fill(bytearray(announced or 0), body, cap, patience)
+    except CutShortError as error:
+        whole = "" if announced is None else f" of {announced}"
+        sentence = f"a body cut short after {body.total_bytes}{whole} bytes"
+        raise messages.BadRequestError(sentence) from error
+    except TimeoutError as error:
+        raise TooSlowError(f"a body that stopped coming after {body.total_bytes} bytes") from error
+
+
+async def _fill(
+    buffer: bytearray, body: aiohttp.StreamReader, cap: int, patience: float
+) -> memoryview:
     filled = 0
-    async for chunk in request.content.iter_any():
-        end = filled + len(chunk)
-        if end > cap:
-            raise TooLargeError(f"a body of more than {cap} bytes")
-        buffer[filled:end] = chunk
-        filled = end
+    loop = asyncio.get_running_loop()
+    async with asyncio.timeout(patience) as limit:
+        async for chunk in body.iter_any():
+            end = filled + len(chunk)
+            if end > cap:
+                raise TooLargeError(f"a body of more than {cap} bytes")
+            buffer[filled:end] = chunk
+            filled = end
+            limit.reschedule(loop.time() + patience)
     return memoryview(buffer)[:filled]
 
 
@@ -113,21 +148,22 @@ async def _json_errors(
         body = messages.encode_error(f"{request.method} {request.path}: {error.reason}")
         headers = {name: value for name, value in error.headers.items() if name == "Allow"}
         return web.Response(body=body, status=error.status, content_type=_JSON, headers=headers)
+    except Exception:
+        log.exception("a request failed", path=request.path)
+        body = messages.encode_error("a defect of the evaluator: its log says more")
+        return web.Response(body=body, status=500, content_type=_JSON)
+    finally:
+        if isinstance(request.protocol, Connection):
+            request.protocol.pass_over(request.content)
 
 
 async def serve(
     app: web.Application, host: str | None, port: int, *, tls: ssl.SSLContext | None = None
 ) -> tuple[web.AppRunner, int]:
     """Start an application; returns its runner (`cleanup()` ends it) and the port. Raises OSError."""
-    runner = web.AppRunner(
-        app,
-        access_log=None,
-        keepalive_timeout=_KEEP_ALIVE,
-        handle_signals=False,
-        shutdown_timeout=5,
-    )
+    runner = web.AppRunner(app, handle_signals=False, shutdown_timeout=5)
     await runner.setup()
-    site = web.TCPSite(runner, host, port, ssl_context=tls)
+    site = Site(runner, host, port, ssl_context=tls)
     try:
         await site.start()
     except OSError:

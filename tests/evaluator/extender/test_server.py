@@ -1,0 +1,427 @@
+"""The extender over real sockets: every request gets an answer in JSON that can be read, however broken it is."""
+
+import asyncio
+import gzip
+import json
+import logging
+import re
+from pathlib import Path
+
+import pytest
+import structlog
+
+from evaluator.decisions import decide
+from evaluator.extender.verbs import NotReadyError
+from evaluator.store import Store
+from plimsoll import logs
+from wire.codec import Delta
+
+NODES = ("node-a", "node-b", "node-c")
+NOW = 1000.0
+VERBS = ["/scheduler/filter", "/scheduler/prioritize"]
+
+
+def body(policy="demo-policy", names=NODES, namespace="ns", pod="web"):
+    labels = {"telemetry-policy": policy} if policy else {}
+    metadata = {"name": pod, "namespace": namespace, "labels": labels}
+    return json.dumps({"Pod": {"metadata": metadata}, "Nodes": None, "NodeNames": names}).encode()
+
+
+@pytest.fixture(scope="module")
+def decisions(parsed, rule):
+    policy = parsed(
+        "demo-policy",
+        dontschedule=[rule("health_metric Equals 1")],
+        scheduleonmetric=[rule("health_metric LessThan 0")],
+    )
+    store = Store(stale_after=30.0, started=0.0)
+    store.subscribe(policy.metrics)
+    for node, value in zip(NODES, (0.0, 1.0, 2.0), strict=True):
+        store.report(node, Delta({"health_metric": value}), NOW)
+    empty = parsed("empty", deschedule=[])
+    return decide([policy, empty], NODES, store, now=NOW)
+
+
+@pytest.fixture
+async def server(extender, decisions):
+    return await extender(decisions)
+
+
+def is_error(reply, status):
+    """A JSON object with a sentence in Error, which is what kube-scheduler shows."""
+    assert reply.status == status, reply
+    assert reply.headers["content-type"].startswith("application/json")
+    (key, sentence), *more = json.loads(reply.body).items()
+    assert (key, more) == ("Error", [])
+    assert sentence
+    assert len(sentence) < 400
+    return sentence
+
+
+async def test_filter_and_prioritize(server):
+    assert json.loads((await server.post(VERBS[0], body())).body) == {
+        "Nodes": None,
+        "NodeNames": ["node-a", "node-c"],
+        "FailedNodes": {"node-b": "violating demo-policy: health_metric Equals 1"},
+        "FailedAndUnresolvableNodes": {},
+        "Error": "",
+    }
+    assert json.loads((await server.post(VERBS[1], body())).body) == [
+        {"Host": "node-a", "Score": 10},
+        {"Host": "node-b", "Score": 9},
+        {"Host": "node-c", "Score": 8},
+    ]
+    assert server.counted("filter", 200, "decided") == 1
+    assert server.counted("prioritize", 200, "decided") == 1
+
+
+@pytest.mark.parametrize(
+    ("policy", "outcome"),
+    [("", "no_policy_label"), ("unknown", "policy_not_found"), ("empty", "no_rules")],
+)
+async def test_without_a_policy_all_pass_with_empty_scores_and_it_is_counted(
+    server, policy, outcome
+):
+    filtered = await server.post(VERBS[0], body(policy))
+    assert filtered.status == 200
+    assert json.loads(filtered.body)["NodeNames"] == list(NODES)
+    assert json.loads(filtered.body)["FailedNodes"] == {}
+    ranked = await server.post(VERBS[1], body(policy))
+    assert (ranked.status, ranked.body) == (200, b"[]")
+    assert server.counted("filter", 200, outcome) == 1
+    assert server.counted("prioritize", 200, outcome) == 1
+
+
+BROKEN = {
+    "empty": b"",
+    "space": b"   \n",
+    "not JSON": b"pod=web",
+    "half": body()[:-10],
+    "two documents": body() + body(),
+    "a list": b"[]",
+    "null": b"null",
+    "no pod": b'{"NodeNames":["a"]}',
+    "no nodes": b'{"Pod":{"metadata":{"name":"x"}}}',
+    "binary": bytes(range(256)) * 40,
+    "zeros": bytes(5000),
+    "gzip": gzip.compress(body()),
+    "deep": b"[" * 200_000,
+    "utf-16": body().decode().encode("utf-16"),
+    "protobuf": b"k8s\x00\n\x0c\n\x02v1\x12\x06",
+}
+
+
+@pytest.mark.parametrize("verb", VERBS)
+@pytest.mark.parametrize("broken", BROKEN.values(), ids=BROKEN.keys())
+async def test_a_malformed_body_is_a_400(server, verb, broken):
+    is_error(await server.post(verb, broken), 400)
+    assert server.counted(verb.rpartition("/")[2], 400, "refused") == 1
+
+
+async def test_a_connection_outlives_a_malformed_body(server):
+    async with server.connection() as connection:
+        for _ in range(3):
+            is_error(await connection.post(VERBS[0], b"{"), 400)
+            assert (await connection.post(VERBS[0], body())).status == 200
+
+
+@pytest.mark.parametrize("verb", VERBS)
+@pytest.mark.parametrize("cut", [0, 1, 50, -1])
+async def test_a_body_cut_short_by_a_half_closed_connection_is_a_400(server, verb, cut):
+    whole = body()
+    head = f"POST {verb} HTTP/1.1\r\nHost: x\r\nContent-Length: {len(whole)}\r\n\r\n".encode()
+    async with server.connection() as connection:
+        reply = await connection.exchange(head + whole[:cut], half_close=True)
+        sentence = is_error(reply, 400)
+        assert f"{len(whole[:cut])} of {len(whole)} bytes" in sentence
+        assert await connection.ended() == b""
+
+
+async def test_a_body_cut_short_later_is_a_400(server):
+    whole = body()
+    async with server.connection() as connection:
+        head = f"POST {VERBS[0]} HTTP/1.1\r\nHost: x\r\nContent-Length: {len(whole)}\r\n\r\n"
+        await connection.say(head.encode() + whole[:40])
+        await until(lambda: server.counted("filter", 200, "decided") is None)
+        connection.writer.write_eof()
+        is_error(await connection.reply(), 400)
+
+
+async def until(condition):
+    """Let the server run for some turns of the loop, then check."""
+    for _ in range(20):
+        await asyncio.sleep(0)
+    assert condition()
+
+
+async def test_chunks_cut_short_by_a_half_closed_connection_are_a_400(server):
+    head = f"POST {VERBS[0]} HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\n".encode()
+    async with server.connection() as connection:
+        chunk = b"%x\r\n%s\r\n" % (10, body()[:10])
+        is_error(await connection.exchange(head + chunk, half_close=True), 400)
+
+
+async def test_a_whole_request_on_a_half_closed_connection_is_answered(server):
+    whole = body()
+    head = f"POST {VERBS[0]} HTTP/1.1\r\nHost: x\r\nContent-Length: {len(whole)}\r\n\r\n".encode()
+    async with server.connection() as connection:
+        reply = await connection.exchange(head + whole, half_close=True)
+        assert reply.status == 200
+        assert await connection.ended() == b""
+
+
+async def test_an_idle_connection_that_is_closed_is_closed_at_once(server):
+    async with server.connection() as connection:
+        assert (await connection.post(VERBS[0], body())).status == 200
+        connection.writer.write_eof()
+        assert await connection.ended() == b""
+    async with server.connection() as connection:
+        connection.writer.write_eof()
+        assert await connection.ended() == b""
+
+
+async def test_a_body_that_stops_coming_is_given_up(extender, decisions):
+    server = await extender(decisions, patience=0.05)
+    whole = body()
+    head = f"POST {VERBS[0]} HTTP/1.1\r\nHost: x\r\nContent-Length: {len(whole)}\r\n\r\n".encode()
+    async with server.connection() as connection:
+        sentence = is_error(await connection.exchange(head + whole[:40]), 408)
+        assert "40" in sentence
+        assert await connection.ended() == b""
+
+
+@pytest.mark.parametrize("size", [1, 7, 1000])
+async def test_chunked_bodies_are_read(server, size):
+    whole = body()
+    chunks = [whole[i : i + size] for i in range(0, len(whole), size)]
+    sent = b"".join(b"%x\r\n%s\r\n" % (len(chunk), chunk) for chunk in chunks) + b"0\r\n\r\n"
+    head = f"POST {VERBS[0]} HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\n".encode()
+    async with server.connection() as connection:
+        reply = await connection.exchange(head + sent)
+        assert json.loads(reply.body)["NodeNames"] == ["node-a", "node-c"]
+        assert (await connection.post(VERBS[0], body())).status == 200
+
+
+async def test_broken_chunks_are_a_400(server):
+    head = f"POST {VERBS[0]} HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\n".encode()
+    async with server.connection() as connection:
+        reply = await connection.exchange(head + b"5\r\nhello\r\nzz\r\nnonsense\r\n")
+        assert reply.status == 400
+        assert reply.body
+
+
+async def test_bodies_that_come_byte_by_byte_are_read(server):
+    whole = body()
+    head = f"POST {VERBS[0]} HTTP/1.1\r\nHost: x\r\nContent-Length: {len(whole)}\r\n\r\n".encode()
+    async with server.connection() as connection:
+        for byte in head + whole:
+            await connection.say(bytes([byte]))
+            await asyncio.sleep(0)
+        assert (await connection.reply()).status == 200
+
+
+CAP = 100_000
+
+
+async def test_a_body_up_to_the_cap_is_read(extender, decisions):
+    server = await extender(decisions, max_body=CAP)
+    whole = body()
+    padded = whole[:-1] + b" " * (CAP - len(whole)) + b"}"
+    assert len(padded) == CAP
+    assert (await server.post(VERBS[0], padded)).status == 200
+    sentence = is_error(await server.post(VERBS[0], padded + b" "), 413)
+    assert str(CAP) in sentence
+    assert server.counted("filter", 413, "refused") == 1
+
+
+async def test_past_the_cap_is_a_413_also_when_the_length_was_not_announced(extender, decisions):
+    server = await extender(decisions, max_body=CAP)
+    head = f"POST {VERBS[0]} HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\n".encode()
+    async with server.connection() as connection:
+        await connection.say(head + b"%x\r\n" % (CAP + 1) + bytes(CAP + 1))
+        is_error(await connection.reply(), 413)
+
+
+@pytest.mark.parametrize("announced", [True, False])
+async def test_the_413_can_be_read_by_a_client_that_sends_everything_first(
+    extender, decisions, announced
+):
+    """As HTTP clients do that write a whole request before they look at the answer."""
+    server = await extender(decisions, max_body=CAP)
+    size = 20 * CAP
+    length = f"Content-Length: {size}" if announced else "Transfer-Encoding: chunked"
+    head = f"POST {VERBS[0]} HTTP/1.1\r\nHost: x\r\n{length}\r\n\r\n".encode()
+    sent = bytes(size)
+    if not announced:
+        sent = b"%x\r\n" % size + sent + b"\r\n0\r\n\r\n"
+    async with server.connection() as connection:
+        await connection.say(head)
+        for start in range(0, len(sent), 65536):
+            await connection.say(sent[start : start + 65536])
+        is_error(await connection.reply(), 413)
+
+
+async def test_a_length_beyond_all_measure_takes_no_memory(server):
+    head = f"POST {VERBS[0]} HTTP/1.1\r\nHost: x\r\nContent-Length: {10**15}\r\n\r\n".encode()
+    async with server.connection() as connection:
+        is_error(await connection.exchange(head + b"{"), 413)
+
+
+@pytest.mark.parametrize("path", ["/scheduler/bind", "/scheduler/preempt", "/", "/scheduler"])
+async def test_what_is_not_ours_is_a_404_in_json(server, path):
+    is_error(await server.post(path, body()), 404)
+
+
+@pytest.mark.parametrize("method", ["GET", "PUT", "DELETE", "PATCH", "OPTIONS"])
+@pytest.mark.parametrize("verb", VERBS)
+async def test_another_method_is_a_405_in_json(server, method, verb):
+    reply = await server.request(method, verb)
+    is_error(reply, 405)
+    assert reply.headers["allow"] == "POST"
+
+
+@pytest.mark.parametrize("verb", VERBS)
+async def test_not_ready_is_a_503_that_says_what_is_awaited(extender, verb):
+    def not_yet():
+        raise NotReadyError("not ready: waiting for nodes")
+
+    server = await extender(not_yet)
+    assert is_error(await server.post(verb, body()), 503) == "not ready: waiting for nodes"
+    is_error(await server.post(verb, b"{"), 400)
+    assert server.counted(verb.rpartition("/")[2], 503, "refused") == 1
+
+
+async def test_a_defect_of_ours_is_a_500_in_json(extender):
+    def broken():
+        raise RuntimeError("the details")
+
+    server = await extender(broken)
+    async with server.connection() as connection:
+        sentence = is_error(await connection.post(VERBS[0], body()), 500)
+        assert "the details" not in sentence
+        is_error(await connection.post(VERBS[0], b"{"), 400)
+
+
+@pytest.mark.parametrize(
+    "head",
+    [
+        b"NONSENSE\r\n\r\n",
+        b"POST /scheduler/filter HTTP/9.9\r\n\r\n",
+        b"POST /scheduler/filter HTTP/1.1\r\nContent-Length: five\r\n\r\n",
+        b"POST /scheduler/filter HTTP/1.1\r\nHost: x\r\nX: " + b"y" * 100_000 + b"\r\n\r\n",
+        b"\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03" + bytes(100) + b"\r\n\r\n",
+    ],
+    ids=["no HTTP", "no such version", "no length", "endless header", "TLS"],
+)
+async def test_what_is_no_http_is_refused_and_harms_nobody(server, head):
+    async with server.connection() as connection:
+        reply = await connection.exchange(head)
+        assert reply.status == 400
+        assert reply.body
+    assert (await server.post(VERBS[0], body())).status == 200
+
+
+async def test_a_client_that_resets_in_the_middle_harms_nobody(server):
+    async with server.connection() as connection:
+        await connection.say(b"POST /scheduler/filter HTTP/1.1\r\nContent-Length: 500\r\n\r\n{")
+        connection.writer.transport.abort()
+    assert (await server.post(VERBS[0], body())).status == 200
+
+
+async def test_many_ask_at_once(server):
+    replies = await asyncio.gather(*(server.post(VERBS[0], body()) for _ in range(60)))
+    assert {reply.status for reply in replies} == {200}
+    assert len({reply.body for reply in replies}) == 1
+
+
+async def test_a_large_request_comes_back_whole(extender, decisions):
+    nodes = [
+        {"metadata": {"name": f"n{i}"}, "status": {"images": ["x" * 3000]}} for i in range(3000)
+    ]
+    nodes += [{"metadata": {"name": name}} for name in NODES]
+    asked = json.loads(body())
+    server = await extender(decisions)
+    sent = json.dumps({**asked, "Nodes": {"items": nodes}, "NodeNames": None}).encode()
+    reply = json.loads((await server.post(VERBS[0], sent)).body)
+    assert reply["Nodes"]["items"] == [n for n in nodes if n["metadata"]["name"] != "node-b"]
+
+
+@pytest.fixture
+def log_lines(capsys):
+    """Log as the programs do; afterwards the process logs as before. Called, it gives the lines so far."""
+    root = logging.getLogger()
+    handlers, level = root.handlers[:], root.level
+
+    def start(fmt):
+        logs.setup("info", fmt)
+
+        def lines():
+            return capsys.readouterr().err.splitlines()
+
+        return lines
+
+    yield start
+    root.handlers[:] = handlers
+    root.setLevel(level)
+    structlog.reset_defaults()
+
+
+async def test_filter_logs_the_words_that_users_of_tas_look_for(log_lines, server):
+    read = log_lines("logfmt")
+    await server.post(VERBS[0], body())
+    (line,) = read()
+    assert 'msg="Filtered nodes for demo-policy: node-a node-c"' in line
+    assert "pod=ns/web" in line
+    assert "policy=demo-policy" in line
+
+
+async def test_the_same_in_json(log_lines, server):
+    read = log_lines("json")
+    await server.post(VERBS[0], body())
+    (line,) = read()
+    found = json.loads(line)
+    assert found["msg"] == "Filtered nodes for demo-policy: node-a node-c"
+    assert (found["pod"], found["policy"]) == ("ns/web", "demo-policy")
+
+
+@pytest.mark.parametrize(
+    ("policy", "why"),
+    [("", "no_policy_label"), ("unknown", "policy_not_found"), ("empty", "no_rules")],
+)
+async def test_that_there_is_no_policy_is_logged(log_lines, server, policy, why):
+    read = log_lines("logfmt")
+    await server.post(VERBS[0], body(policy))
+    await server.post(VERBS[1], body(policy))
+    filtered, ranked = read()
+    assert 'msg="All nodes pass"' in filtered
+    assert 'msg="No node preferred"' in ranked
+    assert all(f"why={why}" in line and "pod=ns/web" in line for line in (filtered, ranked))
+
+
+async def test_a_refusal_is_logged_on_one_line(log_lines, server):
+    read = log_lines("logfmt")
+    await server.post(VERBS[0], b"{")
+    (line,) = read()
+    assert re.search(r'level=warning msg="filter refused" .*status=400', line)
+
+
+async def test_names_with_newlines_forge_no_log_line(log_lines, server):
+    read = log_lines("logfmt")
+    await server.post(VERBS[0], body(pod="x\nlevel=error", names=["n\r\nm"]))
+    assert len(read()) == 1
+
+
+def open_files():
+    return len(list(Path("/proc/self/fd").iterdir()))
+
+
+async def test_clients_that_reset_leave_nothing_behind(server):
+    """Or a port scanner could exhaust the process."""
+    before = open_files()
+    for _ in range(20):
+        async with server.connection() as connection:
+            await connection.say(b"POST /scheduler/filter HTTP/1.1\r\nContent-Length: 90\r\n\r\n{")
+            connection.writer.transport.abort()
+    async with asyncio.timeout(10):
+        while open_files() > before:  # noqa: ASYNC110 (the kernel tells nobody)
+            await asyncio.sleep(0.005)
