@@ -10,7 +10,7 @@ import urllib.parse
 from collections.abc import AsyncIterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import aiohttp
 import msgspec
@@ -19,6 +19,8 @@ from kubernetes.aio import client, config
 from evaluator.labels import FIELD_MANAGER, Apply
 from evaluator.objects import Node
 from evaluator.policy import PolicyKey
+
+T = TypeVar("T")
 
 _PAGE = 500
 _TIMEOUT = aiohttp.ClientTimeout(total=30)
@@ -90,15 +92,24 @@ class Kube:
         Nothing is sent yet. Raises ConfigError.
         """
         settings = client.Configuration()
+        settings.host = ""
         try:
             if not kubeconfig and "KUBERNETES_SERVICE_HOST" in os.environ:
                 config.load_incluster_config(client_configuration=settings)
             else:
                 path = _existing(kubeconfig or "~/.kube/config")
                 await config.load_kube_config(path, client_configuration=settings)
-        except (config.ConfigException, OSError, ValueError) as error:
-            raise ConfigError(f"the kubeconfig cannot be used: {error}") from error
-        return cls(client.ApiClient(settings))
+            api = client.ApiClient(settings)
+        except ConfigError:
+            raise
+        except (
+            Exception
+        ) as error:  # the loader lets everything through that a malformed file can lead to
+            raise ConfigError(f"the kubeconfig cannot be used: {_sentence(error)}") from error
+        if not settings.host:
+            await api.close()
+            raise ConfigError("the kubeconfig cannot be used: its current context names no server")
+        return cls(api)
 
     async def close(self) -> None:
         """Close the connections."""
@@ -108,7 +119,7 @@ class Kube:
         """One page of a list of all namespaces; `more` is what the page before said."""
         query = {"limit": str(_PAGE), "labelSelector": resource.label_selector, "continue": more}
         body = await self._request("GET", resource.path, query)
-        decoded = msgspec.json.decode(body, type=_List)
+        decoded = _decode(body, _List, f"GET {resource.path}")
         meta = decoded.metadata
         return Page(decoded.items or [], meta.resource_version, meta.continue_)
 
@@ -131,7 +142,7 @@ class Kube:
                 if line.strip():
                     yield line
         except (aiohttp.ClientError, TimeoutError) as error:
-            raise KubeError(0, f"watch of {resource.name} broke: {error!r}") from error
+            raise KubeError(0, f"watch of {resource.name} broke: {_sentence(error)}") from error
         finally:
             response.close()
 
@@ -145,14 +156,15 @@ class Kube:
             "kind": "Node",
             "metadata": {"name": apply.node, "uid": apply.uid, "labels": dict(apply.labels)},
         }
+        path = f"{NODES.path}/{_segment(apply.node)}"
         raw = await self._request(
             "PATCH",
-            f"{NODES.path}/{_segment(apply.node)}",
+            path,
             {"fieldManager": FIELD_MANAGER},
             body=body,
             content_type="application/apply-patch+yaml",
         )
-        return msgspec.json.decode(raw, type=Node)
+        return _decode(raw, Node, f"PATCH {path}")
 
     async def patch_policy_status(self, key: PolicyKey, status: Mapping[str, Any]) -> None:
         """Replace a policy's status."""
@@ -194,7 +206,9 @@ class Kube:
         try:
             return await response.read()
         except (aiohttp.ClientError, TimeoutError) as error:
-            raise KubeError(0, f"{method} {path}: the answer broke off: {error!r}") from error
+            raise KubeError(
+                0, f"{method} {path}: the answer broke off: {_sentence(error)}"
+            ) from error
         finally:
             response.release()
 
@@ -215,11 +229,18 @@ class Kube:
             await self._api.update_params_for_auth(headers, [], ["BearerToken"], path, method, body)
             answer = await self._api.call_api(method, url, headers, body, _request_timeout=timeout)
         except (aiohttp.ClientError, TimeoutError, OSError) as error:
-            raise KubeError(0, f"{method} {path}: {error!r}") from error
+            raise KubeError(0, f"{method} {path}: {_sentence(error)}") from error
         response: aiohttp.ClientResponse = answer.response
         if response.status >= 300:
             raise await _refusal(response, f"{method} {path}")
         return response
+
+
+def _decode(body: bytes, kind: type[T], call: str) -> T:
+    try:
+        return msgspec.json.decode(body, type=kind)
+    except (msgspec.MsgspecError, UnicodeDecodeError) as error:
+        raise KubeError(0, f"{call}: an answer that cannot be read: {error}") from error
 
 
 class _Details(msgspec.Struct):
@@ -252,6 +273,11 @@ def _existing(kubeconfig: str) -> str:
             f"no kubeconfig at {path}: name one with --kubeConfig, or run inside the cluster"
         )
     return str(path)
+
+
+def _sentence(error: Exception) -> str:
+    """What went wrong on one line, however many the error takes."""
+    return " ".join(str(error).split()) or type(error).__name__
 
 
 def _segment(name: str) -> str:

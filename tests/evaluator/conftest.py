@@ -1,10 +1,18 @@
-"""What the evaluator's tests share: policies in a few words, and the API server's side of server-side apply."""
+"""What the evaluator's tests share: policies in a few words, the rules of server-side apply, and servers to talk to."""
 
+import asyncio
+import collections
+import contextlib
+import json
+import random
 from dataclasses import dataclass, field
+from types import SimpleNamespace
 
 import pytest
+from aiohttp import web
 
 from evaluator import policy
+from evaluator.kube import Kube
 from evaluator.labels import FIELD_MANAGER, NodeLabels
 
 
@@ -132,3 +140,223 @@ def apply_server():
 @pytest.fixture(scope="session")
 def apply_conflict():
     return ApplyConflictError
+
+
+@dataclass(frozen=True)
+class Asked:
+    """A request as a stand-in for the API server saw it."""
+
+    method: str
+    path: str
+    query: dict[str, str]
+    headers: dict[str, str]
+    body: bytes
+
+    @property
+    def json(self):
+        return json.loads(self.body)
+
+
+class Stand:
+    """An HTTP server that gives each request the next answer of its script; once that is used up, requests hang."""
+
+    def __init__(self):
+        self.asked = []
+        self.url = ""
+        self._script = collections.deque()
+        self._told = asyncio.Condition()
+        self._runner = None
+
+    def then(self, *answers):
+        """Answers to come, in their order."""
+        self._script.extend(answers)
+
+    async def until(self, count):
+        """Wait for so many requests; they are returned."""
+        async with asyncio.timeout(PATIENCE), self._told:
+            await self._told.wait_for(lambda: len(self.asked) >= count)
+        return self.asked
+
+    async def start(self, port=0):
+        app = web.Application()
+        app.router.add_route("*", "/{path:.*}", self._handle)
+        self._runner = web.AppRunner(
+            app, access_log=None, handler_cancellation=True, shutdown_timeout=0.1
+        )
+        await self._runner.setup()
+        await web.TCPSite(self._runner, "127.0.0.1", port).start()
+        self.url = "http://{}:{}".format(*self._runner.addresses[0])
+
+    async def stop(self):
+        if self._runner is not None:
+            await self._runner.shutdown()
+            await self._runner.cleanup()
+            self._runner = None
+
+    async def _handle(self, request):
+        asked = Asked(
+            request.method,
+            request.path,
+            dict(request.query),
+            dict(request.headers),
+            await request.read(),
+        )
+        async with self._told:
+            self.asked.append(asked)
+            self._told.notify_all()
+        answer = self._script.popleft() if self._script else hangs
+        return await answer(request)
+
+
+PATIENCE = 20.0
+
+
+async def hangs(_request):
+    await asyncio.Event().wait()
+
+
+def says(status, body, content_type="application/json"):
+    """An answer: JSON, or bytes as they are."""
+    raw = body if isinstance(body, bytes) else json.dumps(body).encode()
+
+    async def answer(_request):
+        return web.Response(status=status, body=raw, content_type=content_type)
+
+    return answer
+
+
+def refuses(code, reason="", message="", causes=()):
+    """An answer: a metav1.Status."""
+    details = {"causes": list(causes)}
+    return says(
+        code,
+        {
+            "kind": "Status",
+            "status": "Failure",
+            "code": code,
+            "reason": reason,
+            "message": message,
+            "details": details,
+        },
+    )
+
+
+def lists(*objects, version="1", more=""):
+    """An answer: one page of a list."""
+    return says(200, {"metadata": {"resourceVersion": version, "continue": more}, "items": objects})
+
+
+def streams(*parts, end="close"):
+    """An answer: a watch that sends these parts (events, or bytes as they are) and then ends: close, reset or hang."""
+
+    async def answer(request):
+        response = web.StreamResponse()
+        await response.prepare(request)
+        for part in parts:
+            await response.write(part if isinstance(part, bytes) else line(part))
+        if end == "reset":
+            request.transport.abort()
+        elif end == "hang":
+            await asyncio.Event().wait()
+        return response
+
+    return answer
+
+
+def breaks(_request):
+    """An answer: none, the connection is reset."""
+    _request.transport.abort()
+    return hangs(_request)
+
+
+def line(event):
+    kind, obj = event
+    return json.dumps({"type": kind, "object": obj}).encode() + b"\n"
+
+
+@pytest.fixture(scope="session")
+def answer():
+    """The answers that a stand-in can be told to give."""
+    return SimpleNamespace(
+        says=says,
+        refuses=refuses,
+        lists=lists,
+        streams=streams,
+        breaks=breaks,
+        hangs=hangs,
+        line=line,
+    )
+
+
+@pytest.fixture
+async def stand():
+    """A stand-in for the API server, to be told what to answer."""
+    made = Stand()
+    await made.start()
+    yield made
+    await made.stop()
+
+
+@pytest.fixture
+def kubeconfig(tmp_path):
+    """Write a kubeconfig for a URL; returns its path."""
+
+    def write(url, **user):
+        path = tmp_path / "kubeconfig"
+        config = {
+            "apiVersion": "v1",
+            "kind": "Config",
+            "clusters": [{"name": "c", "cluster": {"server": url}}],
+            "users": [{"name": "u", "user": user}],
+            "contexts": [{"name": "x", "context": {"cluster": "c", "user": "u"}}],
+            "current-context": "x",
+        }
+        path.write_text(json.dumps(config))
+        return str(path)
+
+    return write
+
+
+@pytest.fixture
+async def connect(kubeconfig):
+    """Kube clients for URLs, closed at the end."""
+    async with contextlib.AsyncExitStack() as stack:
+
+        async def make(url, **user):
+            kube = await Kube.connect(kubeconfig(url, **user))
+            stack.push_async_callback(kube.close)
+            return kube
+
+        yield make
+
+
+@pytest.fixture
+async def background():
+    """Run coroutines beside the test; what ends before its time fails the test, the rest is cancelled."""
+    tasks = []
+
+    def start(coroutine):
+        task = asyncio.create_task(coroutine)
+        tasks.append(task)
+        return task
+
+    yield start
+    for task in tasks:
+        if not task.done():
+            task.cancel()
+    results = await asyncio.gather(*tasks, return_exceptions=True)
+    for result in results:
+        if isinstance(result, Exception):
+            raise result
+
+
+class NoChance(random.Random):
+    """A source of jitter that always gives the shortest delay."""
+
+    def random(self):
+        return 0.0
+
+
+@pytest.fixture
+def rng():
+    return NoChance()
