@@ -74,16 +74,19 @@ class Watcher(Generic[T]):
         self._sink = sink
         self._rng = rng or random.Random()  # noqa: S311 (jitter, not a secret)
         self._backoff = Backoff(self._rng.random)
+        self._version = ""
+        """Where to go on watching; empty: list first."""
 
     async def run(self) -> None:
         """List and watch for ever."""
-        version = ""
         while True:
             try:
-                version = version or await self._list()
-                version = await self._watch(version)
+                if not self._version:
+                    await self._list()
+                await self._watch()
             except KubeError as error:
-                version = "" if error.gone else version
+                if error.gone:
+                    self._version = ""
                 delay = self._backoff.next()
                 level = log.info if error.gone else log.warning
                 level(
@@ -94,40 +97,47 @@ class Watcher(Generic[T]):
                 )
                 await asyncio.sleep(delay)
 
-    async def _list(self) -> str:
+    async def _list(self) -> None:
         objects: list[T] = []
         page = Page([], "", "")
         first = True
         while first or page.more:
             page = await self._kube.list_page(self._resource, page.more)
-            objects += [self._decode(item) for item in page.items]
+            objects += [obj for item in page.items if (obj := self._read(item)) is not None]
             first = False
         self._sink.replace(objects)
-        return page.resource_version
+        self._version = page.resource_version
 
-    async def _watch(self, version: str) -> str:
-        """Follow events until the server ends the watch; returns where to go on."""
-        timeout, before = 300 * (1 + self._rng.random()), version
-        async for line in self._kube.watch(self._resource, version, timeout=timeout):
+    async def _watch(self) -> None:
+        """Follow events until the server ends the watch."""
+        timeout, before = 300 * (1 + self._rng.random()), self._version
+        async for line in self._kube.watch(self._resource, before, timeout=timeout):
             try:
-                version = self._take(line)
+                # Kept at each event: after a break, an earlier one would take the copy back in time.
+                self._version = self._take(line)
             except msgspec.MsgspecError as error:
                 raise KubeError(0, f"an event that cannot be read: {error}") from error
             self._backoff.reset()
-        if version == before:  # ended before it said anything: not at once again
+        if self._version == before:  # ended before it said anything: not at once again
             await asyncio.sleep(self._backoff.next())
-        return version
 
     def _take(self, line: bytes) -> str:
         event = _decode_event(line)
-        match event.type:
-            case "ADDED" | "MODIFIED":
-                self._sink.put(self._decode(event.object))
-            case "DELETED":
-                self._sink.drop(self._decode(event.object))
-            case "ERROR":
-                status = _decode_error(event.object)
-                raise KubeError(status.code, status.message)
-            case _:  # a bookmark: nothing changed, but we are further
-                pass
-        return _decode_version(event.object).metadata.resource_version
+        if event.type == "ERROR":
+            status = _decode_error(event.object)
+            raise KubeError(status.code, status.message)
+        version = _decode_version(event.object).metadata.resource_version
+        if event.type != "BOOKMARK" and (obj := self._read(event.object)) is not None:
+            if event.type == "DELETED":
+                self._sink.drop(obj)
+            else:
+                self._sink.put(obj)
+        return version
+
+    def _read(self, raw: msgspec.Raw) -> T | None:
+        """An object; None for one that cannot be read, which must not hide the others."""
+        try:
+            return self._decode(raw)
+        except Exception:
+            log.exception("an object that cannot be read is passed over", kind=self._resource.name)
+            return None
