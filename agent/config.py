@@ -82,6 +82,13 @@ class Settings(LogOptions):
         False,
         "switch off all collectors that are not switched on by a flag of their own",
     )
+    collector_timeout: float = option(
+        "collector.timeout",
+        5.0,
+        "how long a collector may take; then it counts as failed, and is not started again until it returns",
+        metavar="DURATION",
+        parse=flags.duration,
+    )
     host: Host = field(default_factory=Host)
     """The machine that is read, by name and paths."""
     collectors: Mapping[str, Any] = field(default_factory=dict)
@@ -124,8 +131,12 @@ def parse(argv: Sequence[str], env: Mapping[str, str], *, hostname: str) -> Sett
         if getattr(switches, f"collector_{name}")
         and not (settings.disable_defaults and getattr(namespace, f"collector_{name}") is None)
     }
-    if settings.poll_interval == 0:
-        parser.error("--stream.poll-interval: has to be longer than 0")
+    for flag, seconds in (
+        ("stream.poll-interval", settings.poll_interval),
+        ("collector.timeout", settings.collector_timeout),
+    ):
+        if seconds == 0:
+            parser.error(f"--{flag}: has to be longer than 0")
     host = dataclasses.replace(host, name=host.name or hostname)
     found: Settings = dataclasses.replace(settings, host=host, collectors=enabled)
     return found

@@ -39,7 +39,9 @@ async def run(settings: Settings) -> None:
     loop = asyncio.get_running_loop()
     for number in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(number, stop.set)
-    rounds = Rounds(registry.build(settings.host, settings.collectors))
+    rounds = Rounds(
+        registry.build(settings.host, settings.collectors), timeout=settings.collector_timeout
+    )
     own = SelfMetrics(disabled=settings.disable_exporter_metrics)
     endpoints = Endpoints(
         rounds, own, node=settings.host.name, telemetry_path=settings.telemetry_path
@@ -61,6 +63,7 @@ async def run(settings: Settings) -> None:
                 task.cancel()
     finally:
         await server.close()
+        rounds.close()
 
 
 async def _first_round(rounds: Rounds, endpoints: Endpoints) -> None:

@@ -1,10 +1,12 @@
-"""Runs the collectors, says for each whether it succeeded and how long it took, and lets none of them hide another."""
+"""Runs the collectors, says for each whether it succeeded and how long it took, and lets none hide or delay another."""
 
 import time
 from collections.abc import Callable, Collection, Hashable, Iterable, Mapping
 from dataclasses import dataclass, replace
+from functools import partial
 from threading import Lock
 
+from agent.runner import Late, Runner
 from collectors import catalog
 from collectors.metric import Metric, Table
 from collectors.sample import (
@@ -14,7 +16,7 @@ from collectors.sample import (
     SourceAbsentError,
     Watchable,
 )
-from plimsoll import logs
+from plimsoll import flags, logs
 
 METRICS = Table(
     Metric(
@@ -58,16 +60,28 @@ class _Outcome:
 
 
 class Rounds:
-    """The enabled collectors. Any thread may call any method at any time."""
+    """The enabled collectors. Any thread may call any method at any time; none takes much longer than `timeout` seconds."""
 
     def __init__(
-        self, collectors: Mapping[str, Collector], *, clock: Callable[[], float] = time.monotonic
+        self,
+        collectors: Mapping[str, Collector],
+        *,
+        timeout: float = 5.0,
+        clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self._collectors = dict(collectors)
+        self._timeout = timeout
         self._clock = clock
-        self._watchable = [c for c in collectors.values() if isinstance(c, Watchable)]
-        self._locks = {name: Lock() for name in collectors}
+        self._calls = {
+            name: partial(self._collect, name, collector) for name, collector in collectors.items()
+        }
+        self._runner = Runner[str, _Outcome](timeout, name="collectors")
+        watchable = ((n, c) for n, c in collectors.items() if isinstance(c, Watchable))
+        self._fingerprints = {name: partial(self._look, name, c) for name, c in watchable}
+        self._watcher = Runner[str, Hashable](timeout, name="watcher")
         self._errors: dict[str, str] = {}
+        self._blind: dict[str, str] = {}
+        self._lock = Lock()
         self._clashes: frozenset[str] = frozenset()
 
     @property
@@ -76,12 +90,11 @@ class Rounds:
         return tuple(self._collectors)
 
     def run(self, names: Collection[str] | None = None) -> Round:
-        """Run these collectors, or all. Blocks as long as they do."""
-        outcomes = {
-            name: self._collect(name, collector)
-            for name, collector in self._collectors.items()
-            if names is None or name in names
-        }
+        """Run these collectors, or all. Blocks until each has returned or is late. StoppedError after close()."""
+        found = self._runner.run(
+            {name: call for name, call in self._calls.items() if names is None or name in names}
+        )
+        outcomes = {name: self._judge(name, outcome) for name, outcome in found.items()}
         families, clashes = combine(outcome.families for outcome in outcomes.values())
         for clash in sorted(clashes - self._clashes):
             log.warning("two collectors export the same series, the first counts", metric=clash)
@@ -104,15 +117,15 @@ class Rounds:
 
     def fingerprint(self) -> Hashable:
         """Changes when a source that can be watched changed; cheap enough for many times a second."""
-        return tuple(collector.fingerprint() for collector in self._watchable)
+        found = self._watcher.run(self._fingerprints)
+        return tuple(None if isinstance(seen, Late) else seen for seen in found.values())
+
+    def close(self) -> None:
+        """End what waits for collectors; those that hang are left behind."""
+        self._runner.close()
+        self._watcher.close()
 
     def _collect(self, name: str, collector: Collector) -> _Outcome:
-        with self._locks[name]:
-            outcome = self._timed(name, collector)
-            self._report(name, outcome)
-            return outcome
-
-    def _timed(self, name: str, collector: Collector) -> _Outcome:
         begin = self._clock()
         try:
             families = tuple(collector.collect())
@@ -127,6 +140,25 @@ class Rounds:
                 self._errors[name] = text
             return _Outcome((), self._clock() - begin, text)
         return _Outcome(families, self._clock() - begin)
+
+    def _look(self, name: str, collector: Watchable) -> Hashable:
+        try:
+            return collector.fingerprint()
+        except Exception as error:
+            text = f"{type(error).__name__}: {error}"
+            if self._blind.get(name) != text:
+                log.exception("collector cannot be watched", collector=name)
+                self._blind[name] = text
+            return text
+
+    def _judge(self, name: str, outcome: _Outcome | Late) -> _Outcome:
+        if isinstance(outcome, Late):
+            error = f"has not returned for {flags.format_duration(self._timeout)}"
+            outcome = _Outcome((), outcome.seconds, error)
+        if outcome.error != self._errors.get(name, ""):
+            with self._lock:
+                self._report(name, outcome)
+        return outcome
 
     def _report(self, name: str, outcome: _Outcome) -> None:
         """One line when a collector begins to fail, fails differently, or recovers; none for more of the same."""

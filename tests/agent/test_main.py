@@ -124,6 +124,27 @@ def test_a_node_is_served_as_its_files_are(start: Start, xeon, tmp_path) -> None
     assert 'node_scrape_collector_success{collector="pressure"} 1' in metrics
 
 
+def test_a_collector_that_hangs_delays_neither_scrapes_nor_the_end(
+    start: Start, xeon, tmp_path
+) -> None:
+    (tmp_path / "meminfo").write_bytes((xeon.procfs / "meminfo").read_bytes())
+    os.mkfifo(tmp_path / "loadavg")  # to open it is to wait for a writer
+    program = start(
+        "--web.listen-address=127.0.0.1:0",
+        f"--path.procfs={tmp_path}",
+        *("--collector.disable-defaults", "--collector.loadavg", "--collector.meminfo"),
+        "--collector.timeout=100ms",
+    )
+    address = listening(program)
+    for _ in range(3):
+        metrics = get(address, "/metrics")
+        assert 'node_scrape_collector_success{collector="loadavg"} 0\n' in metrics
+        assert 'node_scrape_collector_success{collector="meminfo"} 1\n' in metrics
+    assert readiness(address) == 200
+    program.send_signal(signal.SIGTERM)
+    assert program.wait(PATIENT) == 0
+
+
 def test_an_agent_that_only_serves_stays_small() -> None:
     """gRPC is for streaming; the Kubernetes client, numpy and aiohttp belong to other programs."""
     code = "import sys, agent.main; print(*sorted({m.partition('.')[0] for m in sys.modules}))"

@@ -5,6 +5,7 @@ import pytest
 import structlog
 
 from agent.rounds import Rounds, combine
+from agent.runner import StoppedError
 from collectors.registry import COLLECTORS, build
 from collectors.sample import CollectorError, Family, Sample, SourceAbsentError
 
@@ -130,22 +131,70 @@ def test_two_rounds_at_once_do_not_run_one_collector_twice_at_once(source, famil
     assert most == 1
 
 
-def test_a_slow_collector_does_not_keep_another_round_from_the_rest(source, family) -> None:
+@pytest.fixture
+def stuck(source) -> Iterator[tuple[object, threading.Event]]:
+    """A collector that hangs until the test is over, and what it sets when it begins to."""
     go_on, entered = threading.Event(), threading.Event()
 
     def stall() -> None:
         entered.set()
         assert go_on.wait(30)
 
-    rounds = Rounds({"stuck": source([], before=stall), "good": source([family("node_good", 1)])})
+    yield source([], before=stall), entered
+    go_on.set()
+
+
+def test_a_slow_collector_does_not_keep_another_round_from_the_rest(source, family, stuck) -> None:
+    collector, entered = stuck
+    rounds = Rounds({"stuck": collector, "good": source([family("node_good", 1)])}, timeout=0.5)
     thread = threading.Thread(target=rounds.run)
     thread.start()
     assert entered.wait(30)
+    assert "node_good" in table(rounds.run(["good"]).families)
+    thread.join()
+
+
+def test_a_stuck_collector_has_failed_and_hides_no_other(source, family, stuck, logged) -> None:
+    collector, _ = stuck
+    rounds = Rounds({"stuck": collector, "good": source([family("node_good", 1)])}, timeout=0.05)
+    for _ in range(3):
+        found = rounds.run()
+        assert table(found.families)["node_good"] == {(): 1}
+        assert table(found.families)[SUCCESS] == {("good",): 1, ("stuck",): 0}
+        assert table(found.families)[DURATION][("stuck",)] >= 0.05
+        assert found.failed == {"stuck"}
+    assert collector.runs == 1, "it is not started again"
+    assert [line["reason"] for line in logged] == ["has not returned for 50ms"]
+
+
+def test_after_closing_there_are_no_more_rounds(source) -> None:
+    rounds = Rounds({"a": source()})
+    rounds.close()
+    with pytest.raises(StoppedError):
+        rounds.run()
+
+
+def test_a_fingerprint_that_hangs_is_given_up_and_one_that_fails_is_logged_once(logged) -> None:
+    class Watched:
+        def __init__(self, look) -> None:
+            self.fingerprint = look
+
+        def collect(self) -> list[Family]:
+            return []
+
+    def fail() -> None:
+        raise OSError("EIO")
+
+    hang = threading.Event()
+    rounds = Rounds(
+        {"stuck": Watched(lambda: hang.wait(30)), "bad": Watched(fail), "w": Watched(lambda: 1)},
+        timeout=0.05,
+    )
     try:
-        assert "node_good" in table(rounds.run(["good"]).families)
+        assert rounds.fingerprint() == rounds.fingerprint() == (None, "OSError: EIO", 1)
     finally:
-        go_on.set()
-        thread.join()
+        hang.set()
+    assert [line["collector"] for line in logged] == ["bad"]
 
 
 def test_which_collectors_serve_a_metric(xeon) -> None:

@@ -1,0 +1,159 @@
+"""Runs blocking calls that may hang, in threads that may be left behind: one call never delays another, nor who asked for it.
+
+One thread works off the queue, so that a round of quick calls costs no more than one. When a call takes longer than a
+moment, its thread is left to it and another takes over the queue; when it takes longer than the timeout, those who wait
+for it are told so. Until it returns it is not started again, so there are never more threads than different calls, and one.
+"""
+
+import threading
+import time
+from collections.abc import Callable, Hashable, Mapping
+from dataclasses import dataclass, field
+from typing import Generic, TypeVar
+
+T = TypeVar("T")
+K = TypeVar("K", bound=Hashable)
+
+
+class StoppedError(Exception):
+    """The runner was closed; nothing more can be had from it."""
+
+
+@dataclass(frozen=True, slots=True)
+class Late:
+    """In place of a result: the call has not returned so far, the seconds since it began."""
+
+    seconds: float
+
+
+@dataclass(eq=False, slots=True)
+class _Wait(Generic[K, T]):
+    """Somebody who waits for results."""
+
+    wanted: int
+    results: dict[K, T | Late] = field(default_factory=dict)
+    over: threading.Event = field(default_factory=threading.Event)
+
+    def put(self, key: K, result: T | Late) -> None:
+        self.results[key] = result
+        if len(self.results) == self.wanted:
+            self.over.set()
+
+
+@dataclass(eq=False, slots=True)
+class _Call(Generic[K, T]):
+    """One call, queued or running, and who waits for what it returns."""
+
+    do: Callable[[], T]
+    began: float = 0.0
+    waits: list[_Wait[K, T]] = field(default_factory=list)
+
+
+class Runner(Generic[K, T]):
+    """Calls are known by a key; two of one key never run at once. They must not raise. Any thread may call any method."""
+
+    def __init__(self, timeout: float, *, moment: float = 0.05, name: str = "runner") -> None:
+        """`moment`: how many seconds a call may keep its thread to the queue."""
+        self._timeout = timeout
+        self._moment = moment
+        self._name = name
+        self._changed = threading.Condition(threading.Lock())
+        self._queued: dict[K, _Call[K, T]] = {}
+        self._running: dict[K, _Call[K, T]] = {}
+        self._waits: set[_Wait[K, T]] = set()
+        self._active: threading.Thread | None = None
+        self._busy_since: float | None = None  # when the active thread took up the call it is in
+        self._closed = False
+
+    def run(self, calls: Mapping[K, Callable[[], T]]) -> dict[K, T | Late]:
+        """Run all of these and return when each has returned, or is late.
+
+        What it returns was begun after this was called. Who asks for a call that still waits in the queue shares it.
+        Raises StoppedError once the runner is closed.
+        """
+        if not calls:
+            return {}
+        wait = _Wait[K, T](len(calls))
+        with self._changed:
+            if self._closed:
+                raise StoppedError
+            self._waits.add(wait)
+            self._submit(calls, wait)
+            self._look_after(wait)
+            self._changed.notify()
+        while not wait.over.wait(self._moment):
+            with self._changed:
+                if not self._closed:
+                    self._look_after(wait)
+        with self._changed:
+            self._waits.discard(wait)
+            if len(wait.results) < wait.wanted:
+                raise StoppedError
+            return {key: wait.results[key] for key in calls}
+
+    def close(self) -> None:
+        """Let everybody go who waits. Calls that hang are left to themselves."""
+        with self._changed:
+            self._closed = True
+            self._active = None
+            self._queued.clear()
+            for wait in self._waits:
+                wait.over.set()
+            self._changed.notify_all()
+
+    def _submit(self, calls: Mapping[K, Callable[[], T]], wait: _Wait[K, T]) -> None:
+        for key, do in calls.items():
+            call = self._queued.get(key)
+            if call is None:
+                call = self._queued[key] = _Call(do)
+            call.waits.append(wait)
+
+    def _look_after(self, wait: _Wait[K, T]) -> None:
+        """Give the queue another thread if its own is kept, and give up what is late."""
+        now = time.monotonic()
+        if self._active is None or (
+            self._busy_since is not None and now - self._busy_since >= self._moment
+        ):
+            self._take_over()
+        for key, call in self._running.items():
+            if now - call.began < self._timeout:
+                continue
+            late = Late(now - call.began)
+            for waiting in (call, self._queued.get(key)):
+                if waiting is not None and wait in waiting.waits:
+                    waiting.waits.remove(wait)
+                    wait.put(key, late)
+            if key in self._queued and not self._queued[key].waits:
+                del self._queued[key]
+
+    def _take_over(self) -> None:
+        # A daemon: a thread that hangs must not keep the process from ending.
+        self._active = threading.Thread(target=self._work, name=self._name, daemon=True)
+        self._busy_since = None
+        self._active.start()
+
+    def _work(self) -> None:
+        while (taken := self._next()) is not None:
+            key, call = taken
+            result = call.do()
+            with self._changed:
+                del self._running[key]
+                for wait in call.waits:
+                    wait.put(key, result)
+
+    def _next(self) -> tuple[K, _Call[K, T]] | None:
+        """The next call of the queue, once there is one; None for a thread that was replaced."""
+        me = threading.current_thread()
+        with self._changed:
+            while self._active is me:
+                for key, call in self._queued.items():
+                    if key not in self._running:
+                        del self._queued[key]
+                        self._running[key] = call
+                        call.began = self._busy_since = time.monotonic()
+                        return key, call
+                self._busy_since = None
+                self._changed.wait()
+            # What this one came back with may let a call of the same key begin.
+            self._changed.notify()
+            return None

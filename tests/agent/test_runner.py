@@ -1,0 +1,203 @@
+"""Calls that hang, with real threads: who is delayed by them, and for how long they are tried."""
+
+import threading
+from collections.abc import Callable, Iterator
+
+import pytest
+
+from agent.runner import Late, Runner, StoppedError
+
+PATIENT = 30  # seconds until a test gives up waiting; nothing should take so long
+NAME = "test-runner"
+
+
+class Gate:
+    """A call that hangs until it is let through."""
+
+    def __init__(self) -> None:
+        self.entered = threading.Semaphore(0)
+        self.open = threading.Event()
+        self.runs = 0
+
+    def __call__(self) -> str:
+        self.runs += 1
+        self.entered.release()
+        assert self.open.wait(PATIENT)
+        return f"through {self.runs}"
+
+
+@pytest.fixture
+def gate() -> Iterator[Gate]:
+    gate = Gate()
+    yield gate
+    gate.open.set()
+
+
+@pytest.fixture
+def make() -> Iterator[Callable[..., Runner[str, str]]]:
+    made: list[Runner[str, str]] = []
+
+    def runner(timeout: float, moment: float = 0.005) -> Runner[str, str]:
+        made.append(Runner(timeout, moment=moment, name=NAME))
+        return made[-1]
+
+    yield runner
+    for one in made:
+        one.close()
+
+
+def aside(do: Callable[[], object]) -> "tuple[threading.Thread, list[object]]":
+    found: list[object] = []
+    thread = threading.Thread(target=lambda: found.append(do()))
+    thread.start()
+    return thread, found
+
+
+def threads() -> int:
+    return sum(thread.name == NAME for thread in threading.enumerate())
+
+
+def settle(count: int) -> None:
+    """Wait until so many threads are left; one that has ended is listed for a moment."""
+    waiting = threading.Event()
+    for _ in range(PATIENT * 100):
+        if threads() <= count:
+            return
+        waiting.wait(0.01)
+    raise AssertionError(f"{threads()} threads")
+
+
+def test_results_come_by_key(make) -> None:
+    runner = make(PATIENT)
+    assert runner.run({"a": lambda: "x", "b": lambda: "y"}) == {"a": "x", "b": "y"}
+    assert runner.run({}) == {}
+    assert threads() == 1, "quick calls share one thread"
+
+
+def test_a_call_that_hangs_is_late_and_delays_no_other(make, gate) -> None:
+    runner = make(0.05)
+    found = runner.run({"stuck": gate, "good": lambda: "y"})
+    assert found["good"] == "y"
+    assert isinstance(found["stuck"], Late)
+    assert found["stuck"].seconds >= 0.05
+
+
+def test_it_is_not_started_again_until_it_returned(make, gate) -> None:
+    runner = make(0.05)
+    for _ in range(3):
+        assert isinstance(runner.run({"stuck": gate})["stuck"], Late)
+    assert gate.runs == 1
+    gate.open.set()
+    while isinstance(found := runner.run({"stuck": gate})["stuck"], Late):
+        pass
+    assert found == "through 2", "what came too late is thrown away"
+
+
+def test_a_call_slower_than_a_moment_is_waited_for_while_others_run(make, gate) -> None:
+    runner = make(PATIENT)
+
+    def open_gate() -> str:
+        gate.open.set()
+        return "opened"
+
+    assert runner.run({"slow": gate, "other": open_gate}) == {
+        "slow": "through 1",
+        "other": "opened",
+    }
+
+
+def test_another_round_gets_its_results_while_one_waits(make, gate) -> None:
+    runner = make(PATIENT)
+    thread, found = aside(lambda: runner.run({"stuck": gate}))
+    assert gate.entered.acquire(timeout=PATIENT)
+    assert runner.run({"good": lambda: "y"}) == {"good": "y"}
+    gate.open.set()
+    thread.join(PATIENT)
+    assert found == [{"stuck": "through 1"}]
+
+
+def test_a_result_was_never_begun_before_it_was_asked_for(make, gate) -> None:
+    runner = make(PATIENT)
+    first, _ = aside(lambda: runner.run({"slow": gate}))
+    assert gate.entered.acquire(timeout=PATIENT)
+    asked = [aside(lambda: runner.run({"slow": gate})) for _ in range(5)]
+    while len(runner._queued.get("slow", _NONE).waits) < 5:
+        pass
+    gate.open.set()
+    for thread, found in asked:
+        thread.join(PATIENT)
+        assert found == [{"slow": "through 2"}], "those who wait share one call"
+    first.join(PATIENT)
+
+
+class _None:
+    waits = ()
+
+
+_NONE = _None()
+
+
+def test_who_waits_behind_a_call_that_hangs_is_told_when_that_is_late(make, gate) -> None:
+    runner = make(0.1)
+    thread, _ = aside(lambda: runner.run({"stuck": gate}))
+    assert gate.entered.acquire(timeout=PATIENT)
+    assert isinstance(runner.run({"stuck": gate})["stuck"], Late)
+    thread.join(PATIENT)
+    assert gate.runs == 1
+    assert runner._queued == {}, "nobody wants it any more"
+
+
+def test_threads_are_bounded_by_the_calls_there_are(make) -> None:
+    gates = {f"stuck {number}": Gate() for number in range(4)}
+    runner = make(0.05)
+    try:
+        for _ in range(5):
+            found = runner.run({**gates, "good": lambda: "y"})
+            assert found["good"] == "y"
+        assert threads() <= len(gates) + 1
+        assert [gate.runs for gate in gates.values()] == [1] * 4
+    finally:
+        for gate in gates.values():
+            gate.open.set()
+    settle(1)
+    assert runner.run({"good": lambda: "y"}) == {"good": "y"}
+
+
+def test_many_at_once_all_get_their_results(make) -> None:
+    runner = make(PATIENT)
+    calls = {str(number): lambda number=number: str(number) for number in range(20)}
+    asked = [aside(lambda: runner.run(calls)) for _ in range(20)]
+    for thread, found in asked:
+        thread.join(PATIENT)
+        assert found == [{key: key for key in calls}]
+
+
+def test_closing_lets_everybody_go_at_once(make, gate) -> None:
+    runner = make(PATIENT)
+    failed = threading.Event()
+
+    def wait() -> None:
+        with pytest.raises(StoppedError):
+            runner.run({"stuck": gate})
+        failed.set()
+
+    thread, _ = aside(wait)
+    assert gate.entered.acquire(timeout=PATIENT)
+    runner.close()
+    assert failed.wait(PATIENT)
+    thread.join()
+    with pytest.raises(StoppedError):
+        runner.run({"good": lambda: "y"})
+
+
+def test_closing_ends_the_thread_that_has_nothing_to_do(make) -> None:
+    runner = make(PATIENT)
+    runner.run({"good": lambda: "y"})
+    runner.close()
+    settle(0)
+
+
+def test_its_threads_do_not_keep_the_process_alive(make, gate) -> None:
+    runner = make(0.02)
+    runner.run({"stuck": gate})
+    assert all(thread.daemon for thread in threading.enumerate() if thread.name == NAME)
