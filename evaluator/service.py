@@ -58,6 +58,7 @@ class Service:
         listeners.decisions.append(self._decider.touch)
         listeners.labels.append(self._labeler.wake)
         listeners.placement.append(self._evictor.wake)
+        self._labeler.listeners.append(self._reporter.wake)
         for wake in (self._labeler.wake, self._reporter.wake, self._evictor.wake):
             self._decider.listeners.append(wake)
 

@@ -6,14 +6,20 @@ import contextlib
 import json
 import random
 from dataclasses import dataclass, field
+from pathlib import Path
 from types import SimpleNamespace
 
+import aiohttp
 import pytest
+import yaml
 from aiohttp import web
 
 from evaluator import policy
 from evaluator.kube import Kube
 from evaluator.labels import FIELD_MANAGER, NodeLabels
+from sandbox.apiserver import ApiServer
+
+ROOT = Path(__file__).parents[2]
 
 
 def make_tas(name="demo", namespace="ns", *, generation=1, **strategies):
@@ -166,10 +172,15 @@ class Stand:
         self._script = collections.deque()
         self._told = asyncio.Condition()
         self._runner = None
+        self._otherwise = hangs
 
     def then(self, *answers):
         """Answers to come, in their order."""
         self._script.extend(answers)
+
+    def otherwise(self, answer):
+        """The answer when the script is used up."""
+        self._otherwise = answer
 
     async def until(self, count):
         """Wait for so many requests; they are returned."""
@@ -204,7 +215,7 @@ class Stand:
         async with self._told:
             self.asked.append(asked)
             self._told.notify_all()
-        answer = self._script.popleft() if self._script else hangs
+        answer = self._script.popleft() if self._script else self._otherwise
         return await answer(request)
 
 
@@ -360,3 +371,104 @@ class NoChance(random.Random):
 @pytest.fixture
 def rng():
     return NoChance()
+
+
+class Api:
+    """The sandbox's API server, and an administrator's client for it."""
+
+    def __init__(self, server, url, session):
+        self.server = server
+        self.url = url
+        self._session = session
+
+    async def call(self, method, path, body=None, content_type="application/json", status=None):
+        async with self._session.request(
+            method, self.url + path, data=json.dumps(body), headers={"Content-Type": content_type}
+        ) as response:
+            found = await response.json()
+            assert response.status < 300 if status is None else response.status == status, found
+            return found
+
+    async def get(self, path):
+        return await self.call("GET", path)
+
+    async def delete(self, path):
+        return await self.call("DELETE", path)
+
+    async def merge(self, path, body):
+        return await self.call("PATCH", path, body, "application/merge-patch+json")
+
+    async def apply(self, path, body, manager, *, force=False):
+        query = f"?fieldManager={manager}" + ("&force=true" if force else "")
+        return await self.call("PATCH", path + query, body, "application/apply-patch+yaml")
+
+    async def node(self, name, *, ready=True, **spec):
+        body = {"apiVersion": "v1", "kind": "Node", "metadata": {"name": name}, "spec": spec}
+        made = await self.call("POST", "/api/v1/nodes", body)
+        condition = {"type": "Ready", "status": "True" if ready else "False"}
+        status = {"status": {"conditions": [condition]}}
+        await self.merge(f"/api/v1/nodes/{name}/status", status)
+        return made
+
+    async def labels(self, node):
+        """A node's labels without those that its birth gave it."""
+        found = (await self.get(f"/api/v1/nodes/{node}"))["metadata"].get("labels", {})
+        return {key: value for key, value in found.items() if "kubernetes.io/" not in key}
+
+    async def pod(self, name, node="", *, namespace="default", policy="demo", **spec):
+        body = {
+            "apiVersion": "v1",
+            "kind": "Pod",
+            "metadata": {
+                "name": name,
+                "labels": {"app": "web"} | ({"telemetry-policy": policy} if policy else {}),
+            },
+            "spec": {
+                "containers": [{"name": "c", "image": "none"}],
+                "terminationGracePeriodSeconds": 0,
+                **({"nodeName": node} if node else {}),
+                **spec,
+            },
+        }
+        return await self.call("POST", f"/api/v1/namespaces/{namespace}/pods", body)
+
+    async def policies(self):
+        """Make TASPolicy a kind."""
+        crd = yaml.safe_load((ROOT / "deploy/crd/taspolicy.yaml").read_text())
+        await self.call("POST", "/apis/apiextensions.k8s.io/v1/customresourcedefinitions", crd)
+
+    async def policy(self, body):
+        namespace = body["metadata"]["namespace"]
+        metadata = {"name": body["metadata"]["name"], "namespace": namespace}
+        path = f"/apis/telemetry.intel.com/v1alpha1/namespaces/{namespace}/taspolicies"
+        return await self.call("POST", path, {**body, "metadata": metadata})
+
+    async def seen(self, path, predicate):
+        """The object at a path once it satisfies a predicate."""
+        async with asyncio.timeout(PATIENCE):
+            while True:
+                found = await self.get(path)
+                if predicate(found):
+                    return found
+                await asyncio.sleep(0.01)
+
+
+@pytest.fixture
+async def api():
+    server = ApiServer()
+    url = await server.start()
+    async with aiohttp.ClientSession() as session:
+        yield Api(server, url, session)
+    await server.close()
+
+
+@pytest.fixture
+def until():
+    """Wait for something that tells nobody; generously, for a slow machine."""
+
+    async def wait(predicate):
+        async with asyncio.timeout(PATIENCE):
+            while not predicate():  # noqa: ASYNC110
+                await asyncio.sleep(0.005)
+
+    return wait
