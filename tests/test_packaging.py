@@ -1,0 +1,47 @@
+"""What lands in a wheel, and that its top-level packages are ours alone."""
+
+import subprocess
+import sys
+import zipfile
+from importlib import metadata
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[1]
+PACKAGES = {"agent", "collectors", "evaluator", "plimsoll", "sandbox", "wire"}
+
+
+@pytest.fixture(scope="module")
+def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("dist")
+    command = [
+        sys.executable,
+        "-m",
+        "hatchling",
+        "build",
+        "--target",
+        "wheel",
+        "--directory",
+        str(folder),
+    ]
+    subprocess.run(command, cwd=ROOT, check=True, capture_output=True)
+    (built,) = folder.glob("*.whl")
+    return built
+
+
+def test_a_wheel_holds_the_packages_and_what_they_read(wheel: Path) -> None:
+    names = set(zipfile.ZipFile(wheel).namelist())
+    tops = {name.split("/")[0] for name in names if ".dist-info/" not in name}
+    assert tops == PACKAGES
+    assert {f"{package}/py.typed" for package in PACKAGES} <= names
+    assert "wire/telemetry.proto" in names
+    assert "sandbox/deploy/crd/taspolicy.yaml" in names
+    assert "sandbox/deploy/health-metric-demo/10-policy.yaml" in names
+
+
+def test_no_dependency_has_a_package_of_the_same_name() -> None:
+    """Two distributions with one top-level name install over each other without a word."""
+    owners = metadata.packages_distributions()
+    found = {package: {*owners.get(package, [])} - {"kube-plimsoll"} for package in PACKAGES}
+    assert found == {package: set() for package in PACKAGES}
