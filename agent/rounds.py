@@ -6,7 +6,6 @@ from dataclasses import dataclass, replace
 from functools import partial
 from threading import Lock
 
-from agent.runner import Late, Runner
 from collectors import catalog
 from collectors.metric import Metric, Table
 from collectors.sample import (
@@ -17,6 +16,7 @@ from collectors.sample import (
     Watchable,
 )
 from plimsoll import flags, logs
+from plimsoll.runner import Late, Runner
 
 METRICS = Table(
     Metric(

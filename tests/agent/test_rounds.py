@@ -5,9 +5,9 @@ import pytest
 import structlog
 
 from agent.rounds import Rounds, combine
-from agent.runner import StoppedError
 from collectors.registry import COLLECTORS, build
 from collectors.sample import CollectorError, Family, Sample, SourceAbsentError
+from plimsoll.runner import StoppedError
 
 SUCCESS = "node_scrape_collector_success"
 DURATION = "node_scrape_collector_duration_seconds"

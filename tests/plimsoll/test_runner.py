@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterator
 
 import pytest
 
-from agent.runner import Late, Runner, StoppedError
+from plimsoll.runner import Late, Runner, StoppedError
 
 PATIENT = 30  # seconds until a test gives up waiting; nothing should take so long
 NAME = "test-runner"
