@@ -4,11 +4,13 @@ import asyncio
 import contextlib
 import time
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 
 from evaluator.cluster import Cluster
 from evaluator.decisions import Decision, Decisions, decide
 from evaluator.extender.verbs import NotReadyError
 from evaluator.metrics import Metrics
+from evaluator.rules import View
 from evaluator.store import Store
 from evaluator.subscription import Subscriptions
 from plimsoll import logs
@@ -53,6 +55,12 @@ class Decider:
     def latest(self) -> Decisions:
         """The current decisions, whether or not they may be used yet: for people who look."""
         return self._decisions
+
+    def explainable(self) -> Decisions:
+        """The current decisions beside the readings of this moment: one that was only confirmed changes no decision."""
+        view, now = self._decisions.view, self._clock()
+        columns = {name: self._store.column(name, view.nodes, now) for name in view.columns}
+        return replace(self._decisions, view=View(view.nodes, columns))
 
     def current(self) -> Decisions:
         """The current decisions. Raises NotReadyError while they rest on nothing."""

@@ -116,6 +116,6 @@ def _state(column: Column, position: int, samples: int) -> str:
         case 0:
             return "absent: the node does not have this metric"
         case 1:
-            return "fresh"
+            return "fresh" if column.usable[position] else "fresh, but not a number"
         case _:
             return f"ambiguous: {samples} series, no single value"

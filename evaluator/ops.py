@@ -29,7 +29,7 @@ def app(decider: Decider, metrics: Metrics, *, clock: Callable[[], float]) -> we
 
     async def policy(request: web.Request) -> web.Response:
         key = PolicyKey(request.match_info["namespace"], request.match_info["policy"])
-        found = explain.explain(decider.latest, key, now=clock())
+        found = explain.explain(decider.explainable(), key, now=clock())
         if found is None:
             known = ", ".join(str(key) for key in decider.latest.policies) or "none"
             return _json({"error": f"no policy {key}; known: {known}"}, status=404)

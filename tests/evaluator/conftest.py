@@ -4,6 +4,7 @@ import asyncio
 import collections
 import contextlib
 import json
+import logging
 import random
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -11,12 +12,14 @@ from types import SimpleNamespace
 
 import aiohttp
 import pytest
+import structlog
 import yaml
 from aiohttp import web
 
 from evaluator import policy
 from evaluator.kube import Kube
 from evaluator.labels import FIELD_MANAGER, NodeLabels
+from plimsoll import logs
 from sandbox.apiserver import ApiServer
 
 ROOT = Path(__file__).parents[2]
@@ -472,3 +475,23 @@ def until():
                 await asyncio.sleep(0.005)
 
     return wait
+
+
+@pytest.fixture
+def log_lines(capsys):
+    """Called with a format: log as the programs do, until the test ends; what that gives reads the lines since."""
+    root = logging.getLogger()
+    handlers, level = root.handlers[:], root.level
+
+    def start(fmt):
+        logs.setup("info", fmt)
+
+        def lines():
+            return capsys.readouterr().err.splitlines()
+
+        return lines
+
+    yield start
+    root.handlers[:] = handlers
+    root.setLevel(level)
+    structlog.reset_defaults()

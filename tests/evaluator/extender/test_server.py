@@ -3,17 +3,14 @@
 import asyncio
 import gzip
 import json
-import logging
 import re
 from pathlib import Path
 
 import pytest
-import structlog
 
 from evaluator.decisions import decide
 from evaluator.extender.verbs import NotReadyError
 from evaluator.store import Store
-from plimsoll import logs
 from wire.codec import Delta
 
 NODES = ("node-a", "node-b", "node-c")
@@ -344,26 +341,6 @@ async def test_a_large_request_comes_back_whole(extender, decisions):
     sent = json.dumps({**asked, "Nodes": {"items": nodes}, "NodeNames": None}).encode()
     reply = json.loads((await server.post(VERBS[0], sent)).body)
     assert reply["Nodes"]["items"] == [n for n in nodes if n["metadata"]["name"] != "node-b"]
-
-
-@pytest.fixture
-def log_lines(capsys):
-    """Log as the programs do; afterwards the process logs as before. Called, it gives the lines so far."""
-    root = logging.getLogger()
-    handlers, level = root.handlers[:], root.level
-
-    def start(fmt):
-        logs.setup("info", fmt)
-
-        def lines():
-            return capsys.readouterr().err.splitlines()
-
-        return lines
-
-    yield start
-    root.handlers[:] = handlers
-    root.setLevel(level)
-    structlog.reset_defaults()
 
 
 async def test_filter_logs_the_words_that_users_of_tas_look_for(log_lines, server):

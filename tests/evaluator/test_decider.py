@@ -1,0 +1,298 @@
+"""The loop around decide(): when it evaluates, when its result may be used, and what it says in the log."""
+
+import asyncio
+
+import pytest
+
+from evaluator import policy
+from evaluator.cluster import Cluster
+from evaluator.decider import Decider
+from evaluator.extender.verbs import NotReadyError
+from evaluator.metrics import Metrics
+from evaluator.objects import Meta, Node
+from evaluator.policy import PolicyKey
+from evaluator.store import Store
+from evaluator.subscription import Subscriptions
+from wire.codec import Delta
+
+KEY = PolicyKey("ns", "demo-policy")
+STALE = 30.0
+
+
+class Clock:
+    now = 1000.0
+
+    def __call__(self):
+        return self.now
+
+
+class Deciding:
+    def __init__(self, stale_after=STALE, clock=None):
+        self.clock = clock or Clock()
+        self.cluster = Cluster()
+        self.store = Store(stale_after=stale_after, started=self.clock())
+        self.subscriptions = Subscriptions()
+        self.metrics = Metrics()
+        self.decider = Decider(
+            self.cluster, self.store, self.subscriptions, self.metrics, clock=self.clock
+        )
+        self.cluster.listeners.decisions.append(self.decider.touch)
+
+    def know(self, *policies, nodes=("node-a", "node-b")):
+        self.cluster.policies.replace(list(policies))
+        self.cluster.nodes.replace([Node(Meta(name=name, uid=name)) for name in nodes])
+        self.cluster.pods.replace([])
+
+    def hear(self, **values):
+        """Full reports of health_metric; `_` stands for `-`."""
+        for node, value in values.items():
+            self.store.report(
+                node.replace("_", "-"), Delta({"health_metric": value}), self.clock.now
+            )
+
+    def value(self, name, **labels):
+        return self.metrics.registry.get_sample_value(name, labels)
+
+
+@pytest.fixture
+def demo(tas, rule):
+    def make(**metadata):
+        return policy.parse(
+            tas(
+                "demo-policy",
+                dontschedule=[rule("health_metric Equals 1"), rule("health_metric Equals 2")],
+                scheduleonmetric=[rule("health_metric LessThan 0")],
+                deschedule=[rule("health_metric Equals 2")],
+                **metadata,
+            )
+        )
+
+    return make
+
+
+@pytest.fixture
+def world(demo):
+    made = Deciding()
+    made.know(demo())
+    made.decider.evaluate()
+    return made
+
+
+def test_not_ready_until_every_kind_is_listed_and_every_node_has_reported(demo):
+    world = Deciding()
+    decider = world.decider
+    assert list(decider.waiting_for) == ["policies", "nodes", "pods"]
+    with pytest.raises(NotReadyError, match="waiting for policies, nodes, pods"):
+        decider.current()
+    world.know(demo())
+    assert decider.waiting_for  # known, but nothing is decided yet
+    decider.evaluate()
+    assert list(decider.waiting_for) == ["the first report of 2 nodes"]
+    world.hear(node_a=0.0)
+    decider.evaluate()
+    assert list(decider.waiting_for) == ["the first report of 1 nodes"]
+    assert world.value("plimsoll_ready") == 0
+    world.hear(node_b=1.0)
+    decider.evaluate()
+    assert not decider.waiting_for
+    assert decider.current() is decider.latest
+    assert world.value("plimsoll_ready") == 1
+
+
+def test_ready_without_the_silent_ones_once_they_would_be_stale(world):
+    world.hear(node_a=0.0)
+    world.clock.now += STALE
+    world.hear(node_a=0.0)
+    world.decider.evaluate()
+    assert not world.decider.waiting_for
+
+
+def test_ready_at_once_where_no_policy_asks_for_anything():
+    world = Deciding()
+    world.know()
+    world.decider.evaluate()
+    assert not world.decider.waiting_for
+
+
+def test_ready_although_a_node_cannot_read_a_source_once_the_start_is_over(world):
+    world.hear(node_a=0.0)
+    world.store.report("node-b", Delta(unread=["health_metric"]), world.clock.now)
+    world.decider.evaluate()
+    assert world.decider.waiting_for
+    world.clock.now += STALE + 1
+    world.hear(node_a=0.0)
+    world.store.report("node-b", Delta(unread=["health_metric"]), world.clock.now)
+    world.decider.evaluate()
+    assert not world.decider.waiting_for
+    assert world.decider.latest.policies[KEY].awaited == frozenset()
+
+
+def test_once_ready_a_new_policy_does_not_make_it_unready(world, demo, parsed, rule):
+    world.hear(node_a=0.0, node_b=1.0)
+    world.decider.evaluate()
+    world.cluster.policies.put(parsed("new", dontschedule=[rule("other Equals 1")]))
+    world.decider.evaluate()
+    assert not world.decider.waiting_for
+    assert world.decider.latest.policies[PolicyKey("ns", "new")].awaited == {"node-a", "node-b"}
+
+
+def test_stopping_is_not_ready_for_good(world):
+    world.hear(node_a=0.0, node_b=1.0)
+    world.decider.evaluate()
+    world.decider.stop("the end")
+    world.decider.evaluate()
+    assert list(world.decider.waiting_for) == ["the end"]
+    assert world.value("plimsoll_ready") == 0
+
+
+def test_agents_are_asked_for_what_the_policies_name(world, parsed, rule):
+    assert world.subscriptions.current.metrics == ("health_metric",)
+    world.cluster.policies.put(parsed("new", dontschedule=[rule("cpu Equals 1")]))
+    world.decider.evaluate()
+    assert world.subscriptions.current.metrics == ("cpu", "health_metric")
+    world.cluster.policies.replace([])
+    world.decider.evaluate()
+    assert world.subscriptions.current.metrics == ()
+    assert world.store.metrics == frozenset()
+
+
+def test_nodes_that_are_gone_and_silent_are_forgotten(world):
+    world.hear(node_a=0.0, elsewhere=0.0)
+    world.clock.now += STALE + 1
+    world.decider.evaluate()
+    assert (world.store.knows("node-a"), world.store.knows("elsewhere")) == (True, False)
+
+
+def test_listeners_are_told_after_each_swap(world):
+    told = []
+    world.decider.listeners.append(lambda: told.append(world.decider.latest))
+    world.decider.evaluate()
+    world.hear(node_a=2.0, node_b=0.0)
+    world.decider.evaluate()
+    assert told[-1] is world.decider.latest
+    assert set(told[-1].policies[KEY].deschedule) == {"node-a"}
+
+
+def test_what_is_decided_is_counted(world):
+    world.hear(node_a=2.0, node_b=1.0)
+    world.decider.evaluate()
+    of = {"namespace": "ns", "policy": "demo-policy"}
+    violating = "plimsoll_policy_violating_nodes"
+    assert world.value(violating, **of, strategy="dontschedule") == 2
+    assert world.value(violating, **of, strategy="deschedule") == 1
+    missing = "plimsoll_policy_missing_readings"
+    assert world.value(missing, **of, metric="health_metric") == 0
+    assert world.value("plimsoll_policies") == 1
+    assert world.value("plimsoll_nodes") == 2
+    assert world.value("plimsoll_policy_problems", **of) == 0
+    world.cluster.policies.replace([])
+    world.decider.evaluate()
+    assert world.value("plimsoll_policy_problems", **of) is None
+    assert world.value("plimsoll_policies") == 0
+
+
+def test_confirmed_readings_are_explained_with_their_age_of_now(world):
+    world.hear(node_a=0.0, node_b=0.0)
+    world.decider.evaluate()
+    world.clock.now += 20
+    world.store.report("node-a", Delta(), world.clock.now)  # a heartbeat: nothing to decide
+    column = world.decider.explainable().view.columns["health_metric"]
+    assert (world.clock.now - column.at).tolist() == [0.0, 20.0]
+    assert world.decider.explainable().policies is world.decider.latest.policies
+
+
+def test_the_log_keeps_the_words_that_users_of_tas_look_for(log_lines, demo):
+    said = since(log_lines("logfmt"))
+    world = Deciding()
+    world.know(demo())
+    world.hear(node_a=0.0, node_b=0.0)
+    world.decider.evaluate()
+    assert said() == ['level=info msg="Evaluating demo-policy" policy=ns/demo-policy']
+    world.hear(node_b=1.0)
+    world.decider.evaluate()
+    assert said() == [
+        'level=info msg="Evaluating demo-policy" policy=ns/demo-policy',
+        'level=info msg="node-b violating demo-policy: health_metric Equals 1" '
+        "policy=ns/demo-policy node=node-b strategy=dontschedule",
+    ]
+    world.decider.evaluate()
+    assert said() == []
+    world.hear(node_b=0.0)
+    world.decider.evaluate()
+    assert said()[1] == (
+        'level=info msg="node-b no longer violating demo-policy" '
+        "policy=ns/demo-policy node=node-b strategy=dontschedule"
+    )
+
+
+def since(read):
+    """Lines without their time."""
+    return lambda: [line.split(" ", 1)[1] for line in read()]
+
+
+def test_problems_and_departures_are_logged_once(log_lines, parsed, rule):
+    said = since(log_lines("logfmt"))
+    world = Deciding()
+    bad = parsed("demo-policy", dontschedule=[rule("m Equals 1"), {}])
+    world.know(bad, nodes=[])
+    world.decider.evaluate()
+    assert any(
+        'level=warning msg="problem in policy demo-policy: dontschedule: rule 2: ' in line
+        for line in said()
+    )
+    world.decider.evaluate()
+    assert said() == []
+    world.cluster.policies.replace([])
+    world.decider.evaluate()
+    assert said() == ['level=info msg="policy demo-policy is gone" policy=ns/demo-policy']
+
+
+async def decided(world, predicate):
+    """Wait until the loop has swapped in decisions that satisfy a predicate."""
+    swapped = asyncio.Event()
+    world.decider.listeners.append(swapped.set)
+    async with asyncio.timeout(20):
+        while not predicate(world.decider.latest):
+            swapped.clear()
+            await swapped.wait()
+
+
+async def test_the_loop_evaluates_when_something_changed(demo, background):
+    loop = asyncio.get_running_loop()
+    world = Deciding(clock=loop.time)
+    background(world.decider.run())
+    world.know(demo())
+    await decided(world, lambda decisions: KEY in decisions.policies)
+    for node in ("node-a", "node-b"):
+        world.store.report(node, Delta({"health_metric": 1.0}), loop.time())
+    world.decider.touch()
+    await decided(world, lambda decisions: len(decisions.policies[KEY].dontschedule) == 2)
+
+
+async def test_the_loop_evaluates_when_time_alone_changes_something(demo, background):
+    """A node whose agent is gone: nothing will ever report that its reading has grown old."""
+    loop = asyncio.get_running_loop()
+    world = Deciding(stale_after=0.3, clock=loop.time)
+    background(world.decider.run())
+    world.know(demo(), nodes=["node-a"])
+    await decided(world, lambda decisions: KEY in decisions.policies)
+    world.store.report("node-a", Delta({"health_metric": 1.0}), loop.time())
+    world.decider.touch()
+    await decided(world, lambda decisions: decisions.policies[KEY].dontschedule)
+    await decided(world, lambda decisions: decisions.policies[KEY].missing)
+    assert world.decider.latest.policies[KEY].dontschedule == {}
+
+
+async def test_a_burst_of_changes_costs_a_few_evaluations(demo, background):
+    loop = asyncio.get_running_loop()
+    world = Deciding(clock=loop.time)
+    background(world.decider.run())
+    world.know(demo())
+    await decided(world, lambda decisions: KEY in decisions.policies)
+    before = world.value("plimsoll_decide_duration_seconds_count")
+    for _ in range(1000):
+        world.decider.touch()
+        await asyncio.sleep(0)
+    world.cluster.policies.replace([])
+    await decided(world, lambda decisions: not decisions.policies)
+    assert world.value("plimsoll_decide_duration_seconds_count") - before < 200
