@@ -4,17 +4,63 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from collectors import cpu, loadavg, meminfo, pressure, synthetic, textfile, vmstat
+from collectors import (
+    buddyinfo,
+    cgroups,
+    cpu,
+    diskstats,
+    entropy,
+    filefd,
+    filesystem,
+    interrupts,
+    ksmd,
+    loadavg,
+    meminfo,
+    meminfo_numa,
+    os,
+    pressure,
+    processes,
+    schedstat,
+    slabinfo,
+    softirqs,
+    stat,
+    synthetic,
+    textfile,
+    time,
+    timex,
+    uname,
+    vmstat,
+    zoneinfo,
+)
+from collectors.buddyinfo import BuddyInfo
+from collectors.cgroups import Cgroups
 from collectors.cpu import Cpu
+from collectors.diskstats import DiskStats
+from collectors.entropy import Entropy
+from collectors.filefd import FileFd
+from collectors.filesystem import Filesystem
 from collectors.host import Host
+from collectors.interrupts import Interrupts
+from collectors.ksmd import Ksmd
 from collectors.loadavg import LoadAvg
 from collectors.meminfo import MemInfo
+from collectors.meminfo_numa import MemInfoNuma
 from collectors.metric import Table
+from collectors.os import Os
 from collectors.pressure import Pressure
+from collectors.processes import Processes
 from collectors.sample import Collector
+from collectors.schedstat import SchedStat
+from collectors.slabinfo import SlabInfo
+from collectors.softirqs import SoftIrqs
+from collectors.stat import Stat
 from collectors.synthetic import Synthetic
 from collectors.textfile import TextFile
+from collectors.time import Time
+from collectors.timex import Timex
+from collectors.uname import Uname
 from collectors.vmstat import VmStat
+from collectors.zoneinfo import ZoneInfo
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,15 +85,83 @@ class Entry:
 
 # In the order in which they run. Where two export the same series the first one's is kept, so the open-ended come last.
 COLLECTORS: Mapping[str, Entry] = {
+    "buddyinfo": Entry(
+        lambda host, _: BuddyInfo(host), buddyinfo.METRICS, "free memory blocks by size", on=False
+    ),
+    "cgroups": Entry(
+        lambda host, _: Cgroups(host),
+        cgroups.METRICS,
+        "the number of cgroups by controller",
+        on=False,
+    ),
     "cpu": Entry(
         Cpu, cpu.METRICS, "CPU time by mode, throttling, what is online", options=cpu.Options
     ),
+    "diskstats": Entry(
+        DiskStats,
+        diskstats.METRICS,
+        "disk I/O, and what udev knows of the disks",
+        options=diskstats.Options,
+    ),
+    "entropy": Entry(lambda host, _: Entropy(host), entropy.METRICS, "available entropy"),
+    "filefd": Entry(lambda host, _: FileFd(host), filefd.METRICS, "file descriptors in use"),
+    "filesystem": Entry(
+        Filesystem,
+        filesystem.METRICS,
+        "size and free space of mounted file systems",
+        options=filesystem.Options,
+    ),
+    "interrupts": Entry(
+        Interrupts,
+        interrupts.METRICS,
+        "interrupts by line and CPU",
+        on=False,
+        options=interrupts.Options,
+    ),
+    "ksmd": Entry(lambda host, _: Ksmd(host), ksmd.METRICS, "kernel same-page merging", on=False),
     "loadavg": Entry(lambda host, _: LoadAvg(host), loadavg.METRICS, "load averages"),
     "meminfo": Entry(lambda host, _: MemInfo(host), meminfo.METRICS, "memory statistics"),
+    "meminfo_numa": Entry(
+        lambda host, _: MemInfoNuma(host),
+        meminfo_numa.METRICS,
+        "memory statistics of each NUMA node",
+        on=False,
+    ),
+    "os": Entry(lambda host, _: Os(host), os.METRICS, "the distribution and its version"),
     "pressure": Entry(
         lambda host, _: Pressure(host), pressure.METRICS, "pressure stall information"
     ),
+    "processes": Entry(
+        lambda host, _: Processes(host),
+        processes.METRICS,
+        "processes and threads by state",
+        on=False,
+    ),
+    "schedstat": Entry(
+        lambda host, _: SchedStat(host),
+        schedstat.METRICS,
+        "time that CPUs ran and processes waited",
+    ),
+    "slabinfo": Entry(
+        SlabInfo,
+        slabinfo.METRICS,
+        "the kernel's slabs; needs root",
+        on=False,
+        options=slabinfo.Options,
+    ),
+    "softirqs": Entry(
+        lambda host, _: SoftIrqs(host), softirqs.METRICS, "softirqs by kind and CPU", on=False
+    ),
+    "stat": Entry(
+        Stat, stat.METRICS, "interrupts, context switches, forks, boot time", options=stat.Options
+    ),
+    "time": Entry(lambda host, _: Time(host), time.METRICS, "system time, time zone, clock source"),
+    "timex": Entry(lambda _, __: Timex(), timex.METRICS, "how the clock is disciplined"),
+    "uname": Entry(lambda host, _: Uname(host), uname.METRICS, "kernel, architecture, host name"),
     "vmstat": Entry(VmStat, vmstat.METRICS, "virtual memory statistics", options=vmstat.Options),
+    "zoneinfo": Entry(
+        lambda host, _: ZoneInfo(host), zoneinfo.METRICS, "pages of each memory zone", on=False
+    ),
     "textfile": Entry(
         lambda _, options: TextFile(options),
         textfile.METRICS,

@@ -1,0 +1,53 @@
+"""How much entropy the kernel's random number generator holds, and how much it could, from <procfs>/sys/kernel/random."""
+
+from collections.abc import Iterator
+
+from collectors import host
+from collectors.metric import Metric, Table
+from collectors.numerals import parse_uint
+from collectors.sample import CollectorError, Family
+
+_SOURCE = "<procfs>/sys/kernel/random"
+METRICS = Table(
+    Metric(
+        "node_entropy_available_bits",
+        "gauge",
+        "Bits of available entropy.",
+        f"{_SOURCE}/entropy_avail",
+        unit="bits",
+    ),
+    Metric(
+        "node_entropy_pool_size_bits",
+        "gauge",
+        "Bits of entropy pool.",
+        f"{_SOURCE}/poolsize",
+        unit="bits",
+    ),
+)
+
+
+def parse(name: str, text: str) -> int:
+    """The number in one of the files."""
+    try:
+        return parse_uint(text.strip())
+    except ValueError as error:
+        raise CollectorError(f"random/{name}: {error}") from error
+
+
+class Entropy:
+    """The `entropy` collector."""
+
+    def __init__(self, machine: host.Host) -> None:
+        self._directory = machine.procfs / "sys/kernel/random"
+        self._size: int | None = None
+
+    def collect(self) -> Iterator[Family]:
+        """Read the sources now; the size of the pool is a constant of the kernel and read once."""
+        available = self._read("entropy_avail")
+        if self._size is None:
+            self._size = self._read("poolsize")
+        yield METRICS.single("node_entropy_available_bits", available)
+        yield METRICS.single("node_entropy_pool_size_bits", self._size)
+
+    def _read(self, name: str) -> int:
+        return parse(name, host.read(self._directory / name))

@@ -1,0 +1,35 @@
+"""How many files are open on the whole machine, and how many may be, from <procfs>/sys/fs/file-nr."""
+
+from collections.abc import Iterator
+
+from collectors import host
+from collectors.metric import Metric, Table
+from collectors.numerals import parse_uint
+from collectors.sample import CollectorError, Family
+
+_SOURCE = "<procfs>/sys/fs/file-nr"
+METRICS = Table(
+    Metric("node_filefd_allocated", "gauge", "File descriptor statistics: allocated.", _SOURCE),
+    Metric("node_filefd_maximum", "gauge", "File descriptor statistics: maximum.", _SOURCE),
+)
+
+
+def parse(text: str) -> Iterator[Family]:
+    """Allocated and maximum; between them stands what has been 0 since Linux 2.6."""
+    try:
+        allocated, _, maximum = (parse_uint(field) for field in text.split())
+    except ValueError as error:
+        raise CollectorError(f"file-nr: {error}") from error
+    yield METRICS.single("node_filefd_allocated", allocated)
+    yield METRICS.single("node_filefd_maximum", maximum)
+
+
+class FileFd:
+    """The `filefd` collector."""
+
+    def __init__(self, machine: host.Host) -> None:
+        self._path = machine.procfs / "sys/fs/file-nr"
+
+    def collect(self) -> Iterator[Family]:
+        """Read the source now."""
+        return parse(host.read(self._path))

@@ -1,0 +1,220 @@
+"""Size and free space of every mounted file system, without ever hanging on one that is dead.
+
+The kernel answers statvfs(2) on an NFS mount whose server is gone when the server is back. So every mount is asked in a
+thread that may be left behind. One that has not answered after `--collector.filesystem.mount-timeout` is exported with
+node_filesystem_device_error 1, and is not asked again until its thread has come back.
+"""
+
+import os
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
+from functools import partial
+
+from collectors import host, mounts
+from collectors.devicefilter import DeviceFilter
+from collectors.metric import Metric, Table
+from collectors.mounts import Mount
+from collectors.patterns import regexp
+from collectors.sample import CollectorError, Family
+from plimsoll import flags
+from plimsoll.flags import option
+from plimsoll.runner import Late, Runner
+
+_STATVFS = "statvfs(2)"
+_MOUNTINFO = "<procfs>/1/mountinfo"
+_LABELS = ("device", "mountpoint", "fstype", "device_error")
+
+
+def _row(name: str, text: str, source: str = _STATVFS, unit: str = "") -> Metric:
+    return Metric(f"node_filesystem_{name}", "gauge", text, source, _LABELS, unit)
+
+
+# node_exporter has node_filesystem_purgeable_bytes too, which means something on macOS only.
+METRICS = Table(
+    _row("size_bytes", "Filesystem size in bytes.", unit="bytes"),
+    _row("free_bytes", "Filesystem free space in bytes.", unit="bytes"),
+    _row("avail_bytes", "Filesystem space available to non-root users in bytes.", unit="bytes"),
+    _row("files", "Filesystem total file nodes."),
+    _row("files_free", "Filesystem total free file nodes."),
+    _row("readonly", "Filesystem read-only status.", _MOUNTINFO),
+    _row(
+        "device_error", "Whether an error occurred while getting statistics for the given device."
+    ),
+    Metric(
+        "node_filesystem_mount_info",
+        "gauge",
+        "Filesystem mount information.",
+        _MOUNTINFO,
+        ("device", "major", "minor", "mountpoint"),
+    ),
+)
+
+_POINTS = (
+    r"^/(dev|proc|run/credentials/.+|sys|var/lib/docker/.+|var/lib/containers/storage/.+)($|/)"
+)
+_KINDS = (
+    "^(autofs|binfmt_misc|bpf|cgroup2?|configfs|debugfs|devpts|devtmpfs|fusectl|hugetlbfs|iso9660|mqueue|nsfs|overlay|proc"
+    "|procfs|pstore|rpc_pipefs|securityfs|selinuxfs|squashfs|erofs|sysfs|tracefs)$"
+)
+_NO_ANSWER = "mountpoint timeout"
+
+
+def _timeout(text: str) -> float:
+    seconds = flags.duration(text)
+    if seconds == 0:
+        raise ValueError("has to be longer than 0")
+    return seconds
+
+
+@dataclass(frozen=True, slots=True)
+class Options:
+    """The flags of this collector. An `include` switches off the default of its `exclude`."""
+
+    filesystem_points_exclude: str = option(
+        "collector.filesystem.mount-points-exclude",
+        _POINTS,
+        "regular expression of the mount points to leave out",
+        metavar="REGEXP",
+        parse=regexp,
+    )
+    filesystem_points_include: str = option(
+        "collector.filesystem.mount-points-include",
+        "",
+        "regular expression of the mount points to export, instead of the default of mount-points-exclude",
+        metavar="REGEXP",
+        parse=regexp,
+    )
+    filesystem_kinds_exclude: str = option(
+        "collector.filesystem.fs-types-exclude",
+        _KINDS,
+        "regular expression of the file system types to leave out",
+        metavar="REGEXP",
+        parse=regexp,
+    )
+    filesystem_kinds_include: str = option(
+        "collector.filesystem.fs-types-include",
+        "",
+        "regular expression of the file system types to export, instead of the default of fs-types-exclude",
+        metavar="REGEXP",
+        parse=regexp,
+    )
+    filesystem_timeout: float = option(
+        "collector.filesystem.mount-timeout",
+        5.0,
+        "how long to wait for a mount to answer before it counts as dead",
+        metavar="DURATION",
+        parse=_timeout,
+    )
+
+    def points(self) -> DeviceFilter:
+        """Which mount points to leave out."""
+        include, exclude = self.filesystem_points_include, self.filesystem_points_exclude
+        return DeviceFilter(include, "" if include and exclude == _POINTS else exclude)
+
+    def kinds(self) -> DeviceFilter:
+        """Which types of file systems to leave out."""
+        include, exclude = self.filesystem_kinds_include, self.filesystem_kinds_exclude
+        return DeviceFilter(include, "" if include and exclude == _KINDS else exclude)
+
+
+Answer = os.statvfs_result | str
+"""What a mount said of itself, or why it said nothing."""
+
+
+def families(answers: Iterable[tuple[Mount, Answer]]) -> Iterator[Family]:
+    """The families of all mounts; those without an answer have nothing but their error and whether they are read-only."""
+    sizes: dict[str, list[tuple[tuple[str, ...], float]]] = {metric.name: [] for metric in METRICS}
+    for mount, answer in answers:
+        error = answer if isinstance(answer, str) else ""
+        labels = mount.device, mount.point, mount.kind, error
+        sizes["node_filesystem_device_error"].append((labels, float(bool(error))))
+        sizes["node_filesystem_readonly"].append((labels, float(mount.read_only)))
+        if isinstance(answer, str):
+            continue
+        for name, value in (
+            ("size_bytes", answer.f_blocks * answer.f_frsize),
+            ("free_bytes", answer.f_bfree * answer.f_frsize),
+            ("avail_bytes", answer.f_bavail * answer.f_frsize),
+            ("files", answer.f_files),
+            ("files_free", answer.f_ffree),
+        ):
+            sizes[f"node_filesystem_{name}"].append((labels, value))
+        place = mount.device, mount.major, mount.minor, mount.point
+        sizes["node_filesystem_mount_info"].append((place, 1.0))
+    for name, rows in sizes.items():
+        if rows:
+            yield METRICS.family(name, rows)
+
+
+class Filesystem:
+    """The `filesystem` collector."""
+
+    def __init__(
+        self,
+        machine: host.Host,
+        options: Options,
+        *,
+        ask: Callable[[str], os.statvfs_result] = os.statvfs,
+    ) -> None:
+        self._sources = [machine.procfs / process / "mountinfo" for process in ("1", "self")]
+        self._root = str(machine.rootfs).rstrip("/")
+        self._points, self._kinds = options.points(), options.kinds()
+        self._ask = ask
+        self._runner = Runner[str, Answer](options.filesystem_timeout, name="filesystem")
+        self._text: str | None = None
+        self._mounts: tuple[Mount, ...] = ()
+
+    def collect(self) -> Iterator[Family]:
+        """Ask every mount now."""
+        text = self._read()
+        if text != self._text:
+            self._mounts = tuple(self._wanted(text))
+            self._text = text
+        found = self._runner.run(
+            {mount.point: partial(self._answer, mount.point) for mount in self._mounts}
+        )
+        answers = ((mount, _told(found[mount.point])) for mount in self._mounts)
+        yield from families(answers)
+
+    def _read(self) -> str:
+        """What process 1 sees, which is the whole machine; what we see where it is hidden from us."""
+        first, own = self._sources
+        try:
+            return host.read(first)
+        except CollectorError:
+            return host.read(own)
+
+    def _wanted(self, text: str) -> Iterator[Mount]:
+        """The mounts to export, each place once: the last of several on the same point is the one that answers."""
+        seen: set[tuple[str, str, str]] = set()
+        for found in mounts.parse(text):
+            mount = found._replace(point=self._stripped(found.point))
+            key = mount.device, mount.point, mount.kind
+            if key in seen or self._points.ignores(mount.point) or self._kinds.ignores(mount.kind):
+                continue
+            seen.add(key)
+            yield mount
+
+    def _stripped(self, point: str) -> str:
+        """A mount point as the machine itself calls it, without the place where its root is mounted for us."""
+        inside = point.removeprefix(self._root)
+        return inside or "/" if inside == "" or inside.startswith("/") else point
+
+    def _answer(self, point: str) -> Answer:
+        try:
+            return self._ask(f"{self._root}{point}")
+        except OSError as error:
+            return _as_go_says(error.strerror or str(error))
+        except ValueError:
+            return "invalid argument"  # a NUL: no path, whatever mountinfo says
+
+
+def _told(answer: Answer | Late) -> Answer:
+    return _NO_ANSWER if isinstance(answer, Late) else answer
+
+
+def _as_go_says(reason: str) -> str:
+    """An error text in the spelling of node_exporter's labels: `permission denied`, but `RPC version wrong`."""
+    if reason[1:2].islower():
+        return reason[:1].lower() + reason[1:]
+    return reason

@@ -1,0 +1,96 @@
+"""Memory of each NUMA node and where its allocations went, from <sysfs>/devices/system/node/node*/{meminfo,numastat}."""
+
+import re
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+
+from collectors import host
+from collectors.metric import Metric, Table
+from collectors.numerals import parse_uint
+from collectors.sample import CollectorError, Family, SourceAbsentError
+
+_NODES = "<sysfs>/devices/system/node/node*"
+METRICS = Table(
+    Metric(
+        "node_memory_numa_<field>_total",
+        "counter",
+        "Memory information field <field>_total.",
+        f"{_NODES}/numastat",
+        ("node",),
+    ),
+    # In bytes where the kernel says kB, else in pages. node_exporter gives these no suffix.
+    Metric(
+        "node_memory_numa_<field>",
+        "gauge",
+        "Memory information field <field>.",
+        f"{_NODES}/meminfo",
+        ("node",),
+    ),
+)
+
+_MEMINFO = re.compile(r"Node (\d+) (\w+)(?:\((\w+)\))?: +(\d+)( kB)?", re.ASCII)
+_NUMASTAT = re.compile(r"(\w+) (\d+)", re.ASCII)
+_KIB = 1024
+
+Reading = tuple[str, float]
+"""A metric's name and its value."""
+
+
+def parse_meminfo(text: str) -> Iterator[Reading]:
+    """The lines of one node's meminfo; `Active(anon)` becomes Active_anon."""
+    for line in filter(None, text.splitlines()):
+        if (match := _MEMINFO.fullmatch(line.rstrip())) is None:
+            raise CollectorError(f"node meminfo: unexpected line {line[:80]!r}")
+        _, field, detail, amount, unit = match.groups()
+        name = f"{field}_{detail}" if detail else field
+        yield f"node_memory_numa_{name}", _number(amount) * (_KIB if unit else 1)
+
+
+def parse_numastat(text: str) -> Iterator[Reading]:
+    """The lines of one node's numastat."""
+    for line in filter(None, text.splitlines()):
+        if (match := _NUMASTAT.fullmatch(line.rstrip())) is None:
+            raise CollectorError(f"numastat: unexpected line {line[:80]!r}")
+        yield f"node_memory_numa_{match.group(1)}_total", _number(match.group(2))
+
+
+def _number(text: str) -> float:
+    try:
+        return float(parse_uint(text))
+    except ValueError as error:
+        raise CollectorError(f"NUMA node: {error}") from error
+
+
+def families(nodes: Iterable[tuple[str, Iterable[Reading]]]) -> Iterator[Family]:
+    """The readings of all nodes, by metric. What a node says twice counts once, as it was said last."""
+    found: dict[str, dict[tuple[str], float]] = {}
+    for node, readings in nodes:
+        for name, value in readings:
+            found.setdefault(name, {})[node,] = value
+    for name, samples in found.items():
+        yield METRICS.family(name, samples.items())
+
+
+class MemInfoNuma:
+    """The `meminfo_numa` collector."""
+
+    def __init__(self, machine: host.Host) -> None:
+        self._directory = machine.sysfs / "devices/system/node"
+
+    def collect(self) -> Iterator[Family]:
+        """Read the sources now."""
+        return families((node, list(_readings(path))) for node, path in self._nodes())
+
+    def _nodes(self) -> list[tuple[str, Path]]:
+        try:
+            names = sorted(path.name for path in self._directory.iterdir())
+        except OSError as error:
+            kind = SourceAbsentError if isinstance(error, FileNotFoundError) else CollectorError
+            raise kind(f"{self._directory}: {error.strerror}") from error
+        numbers = (name.removeprefix("node") for name in names if name.startswith("node"))
+        return [(n, self._directory / f"node{n}") for n in numbers if n.isdigit()]
+
+
+def _readings(node: Path) -> Iterator[Reading]:
+    yield from parse_meminfo(host.read(node / "meminfo"))
+    yield from parse_numastat(host.read(node / "numastat"))

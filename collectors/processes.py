@@ -1,0 +1,119 @@
+"""How many processes and threads there are, in which states, and how many there may be, from <procfs>/<pid>."""
+
+from collections import Counter
+from collections.abc import Iterator
+from pathlib import Path
+
+from collectors import host
+from collectors.metric import Metric, Table
+from collectors.numerals import parse_uint
+from collectors.sample import CollectorError, Family, SourceAbsentError
+
+_STAT = "<procfs>/*/stat"
+METRICS = Table(
+    Metric("node_processes_threads", "gauge", "Allocated threads in system", _STAT),
+    Metric(
+        "node_processes_max_threads",
+        "gauge",
+        "Limit of threads in the system",
+        "<procfs>/sys/kernel/threads-max",
+    ),
+    Metric(
+        "node_processes_threads_state",
+        "gauge",
+        "Number of threads in each state.",
+        "<procfs>/*/task/*/stat",
+        ("thread_state",),
+    ),
+    Metric(
+        "node_processes_state", "gauge", "Number of processes in each state.", _STAT, ("state",)
+    ),
+    Metric("node_processes_pids", "gauge", "Number of PIDs", _STAT),
+    Metric(
+        "node_processes_max_processes",
+        "gauge",
+        "Number of max PIDs limit",
+        "<procfs>/sys/kernel/pid_max",
+    ),
+)
+
+_THREADS = 17  # where their number stands after the state
+
+
+def parse_stat(text: str) -> tuple[str, int]:
+    """State and number of threads, out of a process's stat. The name before them may contain blanks and parentheses."""
+    fields = text.rpartition(")")[2].split()
+    try:
+        return fields[0], parse_uint(fields[_THREADS])
+    except (IndexError, ValueError) as error:
+        raise CollectorError(f"process: unexpected stat {text[:80]!r}") from error
+
+
+def parse_limit(text: str) -> int:
+    """The number in one of the kernel's settings."""
+    try:
+        return parse_uint(text.strip())
+    except ValueError as error:
+        raise CollectorError(f"limit of processes: {error}") from error
+
+
+class Processes:
+    """The `processes` collector."""
+
+    def __init__(self, machine: host.Host) -> None:
+        self._procfs = machine.procfs
+
+    def collect(self) -> Iterator[Family]:
+        """Count now. A process that ends meanwhile does not count."""
+        limits = self._procfs / "sys/kernel"
+        max_threads = parse_limit(host.read(limits / "threads-max"))
+        max_processes = parse_limit(host.read(limits / "pid_max"))
+        threads = 0
+        states: Counter[str] = Counter()
+        thread_states: Counter[str] = Counter()
+        for process in _numbered(self._procfs):
+            if (found := _stat(process)) is not None:
+                state, count = found
+                threads += count
+                states[state] += 1
+                # Most have one thread, whose state is that of the process: no need to look into their tasks.
+                thread_states.update([state] if count == 1 else _thread_states(process, state))
+        yield METRICS.single("node_processes_threads", threads)
+        yield METRICS.single("node_processes_max_threads", max_threads)
+        yield METRICS.single("node_processes_pids", states.total())
+        yield METRICS.single("node_processes_max_processes", max_processes)
+        for name, counter in (
+            ("node_processes_state", states),
+            ("node_processes_threads_state", thread_states),
+        ):
+            yield METRICS.family(name, (((state,), count) for state, count in counter.items()))
+
+
+def _thread_states(process: Path, state: str) -> Iterator[str]:
+    for thread in _numbered(process / "task"):
+        if thread.name == process.name:
+            yield state
+        elif (found := _stat(thread)) is not None:
+            yield found[0]
+
+
+def _stat(task: Path) -> tuple[str, int] | None:
+    """None for a process or thread that has ended since it was listed."""
+    try:
+        return parse_stat(host.read(task / "stat"))
+    except CollectorError as error:
+        if isinstance(error, SourceAbsentError) or isinstance(error.__cause__, ProcessLookupError):
+            return None
+        raise
+
+
+def _numbered(directory: Path) -> Iterator[Path]:
+    try:
+        names = [path.name for path in directory.iterdir()]
+    except (FileNotFoundError, ProcessLookupError):
+        return
+    except OSError as error:
+        raise CollectorError(f"{directory}: {error.strerror}") from error
+    for name in names:
+        if name.isdigit():
+            yield directory / name

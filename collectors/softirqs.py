@@ -1,0 +1,44 @@
+"""Softirqs of each kind on each CPU, from <procfs>/softirqs."""
+
+from collections.abc import Iterator
+
+from collectors import host, percpu
+from collectors.metric import Metric, Table
+from collectors.sample import CollectorError, Family
+
+METRICS = Table(
+    Metric(
+        "node_softirqs_functions_total",
+        "counter",
+        "Softirq counts per CPU.",
+        "<procfs>/softirqs",
+        ("cpu", "type"),
+    )
+)
+
+
+def parse(text: str) -> Iterator[Family]:
+    """One sample a CPU and kind, of all kinds that this kernel has."""
+    cpus, rows = percpu.split("softirqs", text)
+    samples: dict[tuple[str, str], float] = {}
+    for kind, cells in rows:
+        if len(cells) != len(cpus):
+            raise CollectorError(
+                f"softirqs: {len(cells)} counts of {kind[:40]!r} for {len(cpus)} CPUs"
+            )
+        for cpu, count in zip(cpus, percpu.counts("softirqs", kind, cells), strict=True):
+            samples[cpu, kind] = count
+    if not samples:
+        raise CollectorError("softirqs: no counts in it")
+    yield METRICS.family("node_softirqs_functions_total", samples.items())
+
+
+class SoftIrqs:
+    """The `softirqs` collector."""
+
+    def __init__(self, machine: host.Host) -> None:
+        self._path = machine.procfs / "softirqs"
+
+    def collect(self) -> Iterator[Family]:
+        """Read the source now."""
+        return parse(host.read(self._path))

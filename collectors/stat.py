@@ -1,0 +1,92 @@
+"""Interrupts, context switches, forks, boot time, runnable and blocked processes, from <procfs>/stat."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from collectors import host
+from collectors.metric import Metric, Table
+from collectors.numerals import parse_uint
+from collectors.sample import CollectorError, Family
+from plimsoll.flags import option
+
+_SOURCE = "<procfs>/stat"
+METRICS = Table(
+    Metric("node_intr_total", "counter", "Total number of interrupts serviced.", _SOURCE),
+    Metric("node_context_switches_total", "counter", "Total number of context switches.", _SOURCE),
+    Metric("node_forks_total", "counter", "Total number of forks.", _SOURCE),
+    Metric(
+        "node_boot_time_seconds", "gauge", "Node boot time, in unixtime.", _SOURCE, unit="seconds"
+    ),
+    Metric("node_procs_running", "gauge", "Number of processes in runnable state.", _SOURCE),
+    Metric(
+        "node_procs_blocked",
+        "gauge",
+        "Number of processes blocked waiting for I/O to complete.",
+        _SOURCE,
+    ),
+    Metric("node_softirqs_total", "counter", "Number of softirq calls.", _SOURCE, ("vector",)),
+)
+
+# The first word of a line -> what its first number is.
+_TOTALS = {
+    "intr": "node_intr_total",
+    "ctxt": "node_context_switches_total",
+    "processes": "node_forks_total",
+    "btime": "node_boot_time_seconds",
+    "procs_running": "node_procs_running",
+    "procs_blocked": "node_procs_blocked",
+}
+# The kernel's softirqs, by number; the line has their total first.
+_VECTORS = (
+    "hi", "timer", "net_tx", "net_rx", "block", "block_iopoll", "tasklet", "sched", "hrtimer", "rcu",
+)  # fmt: skip
+
+
+@dataclass(frozen=True, slots=True)
+class Options:
+    """The flags of this collector."""
+
+    stat_softirq: bool = option(
+        "collector.stat.softirq", False, "export node_softirqs_total, softirq calls per vector"
+    )
+
+
+def parse(text: str, *, softirqs: bool) -> Iterator[Family]:
+    """The families of the lines that are there, of the softirqs only on request."""
+    found = dict(_lines(text))
+    if found.keys().isdisjoint(_TOTALS):
+        raise CollectorError("stat: none of the expected lines in it")
+    try:
+        for key, name in _TOTALS.items():
+            if key in found:
+                # A big machine's interrupts fill kilobytes; only their sum is wanted.
+                yield METRICS.single(name, parse_uint(found[key].partition(" ")[0]))
+        if softirqs and "softirq" in found:
+            yield METRICS.family("node_softirqs_total", _vectors(found["softirq"]))
+    except ValueError as error:
+        raise CollectorError(f"stat: {error}") from error
+
+
+def _lines(text: str) -> Iterator[tuple[str, str]]:
+    for line in text.split("\n"):
+        key, _, rest = line.partition(" ")
+        yield key, rest
+
+
+def _vectors(line: str) -> list[tuple[tuple[str], int]]:
+    _, *counts = line.split()
+    if len(counts) < len(_VECTORS):
+        raise CollectorError(f"stat: softirq has only {len(counts)} vectors")
+    return [((vector,), parse_uint(count)) for vector, count in zip(_VECTORS, counts, strict=False)]
+
+
+class Stat:
+    """The `stat` collector."""
+
+    def __init__(self, machine: host.Host, options: Options) -> None:
+        self._path = machine.procfs / "stat"
+        self._softirqs = options.stat_softirq
+
+    def collect(self) -> Iterator[Family]:
+        """Read the source now."""
+        return parse(host.read(self._path), softirqs=self._softirqs)
