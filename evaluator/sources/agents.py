@@ -2,7 +2,7 @@
 
 import asyncio
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import grpc
@@ -83,6 +83,7 @@ class Agents(telemetry_pb2_grpc.TelemetryServicer):
         # Reports refer to the list of their own generation, also while the next list is on its way to the agent.
         sent: dict[int, Subscription] = {}
         telling = asyncio.create_task(self._tell(context, sent))
+        telling.add_done_callback(_note_end)
         try:
             await self._listen(node, context, sent)
         finally:
@@ -105,26 +106,43 @@ class Agents(telemetry_pb2_grpc.TelemetryServicer):
             )
 
     async def _listen(self, node: str, context: Context, sent: dict[int, Subscription]) -> None:
+        answered = 0
         while isinstance(report := await context.read(), telemetry_pb2.Report):
-            if report.node_name != node:
-                await context.abort(
-                    grpc.StatusCode.INVALID_ARGUMENT,
-                    f"this stream is for node {node}, not {report.node_name}",
-                )
-            subscription = sent.get(report.generation)
-            if subscription is None:
-                await context.abort(
-                    grpc.StatusCode.INVALID_ARGUMENT,
-                    f"generation {report.generation} was never subscribed to",
-                )
-                return
-            for old in [known for known in sent if known < report.generation]:
-                del sent[old]
             try:
-                delta = codec.decode(report, subscription.metrics)
+                delta = self._understood(report, node, sent, answered)
             except codec.MalformedReportError as error:
+                log.warning("agent turned away", node=node, error=str(error))
                 await context.abort(grpc.StatusCode.INVALID_ARGUMENT, str(error))
                 return
+            answered = report.generation
+            for old in [known for known in sent if known < answered]:
+                del sent[old]
             version = self._store.version
             self._store.report(node, delta, self._clock())
             self._on_report(self._store.version != version)
+
+    def _understood(
+        self,
+        report: telemetry_pb2.Report,
+        node: str,
+        sent: Mapping[int, Subscription],
+        answered: int,
+    ) -> codec.Delta:
+        if report.node_name != node:
+            raise codec.MalformedReportError(
+                f"this stream is for node {node}, not {report.node_name}"
+            )
+        if (subscription := sent.get(report.generation)) is None:
+            raise codec.MalformedReportError(
+                f"generation {report.generation} was never subscribed to"
+            )
+        # Changes make sense only beside what they change; a node that was forgotten has to begin anew.
+        if not report.full and (report.generation != answered or not self._store.knows(node)):
+            raise codec.MalformedReportError("a full report has to come first")
+        return codec.decode(report, subscription.metrics)
+
+
+def _note_end(telling: asyncio.Task[None]) -> None:
+    """A write to an agent that is gone fails; reading from it ends the stream at the same time."""
+    if not telling.cancelled() and (error := telling.exception()) is not None:
+        log.debug("subscription not sent", error=str(error))
