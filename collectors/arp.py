@@ -1,0 +1,87 @@
+"""How many neighbours each network device has in the ARP table, from <procfs>/net/arp.
+
+node_exporter asks by netlink and gets the same number from the same table; only the entries for which this machine answers in
+another's place (proxy ARP) are listed in the file alone, and `--no-collector.arp.netlink` counts these too, there and here.
+"""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from collectors import host, netroot
+from collectors.devicefilter import DeviceFilter
+from collectors.hexadecimals import parse_hex
+from collectors.metric import Metric, Table
+from collectors.patterns import regexp
+from collectors.sample import CollectorError, Family
+from plimsoll.flags import option
+
+METRICS = Table(
+    Metric("node_arp_entries", "gauge", "ARP entries by device", "<procfs>/1/net/arp", ("device",))
+)
+
+_COLUMNS = 6  # IP address, HW type, flags, HW address, mask, device
+_PUBLISHED = 0x08  # ATF_PUBL: the kernel's answer for another machine
+
+
+@dataclass(frozen=True, slots=True)
+class Options:
+    """The flags of this collector."""
+
+    arp_device_include: str = option(
+        "collector.arp.device-include",
+        "",
+        "count only on devices whose name matches",
+        metavar="REGEXP",
+        parse=regexp,
+    )
+    arp_device_exclude: str = option(
+        "collector.arp.device-exclude",
+        "",
+        "do not count on devices whose name matches",
+        metavar="REGEXP",
+        parse=regexp,
+    )
+    arp_netlink: bool = option(
+        "collector.arp.netlink", True, "count what netlink would list: no proxy entries"
+    )
+
+
+def parse(text: str, *, proxies: bool = False) -> dict[str, int]:
+    """Device to its number of entries, with or without those that we publish for others."""
+    found: dict[str, int] = {}
+    for line in text.splitlines()[1:]:
+        columns = line.split()
+        if len(columns) != _COLUMNS:
+            raise CollectorError(f"arp: unexpected line {line[:80]!r}")
+        if proxies or not _flags(columns[2]) & _PUBLISHED:
+            device = columns[-1]
+            found[device] = found.get(device, 0) + 1
+    return found
+
+
+def _flags(text: str) -> int:
+    try:
+        return parse_hex(text.removeprefix("0x"))
+    except ValueError as error:
+        raise CollectorError(f"arp: flags: {error}") from error
+
+
+class Arp:
+    """The `arp` collector."""
+
+    def __init__(self, machine: host.Host, options: Options) -> None:
+        self._path = netroot.directory(machine) / "arp"
+        self._filter = DeviceFilter(options.arp_device_include, options.arp_device_exclude)
+        self._proxies = not options.arp_netlink
+
+    def collect(self) -> Iterator[Family]:
+        """Read the source now. An empty table has no sample."""
+        counts = parse(host.read(self._path), proxies=self._proxies)
+        yield METRICS.family(
+            "node_arp_entries",
+            (
+                ((device,), float(count))
+                for device, count in counts.items()
+                if not self._filter.ignores(device)
+            ),
+        )

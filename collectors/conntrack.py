@@ -1,0 +1,96 @@
+"""The connection tracking table (nf_conntrack): how full it is, and what happened to it, over all CPUs."""
+
+from collections.abc import Iterator, Mapping
+
+from collectors import host, netroot
+from collectors.hexadecimals import parse_hex
+from collectors.metric import Metric, Table
+from collectors.numerals import parse_uint
+from collectors.sample import CollectorError, Family, SourceAbsentError
+
+_STAT = "<procfs>/1/net/stat/nf_conntrack"
+# Column of the file -> the last part of the metric's name. The file names its columns, and not all kernels have the same.
+_EVENTS = {
+    "found": "Number of searched entries which were successful.",
+    "invalid": "Number of packets seen which can not be tracked.",
+    "ignore": "Number of packets seen which are already connected to a conntrack entry.",
+    "insert": "Number of entries inserted into the list.",
+    "insert_failed": "Number of entries for which list insertion was attempted but failed.",
+    "drop": "Number of packets dropped due to conntrack failure.",
+    "early_drop": "Number of dropped conntrack entries to make room for new ones, if maximum table size was reached.",
+    "search_restart": "Number of conntrack table lookups which had to be restarted due to hashtable resizes.",
+}
+METRICS = Table(
+    Metric(
+        "node_nf_conntrack_entries",
+        "gauge",
+        "Number of currently allocated flow entries for connection tracking.",
+        "<procfs>/sys/net/netfilter/nf_conntrack_count",
+    ),
+    Metric(
+        "node_nf_conntrack_entries_limit",
+        "gauge",
+        "Maximum size of connection tracking table.",
+        "<procfs>/sys/net/netfilter/nf_conntrack_max",
+    ),
+    *(
+        Metric(f"node_nf_conntrack_stat_{column}", "gauge", about, _STAT)
+        for column, about in _EVENTS.items()
+    ),
+)
+
+
+def parse(text: str) -> dict[str, int]:
+    """Column to the sum over all CPUs; `entries`, which every line repeats, to what it is."""
+    header, *lines = text.splitlines() or [""]
+    names = header.split()
+    if "entries" not in names or not lines:
+        raise CollectorError("nf_conntrack: no table")
+    rows = [_row(names, line) for line in lines]
+    sums = {name: sum(row[name] for row in rows) for name in _EVENTS if name in names}
+    return {"entries": rows[0]["entries"], **sums}
+
+
+def _row(names: list[str], line: str) -> dict[str, int]:
+    fields = line.split()
+    if len(fields) != len(names):
+        raise CollectorError(f"nf_conntrack: {len(fields)} numbers for {len(names)} columns")
+    try:
+        return {name: parse_hex(field) for name, field in zip(names, fields, strict=True)}
+    except ValueError as error:
+        raise CollectorError(f"nf_conntrack: {error}") from error
+
+
+class Conntrack:
+    """The `conntrack` collector."""
+
+    def __init__(self, machine: host.Host) -> None:
+        self._stat = netroot.directory(machine) / "stat/nf_conntrack"
+        self._sysctl = machine.procfs / "sys/net/netfilter"
+        # Whatever procfs it is read from, a sysctl of the network is that of the reader's namespace; the table is not.
+        self._counts_here = netroot.is_own(machine)
+
+    def collect(self) -> Iterator[Family]:
+        """Read the sources now. None of them is there until something loads the kernel's module."""
+        text = host.read_optional(self._stat)
+        table = {} if text is None else parse(text)
+        yield METRICS.single("node_nf_conntrack_entries", float(self._entries(table)))
+        yield METRICS.single(
+            "node_nf_conntrack_entries_limit", float(self._number("nf_conntrack_max"))
+        )
+        for column in _EVENTS:
+            if column in table:
+                yield METRICS.single(f"node_nf_conntrack_stat_{column}", float(table[column]))
+
+    def _entries(self, table: Mapping[str, int]) -> int:
+        if self._counts_here:
+            return self._number("nf_conntrack_count")
+        if not table:
+            raise SourceAbsentError(f"{self._stat}: not there")
+        return table["entries"]
+
+    def _number(self, name: str) -> int:
+        try:
+            return parse_uint(host.read(self._sysctl / name).strip())
+        except ValueError as error:
+            raise CollectorError(f"{name}: {error}") from error

@@ -1,0 +1,157 @@
+"""Statistics of the network protocols from <procfs>/net/netstat, snmp and snmp6: the fields that a regular expression picks.
+
+They are untyped, as the kernel leaves them: most of them count, some (such as Tcp_CurrEstab) do not.
+"""
+
+import re
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import NamedTuple
+
+from collectors import host, netroot
+from collectors.metric import Metric, Table
+from collectors.numerals import parse_float
+from collectors.patterns import regexp
+from collectors.sample import CollectorError, Family
+from plimsoll.flags import option
+
+_FILES = {
+    "netstat": ("TcpExt", "IpExt", "MPTcpExt"),
+    "snmp": ("Ip", "IcmpMsg", "Icmp", "Tcp", "UdpLite", "Udp"),
+    "snmp6": ("Ip6", "Icmp6", "UdpLite6", "Udp6"),
+}
+
+
+def _row(protocol: str, file: str) -> Metric:
+    return Metric(
+        f"node_netstat_{protocol}_<field>",
+        "untyped",
+        f"Statistic {protocol}<field>.",  # without the underscore, as node_exporter has it
+        f"<procfs>/1/net/{file}",
+    )
+
+
+METRICS = Table(
+    *(_row(protocol, file) for file, protocols in _FILES.items() for protocol in protocols),
+    Metric(
+        "node_netstat_<field>",  # of a protocol that kernels may add
+        "untyped",
+        "Statistic <field>.",
+        "<procfs>/1/net/netstat, snmp, snmp6",
+    ),
+)
+
+_DEFAULT_FIELDS = (
+    "^(.*_(InErrors|InErrs)|Ip_Forwarding|Ip(6|Ext)_(InOctets|OutOctets)|Icmp6?_(InMsgs|OutMsgs)"
+    "|TcpExt_(Listen.*|Syncookies.*|TCPSynRetrans|TCPTimeouts|TCPOFOQueue|TCPRcvQDrop)"
+    "|Tcp_(ActiveOpens|InSegs|OutSegs|OutRsts|PassiveOpens|RetransSegs|CurrEstab)"
+    "|Udp6?_(InDatagrams|OutDatagrams|NoPorts|RcvbufErrors|SndbufErrors))$"
+)
+_NAME = re.compile(r"\w+", re.ASCII)
+
+
+class Places(NamedTuple):
+    """What a line of names says: how the line of numbers has to look, and which of those become which metric."""
+
+    protocol: str
+    width: int
+    wanted: tuple[tuple[int, str], ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Options:
+    """The flags of this collector."""
+
+    netstat_fields: str = option(
+        "collector.netstat.fields",
+        _DEFAULT_FIELDS,
+        "regular expression of the fields to export, written as Protocol_Field",
+        metavar="REGEXP",
+        parse=regexp,
+    )
+
+
+class Picker:
+    """Finds the wanted fields. Remembers where they are: the names never change while a kernel runs, and there are hundreds."""
+
+    def __init__(self, fields: str) -> None:
+        pattern = re.compile(fields)
+
+        def wanted(key: str) -> bool:
+            if _NAME.fullmatch(key) is None:
+                raise CollectorError(f"netstat: unexpected name {key[:40]!r}")
+            return pattern.search(key) is not None
+
+        def places(header: str) -> Places:
+            protocol, *names = header.split() or [""]
+            keys = [f"{protocol.removesuffix(':')}_{name}" for name in names]
+            found = ((n, f"node_netstat_{key}") for n, key in enumerate(keys, 1) if wanted(key))
+            return Places(protocol, len(names) + 1, tuple(found))
+
+        def metric(key: str) -> str | None:
+            protocol, six, name = key.partition("6")
+            joined = f"{protocol}{six}_{name}"
+            return f"node_netstat_{joined}" if six and wanted(joined) else None
+
+        self.places = lru_cache(maxsize=64)(places)
+        self.metric = lru_cache(maxsize=1024)(metric)
+
+
+def parse_pairs(text: str, picker: Picker) -> Iterator[tuple[str, float]]:
+    """Metrics and their values out of netstat and snmp: a line of names, then a line of numbers, for each protocol."""
+    lines = text.splitlines()
+    if len(lines) % 2:
+        raise CollectorError("netstat: a line of names without one of numbers")
+    for header, line in zip(lines[::2], lines[1::2], strict=True):
+        protocol, width, wanted = picker.places(header)
+        numbers = line.split()
+        if len(numbers) != width or numbers[0] != protocol or not protocol.endswith(":"):
+            raise CollectorError(f"netstat: names and numbers do not fit: {header[:40]!r}")
+        for place, name in wanted:
+            yield name, _number(numbers[place])
+
+
+def parse_lines(text: str, picker: Picker) -> Iterator[tuple[str, float]]:
+    """Metrics and their values out of snmp6: one to a line. Lines of what is not IPv6 are left alone."""
+    for line in text.splitlines():
+        fields = line.split()
+        if len(fields) != 2:
+            raise CollectorError(f"snmp6: unexpected line {line[:40]!r}")
+        if (name := picker.metric(fields[0])) is not None:
+            yield name, _number(fields[1])
+
+
+def families(found: Iterable[tuple[str, float]]) -> Iterator[Family]:
+    """One family for each metric."""
+    seen: set[str] = set()
+    for name, value in found:
+        if name in seen:
+            raise CollectorError(f"netstat: {name} appears twice")
+        seen.add(name)
+        yield METRICS.single(name, value)
+
+
+def _number(text: str) -> float:
+    try:
+        return parse_float(text)
+    except ValueError as error:
+        raise CollectorError(f"netstat: {error}") from error
+
+
+class NetStat:
+    """The `netstat` collector."""
+
+    def __init__(self, machine: host.Host, options: Options) -> None:
+        self._directory = netroot.directory(machine)
+        self._picker = Picker(options.netstat_fields)
+
+    def collect(self) -> Iterator[Family]:
+        """Read the sources now. Without IPv6 there is no snmp6."""
+        return families(self._read())
+
+    def _read(self) -> Iterator[tuple[str, float]]:
+        yield from parse_pairs(host.read(self._directory / "netstat"), self._picker)
+        yield from parse_pairs(host.read(self._directory / "snmp"), self._picker)
+        if (text := host.read_optional(self._directory / "snmp6")) is not None:
+            yield from parse_lines(text, self._picker)

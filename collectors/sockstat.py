@@ -1,0 +1,92 @@
+"""Sockets in use and the memory they take, by protocol, from <procfs>/net/sockstat and sockstat6."""
+
+import os
+from collections.abc import Iterator
+
+from collectors import host, netroot
+from collectors.metric import Metric, Table
+from collectors.numerals import parse_uint
+from collectors.sample import CollectorError, Family, SourceAbsentError
+
+_FILES = {
+    "sockstat": {
+        "TCP": ("alloc", "inuse", "mem", "mem_bytes", "orphan", "tw"),
+        "UDP": ("inuse", "mem", "mem_bytes"),
+        "UDPLITE": ("inuse",),
+        "RAW": ("inuse",),
+        "FRAG": ("inuse", "memory"),
+    },
+    "sockstat6": {
+        "TCP6": ("inuse",),
+        "UDP6": ("inuse",),
+        "UDPLITE6": ("inuse",),
+        "RAW6": ("inuse",),
+        "FRAG6": ("inuse", "memory"),
+    },
+}
+METRICS = Table(
+    Metric(
+        "node_sockstat_sockets_used",
+        "gauge",
+        "Number of IPv4 sockets in use.",
+        "<procfs>/1/net/sockstat",
+    ),
+    *(
+        Metric(
+            f"node_sockstat_{protocol}_{state}",
+            "gauge",
+            f"Number of {protocol} sockets in state {state}.",
+            f"<procfs>/1/net/{file}",
+            unit="bytes" if state in {"mem_bytes", "memory"} else "",
+        )
+        for file, protocols in _FILES.items()
+        for protocol, states in protocols.items()
+        for state in states
+    ),
+)
+
+
+def parse(text: str, *, page_size: int) -> Iterator[Family]:
+    """The families of one of the two files; a protocol or state that it does not know is of a kernel to come."""
+    for name, value in _values(text, page_size):
+        if METRICS.find(name) is not None:
+            yield METRICS.single(name, float(value))
+
+
+def _values(text: str, page_size: int) -> Iterator[tuple[str, int]]:
+    seen: set[str] = set()
+    for line in text.splitlines():
+        protocol, *pairs = line.split() or [""]
+        if not protocol.endswith(":") or protocol in seen or not pairs or len(pairs) % 2:
+            raise CollectorError(f"sockstat: unexpected line {line[:80]!r}")
+        seen.add(protocol)
+        states = dict(zip(pairs[::2], map(_number, pairs[1::2]), strict=True))
+        if "mem" in states:  # in pages
+            states["mem_bytes"] = states["mem"] * page_size
+        for state, value in states.items():
+            yield f"node_sockstat_{protocol[:-1]}_{state}", value
+
+
+def _number(text: str) -> int:
+    try:
+        return parse_uint(text)
+    except ValueError as error:
+        raise CollectorError(f"sockstat: {error}") from error
+
+
+class SockStat:
+    """The `sockstat` collector."""
+
+    def __init__(self, machine: host.Host) -> None:
+        self._directory = netroot.directory(machine)
+        self._page_size = os.sysconf("SC_PAGE_SIZE")
+
+    def collect(self) -> Iterator[Family]:
+        """Read the sources now; a kernel may lack IPv4 or IPv6."""
+        found = False
+        for file in _FILES:
+            if (text := host.read_optional(self._directory / file)) is not None:
+                found = True
+                yield from parse(text, page_size=self._page_size)
+        if not found:
+            raise SourceAbsentError(f"{self._directory}: neither sockstat nor sockstat6")

@@ -1,0 +1,82 @@
+"""What each CPU did with packets from the network (softnet), from <procfs>/net/softnet_stat."""
+
+from collections.abc import Iterator
+
+from collectors import host, netroot
+from collectors.hexadecimals import parse_hex
+from collectors.metric import Metric, Table
+from collectors.sample import CollectorError, Family, MetricType
+
+
+def _row(name: str, about: str, kind: MetricType = "counter") -> Metric:
+    return Metric(f"node_softnet_{name}", kind, about, "<procfs>/1/net/softnet_stat", ("cpu",))
+
+
+METRICS = Table(
+    _row("processed_total", "Number of processed packets"),
+    _row("dropped_total", "Number of dropped packets"),
+    _row("times_squeezed_total", "Number of times processing packets ran out of quota"),
+    _row(
+        "cpu_collision_total",
+        "Number of collision occur while obtaining device lock while transmitting",
+    ),
+    _row("received_rps_total", "Number of times cpu woken up received_rps"),
+    _row("flow_limit_count_total", "Number of times flow limit has been reached"),
+    _row("backlog_len", "Softnet backlog status", "gauge"),
+)
+
+# Where the columns are. Kernels print 9 at first, a tenth since 2.6.36, an eleventh since 3.11, a twelfth and the CPU since 5.14,
+# and two parts of the twelfth since 6.10.
+_COLUMNS = {
+    0: "node_softnet_processed_total",
+    1: "node_softnet_dropped_total",
+    2: "node_softnet_times_squeezed_total",
+    8: "node_softnet_cpu_collision_total",
+    9: "node_softnet_received_rps_total",
+    10: "node_softnet_flow_limit_count_total",
+    11: "node_softnet_backlog_len",
+}
+_LEAST = 9
+_CPU = 12
+
+
+def parse(text: str) -> Iterator[Family]:
+    """The families. A column that this kernel does not print has none."""
+    lines = [line.split() for line in text.splitlines()]
+    if not lines or min(map(len, lines)) < _LEAST:
+        raise CollectorError("softnet_stat: fewer columns than any kernel prints")
+    width = min(map(len, lines))
+    # Before the CPU had a column, CPUs that are offline were left out, and nothing told which.
+    cpus = [
+        str(_number(columns[_CPU]) if width > _CPU else place)
+        for place, columns in enumerate(lines)
+    ]
+    if len(set(cpus)) < len(cpus):
+        raise CollectorError("softnet_stat: a CPU has two lines")
+    for column, name in _COLUMNS.items():
+        if column < width:
+            yield METRICS.family(
+                name,
+                (
+                    ((cpu,), float(_number(columns[column])))
+                    for cpu, columns in zip(cpus, lines, strict=True)
+                ),
+            )
+
+
+def _number(text: str) -> int:
+    try:
+        return parse_hex(text)
+    except ValueError as error:
+        raise CollectorError(f"softnet_stat: {error}") from error
+
+
+class Softnet:
+    """The `softnet` collector."""
+
+    def __init__(self, machine: host.Host) -> None:
+        self._path = netroot.directory(machine) / "softnet_stat"
+
+    def collect(self) -> Iterator[Family]:
+        """Read the source now."""
+        return parse(host.read(self._path))

@@ -1,0 +1,59 @@
+"""How much memory waits in the queues of all UDP sockets, from <procfs>/net/udp and udp6."""
+
+from collections.abc import Iterator
+
+from collectors import host, netroot
+from collectors.hexadecimals import parse_hex
+from collectors.metric import Metric, Table
+from collectors.sample import CollectorError, Family, SourceAbsentError
+
+METRICS = Table(
+    Metric(
+        "node_udp_queues",
+        "gauge",
+        "Number of allocated memory in the kernel for UDP datagrams in bytes.",
+        "<procfs>/1/net/udp, udp6",
+        ("queue", "ip"),
+    )
+)
+
+_FILES = {"udp": "v4", "udp6": "v6"}
+_QUEUES = 4  # which column says tx_queue:rx_queue
+_EMPTY = "00000000:00000000"
+
+
+def parse(text: str) -> tuple[int, int]:
+    """Bytes to be sent and bytes received, over all sockets."""
+    sending = receiving = 0
+    for line in text.splitlines()[1:]:
+        # Nothing right of the queues is looked at: a resolver may have ten thousand of these lines.
+        columns = line.split(None, _QUEUES + 1)
+        if len(columns) <= _QUEUES:
+            raise CollectorError(f"udp: unexpected line {line[:80]!r}")
+        if (queues := columns[_QUEUES]) == _EMPTY:
+            continue
+        tx, _, rx = queues.partition(":")
+        try:
+            sending += parse_hex(tx)
+            receiving += parse_hex(rx)
+        except ValueError as error:
+            raise CollectorError(f"udp: {error}") from error
+    return sending, receiving
+
+
+class UdpQueues:
+    """The `udp_queues` collector."""
+
+    def __init__(self, machine: host.Host) -> None:
+        self._directory = netroot.directory(machine)
+
+    def collect(self) -> Iterator[Family]:
+        """Read the sources now; a kernel may lack IPv4 or IPv6."""
+        rows = []
+        for file, ip in _FILES.items():
+            if (text := host.read_optional(self._directory / file)) is not None:
+                sending, receiving = parse(text)
+                rows += [(("tx", ip), float(sending)), (("rx", ip), float(receiving))]
+        if not rows:
+            raise SourceAbsentError(f"{self._directory}: neither udp nor udp6")
+        yield METRICS.family("node_udp_queues", rows)
