@@ -8,16 +8,23 @@ from collectors import (
     buddyinfo,
     cgroups,
     cpu,
+    cpu_throttle,
     diskstats,
     entropy,
     filefd,
     filesystem,
+    hugepages,
     interrupts,
+    kernel_events,
     ksmd,
     loadavg,
+    machine_check,
     meminfo,
     meminfo_numa,
+    memory_failure,
+    numa,
     os,
+    pcie_aer,
     pressure,
     processes,
     schedstat,
@@ -35,18 +42,25 @@ from collectors import (
 from collectors.buddyinfo import BuddyInfo
 from collectors.cgroups import Cgroups
 from collectors.cpu import Cpu
+from collectors.cpu_throttle import CpuThrottle
 from collectors.diskstats import DiskStats
 from collectors.entropy import Entropy
 from collectors.filefd import FileFd
 from collectors.filesystem import Filesystem
 from collectors.host import Host
+from collectors.hugepages import HugePages
 from collectors.interrupts import Interrupts
+from collectors.kernel_events import KernelEvents
 from collectors.ksmd import Ksmd
 from collectors.loadavg import LoadAvg
+from collectors.machine_check import MachineCheck
 from collectors.meminfo import MemInfo
 from collectors.meminfo_numa import MemInfoNuma
+from collectors.memory_failure import MemoryFailure
 from collectors.metric import Table
+from collectors.numa import Numa
 from collectors.os import Os
+from collectors.pcie_aer import PcieAer
 from collectors.pressure import Pressure
 from collectors.processes import Processes
 from collectors.sample import Collector
@@ -97,6 +111,11 @@ COLLECTORS: Mapping[str, Entry] = {
     "cpu": Entry(
         Cpu, cpu.METRICS, "CPU time by mode, throttling, what is online", options=cpu.Options
     ),
+    "cpu_throttle": Entry(
+        lambda host, _: CpuThrottle(host),
+        cpu_throttle.METRICS,
+        "how long CPUs were throttled for their heat",
+    ),
     "diskstats": Entry(
         DiskStats,
         diskstats.METRICS,
@@ -111,6 +130,11 @@ COLLECTORS: Mapping[str, Entry] = {
         "size and free space of mounted file systems",
         options=filesystem.Options,
     ),
+    "hugepages": Entry(
+        lambda host, _: HugePages(host),
+        hugepages.METRICS,
+        "huge pages by size and NUMA node",
+    ),
     "interrupts": Entry(
         Interrupts,
         interrupts.METRICS,
@@ -118,8 +142,18 @@ COLLECTORS: Mapping[str, Entry] = {
         on=False,
         options=interrupts.Options,
     ),
+    "kernel_events": Entry(
+        lambda host, _: KernelEvents(host),
+        kernel_events.METRICS,
+        "oopses, warnings, lockups and stalls of the kernel",
+    ),
     "ksmd": Entry(lambda host, _: Ksmd(host), ksmd.METRICS, "kernel same-page merging", on=False),
     "loadavg": Entry(lambda host, _: LoadAvg(host), loadavg.METRICS, "load averages"),
+    "machine_check": Entry(
+        lambda host, _: MachineCheck(host),
+        machine_check.METRICS,
+        "machine checks and their interrupts",
+    ),
     "meminfo": Entry(lambda host, _: MemInfo(host), meminfo.METRICS, "memory statistics"),
     "meminfo_numa": Entry(
         lambda host, _: MemInfoNuma(host),
@@ -127,7 +161,22 @@ COLLECTORS: Mapping[str, Entry] = {
         "memory statistics of each NUMA node",
         on=False,
     ),
+    "memory_failure": Entry(
+        lambda host, _: MemoryFailure(host),
+        memory_failure.METRICS,
+        "pages lost to memory errors",
+    ),
+    "numa": Entry(
+        lambda host, _: Numa(host),
+        numa.METRICS,
+        "distances and free memory of NUMA nodes",
+    ),
     "os": Entry(lambda host, _: Os(host), os.METRICS, "the distribution and its version"),
+    "pcie_aer": Entry(
+        lambda host, _: PcieAer(host),
+        pcie_aer.METRICS,
+        "PCI Express errors of devices and root ports",
+    ),
     "pressure": Entry(
         lambda host, _: Pressure(host), pressure.METRICS, "pressure stall information"
     ),

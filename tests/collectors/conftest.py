@@ -1,6 +1,6 @@
 """Machines that are directories, and families as a table that is easy to compare."""
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 
 import pytest
@@ -44,3 +44,16 @@ def values() -> Callable[[Iterable[Family]], dict[str, float]]:
         return found
 
     return table
+
+
+@pytest.fixture
+def plant(tmp_path: Path) -> Callable[[Mapping[str, str]], Host]:
+    """A host below tmp_path with these files, such as `sys/kernel/oops_count`; planting again adds and overwrites."""
+
+    def grow(files: Mapping[str, str]) -> Host:
+        for name, text in files.items():
+            (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+            (tmp_path / name).write_text(text)
+        return Host(procfs=tmp_path / "proc", sysfs=tmp_path / "sys", rootfs=tmp_path)
+
+    return grow

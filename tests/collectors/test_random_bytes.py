@@ -8,7 +8,19 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from collectors import cpu, cpuinfo, loadavg, meminfo, pressure, promtext, vmstat
+from collectors import (
+    cpu,
+    cpuinfo,
+    hugepages,
+    loadavg,
+    machine_check,
+    meminfo,
+    numa,
+    pcie_aer,
+    pressure,
+    promtext,
+    vmstat,
+)
 from collectors.sample import CollectorError
 
 EVERY_FIELD = re.compile("")
@@ -20,6 +32,11 @@ PARSERS: dict[str, Callable[[str], Iterable[object]]] = {
     "cpuinfo frequency": lambda text: list(cpuinfo.frequency(cpuinfo.blocks(text))),
     "loadavg": loadavg.parse,
     "meminfo": meminfo.parse,
+    "machine_check": machine_check.parse,
+    "numa distances": lambda text: numa.parse_distances(text, 2),
+    "numa meminfo": numa.parse_meminfo,
+    "pcie_aer": pcie_aer.parse,
+    "hugepages": lambda text: [hugepages.page_size(text)],
     "pressure": lambda text: pressure.parse("memory", text),
     "promtext": lambda text: promtext.parse(text.encode("utf-8", "surrogateescape")),
     "vmstat": lambda text: vmstat.parse(text, EVERY_FIELD),
@@ -30,7 +47,7 @@ PIECES = st.sampled_from(
         "cpu0", "cpu", "processor", "cpu MHz", "MemTotal", "(anon)", "kB", "some", "full", " avg10=0.00", " avg60=0.00",
         " avg300=0.00", " total=", "# HELP ", "# TYPE ", "a", "a_sum", "a_bucket", "a_count", "histogram", "summary",
         "counter", "{", "}", '"', "\\", "=", 'le="1"', 'quantile="0.5"', ",", ":", " ", "\t", "\n", "\r", "\0", "1", "12",
-        "0.5", "1e9", "-1", "NaN", "+Inf", "1_0", "0x10", "9" * 30, "é", "\u2028", "-",
+        "0.5", "1e9", "-1", "NaN", "+Inf", "1_0", "0x10", "9" * 30, "é", "CPU0", "MCE:", "Node 0 MemFree:", "\u2028", "-",
     ]
 )  # fmt: skip
 TEXTS = st.one_of(

@@ -1,0 +1,98 @@
+"""How long CPU cores and packages ran slower because they were too hot, from <sysfs>/devices/system/cpu/cpu*/thermal_throttle."""
+
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+
+from collectors import sysfs
+from collectors.host import Host
+from collectors.metric import Metric, Table
+from collectors.sample import Family, SourceAbsentError
+
+_CPUS = "<sysfs>/devices/system/cpu/cpu*/thermal_throttle"
+METRICS = Table(
+    Metric(
+        "node_cpu_core_throttle_seconds_total",
+        "counter",
+        "Seconds this CPU core has been throttled for its heat.",
+        f"{_CPUS}/core_throttle_total_time_ms",
+        ("package", "core"),
+        "seconds",
+        node_exporter=False,
+    ),
+    Metric(
+        "node_cpu_package_throttle_seconds_total",
+        "counter",
+        "Seconds this CPU package has been throttled for its heat.",
+        f"{_CPUS}/package_throttle_total_time_ms",
+        ("package",),
+        "seconds",
+        node_exporter=False,
+    ),
+)
+_CORE, _PACKAGE = "core_throttle_total_time_ms", "package_throttle_total_time_ms"
+_MILLISECONDS = 1000
+
+
+@dataclass(frozen=True, slots=True)
+class _Files:
+    """Which file tells of which core and of which package."""
+
+    cores: Mapping[tuple[str, str], str]
+    packages: Mapping[tuple[str], str]
+
+
+class CpuThrottle:
+    """The `cpu_throttle` collector."""
+
+    def __init__(self, machine: Host) -> None:
+        self._base = f"{machine.sysfs}/devices/system/cpu"
+        self._online: str | None = None
+        self._files = _Files({}, {})
+
+    def collect(self) -> Iterator[Family]:
+        """Read the source now. AMD's CPUs, virtual machines and kernels before 5.6 have none of it."""
+        online = sysfs.attribute(f"{self._base}/online")
+        if online is None or online != self._online:
+            # A CPU that goes offline takes its files along, and another one speaks for the core.
+            self._files = self._find()
+            self._online = online
+        cores = list(_seconds(self._files.cores))
+        packages = list(_seconds(self._files.packages))
+        if not cores and not packages:
+            raise SourceAbsentError("no CPU tells how long it was throttled")
+        if cores:
+            yield METRICS.family("node_cpu_core_throttle_seconds_total", cores)
+        if packages:
+            yield METRICS.family("node_cpu_package_throttle_seconds_total", packages)
+
+    def _find(self) -> _Files:
+        """The CPUs of a core share a state, and so do those of a package: the first that has the file is asked."""
+        cores: dict[tuple[str, str], str] = {}
+        packages: dict[tuple[str], str] = {}
+        for number in _numbers(sysfs.listing(self._base)):
+            directory = f"{self._base}/cpu{number}"
+            package = sysfs.number(f"{directory}/topology/physical_package_id")
+            core = sysfs.number(f"{directory}/topology/core_id")
+            if package is None or core is None or package < 0:
+                continue  # without a topology, nothing says which CPUs share a state
+            directory = f"{directory}/thermal_throttle"
+            files = sysfs.listing_optional(directory)
+            if _CORE in files:
+                cores.setdefault((str(package), str(core)), f"{directory}/{_CORE}")
+            if _PACKAGE in files:
+                packages.setdefault((str(package),), f"{directory}/{_PACKAGE}")
+        return _Files(cores, packages)
+
+
+def _numbers(entries: Iterable[str]) -> list[int]:
+    """The CPUs among the entries of a directory that also has cpufreq and cpuidle."""
+    numbers = (name.removeprefix("cpu") for name in entries if name.startswith("cpu"))
+    return sorted(int(text) for text in numbers if text.isdigit())
+
+
+def _seconds(
+    files: Mapping[tuple[str, str], str] | Mapping[tuple[str], str],
+) -> Iterator[tuple[tuple[str, ...], float]]:
+    for labels, path in files.items():
+        if (milliseconds := sysfs.number(path)) is not None:
+            yield labels, milliseconds / _MILLISECONDS

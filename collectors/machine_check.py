@@ -1,0 +1,83 @@
+"""Machine checks and the interrupts that tell of hardware errors and heat: rows MCE, MCP, THR, DFR, TRM of <procfs>/interrupts."""
+
+from collections.abc import Iterator, Mapping
+
+from collectors import host, percpu
+from collectors.metric import Metric, Table
+from collectors.sample import CollectorError, Family, SourceAbsentError
+
+_INTERRUPTS = "<procfs>/interrupts"
+
+
+def _row(name: str, what: str) -> Metric:
+    return Metric(
+        f"node_machine_check_{name}_total", "counter", what, _INTERRUPTS, node_exporter=False
+    )
+
+
+METRICS = Table(
+    _row("exceptions", "Machine check exceptions of all CPUs (MCE)."),
+    _row("polls", "Times a CPU looked for machine checks that raised no exception (MCP)."),
+    _row("threshold_interrupts", "Interrupts for corrected errors above a threshold (THR)."),
+    _row("deferred_error_interrupts", "Interrupts for deferred errors, of AMD's CPUs (DFR)."),
+    _row("thermal_interrupts", "Interrupts for thermal events of all CPUs (TRM)."),
+)
+_METRIC_OF = {
+    "MCE": "node_machine_check_exceptions_total",
+    "MCP": "node_machine_check_polls_total",
+    "THR": "node_machine_check_threshold_interrupts_total",
+    "DFR": "node_machine_check_deferred_error_interrupts_total",
+    "TRM": "node_machine_check_thermal_interrupts_total",
+}
+
+Counts = Mapping[str, int]
+"""CPU to count."""
+
+
+def parse(text: str) -> dict[str, Counts]:
+    """Row to its counts. A row that this architecture does not have is left out."""
+    header, _, body = text.partition("\n")
+    lines = [line for name in _METRIC_OF if (line := _line(body, name)) is not None]
+    cpus, rows = percpu.split("interrupts", "\n".join([header, *lines]))
+    found: dict[str, Counts] = {}
+    for name, cells in rows:
+        if len(cells) < len(cpus):
+            raise CollectorError(f"interrupts: {name} has {len(cells)} counts, of {len(cpus)} CPUs")
+        counts = percpu.counts("interrupts", name, cells[: len(cpus)])
+        found[name] = dict(zip(cpus, counts, strict=True))
+    return found
+
+
+def _line(body: str, name: str) -> str | None:
+    """The line of a row. A machine with many CPUs has thousands of lines before it, not worth being split."""
+    at = body.find(f"{name}:")
+    while at >= 0:
+        begin = body.rfind("\n", 0, at) + 1
+        if not body[begin:at].strip(" "):
+            end = body.find("\n", at)
+            return body[begin:] if end < 0 else body[begin:end]
+        at = body.find(f"{name}:", at + 1)
+    return None
+
+
+class MachineCheck:
+    """The `machine_check` collector."""
+
+    def __init__(self, machine: host.Host) -> None:
+        self._path = machine.procfs / "interrupts"
+        self._counts: dict[str, dict[str, int]] = {}
+        self._absent = False
+
+    def collect(self) -> Iterator[Family]:
+        """Read the source now. Only x86 has such rows; a kernel that lacks them will not get them."""
+        if self._absent:
+            raise SourceAbsentError(f"{self._path}: no row of machine checks")
+        rows = parse(host.read(self._path))
+        if not rows:
+            self._absent = True
+            raise SourceAbsentError(f"{self._path}: no row of machine checks")
+        for name, counts in rows.items():
+            # A CPU that went offline has no column any more; without its last count the sum would drop.
+            known = self._counts.setdefault(name, {})
+            known.update(counts)
+            yield METRICS.single(_METRIC_OF[name], sum(known.values()))

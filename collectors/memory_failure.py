@@ -1,0 +1,45 @@
+"""Pages that the kernel took out of use after memory errors, by NUMA node and by how it went, from <sysfs>/devices/system/node."""
+
+from collections.abc import Iterator
+
+from collectors import sysfs
+from collectors.host import Host
+from collectors.metric import Metric, Table
+from collectors.numanodes import numa_nodes
+from collectors.sample import Family, SourceAbsentError
+
+METRICS = Table(
+    Metric(
+        "node_memory_failure_pages_total",
+        "counter",
+        "Raw memory pages in which the kernel met an uncorrectable error, by the result of the recovery.",
+        "<sysfs>/devices/system/node/node*/memory_failure/*",
+        ("node", "result"),
+        node_exporter=False,
+    )
+)
+_SUM = (
+    "total"  # of all the other files: with it, the series of a node would add up to twice the pages
+)
+
+
+class MemoryFailure:
+    """The `memory_failure` collector."""
+
+    def __init__(self, machine: Host) -> None:
+        self._nodes = numa_nodes(machine.sysfs)
+
+    def collect(self) -> Iterator[Family]:
+        """Read the source now. Kernels before 6.3, and those without CONFIG_MEMORY_FAILURE, have none of it."""
+        rows = [
+            ((str(node.number), result), count)
+            for node in self._nodes.get()
+            for result in sysfs.listing_optional(f"{node.directory}/memory_failure")
+            if result != _SUM
+            and (count := sysfs.number(f"{node.directory}/memory_failure/{result}")) is not None
+        ]
+        if not rows:
+            raise SourceAbsentError(
+                "no counts of memory failures (Linux 6.3, CONFIG_MEMORY_FAILURE)"
+            )
+        yield METRICS.family("node_memory_failure_pages_total", rows)

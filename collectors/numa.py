@@ -1,0 +1,110 @@
+"""NUMA nodes from <sysfs>/devices/system/node: how far they are from each other, and how much of their memory is free."""
+
+from collections.abc import Iterator
+
+from collectors import sysfs
+from collectors.host import Host
+from collectors.metric import Metric, Table
+from collectors.numanodes import NumaNode, numa_nodes
+from collectors.numerals import parse_uint
+from collectors.sample import CollectorError, Family, SourceAbsentError
+
+_NODES = "<sysfs>/devices/system/node/node*"
+METRICS = Table(
+    Metric(
+        "node_numa_distance",
+        "gauge",
+        "Relative cost of reaching the memory of one NUMA node from another; 10 is local.",
+        f"{_NODES}/distance",
+        ("node", "target"),
+        node_exporter=False,
+    ),
+    Metric(
+        "node_numa_memory_free_bytes",
+        "gauge",
+        "Memory of this NUMA node that nothing uses, caches excluded.",
+        f"{_NODES}/meminfo",
+        ("node",),
+        "bytes",
+        node_exporter=False,
+    ),
+    Metric(
+        "node_numa_memory_size_bytes",
+        "gauge",
+        "Memory of this NUMA node that the kernel can use; 0 for a node of CPUs only.",
+        f"{_NODES}/meminfo",
+        ("node",),
+        "bytes",
+        node_exporter=False,
+    ),
+)
+_KILOBYTE = 1024
+_FIELDS = {
+    "MemFree:": "node_numa_memory_free_bytes",
+    "MemTotal:": "node_numa_memory_size_bytes",
+}
+
+
+def parse_distances(text: str, columns: int) -> list[int]:
+    """A node's distances to all nodes that are online, in the order of their numbers."""
+    try:
+        found = [parse_uint(word) for word in text.split()]
+    except ValueError as error:
+        raise CollectorError(f"distance: {error}") from error
+    if len(found) != columns:
+        raise CollectorError(f"distance: {len(found)} distances for {columns} nodes")
+    return found
+
+
+def parse_meminfo(text: str) -> dict[str, int]:
+    """The fields that are exported, in bytes, from a node's meminfo: `Node 0 MemFree:  1024 kB`."""
+    found: dict[str, int] = {}
+    for line in text.splitlines():
+        words = line.split()
+        if len(words) != 5 or words[2] not in _FIELDS:
+            continue
+        try:
+            found[words[2]] = parse_uint(words[3]) * _KILOBYTE
+        except ValueError as error:
+            raise CollectorError(f"meminfo: {words[2]} {error}") from error
+        if len(found) == len(_FIELDS):
+            break
+    return found
+
+
+class Numa:
+    """The `numa` collector."""
+
+    def __init__(self, machine: Host) -> None:
+        self._nodes = numa_nodes(machine.sysfs)
+        self._distances: tuple[tuple[NumaNode, ...], Family | None] = ((), None)
+
+    def collect(self) -> Iterator[Family]:
+        """Read the source now."""
+        nodes = self._nodes.get()
+        if not nodes:
+            raise SourceAbsentError("no NUMA nodes")
+        if self._distances[0] != nodes:
+            self._distances = nodes, _distances(nodes)
+        if self._distances[1] is not None:
+            yield self._distances[1]
+        fields = {
+            node.number: parse_meminfo(text)
+            for node in nodes
+            if (text := sysfs.content(f"{node.directory}/meminfo")) is not None
+        }
+        for field, metric in _FIELDS.items():
+            rows = [((str(n),), found[field]) for n, found in fields.items() if field in found]
+            if rows:
+                yield METRICS.family(metric, rows)
+
+
+def _distances(nodes: tuple[NumaNode, ...]) -> Family | None:
+    """Distances between these nodes; firmware sets them, so they stay while the nodes do."""
+    rows = [
+        ((str(node.number), str(target.number)), distance)
+        for node in nodes
+        if (text := sysfs.content(f"{node.directory}/distance")) is not None
+        for target, distance in zip(nodes, parse_distances(text, len(nodes)), strict=True)
+    ]
+    return METRICS.family("node_numa_distance", rows) if rows else None

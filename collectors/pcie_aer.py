@@ -1,0 +1,128 @@
+"""PCI Express errors that devices and root ports have reported (AER), from <sysfs>/bus/pci/devices."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import NamedTuple
+
+from collectors import sysfs
+from collectors.host import Host
+from collectors.metric import Metric, Table
+from collectors.numerals import parse_uint
+from collectors.sample import CollectorError, Family, SourceAbsentError
+from collectors.sysfs import Derived, Listing
+
+_DEVICES = "<sysfs>/bus/pci/devices/*"
+METRICS = Table(
+    Metric(
+        "node_pcie_aer_errors_total",
+        "counter",
+        "PCI Express errors this device has seen, by severity and type; types that never occurred are left out. "
+        "The type `total` counts messages, each of which may report several errors.",
+        f"{_DEVICES}/aer_dev_*",
+        ("device", "severity", "type"),
+        node_exporter=False,
+    ),
+    Metric(
+        "node_pcie_aer_rootport_errors_total",
+        "counter",
+        "PCI Express error messages that reached this root port, its own included.",
+        f"{_DEVICES}/aer_rootport_total_err_*",
+        ("device", "severity"),
+        node_exporter=False,
+    ),
+)
+_OF_DEVICES = {
+    "correctable": "aer_dev_correctable",
+    "nonfatal": "aer_dev_nonfatal",
+    "fatal": "aer_dev_fatal",
+}
+_OF_ROOT_PORTS = {
+    "correctable": "aer_rootport_total_err_cor",
+    "nonfatal": "aer_rootport_total_err_nonfatal",
+    "fatal": "aer_rootport_total_err_fatal",
+}
+_TOTAL = "total"
+
+
+class _File(NamedTuple):
+    device: str
+    severity: str
+    path: str
+
+
+class _Files(NamedTuple):
+    of_devices: list[_File]
+    of_root_ports: list[_File]
+
+
+Row = tuple[Sequence[str], float]
+
+
+def parse(text: str) -> Iterator[tuple[str, int]]:
+    """The total, and each type that has occurred: `RxErr 2`, in old kernels `Receiver Error 2`."""
+    for line in text.splitlines():
+        name, _, count = line.strip().rpartition(" ")
+        try:
+            number = parse_uint(count)
+        except ValueError as error:
+            raise CollectorError(f"AER: {name[:40]}: {error}") from error
+        if not name.isascii() or not name.isprintable() or not name.strip():
+            raise CollectorError(f"AER: no type in {line[:80]!r}")
+        if name.startswith("TOTAL_ERR_"):
+            yield _TOTAL, number
+        elif number:
+            yield name.strip(), number
+
+
+class PcieAer:
+    """The `pcie_aer` collector."""
+
+    def __init__(self, machine: Host) -> None:
+        self._base = f"{machine.sysfs}/bus/pci/devices"
+        self._files = Derived(self._find, self._base)
+        self._parsed: dict[str, tuple[str, list[Row]]] = {}
+
+    def collect(self) -> Iterator[Family]:
+        """Read the source now. Firmware may keep AER to itself; then the kernel has no such files, as before 4.19."""
+        files = self._files.get()
+        of_devices = [row for file in files.of_devices for row in self._rows(file)]
+        of_ports = [
+            ((file.device, file.severity), count)
+            for file in files.of_root_ports
+            if (count := sysfs.number(file.path)) is not None
+        ]
+        if not of_devices and not of_ports:
+            raise SourceAbsentError(f"{self._base}: no device tells of PCI Express errors")
+        if of_devices:
+            yield METRICS.family("node_pcie_aer_errors_total", of_devices)
+        if of_ports:
+            yield METRICS.family("node_pcie_aer_rootport_errors_total", of_ports)
+
+    def _find(self, listings: Sequence[Listing]) -> _Files:
+        self._parsed.clear()
+        present = [
+            (device, sysfs.listing_optional(f"{self._base}/{device}")) for device in listings[0]
+        ]
+
+        def of(names: Mapping[str, str]) -> list[_File]:
+            return [
+                _File(device, severity, f"{self._base}/{device}/{name}")
+                for device, entries in present
+                for severity, name in names.items()
+                if name in entries
+            ]
+
+        return _Files(of(_OF_DEVICES), of(_OF_ROOT_PORTS))
+
+    def _rows(self, file: _File) -> list[Row]:
+        """The rows of a file; most never change, and are parsed once."""
+        text = sysfs.content(file.path)
+        if text is None:
+            return []
+        before = self._parsed.get(file.path)
+        if before is not None and before[0] == text:
+            return before[1]
+        rows: list[Row] = [
+            ((file.device, file.severity, kind), count) for kind, count in parse(text)
+        ]
+        self._parsed[file.path] = text, rows
+        return rows

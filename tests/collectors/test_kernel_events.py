@@ -1,0 +1,42 @@
+import pytest
+
+from collectors.kernel_events import KernelEvents
+from collectors.sample import SourceAbsentError
+
+
+def test_failures_of_the_kernel_since_boot(plant, values) -> None:
+    machine = plant(
+        {
+            "sys/kernel/oops_count": "1\n",
+            "sys/kernel/warn_count": "7\n",
+            "sys/kernel/softlockup_count": "2\n",
+            "sys/kernel/hardlockup_count": "0\n",
+            "sys/kernel/rcu_stall_count": "3\n",
+        }
+    )
+    assert values(KernelEvents(machine).collect()) == {
+        "node_kernel_oops_total": 1,
+        "node_kernel_warn_total": 7,
+        "node_kernel_softlockup_total": 2,
+        "node_kernel_hardlockup_total": 0,
+        "node_kernel_rcu_stall_total": 3,
+    }
+
+
+def test_a_kernel_from_6_2_to_6_15_counts_two_of_them(plant, values) -> None:
+    machine = plant({"sys/kernel/oops_count": "0\n", "sys/kernel/warn_count": "12\n"})
+    assert values(KernelEvents(machine).collect()) == {
+        "node_kernel_oops_total": 0,
+        "node_kernel_warn_total": 12,
+    }
+
+
+@pytest.mark.parametrize("files", [{}, {"sys/kernel/notes": ""}, {"sys/kernel/oops_count": "\n"}])
+def test_older_kernels_have_none(plant, files) -> None:
+    with pytest.raises(SourceAbsentError):
+        list(KernelEvents(plant(files)).collect())
+
+
+def test_what_is_no_count_is_left_out(plant, values) -> None:
+    machine = plant({"sys/kernel/oops_count": "many\n", "sys/kernel/warn_count": "12\n"})
+    assert values(KernelEvents(machine).collect()) == {"node_kernel_warn_total": 12}
