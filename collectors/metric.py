@@ -5,7 +5,7 @@ through its table, so what is not in a table cannot be emitted; `collectors.cata
 """
 
 import re
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 
@@ -52,16 +52,25 @@ class Table:
 
     def family(self, name: str, rows: Iterable[tuple[Sequence[str], float]]) -> Family:
         """A family of this metric; a row is the label values, in the table's order, and the value."""
-        found = self._find(name)
-        if found is None:
-            raise UncataloguedError(f"no metric {name} in the table")
-        metric, described = found
+        metric, described = self._found(name)
         samples = tuple(Sample(name, _labels(metric, values), value) for values, value in rows)
         return Family(name, metric.type, described, samples)
 
     def single(self, name: str, value: float) -> Family:
         """A family of one sample without labels."""
         return self.family(name, (((), value),))
+
+    def facts(self, name: str, rows: Iterable[Mapping[str, str]]) -> Family:
+        """A family of the constant 1; a row is its labels, of which those that the source does not have are left out."""
+        metric, described = self._found(name)
+        samples = tuple(Sample(name, _present(metric, labels), 1.0) for labels in rows)
+        return Family(name, metric.type, described, samples)
+
+    def _found(self, name: str) -> tuple[Metric, str]:
+        found = self._find(name)
+        if found is None:
+            raise UncataloguedError(f"no metric {name} in the table")
+        return found
 
     def _look_up(self, name: str) -> tuple[Metric, str] | None:
         """A row, and its HELP with the placeholder filled in."""
@@ -77,6 +86,12 @@ def _labels(metric: Metric, values: Sequence[str]) -> Labels:
     if len(values) != len(metric.labels):
         raise UncataloguedError(f"{metric.name} has the labels {metric.labels}, not {values}")
     return tuple(zip(metric.labels, values, strict=True))
+
+
+def _present(metric: Metric, labels: Mapping[str, str]) -> Labels:
+    if not labels.keys() <= set(metric.labels):
+        raise UncataloguedError(f"{metric.name} has the labels {metric.labels}, not {[*labels]}")
+    return tuple((label, labels[label]) for label in metric.labels if label in labels)
 
 
 def _compile(template: str) -> re.Pattern[str]:

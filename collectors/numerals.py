@@ -26,6 +26,11 @@ def parse_uint(text: str) -> int:
     return int(text)
 
 
+def parse_int(text: str) -> int:
+    """A plain decimal that may be negative: a temperature, a node number of -1."""
+    return -parse_uint(text[1:]) if text.startswith("-") else parse_uint(text)
+
+
 def format_float(value: float) -> str:
     """The shortest text that reads back as the same value, in Go's %g: an exponent from 1e+06 up and below 0.0001."""
     text = repr(float(value))
