@@ -1,0 +1,40 @@
+from pathlib import Path
+
+import pytest
+
+from collectors.entropy import Entropy, parse
+from collectors.host import Host
+from collectors.sample import CollectorError, SourceAbsentError
+
+
+def test_available_and_size(machine, values) -> None:
+    assert values(Entropy(machine("xeon")).collect()) == {
+        "node_entropy_available_bits": 256,
+        "node_entropy_pool_size_bits": 256,
+    }
+
+
+def test_what_is_available_is_read_again_each_time(tmp_path: Path, values) -> None:
+    directory = tmp_path / "sys/kernel/random"
+    directory.mkdir(parents=True)
+    collector = Entropy(Host(procfs=tmp_path))
+    for available in (3754, 120):
+        (directory / "entropy_avail").write_text(f"{available}\n")
+        (directory / "poolsize").write_text("4096\n")
+        found = values(collector.collect())
+        assert found["node_entropy_available_bits"] == available
+        assert found["node_entropy_pool_size_bits"] == 4096
+
+
+def test_half_a_source_is_none(tmp_path: Path) -> None:
+    directory = tmp_path / "sys/kernel/random"
+    directory.mkdir(parents=True)
+    (directory / "entropy_avail").write_text("256\n")
+    with pytest.raises(SourceAbsentError):
+        list(Entropy(Host(procfs=tmp_path)).collect())
+
+
+@pytest.mark.parametrize("text", ["", "\n", "-1", "256 bits", "0x100", "9" * 30])
+def test_refuses_what_is_no_number(text: str) -> None:
+    with pytest.raises(CollectorError, match="poolsize"):
+        parse("poolsize", text)

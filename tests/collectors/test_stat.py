@@ -1,0 +1,60 @@
+from pathlib import Path
+
+import pytest
+
+from collectors.host import Host
+from collectors.sample import CollectorError, SourceAbsentError
+from collectors.stat import Options, Stat, parse
+
+
+def test_totals_since_boot(machine, values) -> None:
+    assert values(Stat(machine("xeon"), Options()).collect()) == {
+        "node_intr_total": 291120031,
+        "node_context_switches_total": 612200119,
+        "node_forks_total": 991827,
+        "node_boot_time_seconds": 1790000000,
+        "node_procs_running": 4,
+        "node_procs_blocked": 0,
+    }
+
+
+def test_softirqs_by_vector_on_request(machine, values) -> None:
+    found = values(Stat(machine("xeon"), Options(stat_softirq=True)).collect())
+    assert {s: v for s, v in found.items() if "softirq" in s} == {
+        'node_softirqs_total{vector="hi"}': 12,
+        'node_softirqs_total{vector="timer"}': 20112001,
+        'node_softirqs_total{vector="net_tx"}': 33,
+        'node_softirqs_total{vector="net_rx"}': 9910221,
+        'node_softirqs_total{vector="block"}': 440120,
+        'node_softirqs_total{vector="block_iopoll"}': 0,
+        'node_softirqs_total{vector="tasklet"}': 81002,
+        'node_softirqs_total{vector="sched"}': 40012033,
+        'node_softirqs_total{vector="hrtimer"}': 0,
+        'node_softirqs_total{vector="rcu"}': 21655909,
+    }
+
+
+def test_a_line_that_is_not_there_is_absent_not_zero(values) -> None:
+    assert values(parse("ctxt 12\n", softirqs=True)) == {"node_context_switches_total": 12}
+
+
+def test_a_host_without_it_has_no_such_source(tmp_path: Path) -> None:
+    with pytest.raises(SourceAbsentError):
+        list(Stat(Host(procfs=tmp_path), Options()).collect())
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "",
+        "cpu 1 2 3 4\n",
+        "intr\n",
+        "ctxt many\n",
+        "btime -1\n",
+        "ctxt 1\nsoftirq 1 2 3\n",
+        "ctxt 1\nsoftirq 9 1 1 1 1 1 1 1 1 1 x\n",
+    ],
+)
+def test_refuses_what_is_no_stat(text: str) -> None:
+    with pytest.raises(CollectorError, match="stat"):
+        list(parse(text, softirqs=True))
