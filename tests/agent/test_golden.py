@@ -14,6 +14,9 @@ from collectors.registry import COLLECTORS, build
 from collectors.textfile import Options as TextOptions
 
 GOLDEN = Path(__file__).parent / "golden/xeon.txt"
+# node_exporter gave these names, which promtool would have otherwise.
+AS_IN_NODE_EXPORTER = {"node_entropy_available_bits", "node_entropy_pool_size_bits"}
+NO_FILES = {"filesystem", "time", "timex", "uname"}  # they ask the kernel that runs the tests
 
 
 @pytest.fixture
@@ -30,7 +33,11 @@ def scrape(xeon, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> bytes:
         (tmp_path / "textfiles" / name).write_text(text)
         os.utime(tmp_path / "textfiles" / name, (1790000000, 1790000000))
     monkeypatch.chdir(tmp_path)
-    chosen = {name: entry.options() for name, entry in COLLECTORS.items() if entry.on}
+    chosen = {
+        name: entry.options()
+        for name, entry in COLLECTORS.items()
+        if entry.on and name not in NO_FILES
+    }
     chosen["cpu"] = CpuOptions(cpu_info=True, cpu_flags_include="rdt|cqm")
     chosen["textfile"] = TextOptions(textfile_directories=("textfiles",))
     rounds = Rounds(build(xeon, chosen), clock=lambda: 0.0)
@@ -54,5 +61,6 @@ def test_promtool_complains_of_nothing_but_the_names_that_linux_gave(scrape: byt
         line
         for line in checked.stderr.decode().splitlines()
         if not (line.startswith("node_memory_") and line.endswith("not 'camelCase'"))
+        and line.split()[0] not in AS_IN_NODE_EXPORTER
     ]
     assert complaints == []
