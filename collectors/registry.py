@@ -5,15 +5,19 @@ from dataclasses import dataclass
 from typing import Any
 
 from collectors import (
+    arp,
     buddyinfo,
     cgroups,
+    conntrack,
     cpu,
     cpu_throttle,
     diskstats,
     entropy,
+    ethtool,
     filefd,
     filesystem,
     hugepages,
+    infiniband,
     interrupts,
     kernel_events,
     ksmd,
@@ -22,33 +26,44 @@ from collectors import (
     meminfo,
     meminfo_numa,
     memory_failure,
+    netclass,
+    netdev,
+    netstat,
     numa,
     os,
     pcie_aer,
     pressure,
     processes,
+    qdisc,
     schedstat,
     slabinfo,
+    sockstat,
     softirqs,
+    softnet,
     stat,
     synthetic,
     textfile,
     time,
     timex,
+    udp_queues,
     uname,
     vmstat,
     zoneinfo,
 )
+from collectors.arp import Arp
 from collectors.buddyinfo import BuddyInfo
 from collectors.cgroups import Cgroups
+from collectors.conntrack import Conntrack
 from collectors.cpu import Cpu
 from collectors.cpu_throttle import CpuThrottle
 from collectors.diskstats import DiskStats
 from collectors.entropy import Entropy
+from collectors.ethtool import Ethtool
 from collectors.filefd import FileFd
 from collectors.filesystem import Filesystem
 from collectors.host import Host
 from collectors.hugepages import HugePages
+from collectors.infiniband import InfiniBand
 from collectors.interrupts import Interrupts
 from collectors.kernel_events import KernelEvents
 from collectors.ksmd import Ksmd
@@ -58,20 +73,27 @@ from collectors.meminfo import MemInfo
 from collectors.meminfo_numa import MemInfoNuma
 from collectors.memory_failure import MemoryFailure
 from collectors.metric import Table
+from collectors.netclass import NetClass
+from collectors.netdev import NetDev
+from collectors.netstat import NetStat
 from collectors.numa import Numa
 from collectors.os import Os
 from collectors.pcie_aer import PcieAer
 from collectors.pressure import Pressure
 from collectors.processes import Processes
+from collectors.qdisc import QueueDisciplines
 from collectors.sample import Collector
 from collectors.schedstat import SchedStat
 from collectors.slabinfo import SlabInfo
+from collectors.sockstat import SockStat
 from collectors.softirqs import SoftIrqs
+from collectors.softnet import Softnet
 from collectors.stat import Stat
 from collectors.synthetic import Synthetic
 from collectors.textfile import TextFile
 from collectors.time import Time
 from collectors.timex import Timex
+from collectors.udp_queues import UdpQueues
 from collectors.uname import Uname
 from collectors.vmstat import VmStat
 from collectors.zoneinfo import ZoneInfo
@@ -99,6 +121,7 @@ class Entry:
 
 # In the order in which they run. Where two export the same series the first one's is kept, so the open-ended come last.
 COLLECTORS: Mapping[str, Entry] = {
+    "arp": Entry(Arp, arp.METRICS, "the ARP table's size by device", options=arp.Options),
     "buddyinfo": Entry(
         lambda host, _: BuddyInfo(host), buddyinfo.METRICS, "free memory blocks by size", on=False
     ),
@@ -107,6 +130,9 @@ COLLECTORS: Mapping[str, Entry] = {
         cgroups.METRICS,
         "the number of cgroups by controller",
         on=False,
+    ),
+    "conntrack": Entry(
+        lambda host, _: Conntrack(host), conntrack.METRICS, "the connection tracking table"
     ),
     "cpu": Entry(
         Cpu, cpu.METRICS, "CPU time by mode, throttling, what is online", options=cpu.Options
@@ -123,6 +149,13 @@ COLLECTORS: Mapping[str, Entry] = {
         options=diskstats.Options,
     ),
     "entropy": Entry(lambda host, _: Entropy(host), entropy.METRICS, "available entropy"),
+    "ethtool": Entry(
+        Ethtool,
+        ethtool.METRICS,
+        "network drivers: link modes and their own statistics",
+        on=False,
+        options=ethtool.Options,
+    ),
     "filefd": Entry(lambda host, _: FileFd(host), filefd.METRICS, "file descriptors in use"),
     "filesystem": Entry(
         Filesystem,
@@ -134,6 +167,12 @@ COLLECTORS: Mapping[str, Entry] = {
         lambda host, _: HugePages(host),
         hugepages.METRICS,
         "huge pages by size and NUMA node",
+    ),
+    "infiniband": Entry(
+        InfiniBand,
+        infiniband.METRICS,
+        "InfiniBand and RoCE ports",
+        options=infiniband.Options,
     ),
     "interrupts": Entry(
         Interrupts,
@@ -166,6 +205,18 @@ COLLECTORS: Mapping[str, Entry] = {
         memory_failure.METRICS,
         "pages lost to memory errors",
     ),
+    "netclass": Entry(
+        NetClass,
+        netclass.METRICS,
+        "state, speed and properties of network devices",
+        options=netclass.Options,
+    ),
+    "netdev": Entry(
+        NetDev, netdev.METRICS, "traffic and errors of network devices", options=netdev.Options
+    ),
+    "netstat": Entry(
+        NetStat, netstat.METRICS, "statistics of network protocols", options=netstat.Options
+    ),
     "numa": Entry(
         lambda host, _: Numa(host),
         numa.METRICS,
@@ -186,6 +237,9 @@ COLLECTORS: Mapping[str, Entry] = {
         "processes and threads by state",
         on=False,
     ),
+    "qdisc": Entry(
+        QueueDisciplines, qdisc.METRICS, "queueing disciplines", on=False, options=qdisc.Options
+    ),
     "schedstat": Entry(
         lambda host, _: SchedStat(host),
         schedstat.METRICS,
@@ -198,14 +252,21 @@ COLLECTORS: Mapping[str, Entry] = {
         on=False,
         options=slabinfo.Options,
     ),
+    "sockstat": Entry(lambda host, _: SockStat(host), sockstat.METRICS, "sockets by protocol"),
     "softirqs": Entry(
         lambda host, _: SoftIrqs(host), softirqs.METRICS, "softirqs by kind and CPU", on=False
+    ),
+    "softnet": Entry(
+        lambda host, _: Softnet(host), softnet.METRICS, "packets as the CPUs took them in"
     ),
     "stat": Entry(
         Stat, stat.METRICS, "interrupts, context switches, forks, boot time", options=stat.Options
     ),
     "time": Entry(lambda host, _: Time(host), time.METRICS, "system time, time zone, clock source"),
     "timex": Entry(lambda _, __: Timex(), timex.METRICS, "how the clock is disciplined"),
+    "udp_queues": Entry(
+        lambda host, _: UdpQueues(host), udp_queues.METRICS, "memory in the queues of UDP sockets"
+    ),
     "uname": Entry(lambda host, _: Uname(host), uname.METRICS, "kernel, architecture, host name"),
     "vmstat": Entry(VmStat, vmstat.METRICS, "virtual memory statistics", options=vmstat.Options),
     "zoneinfo": Entry(

@@ -1,0 +1,155 @@
+"""What each network device is: its state, addresses, speed, MTU and carrier changes, from <sysfs>/class/net.
+
+These are the devices that whoever mounted that sysfs has. Mounted from the node, it shows the node's devices to a pod, too.
+"""
+
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+
+from collectors import attributes, host, sysfs
+from collectors.attributes import parse_number
+from collectors.metric import Metric, Table
+from collectors.patterns import regexp
+from collectors.sample import Family, MetricType, SourceAbsentError
+from plimsoll.flags import option
+
+_CLASS = "<sysfs>/class/net"
+# The metric's name after node_network_, its type, the file that has its value.
+_PROPERTIES: tuple[tuple[str, MetricType, str], ...] = (
+    ("address_assign_type", "gauge", "addr_assign_type"),
+    ("carrier", "gauge", "carrier"),
+    ("carrier_changes_total", "counter", "carrier_changes"),
+    ("carrier_down_changes_total", "counter", "carrier_down_count"),
+    ("carrier_up_changes_total", "counter", "carrier_up_count"),
+    ("device_id", "gauge", "dev_id"),
+    ("dormant", "gauge", "dormant"),
+    ("flags", "gauge", "flags"),
+    ("iface_id", "gauge", "ifindex"),
+    ("iface_link", "gauge", "iflink"),
+    ("iface_link_mode", "gauge", "link_mode"),
+    ("mtu_bytes", "gauge", "mtu"),
+    ("name_assign_type", "gauge", "name_assign_type"),
+    ("net_dev_group", "gauge", "netdev_group"),
+    ("protocol_type", "gauge", "type"),
+    ("speed_bytes", "gauge", "speed"),
+    ("transmit_queue_length", "gauge", "tx_queue_len"),
+)
+METRICS = Table(
+    Metric(
+        "node_network_up",
+        "gauge",
+        "Value is 1 if operstate is 'up', 0 otherwise.",
+        f"{_CLASS}/*/operstate",
+        ("device",),
+    ),
+    Metric(
+        "node_network_info",
+        "gauge",
+        "Non-numeric data from /sys/class/net/<iface>, value is always 1.",
+        f"{_CLASS}/*",
+        ("address", "adminstate", "broadcast", "device", "duplex", "ifalias", "operstate"),
+    ),
+    *(
+        Metric(
+            f"node_network_{name}",
+            kind,
+            f"Network device property: {name}",
+            f"{_CLASS}/*/{file}",
+            ("device",),
+            "bytes" if name.endswith("_bytes") else "",
+        )
+        for name, kind, file in _PROPERTIES
+    ),
+)
+
+_FILES = (
+    *(file for _, _, file in _PROPERTIES),
+    *("address", "broadcast", "duplex", "ifalias", "operstate"),
+)
+_MEGABIT = 125_000  # in bytes
+_UP = 1  # IFF_UP in a device's flags
+
+Texts = Mapping[str, str]
+"""The files of one device that have something to say."""
+
+
+@dataclass(frozen=True, slots=True)
+class Options:
+    """The flags of this collector."""
+
+    netclass_ignored_devices: str = option(
+        "collector.netclass.ignored-devices",
+        "^$",
+        "leave out devices whose name matches",
+        metavar="REGEXP",
+        parse=regexp,
+    )
+    netclass_ignore_invalid_speed: bool = option(
+        "collector.netclass.ignore-invalid-speed",
+        False,
+        "export no speed for devices that say -1, for unknown",
+    )
+
+
+def families(devices: Mapping[str, Texts], *, ignore_invalid_speed: bool = False) -> list[Family]:
+    """All families, out of every device's files."""
+    values = {
+        device: dict(_values(texts, ignore_invalid_speed)) for device, texts in devices.items()
+    }
+    found = [
+        METRICS.family("node_network_up", _up(devices)),
+        METRICS.family("node_network_info", ((_info(d, t), 1.0) for d, t in devices.items())),
+    ]
+    for name, _, file in _PROPERTIES:
+        rows = [((device,), known[file]) for device, known in values.items() if file in known]
+        found.append(METRICS.family(f"node_network_{name}", rows))
+    return found
+
+
+def _values(texts: Texts, ignore_invalid_speed: bool) -> Iterator[tuple[str, float]]:
+    for _, _, file in _PROPERTIES:
+        if (number := parse_number(texts.get(file, ""))) is None:
+            continue
+        if file == "speed":
+            if number < 0 and ignore_invalid_speed:
+                continue
+            number *= _MEGABIT
+        yield file, float(number)
+
+
+def _up(devices: Mapping[str, Texts]) -> Iterator[tuple[tuple[str], float]]:
+    for device, texts in devices.items():
+        if "operstate" in texts:
+            yield (device,), float(texts["operstate"] == "up")
+
+
+def _info(device: str, texts: Texts) -> tuple[str, ...]:
+    flags = parse_number(texts.get("flags", ""))
+    administrative = "unknown" if flags is None else "up" if flags & _UP else "down"
+    address, broadcast, duplex, ifalias, operstate = (
+        texts.get(name, "") for name in ("address", "broadcast", "duplex", "ifalias", "operstate")
+    )
+    return address, administrative, broadcast, device, duplex, ifalias, operstate
+
+
+class NetClass:
+    """The `netclass` collector."""
+
+    def __init__(self, machine: host.Host, options: Options) -> None:
+        self._directory = machine.sysfs / "class/net"
+        self._ignored = re.compile(options.netclass_ignored_devices)
+        self._ignore_invalid_speed = options.netclass_ignore_invalid_speed
+
+    def collect(self) -> list[Family]:
+        """Read the source now."""
+        return families(dict(self._read()), ignore_invalid_speed=self._ignore_invalid_speed)
+
+    def _read(self) -> Iterator[tuple[str, Texts]]:
+        for device in sysfs.listing(self._directory):
+            if self._ignored.search(device) is not None:
+                continue
+            try:
+                yield device, attributes.read(f"{self._directory}/{device}", _FILES)
+            except SourceAbsentError:
+                continue  # gone by now, or no device: bonding_masters is a file among them

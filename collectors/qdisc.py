@@ -1,0 +1,88 @@
+"""Queueing disciplines: what the traffic control of each network device sent, dropped and holds back, over netlink."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from collectors import host, netroot, routenetlink
+from collectors.devicefilter import DeviceFilter
+from collectors.metric import Metric, Table
+from collectors.patterns import regexp
+from collectors.routenetlink import Qdisc
+from collectors.sample import Family, MetricType
+from plimsoll.flags import option
+
+
+def _row(name: str, kind: MetricType, about: str, unit: str = "") -> Metric:
+    return Metric(f"node_qdisc_{name}", kind, about, "netlink", ("device", "kind"), unit)
+
+
+METRICS = Table(
+    _row("bytes_total", "counter", "Number of bytes sent.", "bytes"),
+    _row("packets_total", "counter", "Number of packets sent."),
+    _row("drops_total", "counter", "Number of packets dropped."),
+    _row("requeues_total", "counter", "Number of packets dequeued, not transmitted, and requeued."),
+    _row("overlimits_total", "counter", "Number of overlimit packets."),
+    _row("current_queue_length", "gauge", "Number of packets currently in queue to be sent."),
+    _row("backlog", "gauge", "Number of bytes currently in queue to be sent.", "bytes"),
+)
+
+_FIELDS = {
+    "node_qdisc_bytes_total": "bytes",
+    "node_qdisc_packets_total": "packets",
+    "node_qdisc_drops_total": "drops",
+    "node_qdisc_requeues_total": "requeues",
+    "node_qdisc_overlimits_total": "overlimits",
+    "node_qdisc_current_queue_length": "qlen",
+    "node_qdisc_backlog": "backlog",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Options:
+    """The flags of this collector."""
+
+    qdisc_device_include: str = option(
+        "collector.qdisc.device-include",
+        "",
+        "read only devices whose name matches",
+        metavar="REGEXP",
+        parse=regexp,
+    )
+    qdisc_device_exclude: str = option(
+        "collector.qdisc.device-exclude",
+        "",
+        "leave out devices whose name matches",
+        metavar="REGEXP",
+        parse=regexp,
+    )
+
+
+def families(qdiscs: list[Qdisc]) -> Iterator[Family]:
+    """All families, out of the outermost discipline of each device."""
+    for name, field in _FIELDS.items():
+        counts = ((qdisc, getattr(qdisc, field)) for qdisc in qdiscs)
+        yield METRICS.family(
+            name,
+            (((q.device, q.kind), float(count)) for q, count in counts if count is not None),
+        )
+
+
+class QueueDisciplines:
+    """The `qdisc` collector."""
+
+    def __init__(
+        self,
+        machine: host.Host,
+        options: Options,
+        *,
+        connect: routenetlink.Connect = routenetlink.connect,
+    ) -> None:
+        self._machine = machine
+        self._filter = DeviceFilter(options.qdisc_device_include, options.qdisc_device_exclude)
+        self._connect = connect
+
+    def collect(self) -> Iterator[Family]:
+        """Ask the kernel now."""
+        netroot.require_own(self._machine)
+        found = routenetlink.qdiscs(self._connect)
+        return families([qdisc for qdisc in found if not self._filter.ignores(qdisc.device)])
