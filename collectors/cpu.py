@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from collectors import cpuinfo, host
+from collectors.cpulist import parse_cpu_list
 from collectors.metric import Metric, Table
 from collectors.numerals import parse_uint
 from collectors.patterns import regexp
@@ -151,22 +152,6 @@ def seconds(times: Mapping[int, Ticks], *, guest: bool) -> Iterator[Family]:
         ]
         if rows:
             yield METRICS.family("node_cpu_guest_seconds_total", rows)
-
-
-def parse_cpu_list(text: str) -> list[int]:
-    """The CPUs in the kernel's list format, such as `1,3-5`."""
-    found: list[int] = []
-    for part in filter(None, text.strip().split(",")):
-        first, dash, last = part.partition("-")
-        try:
-            begin = parse_uint(first)
-            end = parse_uint(last) if dash else begin
-        except ValueError as error:
-            raise CollectorError(f"CPU list: {error}") from error
-        if not begin <= end < 1 << 16:
-            raise CollectorError(f"CPU list: no range {part[:40]!r}")
-        found.extend(range(begin, end + 1))
-    return found
 
 
 class Cpu:

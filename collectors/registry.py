@@ -11,18 +11,25 @@ from collectors import (
     conntrack,
     cpu,
     cpu_throttle,
+    cpu_vulnerabilities,
+    cpufreq,
     diskstats,
+    dmi,
+    edac,
     entropy,
     ethtool,
     filefd,
     filesystem,
     hugepages,
+    hwmon,
     infiniband,
     interrupts,
     kernel_events,
+    kernel_hung,
     ksmd,
     loadavg,
     machine_check,
+    mdadm,
     meminfo,
     meminfo_numa,
     memory_failure,
@@ -30,11 +37,15 @@ from collectors import (
     netdev,
     netstat,
     numa,
+    nvme,
     os,
+    pcidevice,
     pcie_aer,
+    powersupplyclass,
     pressure,
     processes,
     qdisc,
+    rapl,
     schedstat,
     slabinfo,
     sockstat,
@@ -43,11 +54,13 @@ from collectors import (
     stat,
     synthetic,
     textfile,
+    thermal_zone,
     time,
     timex,
     udp_queues,
     uname,
     vmstat,
+    watchdog,
     zoneinfo,
 )
 from collectors.arp import Arp
@@ -56,19 +69,26 @@ from collectors.cgroups import Cgroups
 from collectors.conntrack import Conntrack
 from collectors.cpu import Cpu
 from collectors.cpu_throttle import CpuThrottle
+from collectors.cpu_vulnerabilities import CpuVulnerabilities
+from collectors.cpufreq import CpuFreq
 from collectors.diskstats import DiskStats
+from collectors.dmi import Dmi
+from collectors.edac import Edac
 from collectors.entropy import Entropy
 from collectors.ethtool import Ethtool
 from collectors.filefd import FileFd
 from collectors.filesystem import Filesystem
 from collectors.host import Host
 from collectors.hugepages import HugePages
+from collectors.hwmon import HwMon
 from collectors.infiniband import InfiniBand
 from collectors.interrupts import Interrupts
 from collectors.kernel_events import KernelEvents
+from collectors.kernel_hung import KernelHung
 from collectors.ksmd import Ksmd
 from collectors.loadavg import LoadAvg
 from collectors.machine_check import MachineCheck
+from collectors.mdadm import MdAdm
 from collectors.meminfo import MemInfo
 from collectors.meminfo_numa import MemInfoNuma
 from collectors.memory_failure import MemoryFailure
@@ -77,11 +97,15 @@ from collectors.netclass import NetClass
 from collectors.netdev import NetDev
 from collectors.netstat import NetStat
 from collectors.numa import Numa
+from collectors.nvme import Nvme
 from collectors.os import Os
+from collectors.pcidevice import PciDevice
 from collectors.pcie_aer import PcieAer
+from collectors.powersupplyclass import PowerSupplyClass
 from collectors.pressure import Pressure
 from collectors.processes import Processes
 from collectors.qdisc import QueueDisciplines
+from collectors.rapl import Rapl
 from collectors.sample import Collector
 from collectors.schedstat import SchedStat
 from collectors.slabinfo import SlabInfo
@@ -91,11 +115,13 @@ from collectors.softnet import Softnet
 from collectors.stat import Stat
 from collectors.synthetic import Synthetic
 from collectors.textfile import TextFile
+from collectors.thermal_zone import ThermalZone
 from collectors.time import Time
 from collectors.timex import Timex
 from collectors.udp_queues import UdpQueues
 from collectors.uname import Uname
 from collectors.vmstat import VmStat
+from collectors.watchdog import Watchdog
 from collectors.zoneinfo import ZoneInfo
 
 
@@ -142,11 +168,32 @@ COLLECTORS: Mapping[str, Entry] = {
         cpu_throttle.METRICS,
         "how long CPUs were throttled for their heat",
     ),
+    "cpu_vulnerabilities": Entry(
+        lambda host, _: CpuVulnerabilities(host),
+        cpu_vulnerabilities.METRICS,
+        "known vulnerabilities of the CPU, and what is done about them",
+        on=False,
+    ),
+    "cpufreq": Entry(
+        lambda host, _: CpuFreq(host),
+        cpufreq.METRICS,
+        "CPU frequencies and their governor",
+    ),
     "diskstats": Entry(
         DiskStats,
         diskstats.METRICS,
         "disk I/O, and what udev knows of the disks",
         options=diskstats.Options,
+    ),
+    "dmi": Entry(
+        lambda host, _: Dmi(host),
+        dmi.METRICS,
+        "vendor, model and serial numbers of the machine",
+    ),
+    "edac": Entry(
+        lambda host, _: Edac(host),
+        edac.METRICS,
+        "memory errors that ECC found, also by DIMM",
     ),
     "entropy": Entry(lambda host, _: Entropy(host), entropy.METRICS, "available entropy"),
     "ethtool": Entry(
@@ -168,6 +215,12 @@ COLLECTORS: Mapping[str, Entry] = {
         hugepages.METRICS,
         "huge pages by size and NUMA node",
     ),
+    "hwmon": Entry(
+        HwMon,
+        hwmon.METRICS,
+        "temperatures, fans, voltages and other sensors",
+        options=hwmon.Options,
+    ),
     "infiniband": Entry(
         InfiniBand,
         infiniband.METRICS,
@@ -186,12 +239,22 @@ COLLECTORS: Mapping[str, Entry] = {
         kernel_events.METRICS,
         "oopses, warnings, lockups and stalls of the kernel",
     ),
+    "kernel_hung": Entry(
+        lambda host, _: KernelHung(host),
+        kernel_hung.METRICS,
+        "tasks that the kernel found hung",
+    ),
     "ksmd": Entry(lambda host, _: Ksmd(host), ksmd.METRICS, "kernel same-page merging", on=False),
     "loadavg": Entry(lambda host, _: LoadAvg(host), loadavg.METRICS, "load averages"),
     "machine_check": Entry(
         lambda host, _: MachineCheck(host),
         machine_check.METRICS,
         "machine checks and their interrupts",
+    ),
+    "mdadm": Entry(
+        lambda host, _: MdAdm(host),
+        mdadm.METRICS,
+        "software RAID arrays",
     ),
     "meminfo": Entry(lambda host, _: MemInfo(host), meminfo.METRICS, "memory statistics"),
     "meminfo_numa": Entry(
@@ -222,11 +285,29 @@ COLLECTORS: Mapping[str, Entry] = {
         numa.METRICS,
         "distances and free memory of NUMA nodes",
     ),
+    "nvme": Entry(
+        lambda host, _: Nvme(host),
+        nvme.METRICS,
+        "NVMe controllers and namespaces",
+    ),
     "os": Entry(lambda host, _: Os(host), os.METRICS, "the distribution and its version"),
+    "pcidevice": Entry(
+        PciDevice,
+        pcidevice.METRICS,
+        "PCI devices and their links",
+        on=False,
+        options=pcidevice.Options,
+    ),
     "pcie_aer": Entry(
         lambda host, _: PcieAer(host),
         pcie_aer.METRICS,
         "PCI Express errors of devices and root ports",
+    ),
+    "powersupplyclass": Entry(
+        PowerSupplyClass,
+        powersupplyclass.METRICS,
+        "batteries and power supplies",
+        options=powersupplyclass.Options,
     ),
     "pressure": Entry(
         lambda host, _: Pressure(host), pressure.METRICS, "pressure stall information"
@@ -239,6 +320,12 @@ COLLECTORS: Mapping[str, Entry] = {
     ),
     "qdisc": Entry(
         QueueDisciplines, qdisc.METRICS, "queueing disciplines", on=False, options=qdisc.Options
+    ),
+    "rapl": Entry(
+        Rapl,
+        rapl.METRICS,
+        "energy used by packages, cores and memory",
+        options=rapl.Options,
     ),
     "schedstat": Entry(
         lambda host, _: SchedStat(host),
@@ -262,6 +349,11 @@ COLLECTORS: Mapping[str, Entry] = {
     "stat": Entry(
         Stat, stat.METRICS, "interrupts, context switches, forks, boot time", options=stat.Options
     ),
+    "thermal_zone": Entry(
+        lambda host, _: ThermalZone(host),
+        thermal_zone.METRICS,
+        "thermal zones and cooling devices",
+    ),
     "time": Entry(lambda host, _: Time(host), time.METRICS, "system time, time zone, clock source"),
     "timex": Entry(lambda _, __: Timex(), timex.METRICS, "how the clock is disciplined"),
     "udp_queues": Entry(
@@ -269,6 +361,11 @@ COLLECTORS: Mapping[str, Entry] = {
     ),
     "uname": Entry(lambda host, _: Uname(host), uname.METRICS, "kernel, architecture, host name"),
     "vmstat": Entry(VmStat, vmstat.METRICS, "virtual memory statistics", options=vmstat.Options),
+    "watchdog": Entry(
+        lambda host, _: Watchdog(host),
+        watchdog.METRICS,
+        "watchdog timers",
+    ),
     "zoneinfo": Entry(
         lambda host, _: ZoneInfo(host), zoneinfo.METRICS, "pages of each memory zone", on=False
     ),

@@ -2,7 +2,8 @@ from pathlib import Path
 
 import pytest
 
-from collectors.cpu import Cpu, Options, advance, parse_cpu_list, parse_stat
+from collectors.cpu import Cpu, Options, advance, parse_stat
+from collectors.cpulist import parse_cpu_list
 from collectors.host import Host
 from collectors.sample import CollectorError, SourceAbsentError
 

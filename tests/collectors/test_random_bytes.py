@@ -9,24 +9,67 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from collectors import (
+    buddyinfo,
+    cgroups,
     cpu,
     cpuinfo,
+    cpulist,
+    diskinfo,
+    diskstats,
+    entropy,
+    filefd,
+    filesystem,
     hugepages,
+    interrupts,
+    ksmd,
     loadavg,
     machine_check,
     meminfo,
+    meminfo_numa,
+    mounts,
     numa,
     pcie_aer,
     pressure,
+    processes,
     promtext,
+    schedstat,
+    slabinfo,
+    softirqs,
+    stat,
+    udev,
     vmstat,
+    zoneinfo,
 )
+from collectors import os as os_release
+from collectors.devicefilter import DeviceFilter
 from collectors.sample import CollectorError
 
 EVERY_FIELD = re.compile("")
+EVERY_DEVICE = DeviceFilter("", "")
 PARSERS: dict[str, Callable[[str], Iterable[object]]] = {
+    "buddyinfo": buddyinfo.parse,
+    "cgroups": cgroups.parse,
+    "diskinfo": lambda text: diskinfo.families(
+        [diskinfo.Disk("sda", "8", "0", udev.parse(text), rotational=False)]
+    ),
+    "diskstats": lambda text: diskstats.families(diskstats.parse(text, EVERY_DEVICE.ignores)),
+    "entropy": lambda text: [entropy.parse("poolsize", text)],
+    "filefd": filefd.parse,
+    "filesystem": lambda text: filesystem.families((m, "error") for m in mounts.parse(text)),
+    "interrupts": lambda text: interrupts.parse(text, EVERY_DEVICE, zeros=True),
+    "ksmd": lambda text: [ksmd.parse("general_profit", text)],
+    "meminfo_numa": lambda text: meminfo_numa.families([("0", meminfo_numa.parse_meminfo(text))]),
+    "numastat": lambda text: meminfo_numa.families([("0", meminfo_numa.parse_numastat(text))]),
+    "os": lambda text: os_release.families(os_release.parse(text)),
+    "processes": processes.parse_stat,
+    "processes limit": lambda text: [processes.parse_limit(text)],
+    "schedstat": schedstat.parse,
+    "slabinfo": lambda text: slabinfo.parse(f"{slabinfo.HEAD}1\n{text}", EVERY_DEVICE),
+    "softirqs": softirqs.parse,
+    "stat": lambda text: stat.parse(text, softirqs=True),
+    "zoneinfo": zoneinfo.parse,
     "cpu": cpu.parse_stat,
-    "cpu list": cpu.parse_cpu_list,
+    "cpu list": cpulist.parse_cpu_list,
     "cpu seconds": lambda text: list(cpu.seconds(cpu.parse_stat(text), guest=True)),
     "cpuinfo": lambda text: [cpuinfo.info(cpuinfo.blocks(text))],
     "cpuinfo frequency": lambda text: list(cpuinfo.frequency(cpuinfo.blocks(text))),
@@ -48,6 +91,9 @@ PIECES = st.sampled_from(
         " avg300=0.00", " total=", "# HELP ", "# TYPE ", "a", "a_sum", "a_bucket", "a_count", "histogram", "summary",
         "counter", "{", "}", '"', "\\", "=", 'le="1"', 'quantile="0.5"', ",", ":", " ", "\t", "\n", "\r", "\0", "1", "12",
         "0.5", "1e9", "-1", "NaN", "+Inf", "1_0", "0x10", "9" * 30, "é", "CPU0", "MCE:", "Node 0 MemFree:", "\u2028", "-",
+        "Node 0, zone DMA", "\nNode 0, zone DMA\n", "protection: (", " : tunables ", "E:ID_ATA=1\n", "E:ID_ATA_WRITE_CACHE=",
+        "softirq", "ctxt ", "HI:", "VERSION_ID=", "SUPPORT_END=", "2026-02-30", "0:21", " - ", "ro", "\\040", ") S ",
+        "1 2 3 4 5 6 7 8 9 10 11 12 13 14 15 16 17 18 19 20", "numa_hit", "intr",
     ]
 )  # fmt: skip
 TEXTS = st.one_of(

@@ -1,0 +1,48 @@
+"""Whether the CPU has each known vulnerability and what is done about it, from <sysfs>/devices/system/cpu/vulnerabilities."""
+
+from collections.abc import Iterator
+
+from collectors import host, sysfs
+from collectors.metric import Metric, Table
+from collectors.sample import CollectorError, Family
+
+METRICS = Table(
+    Metric(
+        "node_cpu_vulnerabilities_info",
+        "gauge",
+        "Details of each CPU vulnerability reported by sysfs. The value of the series is an int encoded state of the "
+        "vulnerability. The same state is stored as a string in the label",
+        "<sysfs>/devices/system/cpu/vulnerabilities/*",
+        ("codename", "state", "mitigation"),
+    )
+)
+
+_STATES = ("not affected", "vulnerable", "mitigation", "unknown")
+
+
+def parse(text: str) -> tuple[str, str]:
+    """State and mitigation: what comes after `Mitigation:` or `Vulnerable:`; all of a text of another kind."""
+    text = text.strip()
+    for state in _STATES:
+        if text.lower().startswith(state):
+            return state, "" if state == "not affected" else " ".join(text.split()[1:])
+    return "unknown", text
+
+
+class CpuVulnerabilities:
+    """The `cpu_vulnerabilities` collector."""
+
+    def __init__(self, machine: host.Host) -> None:
+        self._directory = f"{machine.sysfs}/devices/system/cpu/vulnerabilities"
+
+    def collect(self) -> Iterator[Family]:
+        """Read the source now: a state can change while the machine runs, with SMT or a new microcode."""
+        texts = {
+            name: text
+            for name in sysfs.listing(self._directory)
+            if (text := sysfs.attribute(f"{self._directory}/{name}")) is not None
+        }
+        if not texts:
+            raise CollectorError(f"{self._directory}: nothing in it can be read")
+        rows = (((name, *parse(text)), 1.0) for name, text in texts.items())
+        yield METRICS.family("node_cpu_vulnerabilities_info", rows)

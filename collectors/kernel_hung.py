@@ -1,0 +1,36 @@
+"""How many tasks the kernel found hung since boot, from <procfs>/sys/kernel/hung_task_detect_count (Linux 6.14 and later)."""
+
+from collections.abc import Iterator
+
+from collectors import host
+from collectors.metric import Metric, Table
+from collectors.numerals import parse_uint
+from collectors.sample import CollectorError, Family
+
+METRICS = Table(
+    Metric(
+        "node_kernel_hung_tasks_total",
+        "counter",
+        "Total number of tasks that have been detected as hung since the system booted.",
+        "<procfs>/sys/kernel/hung_task_detect_count",
+    )
+)
+
+
+def parse(text: str) -> Iterator[Family]:
+    """The one family."""
+    try:
+        yield METRICS.single("node_kernel_hung_tasks_total", float(parse_uint(text.strip())))
+    except ValueError as error:
+        raise CollectorError(f"hung_task_detect_count: {error}") from error
+
+
+class KernelHung:
+    """The `kernel_hung` collector."""
+
+    def __init__(self, machine: host.Host) -> None:
+        self._path = machine.procfs / "sys/kernel/hung_task_detect_count"
+
+    def collect(self) -> Iterator[Family]:
+        """Read the source now."""
+        return parse(host.read(self._path))

@@ -1,0 +1,168 @@
+"""Software RAID: the state of each md array, its disks and how far it is synced, from <procfs>/mdstat and <sysfs>/block."""
+
+import re
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+
+from collectors import host, sysfs
+from collectors.metric import Metric, Table
+from collectors.numerals import parse_uint
+from collectors.sample import CollectorError, Family
+
+_MDSTAT, _MD = "<procfs>/mdstat", "<sysfs>/block/md*/md"
+
+
+def _gauge(name: str, about: str, source: str, *labels: str) -> Metric:
+    return Metric(f"node_md_{name}", "gauge", about, source, ("device", *labels))
+
+
+METRICS = Table(
+    _gauge("state", "Indicates the state of md-device.", _MDSTAT, "state"),
+    _gauge("disks", "Number of active/failed/spare disks of device.", _MDSTAT, "state"),
+    _gauge("disks_required", "Total number of disks of device.", _MDSTAT),
+    _gauge("blocks", "Total number of blocks on device.", _MDSTAT),
+    _gauge("blocks_synced", "Number of blocks synced on device.", _MDSTAT),
+    _gauge("raid_disks", "Number of raid disks on device.", f"{_MD}/raid_disks"),
+    _gauge("degraded", "Number of degraded disks on device.", f"{_MD}/degraded"),
+)
+
+_STATES = ("active", "inactive", "recovering", "resync", "check")
+_SYNCS = {"recovery": "recovering", "resync": "resync", "check": "check", "reshape": "reshape"}
+_BLOCKS = re.compile(r"(\d+) blocks\b", re.ASCII)
+_DISKS = re.compile(r"\[(\d+)/(\d+)\] \[[U_]+\]", re.ASCII)
+_SYNC = re.compile(r"\b(recovery|resync|check|reshape) *=(.*)")
+_PROGRESS = re.compile(r"\((\d+)/\d+\)", re.ASCII)
+_SIDE_BY_SIDE = frozenset({"raid0", "linear"})
+_REDUNDANT = frozenset({"raid1", "raid4", "raid5", "raid6", "raid10"})
+
+
+@dataclass(frozen=True, slots=True)
+class Array:
+    """What mdstat says of an array; None is what it does not say."""
+
+    name: str
+    state: str
+    failed: int
+    spare: int
+    active: int | None
+    required: int | None
+    blocks: int | None
+    synced: int | None
+
+
+def parse(text: str) -> list[Array]:
+    """The arrays in <procfs>/mdstat: a line `md0 : active raid1 sdb1[1] sda1[0]`, and indented ones that belong to it."""
+    found: dict[str, list[str]] = {}
+    rest: list[str] = []
+    for line in text.splitlines():
+        if line[:1].isspace():
+            rest.append(line)
+        elif _is_array(line):
+            rest = found.setdefault(line, [])
+    try:
+        return [_array(head, rest) for head, rest in found.items()]
+    except ValueError as error:
+        raise CollectorError(f"mdstat: {error}") from error
+
+
+def _is_array(line: str) -> bool:
+    words = line.split()
+    return len(words) > 2 and words[1] == ":" and words[0] not in {"Personalities", "unused"}
+
+
+def _array(head: str, rest: list[str]) -> Array:
+    words, body = head.split(), "\n".join(rest)
+    state, blocks = words[2], _number(_BLOCKS, body)
+    active, required = _disks(words, body)
+    synced = blocks
+    if (sync := _SYNC.search(body)) is not None:
+        state, synced = _SYNCS[sync.group(1)], _synced(sync.group(2))
+    failed, spare = head.count("(F)"), head.count("(S)")
+    return Array(words[0], state, failed, spare, active, required, blocks, synced)
+
+
+def _disks(words: list[str], body: str) -> tuple[int | None, int | None]:
+    """How many disks are active, and how many there should be."""
+    if words[2] == "inactive":
+        return 0, 0
+    if _SIDE_BY_SIDE.intersection(words[3:5]):  # the 4th word may be `(read-only)`
+        # Without redundancy, either all disks are there or the array is not.
+        count = sum("[" in word for word in words[3:])
+        return count, count
+    if (match := _DISKS.search(body)) is not None:
+        return parse_uint(match.group(2)), parse_uint(match.group(1))
+    return None, None
+
+
+def _synced(progress: str) -> int | None:
+    """The blocks done. The sync of an array that another node of a cluster syncs (REMOTE) has no number."""
+    if "PENDING" in progress or "DELAYED" in progress:
+        return 0
+    return _number(_PROGRESS, progress)
+
+
+def _number(pattern: re.Pattern[str], text: str) -> int | None:
+    match = pattern.search(text)
+    return None if match is None else parse_uint(match.group(1))
+
+
+class MdAdm:
+    """The `mdadm` collector."""
+
+    def __init__(self, machine: host.Host) -> None:
+        self._mdstat = machine.procfs / "mdstat"
+        self._devices = f"{machine.sysfs}/block"
+
+    def collect(self) -> Iterator[Family]:
+        """Read the sources now."""
+        yield from families(parse(host.read(self._mdstat)))
+        yield from self._disks()
+
+    def _disks(self) -> Iterator[Family]:
+        """What sysfs says beyond mdstat."""
+        disks, degraded = [], []
+        for device in sysfs.listing_optional(self._devices):
+            path = f"{self._devices}/{device}/md"
+            if not device.startswith("md") or (level := sysfs.attribute(f"{path}/level")) is None:
+                continue
+            if (count := _raid_disks(sysfs.attribute(f"{path}/raid_disks") or "")) is not None:
+                disks.append(((device,), count))
+            missing = sysfs.number(f"{path}/degraded") if level in _REDUNDANT else 0
+            if missing is not None:
+                degraded.append(((device,), float(missing)))
+        if disks:
+            yield METRICS.family("node_md_raid_disks", disks)
+        if degraded:
+            yield METRICS.family("node_md_degraded", degraded)
+
+
+def families(arrays: Iterable[Array]) -> Iterator[Family]:
+    """What mdstat said, as families."""
+    rows: dict[str, list[tuple[tuple[str, ...], float]]] = {}
+    for array in arrays:
+        name = array.name
+        rows.setdefault("state", []).extend(
+            ((name, state), float(state == array.state)) for state in _STATES
+        )
+        disks = {"active": array.active, "failed": array.failed, "spare": array.spare}
+        for state, count in disks.items():
+            if count is not None:
+                rows.setdefault("disks", []).append(((name, state), float(count)))
+        totals = {
+            "disks_required": array.required,
+            "blocks": array.blocks,
+            "blocks_synced": array.synced,
+        }
+        for metric, total in totals.items():
+            if total is not None:
+                rows.setdefault(metric, []).append(((name,), float(total)))
+    for metric, found in rows.items():
+        yield METRICS.family(f"node_md_{metric}", found)
+
+
+def _raid_disks(text: str) -> float | None:
+    """The number of disks; while an array is reshaped, the new number goes before the old: `11 (10)`."""
+    try:
+        return float(parse_uint(text.partition(" ")[0]))
+    except ValueError:
+        return None

@@ -1,0 +1,112 @@
+"""Energy that packages, cores and memory have used, from RAPL's counters in <sysfs>/class/powercap."""
+
+import re
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from typing import NamedTuple
+
+from collectors import host, sysfs
+from collectors.metric import Metric, Table
+from collectors.sample import CollectorError, Family
+from plimsoll.flags import option
+
+_SOURCE = "<sysfs>/class/powercap/*/energy_uj"
+METRICS = Table(
+    Metric(
+        "node_rapl_joules_total",
+        "counter",
+        "Current RAPL value in joules",
+        _SOURCE,
+        ("index", "path", "rapl_zone"),
+    ),
+    Metric(
+        "node_rapl_<zone>_joules_total",
+        "counter",
+        "Current RAPL <zone> value in joules",
+        _SOURCE,
+        ("index", "path"),
+        "joules",
+    ),
+)
+
+_MICROJOULES = 1_000_000
+_NOT_IN_NAMES = re.compile("_*[^a-zA-Z0-9_]+_*")
+
+
+@dataclass(frozen=True, slots=True)
+class Options:
+    """The flags of this collector."""
+
+    rapl_zone_label: bool = option(
+        "collector.rapl.enable-zone-label",
+        False,
+        "name the zone in a label of node_rapl_joules_total, not in the name of the metric",
+    )
+
+
+class Zone(NamedTuple):
+    """A counter: what it counts, its number among those of that name, and its directory as the flags spell it."""
+
+    name: str
+    number: str
+    path: str
+
+
+def zones(directory: str, names: Sequence[str]) -> list[Zone]:
+    """The zones of a listing. Some names end in their index, as package-1; others such as dram are counted."""
+    found: list[Zone] = []
+    used: dict[str, int] = {}
+    for entry in names:
+        path = f"{directory}/{entry}"
+        if not (name := sysfs.attribute(f"{path}/name")):
+            continue  # a directory of settings, not a zone
+        name, index = split(name, used)
+        used[name] = index + 1
+        found.append(Zone(name, str(index), path))
+    return found
+
+
+def split(name: str, used: dict[str, int]) -> tuple[str, int]:
+    """The name without its index, and the index; `used` says what the next one of each name is."""
+    before, dash, after = name.partition("-")
+    if dash and after.isascii() and after.isdigit() and len(after) < 10:
+        return before, int(after)
+    return name, used.get(name, 0)
+
+
+class Rapl:
+    """The `rapl` collector."""
+
+    def __init__(self, machine: host.Host, options: Options) -> None:
+        directory = f"{machine.sysfs}/class/powercap"
+        self._zone_label = options.rapl_zone_label
+        self._zones = sysfs.Derived(lambda listings: zones(directory, list(listings[0])), directory)
+
+    def collect(self) -> Iterator[Family]:
+        """Read the counters now. The kernel shows them to root alone, since they can betray secrets."""
+        known = self._zones.get()
+        energy = {
+            zone: microjoules / _MICROJOULES
+            for zone in known
+            if (microjoules := sysfs.number(f"{zone.path}/energy_uj")) is not None
+        }
+        if known and not energy:
+            raise CollectorError("no energy_uj can be read (only root may; or CAP_DAC_READ_SEARCH)")
+        if self._zone_label:
+            return iter([_labelled(energy)] if energy else [])
+        return _named(energy)
+
+
+def _labelled(energy: dict[Zone, float]) -> Family:
+    rows = (((zone.number, zone.path, zone.name), joules) for zone, joules in energy.items())
+    return METRICS.family("node_rapl_joules_total", rows)
+
+
+def _named(energy: dict[Zone, float]) -> Iterator[Family]:
+    by_name: dict[str, list[tuple[Sequence[str], float]]] = {}
+    for zone, joules in energy.items():
+        by_name.setdefault(zone.name, []).append(((zone.number, zone.path), joules))
+    for name, rows in by_name.items():
+        metric = f"node_rapl_{_NOT_IN_NAMES.sub('_', name)}_joules_total"
+        # HELP has the name as the kernel writes it, such as package-0-die-1.
+        yield replace(METRICS.family(metric, rows), help=f"Current RAPL {name} value in joules")

@@ -1,0 +1,86 @@
+"""Temperatures of thermal zones and the state of what cools them, from <sysfs>/class/thermal."""
+
+from collections.abc import Iterator, Sequence
+from typing import NamedTuple
+
+from collectors import host, sysfs
+from collectors.metric import Metric, Table
+from collectors.sample import Family
+
+_ZONE, _DEVICE = "<sysfs>/class/thermal/thermal_zone*", "<sysfs>/class/thermal/cooling_device*"
+METRICS = Table(
+    Metric(
+        "node_thermal_zone_temp",
+        "gauge",
+        "Zone temperature in Celsius",
+        f"{_ZONE}/temp",
+        ("zone", "type"),
+    ),
+    Metric(
+        "node_cooling_device_cur_state",
+        "gauge",
+        "Current throttle state of the cooling device",
+        f"{_DEVICE}/cur_state",
+        ("name", "type"),
+    ),
+    Metric(
+        "node_cooling_device_max_state",
+        "gauge",
+        "Maximum throttle state of the cooling device",
+        f"{_DEVICE}/max_state",
+        ("name", "type"),
+    ),
+)
+
+_MILLIDEGREES = 1000
+Row = tuple[Sequence[str], float]
+
+
+class Member(NamedTuple):
+    """A zone or a device: its directory and what names it, which stays."""
+
+    path: str
+    labels: tuple[str, str]
+
+
+def members(directory: str, names: Sequence[str], prefix: str) -> list[Member]:
+    """The zones, or the devices. One that does not tell its type is left out."""
+    return [
+        Member(f"{directory}/{name}", (name.removeprefix(prefix), kind))
+        for name in names
+        if name.startswith(prefix) and (kind := sysfs.attribute(f"{directory}/{name}/type"))
+    ]
+
+
+class ThermalZone:
+    """The `thermal_zone` collector."""
+
+    def __init__(self, machine: host.Host) -> None:
+        directory = f"{machine.sysfs}/class/thermal"
+        self._members = sysfs.Derived(
+            lambda listings: (
+                members(directory, list(listings[0]), "thermal_zone"),
+                members(directory, list(listings[0]), "cooling_device"),
+            ),
+            directory,
+        )
+
+    def collect(self) -> Iterator[Family]:
+        """Read the states now. Zones that are switched off or asleep answer with an error: no sample then."""
+        zones, devices = self._members.get()
+        temperatures = [(labels, value / _MILLIDEGREES) for labels, value in _read(zones, "temp")]
+        for name, rows in (
+            ("node_thermal_zone_temp", temperatures),
+            ("node_cooling_device_cur_state", _read(devices, "cur_state")),
+            ("node_cooling_device_max_state", _read(devices, "max_state")),
+        ):
+            if rows:
+                yield METRICS.family(name, rows)
+
+
+def _read(these: list[Member], attribute: str) -> list[Row]:
+    return [
+        (labels, float(value))
+        for path, labels in these
+        if (value := sysfs.number(f"{path}/{attribute}")) is not None
+    ]
