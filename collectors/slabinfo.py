@@ -30,6 +30,7 @@ METRICS = Table(
     _row("pages_per_slab", "The number of pages allocated for each slab."),
 )
 _COLUMNS = len(list(METRICS))
+HEAD = "slabinfo - version: 2."
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,7 +55,7 @@ class Options:
 
 def parse(text: str, slabs: DeviceFilter) -> Iterator[Family]:
     """The families of the slabs that are wanted, in version 2 of the format, which Linux has had since 2.6.10."""
-    if not text.startswith("slabinfo - version: 2."):
+    if not text.startswith(HEAD):
         raise CollectorError(f"slabinfo: unexpected first line {text[:80]!r}")
     found = dict(_slab(line) for line in text.splitlines()[1:] if not line.startswith("#"))
     rows = [((name,), numbers) for name, numbers in found.items() if not slabs.ignores(name)]
