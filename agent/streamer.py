@@ -6,6 +6,7 @@ an agent that cannot read says nothing, and its readings grow stale where they a
 
 import asyncio
 import contextlib
+import math
 import random
 from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass
@@ -26,6 +27,8 @@ _OPTIONS = [
     ("grpc.keepalive_permit_without_calls", 0),
 ]
 _DEFAULT_INTERVAL = 5.0
+_STEADY = 10.0
+"""Seconds that a stream has to last before its loss is met with the shortest delay again."""
 
 Stream = grpc.aio.StreamStreamCall[telemetry_pb2.Report, telemetry_pb2.Subscription]
 
@@ -48,16 +51,18 @@ class Streamer:
         rounds: Rounds,
         *,
         on_state: Callable[[bool], None] = lambda _up: None,
-        rng: random.Random | None = None,
+        backoff: Backoff | None = None,
     ) -> None:
         self._target = target
         self._rounds = rounds
         self._on_state = on_state
-        self._backoff = Backoff((rng or random.Random()).random, first=0.25, longest=15.0)  # noqa: S311
+        self._backoff = backoff or Backoff(random.Random().random, first=0.25, longest=15.0)  # noqa: S311
+        self._up_since = math.inf
 
     async def run(self) -> None:
         """Stream until cancelled."""
         while True:
+            self._up_since = math.inf
             try:
                 async with grpc.aio.insecure_channel(self._target.address, _OPTIONS) as channel:
                     stub = telemetry_pb2_grpc.TelemetryStub(channel)  # type: ignore[no-untyped-call]
@@ -65,7 +70,14 @@ class Streamer:
                 why = "the evaluator ended the stream"
             except grpc.aio.AioRpcError as error:
                 why = error.details() or error.code().name
+            except (
+                asyncio.InvalidStateError
+            ):  # a report was to be written when the stream had just been lost
+                why = "the stream was lost"
             self._on_state(False)
+            # A stream that broke at once is no success: an evaluator that turns us away must not be hammered.
+            if asyncio.get_running_loop().time() - self._up_since > _STEADY:
+                self._backoff.reset()
             delay = self._backoff.next()
             log.warning(
                 "no stream to the evaluator, trying again",
@@ -99,7 +111,7 @@ class Streamer:
                 metrics=len(subscription.metrics),
                 interval_ms=subscription.interval_ms,
             )
-            self._backoff.reset()
+            self._up_since = min(self._up_since, asyncio.get_running_loop().time())
             self._on_state(True)
             wanted.put(subscription)
 
