@@ -40,6 +40,12 @@ def _telemetry_path(text: str) -> str:
     return text
 
 
+def _count(text: str) -> int:
+    if not text.isascii() or not text.isdigit() or len(text) > 9:
+        raise ValueError(f"not a number: {text[:40]!r}")
+    return int(text)
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Settings(LogOptions):
     """Everything that can be said on the command line."""
@@ -57,6 +63,19 @@ class Settings(LogOptions):
         "path of the metrics",
         metavar="PATH",
         parse=_telemetry_path,
+    )
+    web_config: str = option(
+        "web.config.file",
+        "",
+        "file with TLS, users and headers, in the format that all Prometheus exporters share",
+        metavar="FILE",
+    )
+    max_requests: int = option(
+        "web.max-requests",
+        40,
+        "scrapes that are answered at once; more get status 503; 0 for no bound",
+        metavar="NUMBER",
+        parse=_count,
     )
     disable_exporter_metrics: bool = option(
         "web.disable-exporter-metrics",

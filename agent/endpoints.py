@@ -4,16 +4,21 @@ import asyncio
 import gzip
 import html
 from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from http import HTTPStatus
 
 from agent import exposition
+from agent.connection import Request, Response
 from agent.rounds import Rounds, combine
 from agent.selfmetrics import SelfMetrics
-from agent.server import Request, Response
 from plimsoll import VERSION
 
 _GZIP_LEVEL = 1  # text this repetitive shrinks nine-fold at once; more effort costs the node more than it saves the wire
+_MANY = 128
 _GZIP_FROM = 1400  # bytes: what fits one packet gains nothing
+
+# What a kubelet asks, which has neither user nor certificate; the answer is no more than yes or no.
+OPEN_PATHS = frozenset({"/healthz", "/readyz"})
 
 _PAGE = """<!DOCTYPE html>
 <html lang="en"><head><meta charset="utf-8"><title>Plimsoll agent</title></head>
@@ -32,7 +37,16 @@ _PAGE = """<!DOCTYPE html>
 class Endpoints:
     """The agent's pages. `ready` is set by whoever saw the first round end."""
 
-    def __init__(self, rounds: Rounds, own: SelfMetrics, *, node: str, telemetry_path: str) -> None:
+    def __init__(
+        self,
+        rounds: Rounds,
+        own: SelfMetrics,
+        *,
+        node: str,
+        telemetry_path: str,
+        max_requests: int = 40,
+    ) -> None:
+        """`max_requests`: how many scrapes are answered at once; 0 for as many as there are connections."""
         self._rounds = rounds
         self._own = own
         self._node = node
@@ -43,6 +57,10 @@ class Endpoints:
             "/readyz": self._readiness,
             telemetry_path: self._metrics,
         }
+        self._max_requests = max_requests
+        self._scraping = 0
+        # A thread for each scrape that waits for collectors; all that waits elsewhere has the event loop's own.
+        self._threads = ThreadPoolExecutor(max_requests or _MANY, thread_name_prefix="scrape")
         self.ready = False
 
     async def answer(self, request: Request) -> Response:
@@ -82,9 +100,20 @@ class Endpoints:
         except ValueError as error:
             response = _text(HTTPStatus.BAD_REQUEST, str(error))
         else:
-            response = await asyncio.to_thread(self._scrape, request.headers, names)
+            response = await self._bounded(request.headers, names)
         self._own.scrapes.labels(str(int(response.status))).inc()
         return response
+
+    async def _bounded(self, headers: Mapping[str, str], names: Collection[str] | None) -> Response:
+        if self._max_requests and self._scraping >= self._max_requests:
+            text = f"{self._max_requests} scrapes are being answered, which is the limit; try again later"
+            return _text(HTTPStatus.SERVICE_UNAVAILABLE, text)
+        self._scraping += 1
+        try:
+            loop = asyncio.get_running_loop()
+            return await loop.run_in_executor(self._threads, self._scrape, headers, names)
+        finally:
+            self._scraping -= 1
 
     def _scrape(self, headers: Mapping[str, str], names: Collection[str] | None) -> Response:
         """One round, written the way the client likes it; in a thread, because collectors block."""

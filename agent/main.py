@@ -7,13 +7,17 @@ import signal
 import socket
 import sys
 from collections.abc import Sequence
+from pathlib import Path
 
 from agent import config
 from agent.config import Settings
-from agent.endpoints import Endpoints
+from agent.doorkeeper import Doorkeeper
+from agent.endpoints import OPEN_PATHS, Endpoints
 from agent.rounds import Rounds
 from agent.selfmetrics import SelfMetrics
-from agent.server import ListenError, Server
+from agent.server import Server
+from agent.sockets import ListenError
+from agent.webconfig import WebConfigError
 from collectors import registry
 from plimsoll import VERSION, logs
 
@@ -27,7 +31,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     logs.setup(settings.log_level, settings.log_format)
     try:
         asyncio.run(run(settings))
-    except ListenError as error:
+    except (ListenError, WebConfigError) as error:
         log.error("cannot start", reason=str(error))
         return 1
     return 0
@@ -44,12 +48,16 @@ async def run(settings: Settings) -> None:
     )
     own = SelfMetrics(disabled=settings.disable_exporter_metrics)
     endpoints = Endpoints(
-        rounds, own, node=settings.host.name, telemetry_path=settings.telemetry_path
+        rounds,
+        own,
+        node=settings.host.name,
+        telemetry_path=settings.telemetry_path,
+        max_requests=settings.max_requests,
     )
     log.info(
         "starting", version=VERSION, node=settings.host.name, collectors=",".join(rounds.names)
     )
-    server = Server(endpoints.answer)
+    server = _server(settings, endpoints)
     try:
         for address in await server.listen(settings.listen_addresses):
             log.info("listening", address=str(address))
@@ -64,6 +72,14 @@ async def run(settings: Settings) -> None:
     finally:
         await server.close()
         rounds.close()
+
+
+def _server(settings: Settings, endpoints: Endpoints) -> Server:
+    if not settings.web_config:
+        return Server(endpoints.answer)
+    doorkeeper = Doorkeeper(Path(settings.web_config))
+    guarded = doorkeeper.guard(endpoints.answer, open_paths=OPEN_PATHS)
+    return Server(guarded, tls=doorkeeper.tls)
 
 
 async def _first_round(rounds: Rounds, endpoints: Endpoints) -> None:

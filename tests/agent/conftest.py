@@ -1,6 +1,8 @@
 """A fake source, and a client that speaks bytes: what the agent's tests share."""
 
 import asyncio
+import ssl
+import subprocess
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass, field
@@ -9,7 +11,9 @@ from pathlib import Path
 import pytest
 
 from agent.addresses import Address
-from agent.server import Handler, Limits, Server
+from agent.connection import Handler, Limits
+from agent.server import Server
+from agent.tls import Tls
 from collectors.host import Host
 from collectors.sample import Family, Sample
 
@@ -102,15 +106,17 @@ class Site:
     server: Server
     stack: AsyncExitStack
 
-    async def connect(self) -> Client:
-        reader, writer = await asyncio.open_connection("127.0.0.1", self.address.port)
+    async def connect(self, tls: ssl.SSLContext | None = None) -> Client:
+        reader, writer = await asyncio.open_connection("127.0.0.1", self.address.port, ssl=tls)
         self.stack.callback(writer.close)
         return Client(reader, writer)
 
 
 @asynccontextmanager
-async def serving(handler: Handler, limits: Limits | None) -> AsyncIterator[Site]:
-    server = Server(handler, limits=limits)
+async def serving(
+    handler: Handler, limits: Limits | None, tls: Callable[[], Tls | None]
+) -> AsyncIterator[Site]:
+    server = Server(handler, limits=limits, tls=tls)
     (address,) = await server.listen([Address("127.0.0.1", 0)])
     async with AsyncExitStack() as stack:
         stack.push_async_callback(server.close)
@@ -122,7 +128,69 @@ async def serve() -> AsyncIterator[Callable[..., Awaitable[Site]]]:
     """Start a server on a free port of the loopback; it ends with the test."""
     async with AsyncExitStack() as stack:
 
-        async def start(handler: Handler, limits: Limits | None = None) -> Site:
-            return await stack.enter_async_context(serving(handler, limits))
+        async def start(
+            handler: Handler,
+            limits: Limits | None = None,
+            *,
+            tls: Callable[[], Tls | None] = lambda: None,
+        ) -> Site:
+            return await stack.enter_async_context(serving(handler, limits, tls))
 
         yield start
+
+
+class Authority:
+    """A CA that signs what a test asks for, with the openssl command line."""
+
+    def __init__(self, folder: Path, name: str = "ca") -> None:
+        self.folder = folder
+        self.name = name
+        self.file = folder / f"{name}.crt"
+        self._openssl(
+            *("req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:P-256", "-nodes"),
+            *("-days", "3650", "-subj", f"/CN={name}"),
+            *("-keyout", str(folder / f"{name}.key"), "-out", str(self.file)),
+        )
+
+    def issue(self, name: str, *, san: str = "IP:127.0.0.1") -> tuple[Path, Path]:
+        """A certificate and its key."""
+        cert, key = self.folder / f"{name}.crt", self.folder / f"{name}.key"
+        request = self.folder / f"{name}.csr"
+        self._openssl(
+            *("req", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:P-256", "-nodes"),
+            *("-subj", f"/CN={name}", "-addext", f"subjectAltName={san}"),
+            *("-keyout", str(key), "-out", str(request)),
+        )
+        self._openssl(
+            *("x509", "-req", "-in", str(request), "-days", "3650", "-copy_extensions", "copyall"),
+            *("-CA", str(self.file), "-CAkey", str(self.folder / f"{self.name}.key")),
+            *("-CAcreateserial", "-out", str(cert)),
+        )
+        return cert, key
+
+    def client(self, *pair: Path) -> ssl.SSLContext:
+        """How a client that trusts this CA shakes hands, with a certificate of its own or without."""
+        context = ssl.create_default_context(cafile=str(self.file))
+        if pair:
+            context.load_cert_chain(*pair)
+        return context
+
+    @staticmethod
+    def _openssl(*argv: str) -> None:
+        subprocess.run(["openssl", *argv], check=True, capture_output=True)
+
+
+@pytest.fixture(scope="session")
+def authority(tmp_path_factory: pytest.TempPathFactory) -> Authority:
+    return Authority(tmp_path_factory.mktemp("pki"))
+
+
+@pytest.fixture(scope="session")
+def stranger(tmp_path_factory: pytest.TempPathFactory) -> Authority:
+    """A CA that nobody here trusts."""
+    return Authority(tmp_path_factory.mktemp("stranger"), "stranger")
+
+
+@pytest.fixture(scope="session")
+def server_pair(authority: Authority) -> tuple[Path, Path]:
+    return authority.issue("server")

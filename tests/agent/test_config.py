@@ -75,6 +75,7 @@ def test_a_collectors_options_reach_it() -> None:
         (["--web.telemetry-path=/healthz"], "--web.telemetry-path: not a path for metrics"),
         (["--log.level=loud"], "--log.level: 'loud' is not one of debug, info, warn, error"),
         (["--stream.poll-interval=0"], "--stream.poll-interval: has to be longer than 0"),
+        (["--web.max-requests=many"], "--web.max-requests: not a number"),
         (["--collector.timeout=0s"], "--collector.timeout: has to be longer than 0"),
         (["--stream.poll-interval=fast"], "--stream.poll-interval: not a duration"),
         (["--evaluator.address=:9091"], "--evaluator.address: not an address to connect to"),

@@ -1,4 +1,6 @@
+import asyncio
 import gzip
+import threading
 from collections.abc import AsyncIterator
 
 import pytest
@@ -7,6 +9,8 @@ from prometheus_client.openmetrics.parser import text_string_to_metric_families
 from agent.endpoints import Endpoints, choose
 from agent.rounds import Rounds
 from agent.selfmetrics import SelfMetrics
+
+PATIENT = 30
 
 
 @pytest.fixture
@@ -102,6 +106,57 @@ async def test_scrapes_are_counted_by_their_status(client) -> None:
     body = (await client.get("/metrics")).body
     assert b'plimsoll_agent_scrapes_total{code="200"} 1\n' in body
     assert b'plimsoll_agent_scrapes_total{code="400"} 1\n' in body
+
+
+async def test_only_so_many_scrapes_are_answered_at_once(serve, source, family) -> None:
+    go_on, entered = threading.Event(), threading.Event()
+
+    def stall() -> None:
+        entered.set()
+        assert go_on.wait(PATIENT)
+
+    endpoints = Endpoints(
+        Rounds({"slow": source([family("node_a", 1)], before=stall)}),
+        SelfMetrics(),
+        node="n",
+        telemetry_path="/metrics",
+        max_requests=1,
+    )
+    site = await serve(endpoints.answer)
+    first, second = await site.connect(), await site.connect()
+    try:
+        await first.send(b"GET /metrics HTTP/1.1\r\nHost: x\r\n\r\n")
+        assert await asyncio.to_thread(entered.wait, PATIENT)
+        refused = await second.get("/metrics")
+        assert refused.status == 503
+        assert b"which is the limit" in refused.body
+        assert (await second.get("/healthz")).status == 200
+    finally:
+        go_on.set()
+    assert (await first.reply()).status == 200
+    assert b'scrapes_total{code="503"} 1' in (await second.get("/metrics")).body
+
+
+async def test_many_scrapes_that_wait_for_one_collector_keep_no_other_scrape_waiting(
+    serve, source, family
+) -> None:
+    go_on = threading.Event()
+    slow = source([], before=lambda: go_on.wait(PATIENT))
+    rounds = Rounds({"slow": slow, "good": source([family("node_good", 1)])}, timeout=PATIENT)
+    endpoints = Endpoints(rounds, SelfMetrics(), node="n", telemetry_path="/metrics")
+    site = await serve(endpoints.answer)
+    waiting = [await site.connect() for _ in range(20)]
+    try:
+        for client in waiting:
+            await client.send(b"GET /metrics HTTP/1.1\r\nHost: x\r\n\r\n")
+        reply = await (await site.connect()).get("/metrics?collect[]=good")
+        assert b"node_good 1" in reply.body
+        assert not go_on.is_set()
+    finally:
+        go_on.set()
+    for client in waiting:
+        assert (await client.reply()).status == 200
+    assert slow.runs < 10, "those that wait share a run"
 
 
 async def test_metrics_may_have_another_path_even_the_root(serve, source, family) -> None:

@@ -73,7 +73,10 @@ def test_it_serves_until_a_signal_and_ends_with_status_0(
 
 
 def test_it_becomes_ready(start: Start) -> None:
-    address = listening(start("--web.listen-address=127.0.0.1:0", "--collector.disable-defaults"))
+    wait_ready(listening(start("--web.listen-address=127.0.0.1:0", "--collector.disable-defaults")))
+
+
+def wait_ready(address: str) -> None:
     deadline = time.monotonic() + PATIENT
     while (status := readiness(address)) != 200:
         assert status == 503
@@ -124,6 +127,31 @@ def test_a_node_is_served_as_its_files_are(start: Start, xeon, tmp_path) -> None
     assert 'node_scrape_collector_success{collector="pressure"} 1' in metrics
 
 
+def test_it_serves_over_tls_with_a_web_config(
+    start: Start, authority, server_pair, tmp_path
+) -> None:
+    config = tmp_path / "web.yml"
+    config.write_text(
+        f"tls_server_config: {{cert_file: {server_pair[0]}, key_file: {server_pair[1]}}}"
+    )
+    program = start("--web.listen-address=127.0.0.1:0", f"--web.config.file={config}")
+    address = listening(program)
+    with urllib.request.urlopen(
+        f"https://{address}/metrics", timeout=PATIENT, context=authority.client()
+    ) as reply:
+        assert b"node_load1 " in reply.read()
+
+
+def test_a_bad_web_config_is_one_sentence_and_status_1(start: Start, tmp_path) -> None:
+    config = tmp_path / "web.yml"
+    config.write_text("tls_config: {}")
+    program = start("--web.listen-address=127.0.0.1:0", f"--web.config.file={config}")
+    _, said = program.communicate(timeout=PATIENT)
+    assert program.returncode == 1
+    assert f'reason="{config}: unknown field tls_config"' in said
+    assert "Traceback" not in said
+
+
 def test_a_collector_that_hangs_delays_neither_scrapes_nor_the_end(
     start: Start, xeon, tmp_path
 ) -> None:
@@ -140,7 +168,7 @@ def test_a_collector_that_hangs_delays_neither_scrapes_nor_the_end(
         metrics = get(address, "/metrics")
         assert 'node_scrape_collector_success{collector="loadavg"} 0\n' in metrics
         assert 'node_scrape_collector_success{collector="meminfo"} 1\n' in metrics
-    assert readiness(address) == 200
+    wait_ready(address)
     program.send_signal(signal.SIGTERM)
     assert program.wait(PATIENT) == 0
 

@@ -7,7 +7,9 @@ from http import HTTPStatus
 import pytest
 
 from agent.addresses import Address
-from agent.server import Limits, ListenError, Request, Response, Server
+from agent.connection import Limits, Request, Response
+from agent.server import Server
+from agent.sockets import ListenError
 
 PATIENT = 30  # seconds until a test gives up waiting; nothing should take so long
 
@@ -165,13 +167,39 @@ async def test_slow_clients_delay_nobody(serve) -> None:
     assert (await asyncio.wait_for((await site.connect()).get("/"), PATIENT)).status == 200
 
 
-async def test_more_connections_than_allowed_are_turned_away(serve) -> None:
+async def test_when_all_connections_are_taken_the_one_that_is_silent_longest_goes(serve) -> None:
     site = await serve(echo, Limits(connections=2))
     first, second = await site.connect(), await site.connect()
     for client in (first, second):
         assert (await client.get("/")).status == 200
+    third = await site.connect()
+    assert (await third.get("/")).status == 200
+    assert await asyncio.wait_for(first.ended(), PATIENT)
+    assert (await second.get("/")).status == 200
+
+
+async def test_connections_that_are_served_are_not_ended_for_new_ones(serve) -> None:
+    go_on, asked = asyncio.Event(), asyncio.Event()
+
+    async def slow(request: Request) -> Response:
+        asked.set()
+        await go_on.wait()
+        return await echo(request)
+
+    site = await serve(slow, Limits(connections=1))
+    busy = await site.connect()
+    await busy.send(b"GET / HTTP/1.1\r\nHost: x\r\n\r\n")
+    await asyncio.wait_for(asked.wait(), PATIENT)
     assert await asyncio.wait_for((await site.connect()).ended(), PATIENT)
-    assert (await first.get("/")).status == 200
+    go_on.set()
+    assert (await busy.reply()).status == 200
+
+
+async def test_a_crowd_that_says_nothing_keeps_nobody_out(serve) -> None:
+    site = await serve(echo, Limits(connections=4))
+    for _ in range(20):
+        await (await site.connect()).send(b"GET / HT")
+    assert (await asyncio.wait_for((await site.connect()).get("/"), PATIENT)).status == 200
 
 
 async def test_closing_ends_every_connection(serve) -> None:
@@ -203,7 +231,7 @@ async def test_one_address_in_use_means_no_address_at_all(serve) -> None:
     server = Server(echo)
     with pytest.raises(ListenError, match=rf"cannot listen on {taken}: .*in use"):
         await server.listen([Address("127.0.0.1", 0), taken])
-    assert server._servers == []
+    assert server._listeners == []
 
 
 async def test_a_host_that_does_not_exist_is_a_sentence() -> None:

@@ -1,0 +1,64 @@
+"""Basic authentication against bcrypt hashes, which are slow on purpose: one at a time, in a thread, each password once."""
+
+import asyncio
+import base64
+import binascii
+import hashlib
+from collections.abc import Mapping
+
+_MAX_BYTES = 72  # bcrypt looks at no more
+_REMEMBERED = 100
+
+
+class Passwords:
+    """Which passwords were found to be right. Kept apart from the wrong ones, so that guessing drives none of them out."""
+
+    def __init__(self) -> None:
+        self._right: dict[bytes, None] = {}
+        self._wrong: dict[bytes, None] = {}
+        self._checking = asyncio.Lock()
+
+    async def fit(self, users: Mapping[str, str], authorization: str) -> bool:
+        """Whether an Authorization header has the name and the password of one of these users."""
+        if (given := _basic(authorization)) is None:
+            return False
+        name, password = given
+        # A name that nobody has takes as long as one that somebody has.
+        hashed = users.get(name.decode("utf-8", "replace"))
+        against = (hashed or next(iter(users.values()))).encode()
+        key = hashlib.sha256(b"\0".join((name, against, password))).digest()
+        if key in self._right:
+            return hashed is not None
+        if key in self._wrong:
+            return False
+        async with self._checking:
+            right = await asyncio.to_thread(_check, password, against) and hashed is not None
+        _remember(self._right if right else self._wrong, key)
+        return right
+
+
+def _basic(authorization: str) -> tuple[bytes, bytes] | None:
+    scheme, _, credentials = authorization.partition(" ")
+    if scheme.lower() != "basic":
+        return None
+    try:
+        decoded = base64.b64decode(credentials, validate=True)
+    except (binascii.Error, ValueError):
+        return None
+    name, colon, password = decoded.partition(b":")
+    return (name, password) if colon else None
+
+
+def _check(password: bytes, hashed: bytes) -> bool:
+    import bcrypt  # an agent without users does without
+
+    try:
+        return bcrypt.checkpw(password[:_MAX_BYTES], hashed)
+    except ValueError:  # a password that bcrypt takes from nobody
+        return False
+
+
+def _remember(keys: dict[bytes, None], key: bytes) -> None:
+    if len(keys) >= _REMEMBERED:
+        del keys[next(iter(keys))]
+    keys[key] = None
