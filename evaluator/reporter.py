@@ -22,15 +22,23 @@ class Reporter:
     """Keeps statuses as decided. `wake()` after new decisions."""
 
     def __init__(
-        self, kube: Kube, decider: Decider, conflicts: Callable[[], Sequence[Conflict]]
+        self,
+        kube: Kube,
+        decider: Decider,
+        conflicts: Callable[[], Sequence[Conflict]],
+        *,
+        pause: float = _PAUSE,
+        rng: random.Random | None = None,
     ) -> None:
         self._kube = kube
         self._decider = decider
         self._conflicts = conflicts
         self._wake = asyncio.Event()
-        self._written: dict[PolicyKey, Status] = {}
+        self._written: dict[PolicyKey, tuple[str, Status]] = {}
+        """By policy its uid, since one made anew under its name has no status yet, and what was written."""
         self._transitions: dict[PolicyKey, tuple[bool | None, str]] = {}
-        self._backoff = Backoff(random.Random().random)  # noqa: S311 (jitter)
+        self._pause = pause
+        self._backoff = Backoff((rng or random.Random()).random)  # noqa: S311 (jitter)
 
     def wake(self) -> None:
         """Compare and write soon."""
@@ -48,19 +56,21 @@ class Reporter:
                 self._wake.set()
             else:
                 self._backoff.reset()
-            await asyncio.sleep(self._backoff.next() if failed else _PAUSE)
+            await asyncio.sleep(self._backoff.next() if failed else self._pause)
 
     async def _write(self) -> int:
         """Write what differs from what was last written; returns how many failed."""
-        wanted = statuses(self._decider.latest, self._conflicts())
+        decisions = self._decider.latest
+        wanted = statuses(decisions, self._conflicts())
         self._written = {key: old for key, old in self._written.items() if key in wanted}
         failed = 0
         for key, status in wanted.items():
-            if self._written.get(key) == status:
+            uid = decisions.policies[key].policy.uid
+            if self._written.get(key) == (uid, status):
                 continue
             try:
                 await self._kube.patch_policy_status(key, status.body(self._since(key, status)))
-                self._written[key] = status
+                self._written[key] = (uid, status)
             except KubeError as error:
                 failed += error.status != 404  # the policy went away meanwhile
                 log.warning("status not written", policy=str(key), error=str(error))

@@ -1,0 +1,135 @@
+"""The operator's port over a real socket: health, readiness, metrics, and why."""
+
+import json
+
+import aiohttp
+import pytest
+from prometheus_client.parser import text_string_to_metric_families
+
+from evaluator import ops
+from evaluator.cluster import Cluster
+from evaluator.decider import Decider
+from evaluator.extender.server import serve
+from evaluator.metrics import Metrics
+from evaluator.objects import Meta, Node
+from evaluator.store import Store
+from evaluator.subscription import Subscriptions
+from wire.codec import Delta
+
+
+class Clock:
+    now = 1000.0
+
+    def __call__(self):
+        return self.now
+
+
+class Operating:
+    def __init__(self):
+        self.clock = Clock()
+        self.metrics = Metrics()
+        self.cluster = Cluster()
+        self.store = Store(stale_after=30.0, started=self.clock())
+        self.decider = Decider(
+            self.cluster, self.store, Subscriptions(), self.metrics, clock=self.clock
+        )
+
+    def know(self, *policies):
+        self.cluster.policies.replace(list(policies))
+        self.cluster.nodes.replace([Node(Meta(name="node-a"))])
+        self.cluster.pods.replace([])
+        self.decider.evaluate()
+
+
+@pytest.fixture
+def world():
+    return Operating()
+
+
+@pytest.fixture
+async def get(world):
+    runner, port = await serve(
+        ops.app(world.decider, world.metrics, clock=world.clock), "127.0.0.1", 0
+    )
+    async with aiohttp.ClientSession() as session:
+
+        async def fetch(path, **more):
+            async with session.get(f"http://127.0.0.1:{port}{path}", **more) as response:
+                return response.status, await response.text()
+
+        yield fetch
+    await runner.cleanup()
+
+
+@pytest.fixture
+def demo(parsed, rule):
+    return parsed("demo", dontschedule=[rule("m Equals 1")])
+
+
+async def test_alive_from_the_start(get):
+    assert await get("/healthz") == (200, "ok\n")
+
+
+async def test_ready_when_there_is_something_to_decide_on(world, get, demo):
+    assert await get("/readyz") == (503, "waiting for policies, nodes, pods\n")
+    world.know(demo)
+    assert await get("/readyz") == (503, "waiting for the first report of 1 nodes\n")
+    world.store.report("node-a", Delta({"m": 1.0}), world.clock.now)
+    world.decider.evaluate()
+    assert await get("/readyz") == (200, "ok\n")
+    world.decider.stop("the end")
+    assert await get("/readyz") == (503, "waiting for the end\n")
+    assert (await get("/healthz"))[0] == 200
+
+
+async def test_metrics_are_prometheus_text(world, get, demo):
+    world.know(demo)
+    status, text = await get("/metrics")
+    families = {family.name for family in text_string_to_metric_families(text)}
+    assert status == 200
+    assert {"plimsoll_policies", "plimsoll_ready", "plimsoll_extender_requests"} <= families
+    assert all(name.startswith("plimsoll_") for name in families)
+
+
+async def test_explain_tells_a_reading_with_its_age(world, get, demo):
+    world.know(demo)
+    world.store.report("node-a", Delta({"m": 1.0}), world.clock.now)
+    world.decider.evaluate()
+    world.clock.now += 20
+    world.store.report("node-a", Delta(), world.clock.now)  # a heartbeat decides nothing
+    world.clock.now += 2.5
+    status, text = await get("/explain/ns/demo")
+    node = json.loads(text)["nodes"]["node-a"]
+    assert status == 200
+    assert node["readings"]["m"] == {"value": 1.0, "ageSeconds": 2.5, "state": "fresh"}
+    assert node["dontschedule"] == "violating demo: m Equals 1"
+
+
+async def test_explain_says_that_an_agent_vanished(world, get, demo):
+    world.know(demo)
+    world.store.report("node-a", Delta({"m": 1.0}), world.clock.now)
+    world.decider.evaluate()
+    world.clock.now += 31
+    world.decider.evaluate()
+    node = json.loads((await get("/explain/ns/demo"))[1])["nodes"]["node-a"]
+    assert node["readings"]["m"]["state"] == "stale: too old to rely on"
+    assert node["dontschedule"] is None
+
+
+async def test_explain_without_a_policy_lists_them(world, get, demo):
+    world.know(demo)
+    found = json.loads((await get("/explain"))[1])
+    assert [policy["explain"] for policy in found["policies"]] == ["/explain/ns/demo"]
+    assert found["waitingFor"] == ["the first report of 1 nodes"]
+
+
+async def test_explaining_what_is_not_there_says_what_is(world, get, demo):
+    world.know(demo)
+    status, text = await get("/explain/ns/other")
+    assert (status, json.loads(text)) == (404, {"error": "no policy ns/other; known: ns/demo"})
+
+
+async def test_explain_before_anything_is_known(get):
+    status, text = await get("/explain/ns/demo")
+    assert (status, json.loads(text)) == (404, {"error": "no policy ns/demo; known: none"})
+    assert json.loads((await get("/explain"))[1])["policies"] == []
