@@ -79,7 +79,10 @@ class MemInfoNuma:
 
     def collect(self) -> Iterator[Family]:
         """Read the sources now."""
-        return families((node, list(_readings(path))) for node, path in self._nodes())
+        nodes = self._nodes()
+        if not nodes:
+            raise SourceAbsentError(f"{self._directory}: no nodes")
+        return families((node, _readings(path)) for node, path in nodes)
 
     def _nodes(self) -> list[tuple[str, Path]]:
         try:

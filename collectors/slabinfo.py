@@ -58,6 +58,8 @@ def parse(text: str, slabs: DeviceFilter) -> Iterator[Family]:
     if not text.startswith(HEAD):
         raise CollectorError(f"slabinfo: unexpected first line {text[:80]!r}")
     found = dict(_slab(line) for line in text.splitlines()[1:] if not line.startswith("#"))
+    if not found:
+        raise CollectorError("slabinfo: no slab in it")
     rows = [((name,), numbers) for name, numbers in found.items() if not slabs.ignores(name)]
     if rows:
         for column, metric in enumerate(METRICS):

@@ -1,0 +1,41 @@
+from pathlib import Path
+
+import pytest
+
+from collectors.buddyinfo import BuddyInfo, parse
+from collectors.host import Host
+from collectors.sample import CollectorError, SourceAbsentError
+
+
+def test_free_blocks_of_each_zone_and_size(machine, values) -> None:
+    found = values(BuddyInfo(machine("xeon")).collect())
+    assert len(found) == 3 * 11
+    assert found['node_buddyinfo_blocks{node="0",zone="Normal",size="0"}'] == 91203
+    assert found['node_buddyinfo_blocks{node="1",zone="Normal",size="10"}'] == 91203
+    assert found['node_buddyinfo_blocks{node="0",zone="DMA",size="1"}'] == 0
+
+
+def test_a_kernel_with_another_number_of_sizes(values) -> None:
+    found = values(parse("Node 0, zone   Normal   7   5   3\n"))
+    assert list(found.values()) == [7, 5, 3]
+
+
+def test_a_host_without_it_has_no_such_source(tmp_path: Path) -> None:
+    with pytest.raises(SourceAbsentError):
+        list(BuddyInfo(Host(procfs=tmp_path)).collect())
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "",
+        "Node 0, zone Normal\n",
+        "Node 0, zone Normal 1 x\n",
+        "Node 0, zone Normal 1 -1\n",
+        "Zone 0\n",
+        "Node 0, zone DMA 1\nNo",
+    ],
+)
+def test_refuses_what_is_no_buddyinfo(text: str) -> None:
+    with pytest.raises(CollectorError, match="buddyinfo"):
+        list(parse(text))

@@ -1,0 +1,40 @@
+from pathlib import Path
+
+import pytest
+
+from collectors.host import Host
+from collectors.ksmd import Ksmd, parse
+from collectors.sample import CollectorError, SourceAbsentError
+
+
+def test_all_files_and_a_profit_that_is_a_loss(machine, values) -> None:
+    assert values(Ksmd(machine("xeon")).collect()) == {
+        "node_ksmd_full_scans_total": 331,
+        "node_ksmd_general_profit_bytes": -81920,
+        "node_ksmd_merge_across_nodes": 1,
+        "node_ksmd_pages_shared": 4,
+        "node_ksmd_pages_sharing": 9,
+        "node_ksmd_pages_to_scan": 100,
+        "node_ksmd_pages_unshared": 20,
+        "node_ksmd_pages_volatile": 3,
+        "node_ksmd_run": 1,
+        "node_ksmd_sleep_seconds": 0.02,
+    }
+
+
+def test_an_older_kernel_has_fewer_files(tmp_path: Path, values) -> None:
+    directory = tmp_path / "kernel/mm/ksm"
+    directory.mkdir(parents=True)
+    (directory / "run").write_text("0\n")
+    assert values(Ksmd(Host(sysfs=tmp_path)).collect()) == {"node_ksmd_run": 0}
+
+
+def test_a_kernel_without_ksm_has_no_such_source(tmp_path: Path) -> None:
+    with pytest.raises(SourceAbsentError):
+        list(Ksmd(Host(sysfs=tmp_path)).collect())
+
+
+@pytest.mark.parametrize("text", ["", "\n", "--1", "on", "1 2"])
+def test_refuses_what_is_no_number(text: str) -> None:
+    with pytest.raises(CollectorError, match="ksm/run"):
+        parse("run", text)

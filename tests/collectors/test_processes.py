@@ -1,0 +1,115 @@
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from collectors.host import Host
+from collectors.processes import Processes, parse_limit, parse_stat
+from collectors.sample import CollectorError, SourceAbsentError
+
+STAT = "{pid} ({name}) {state} 1 {pid} {pid} 0 -1 4194560 1 2 3 4 5 6 7 8 20 0 {threads} 0 33 1 2 3"
+
+
+class Procfs:
+    """A procfs made of files."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self.write("sys/kernel/threads-max", "255200\n")
+        self.write("sys/kernel/pid_max", "4194304\n")
+        self.write("meminfo", "MemTotal: 1 kB\n")
+
+    def write(self, name: str, text: str) -> None:
+        (self.path / name).parent.mkdir(parents=True, exist_ok=True)
+        (self.path / name).write_text(text)
+
+    def process(self, pid: int, states: str, name: str = "app") -> None:
+        """A process with a thread in each of these states; the first is its own."""
+        line = STAT.format(pid=pid, name=name, state=states[0], threads=len(states))
+        self.write(f"{pid}/stat", line)
+        for number, state in enumerate(states):
+            thread = STAT.format(pid=pid + number, name=name, state=state, threads=len(states))
+            self.write(f"{pid}/task/{pid + number}/stat", thread)
+
+
+@pytest.fixture
+def procfs(tmp_path: Path) -> Procfs:
+    return Procfs(tmp_path)
+
+
+def test_processes_and_threads_by_state(procfs: Procfs, values) -> None:
+    procfs.process(1, "S", "systemd")
+    procfs.process(20, "I", "kworker/0:1-events")
+    procfs.process(300, "SRRD", "java")
+    procfs.process(400, "Z", "odd) R 9 (name")
+    assert values(Processes(Host(procfs=procfs.path)).collect()) == {
+        "node_processes_threads": 7,
+        "node_processes_max_threads": 255200,
+        "node_processes_pids": 4,
+        "node_processes_max_processes": 4194304,
+        'node_processes_state{state="S"}': 2,
+        'node_processes_state{state="I"}': 1,
+        'node_processes_state{state="Z"}': 1,
+        'node_processes_threads_state{thread_state="S"}': 2,
+        'node_processes_threads_state{thread_state="I"}': 1,
+        'node_processes_threads_state{thread_state="R"}': 2,
+        'node_processes_threads_state{thread_state="D"}': 1,
+        'node_processes_threads_state{thread_state="Z"}': 1,
+    }
+
+
+def test_what_ends_while_it_is_counted_does_not_count(procfs: Procfs, values) -> None:
+    procfs.process(1, "S")
+    procfs.process(5, "RR")
+    (procfs.path / "5/task/6/stat").unlink()
+    (procfs.path / "77").mkdir()
+    found = values(Processes(Host(procfs=procfs.path)).collect())
+    assert found["node_processes_pids"] == 2
+    assert found['node_processes_threads_state{thread_state="R"}'] == 1
+
+
+def test_what_ends_between_open_and_read_does_not_count(procfs: Procfs, values) -> None:
+    procfs.process(1, "S")
+    dying = subprocess.Popen([sys.executable, "-c", "input()"], stdin=subprocess.PIPE)
+    with Path(f"/proc/{dying.pid}/stat").open("rb") as stat:
+        dying.communicate(b"\n")
+        (procfs.path / "9").mkdir()
+        # Opened once more through this link, the file is that of a process that is gone: reading it says ESRCH.
+        (procfs.path / "9/stat").symlink_to(f"/proc/self/fd/{stat.fileno()}")
+        found = values(Processes(Host(procfs=procfs.path)).collect())
+    assert found["node_processes_pids"] == 1
+
+
+def test_counts_this_machine(values) -> None:
+    found = values(Processes(Host()).collect())
+    assert found["node_processes_pids"] >= 1
+    assert found["node_processes_threads"] >= found["node_processes_pids"]
+    assert found["node_processes_pids"] == sum(
+        count for series, count in found.items() if series.startswith("node_processes_state{")
+    )
+
+
+def test_a_broken_process_is_a_failure(procfs: Procfs) -> None:
+    procfs.write("1/stat", "1 (init) S 0")
+    with pytest.raises(CollectorError, match="stat"):
+        list(Processes(Host(procfs=procfs.path)).collect())
+
+
+def test_a_host_without_procfs_has_no_such_source(tmp_path: Path) -> None:
+    with pytest.raises(SourceAbsentError):
+        list(Processes(Host(procfs=tmp_path)).collect())
+
+
+@pytest.mark.parametrize(
+    "text", ["", "1 (init", ")", "1 (init) S", STAT.format(pid=1, name="a", state="S", threads="x")]
+)
+def test_refuses_what_is_no_stat(text: str) -> None:
+    with pytest.raises(CollectorError, match="stat"):
+        parse_stat(text)
+
+
+@pytest.mark.parametrize("text", ["", "max\n", "-1\n"])
+def test_refuses_what_is_no_limit(text: str) -> None:
+    with pytest.raises(CollectorError, match="limit"):
+        parse_limit(text)

@@ -1,0 +1,74 @@
+import os
+from pathlib import Path
+
+import pytest
+
+from collectors.devicefilter import DeviceFilter
+from collectors.host import Host
+from collectors.sample import CollectorError, SourceAbsentError
+from collectors.slabinfo import Options, SlabInfo, parse
+
+EVERY = DeviceFilter("", "")
+HEAD = "slabinfo - version: 2.1\n# name <active_objs>\n"
+TAIL = ": tunables    0    0    0 : slabdata      0      0      0\n"
+
+
+def test_the_numbers_of_each_slab(machine, values) -> None:
+    found = values(SlabInfo(machine("xeon"), Options()).collect())
+    assert len(found) == 3 * 5
+    assert {s: v for s, v in found.items() if "dentry" in s} == {
+        'node_slabinfo_active_objects{slab="dentry"}': 881200,
+        'node_slabinfo_objects{slab="dentry"}': 900123,
+        'node_slabinfo_object_size_bytes{slab="dentry"}': 192,
+        'node_slabinfo_objects_per_slab{slab="dentry"}': 42,
+        'node_slabinfo_pages_per_slab{slab="dentry"}': 2,
+    }
+
+
+def test_slabs_can_be_chosen_and_left_out(machine, values) -> None:
+    options = Options(slabinfo_include="e", slabinfo_exclude="^ext4")
+    found = values(SlabInfo(machine("xeon"), options).collect())
+    assert {series.split('"')[1] for series in found} == {"dentry"}
+
+
+def test_a_name_may_have_blanks(values) -> None:
+    found = values(parse(f"{HEAD}my driver  cache 1 2 3 4 5 {TAIL}", EVERY))
+    assert found['node_slabinfo_pages_per_slab{slab="my driver  cache"}'] == 5
+
+
+def test_a_host_without_it_has_no_such_source(tmp_path: Path) -> None:
+    with pytest.raises(SourceAbsentError):
+        list(SlabInfo(Host(procfs=tmp_path), Options()).collect())
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root can make a file that others cannot read")
+def test_says_that_it_needs_root(tmp_path: Path) -> None:
+    """In a process that gives root up: it would be allowed everything otherwise."""
+    (tmp_path / "slabinfo").write_text(HEAD)
+    (tmp_path / "slabinfo").chmod(0o400)
+    collector = SlabInfo(Host(procfs=tmp_path), Options())
+    for directory in (tmp_path, *tmp_path.parents[:2]):
+        directory.chmod(0o755)
+    os.seteuid(65534)
+    try:
+        with pytest.raises(CollectorError, match="root only") as raised:
+            list(collector.collect())
+    finally:
+        os.seteuid(0)
+    assert not isinstance(raised.value, SourceAbsentError)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "",
+        "slabinfo - version: 1.2\n",
+        "slabinfo - version: 2.1",
+        f"{HEAD}dentry 1 2 3 4 {TAIL}",
+        f"{HEAD}dentry 1 2 3 4 x {TAIL}",
+        f"{HEAD}dentry 1 2",
+    ],
+)
+def test_refuses_what_is_no_slabinfo(text: str) -> None:
+    with pytest.raises(CollectorError, match="slabinfo"):
+        list(parse(text, EVERY))
