@@ -1,14 +1,13 @@
 """CPU time in each mode, throttling, isolation and what is online, from <procfs>/stat and <sysfs>/devices/system/cpu."""
 
-import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from pathlib import Path
 
-from collectors import cpuinfo, host
+from collectors import cpuinfo, host, sysfs
 from collectors.cpulist import parse_cpu_list
+from collectors.cpustates import CpuStates
 from collectors.metric import Metric, Table
-from collectors.numerals import parse_uint
+from collectors.numerals import parse_uints
 from collectors.patterns import regexp
 from collectors.sample import CollectorError, Family
 from plimsoll.flags import option
@@ -67,7 +66,7 @@ _MODES = ("user", "nice", "system", "idle", "iowait", "irq", "softirq", "steal")
 _GUEST_MODES = ("user", "nice")  # their time is part of the modes of the same names as well
 _IDLE = _MODES.index("idle")
 _JUMP_BACK_TICKS = 3 * _USER_HZ
-_CPU = re.compile(r"cpu(\d{1,9})", re.ASCII)
+_LONGEST_NAME = len("cpu") + 9
 
 Ticks = tuple[int, ...]
 """A CPU's line of <procfs>/stat: as many numbers as this kernel prints, the guest's at the end."""
@@ -106,18 +105,23 @@ def parse_stat(text: str) -> dict[int, Ticks]:
     """CPU number to its times, out of <procfs>/stat."""
     found: dict[int, Ticks] = {}
     for line in text.splitlines():
-        first, *rest = line.split() or [""]
-        if (match := _CPU.fullmatch(first)) is None:
+        if not line.startswith("cpu"):
             continue
-        if len(rest) <= _IDLE:
-            raise CollectorError(f"stat: {first} has only {len(rest)} times")
-        try:
-            found[int(match.group(1))] = tuple(parse_uint(field) for field in rest)
-        except ValueError as error:
-            raise CollectorError(f"stat: {first}: {error}") from error
+        first, *fields = line.split()
+        if (number := first[3:]).isdigit() and len(first) <= _LONGEST_NAME:
+            found[int(number)] = _ticks(first, fields)
     if not found:
         raise CollectorError("stat: no CPU in it")
     return found
+
+
+def _ticks(cpu: str, fields: list[str]) -> Ticks:
+    if len(fields) <= _IDLE:
+        raise CollectorError(f"stat: {cpu} has only {len(fields)} times")
+    try:
+        return parse_uints(fields)
+    except ValueError as error:
+        raise CollectorError(f"stat: {cpu}: {error}") from error
 
 
 def advance(before: Mapping[int, Ticks], now: Mapping[int, Ticks]) -> dict[int, Ticks]:
@@ -159,7 +163,8 @@ class Cpu:
 
     def __init__(self, machine: host.Host, options: Options) -> None:
         self._procfs = machine.procfs
-        self._devices = machine.sysfs / "devices/system/cpu"
+        self._isolated = f"{machine.sysfs}/devices/system/cpu/isolated"
+        self._states = CpuStates(machine.sysfs)
         self._options = options
         self._times: dict[int, Ticks] = {}
 
@@ -169,20 +174,16 @@ class Cpu:
             yield from self._info()
         self._times = advance(self._times, parse_stat(host.read(self._procfs / "stat")))
         yield from seconds(self._times, guest=self._options.cpu_guest)
-        yield from self._isolated()
-        cpus = self._directories()
-        yield from _throttles(cpus)
-        yield from _online(cpus)
-
-    def _directories(self) -> list[tuple[str, Path]]:
-        """The number and directory of every CPU the kernel knows, in the order of the names."""
-        if not self._devices.is_dir():
-            return []
-        return sorted(
-            (match.group(1), path)
-            for path in self._devices.iterdir()
-            if (match := _CPU.fullmatch(path.name)) is not None
-        )
+        isolated = parse_cpu_list(sysfs.attribute(self._isolated) or "")
+        self._states.look()
+        for name, rows in (
+            ("node_cpu_isolated", [((str(cpu),), 1.0) for cpu in isolated]),
+            ("node_cpu_package_throttles_total", self._states.package_throttles()),
+            ("node_cpu_core_throttles_total", self._states.core_throttles()),
+            ("node_cpu_online", self._states.online()),
+        ):
+            if rows:
+                yield METRICS.family(name, rows)
 
     def _info(self) -> Iterator[Family]:
         cpus = cpuinfo.blocks(host.read(self._procfs / "cpuinfo"))
@@ -190,52 +191,3 @@ class Cpu:
         yield from cpuinfo.frequency(cpus)
         yield from cpuinfo.features(cpus, "flags", self._options.cpu_flags_include)
         yield from cpuinfo.features(cpus, "bugs", self._options.cpu_bugs_include)
-
-    def _isolated(self) -> Iterator[Family]:
-        if (text := host.read_optional(self._devices / "isolated")) is not None:
-            rows = [((str(cpu),), 1.0) for cpu in parse_cpu_list(text)]
-            if rows:
-                yield METRICS.family("node_cpu_isolated", rows)
-
-
-def _throttles(cpus: list[tuple[str, Path]]) -> Iterator[Family]:
-    """Throttle counts. The CPUs of a core, and those of a package, share a counter: the first that has it is asked."""
-    cores: dict[tuple[str, str], float] = {}
-    packages: dict[tuple[str], float] = {}
-    for _, path in cpus:
-        package = _count(path / "topology/physical_package_id")
-        core = _count(path / "topology/core_id")
-        if package is None or core is None:
-            continue  # an offline CPU, or one of a virtual machine without topology
-        of_core, of_package = (str(package), str(core)), (str(package),)
-        if of_core not in cores:
-            count = _count(path / "thermal_throttle/core_throttle_count")
-            if count is not None:
-                cores[of_core] = float(count)
-        if of_package not in packages:
-            count = _count(path / "thermal_throttle/package_throttle_count")
-            if count is not None:
-                packages[of_package] = float(count)
-    if packages:
-        yield METRICS.family("node_cpu_package_throttles_total", packages.items())
-    if cores:
-        yield METRICS.family("node_cpu_core_throttles_total", cores.items())
-
-
-def _online(cpus: list[tuple[str, Path]]) -> Iterator[Family]:
-    """Which CPUs are online; nothing where the first one cannot be switched off, as node_exporter has it."""
-    states = [(number, host.read_optional(path / "online")) for number, path in cpus]
-    if states and states[0][1] is not None:
-        rows = (
-            ((number,), float(text.strip() == "1")) for number, text in states if text is not None
-        )
-        yield METRICS.family("node_cpu_online", rows)
-
-
-def _count(path: Path) -> int | None:
-    """A number from sysfs; None where it is not there or is none (a package id of -1 means unknown)."""
-    text = host.read_optional(path)
-    try:
-        return None if text is None else parse_uint(text.strip())
-    except ValueError:
-        return None

@@ -2,13 +2,14 @@
 
 import re
 from collections.abc import Iterator
+from functools import lru_cache
 
 from collectors import host
 from collectors.metric import Metric, Table
 from collectors.numerals import parse_uint
 from collectors.sample import CollectorError, Family
 
-_LINE = re.compile(r"(\w+)(?:\((\w+)\))?:\s*(\S+)(?: (kB))?", re.ASCII)
+_KEY = re.compile(r"(\w+)(?:\((\w+)\))?:", re.ASCII)
 _KIB = 1024
 
 _IN_BYTES = (
@@ -52,16 +53,23 @@ def parse(text: str) -> Iterator[Family]:
 
 
 def _field(line: str) -> tuple[str, float]:
-    if (match := _LINE.fullmatch(line.rstrip())) is None:
+    key, *rest = line.split() or [""]
+    name = _name(key)
+    if name is None or len(rest) not in {1, 2} or rest[1:] not in ([], ["kB"]):
         raise CollectorError(f"meminfo: unexpected line {line[:80]!r}")
-    field, detail, amount, unit = match.groups()
-    name = f"node_memory_{field}_{detail}" if detail else f"node_memory_{field}"
     try:
-        value = float(parse_uint(amount))
+        value = float(parse_uint(rest[0]))
     except ValueError as error:
-        raise CollectorError(f"meminfo: {field}: {error}") from error
+        raise CollectorError(f"meminfo: {key} {error}") from error
     # HugePages_* count pages and carry no unit.
-    return (f"{name}_bytes", value * _KIB) if unit else (name, value)
+    return (f"{name}_bytes", value * _KIB) if rest[1:] else (name, value)
+
+
+@lru_cache(maxsize=256)
+def _name(key: str) -> str | None:
+    if (match := _KEY.fullmatch(key)) is None:
+        return None
+    return "_".join(["node_memory", *filter(None, match.groups())])
 
 
 class MemInfo:

@@ -58,7 +58,8 @@ class Table:
 
     def single(self, name: str, value: float) -> Family:
         """A family of one sample without labels."""
-        return self.family(name, (((), value),))
+        metric, described = self._found(name)
+        return Family(name, metric.type, described, (Sample(name, _labels(metric, ()), value),))
 
     def facts(self, name: str, rows: Iterable[Mapping[str, str]]) -> Family:
         """A family of the constant 1; a row is its labels, of which those that the source does not have are left out."""

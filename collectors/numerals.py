@@ -2,6 +2,7 @@
 
 import math
 import re
+from collections.abc import Sequence
 
 _FLOAT = re.compile(
     r"[+-]?(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:e[+-]?[0-9]+)?|[+-]?inf(?:inity)?|nan", re.IGNORECASE
@@ -24,6 +25,14 @@ def parse_uint(text: str) -> int:
     if not text.isascii() or not text.isdigit() or len(text) > _MAX_DIGITS:
         raise ValueError(f"not an unsigned number: {text[:40]!r}")
     return int(text)
+
+
+def parse_uints(texts: Sequence[str]) -> tuple[int, ...]:
+    """Many plain unsigned decimals, checked together: the kernel prints them by the thousand."""
+    together = "".join(texts)
+    if not together.isascii() or not together.isdigit() or max(map(len, texts)) > _MAX_DIGITS:
+        return tuple(map(parse_uint, texts))  # finds out which one it is
+    return tuple(map(int, texts))
 
 
 def parse_int(text: str) -> int:
