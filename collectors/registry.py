@@ -46,6 +46,7 @@ from collectors import (
     processes,
     qdisc,
     rapl,
+    resctrl,
     schedstat,
     slabinfo,
     sockstat,
@@ -106,6 +107,7 @@ from collectors.pressure import Pressure
 from collectors.processes import Processes
 from collectors.qdisc import QueueDisciplines
 from collectors.rapl import Rapl
+from collectors.resctrl import Resctrl
 from collectors.sample import Collector
 from collectors.schedstat import SchedStat
 from collectors.slabinfo import SlabInfo
@@ -326,6 +328,12 @@ COLLECTORS: Mapping[str, Entry] = {
         rapl.METRICS,
         "energy used by packages, cores and memory",
         options=rapl.Options,
+    ),
+    "resctrl": Entry(
+        Resctrl,
+        resctrl.METRICS,
+        "cache occupancy and memory bandwidth (RDT), by resctrl",
+        options=resctrl.Options,
     ),
     "schedstat": Entry(
         lambda host, _: SchedStat(host),

@@ -40,7 +40,7 @@ from collectors import (
     vmstat,
     zoneinfo,
 )
-from collectors import os as os_release
+from collectors import as, llcsizes, os, os_release, resctrlsums, resctrltree
 from collectors.devicefilter import DeviceFilter
 from collectors.sample import CollectorError
 
@@ -82,6 +82,9 @@ PARSERS: dict[str, Callable[[str], Iterable[object]]] = {
     "hugepages": lambda text: [hugepages.page_size(text)],
     "pressure": lambda text: pressure.parse("memory", text),
     "promtext": lambda text: promtext.parse(text.encode("utf-8", "surrogateescape")),
+    "llcsizes": lambda text: [llcsizes.parse_size(text)],
+    "resctrl reading": lambda text: [resctrlsums.parse_reading(text)],
+    "resctrl schemata": resctrltree.parse_schemata,
     "vmstat": lambda text: vmstat.parse(text, EVERY_FIELD),
 }
 # Random bytes hardly ever get past the first character; these pieces do.

@@ -1,0 +1,251 @@
+import shutil
+from pathlib import Path
+
+import pytest
+
+from collectors.host import Host
+from collectors.resctrl import Options, Resctrl
+from collectors.resctrltree import parse_schemata
+from collectors.sample import CollectorError, SourceAbsentError
+
+ROOT = "sys/fs/resctrl"
+CPUS = "sys/devices/system/cpu"
+POD = "b933ae96-6ca5-4382-bdae-c3edad27d2a4"
+CONTAINER = "efccca1f375f17aa0863195e8b5c9e3c6b85070c298e6323bf0e5c4f8a61c30e"
+INFO = {
+    f"{ROOT}/info/last_cmd_status": "ok\n",
+    f"{ROOT}/info/L3/cbm_mask": "7fff\n",
+    f"{ROOT}/info/L3_MON/num_rmids": "288\n",
+    f"{ROOT}/info/L3_MON/mon_features": "llc_occupancy\nmbm_total_bytes\nmbm_local_bytes\n",
+}
+
+
+def counters(group: str, domain: str, used: int | str, total: int | str, local: int | str) -> dict:
+    where = f"{ROOT}/{group}mon_data/mon_L3_{domain}"
+    return {
+        f"{where}/llc_occupancy": f"{used}\n",
+        f"{where}/mbm_total_bytes": f"{total}\n",
+        f"{where}/mbm_local_bytes": f"{local}\n",
+    }
+
+
+def xeon(default: int, latency: int, pod: int) -> dict[str, str]:
+    """Two sockets; a control group with a pod's monitor group in it, and a container's in the default group."""
+    return {
+        **INFO,
+        f"{ROOT}/schemata": "    MB:0=100;1=100\n    L3:0=7fff;1=7fff\n",
+        **counters("", "00", 81920, default, default // 2),
+        **counters("", "01", 4096, 10, 5),
+        **counters(f"mon_groups/{CONTAINER}/", "00", 2048, 100, 50),
+        **counters(f"mon_groups/{CONTAINER}/", "01", 0, 0, 0),
+        f"{ROOT}/latency/schemata": "    MB:0= 20;1=100\n    L3:0=000f;1=7fff\n",
+        **counters("latency/", "00", 1024, latency, 0),
+        **counters("latency/", "01", 0, 0, 0),
+        **counters(f"latency/mon_groups/pod-{POD}/", "00", 512, pod, 0),
+        **counters(f"latency/mon_groups/pod-{POD}/", "01", 0, 0, 0),
+    }
+
+
+def of(found: dict[str, float], name: str) -> dict[str, float]:
+    prefix = f"node_resctrl_{name}"
+    return {series.removeprefix(prefix): v for series, v in found.items() if prefix in series}
+
+
+def test_a_machine_with_two_sockets(plant, values) -> None:
+    machine = plant(
+        {
+            **xeon(5000, 900, 800),
+            f"{CPUS}/cpu0/cache/index3/level": "3\n",
+            f"{CPUS}/cpu0/cache/index3/id": "0\n",
+            f"{CPUS}/cpu0/cache/index3/size": "61440K\n",
+        }
+    )
+    collector = Resctrl(machine, Options())
+    list(collector.collect())
+    plant(xeon(5100, 950, 830))
+    assert values(collector.collect()) == {
+        'node_resctrl_llc_occupancy_bytes{domain="0"}': 81920 + 1024,
+        'node_resctrl_llc_occupancy_bytes{domain="1"}': 4096,
+        'node_resctrl_memory_bandwidth_bytes_total{domain="0",scope="local"}': 50,
+        'node_resctrl_memory_bandwidth_bytes_total{domain="0",scope="total"}': 150,
+        'node_resctrl_memory_bandwidth_bytes_total{domain="1",scope="local"}': 0,
+        'node_resctrl_memory_bandwidth_bytes_total{domain="1",scope="total"}': 0,
+        'node_resctrl_llc_size_bytes{domain="0"}': 62914560,
+        'node_resctrl_schemata{control_group="/",resource="MB",domain="0"}': 100,
+        'node_resctrl_schemata{control_group="/",resource="MB",domain="1"}': 100,
+        'node_resctrl_schemata{control_group="/",resource="L3",domain="0"}': 0x7FFF,
+        'node_resctrl_schemata{control_group="/",resource="L3",domain="1"}': 0x7FFF,
+        'node_resctrl_schemata{control_group="latency",resource="MB",domain="0"}': 20,
+        'node_resctrl_schemata{control_group="latency",resource="MB",domain="1"}': 100,
+        'node_resctrl_schemata{control_group="latency",resource="L3",domain="0"}': 0x000F,
+        'node_resctrl_schemata{control_group="latency",resource="L3",domain="1"}': 0x7FFF,
+        "node_resctrl_rmids": 288,
+        'node_resctrl_unavailable_reads_total{reason="unavailable"}': 0,
+        'node_resctrl_unavailable_reads_total{reason="error"}': 0,
+        'node_resctrl_unavailable_reads_total{reason="unassigned"}': 0,
+    }
+
+
+def test_a_pod_that_ends_takes_nothing_with_it(tmp_path: Path, plant, values) -> None:
+    collector = Resctrl(plant(xeon(5000, 900, 800)), Options())
+    list(collector.collect())
+    shutil.rmtree(tmp_path / ROOT / f"latency/mon_groups/pod-{POD}")
+    plant(counters("latency/", "00", 512, 105, 0))
+    found = of(values(collector.collect()), "memory_bandwidth_bytes_total")
+    assert found['{domain="0",scope="total"}'] == 5
+    shutil.rmtree(tmp_path / ROOT / "latency")
+    found = of(values(collector.collect()), "memory_bandwidth_bytes_total")
+    assert found['{domain="0",scope="total"}'] == 5
+
+
+def test_a_monitor_group_that_moves_with_its_counters(tmp_path: Path, plant, values) -> None:
+    collector = Resctrl(plant(xeon(5000, 900, 800)), Options())
+    list(collector.collect())
+    mine = tmp_path / ROOT
+    (mine / f"latency/mon_groups/pod-{POD}").rename(mine / f"mon_groups/pod-{POD}")
+    plant({**counters("", "00", 1, 5800, 0), **counters("latency/", "00", 1, 100, 0)})
+    found = of(values(collector.collect()), "memory_bandwidth_bytes_total")
+    assert found['{domain="0",scope="total"}'] == 0
+
+
+def test_groups_on_request(plant, values) -> None:
+    collector = Resctrl(plant(xeon(5000, 900, 800)), Options(resctrl_groups=True))
+    list(collector.collect())
+    plant(xeon(5100, 950, 830))
+    found = values(collector.collect())
+    pod = f'{{control_group="latency",monitor_group="pod-{POD}"'
+    assert set(of(found, "group_info")) == {
+        '{control_group="/",monitor_group="",pod_uid="",container_id=""}',
+        f'{{control_group="/",monitor_group="{CONTAINER}",pod_uid="",container_id="{CONTAINER}"}}',
+        '{control_group="latency",monitor_group="",pod_uid="",container_id=""}',
+        f'{pod},pod_uid="{POD}",container_id=""}}',
+    }
+    moved = of(found, "group_memory_bandwidth_bytes_total")
+    assert moved[f'{pod},domain="0",scope="total"}}'] == 30
+    assert moved['{control_group="latency",monitor_group="",domain="0",scope="total"}'] == 50
+    assert moved['{control_group="/",monitor_group="",domain="0",scope="local"}'] == 50
+    used = of(found, "group_llc_occupancy_bytes")
+    assert used[f'{pod},domain="0"}}'] == 512
+    assert used['{control_group="/",monitor_group="",domain="1"}'] == 4096
+
+
+def test_groups_are_off_by_default(plant, values) -> None:
+    found = values(Resctrl(plant(xeon(1, 1, 1)), Options()).collect())
+    assert of(found, "group") == {}
+
+
+def test_sub_numa_clusters_are_part_of_their_cache(plant, values) -> None:
+    files = {**INFO, **counters("", "00", 300, 1000, 600), **counters("", "01", 10, 20, 20)}
+    for node in ("mon_L3_00/mon_sub_L3_00", "mon_L3_00/mon_sub_L3_01", "mon_L3_01/mon_sub_L3_02"):
+        files[f"{ROOT}/mon_data/{node}/llc_occupancy"] = "150\n"
+        files[f"{ROOT}/mon_data/{node}/mbm_total_bytes"] = "500\n"
+    found = values(Resctrl(plant(files), Options()).collect())
+    assert of(found, "llc_occupancy_bytes") == {'{domain="0"}': 300, '{domain="1"}': 10}
+    assert len(of(found, "memory_bandwidth_bytes_total")) == 4
+
+
+def test_domains_are_numbers_without_padding(plant, values) -> None:
+    """A CCX each: many caches, with gaps between their ids; other kinds of counters are left alone."""
+    files = {
+        **INFO,
+        **counters("", "00", 1, 1, 1),
+        **counters("", "08", 8, 1, 1),
+        **counters("", "112", 9, 1, 1),
+        f"{ROOT}/mon_data/mon_PERF_PKG_00/core_energy": "12.5\n",
+    }
+    found = values(Resctrl(plant(files), Options()).collect())
+    assert set(of(found, "llc_occupancy_bytes")) == {
+        '{domain="0"}',
+        '{domain="8"}',
+        '{domain="112"}',
+    }
+
+
+def test_what_is_unavailable_is_skipped_and_counted(plant, values) -> None:
+    files = {
+        **INFO,
+        **counters("", "00", 100, "Unavailable", "Unassigned"),
+        **counters("busy/", "00", "Error", "Unavailable", "Unassigned"),
+    }
+    collector = Resctrl(plant(files), Options())
+    found = values(collector.collect())
+    assert of(found, "llc_occupancy_bytes") == {'{domain="0"}': 100}
+    assert of(found, "memory_bandwidth_bytes_total") == {}
+    found = values(collector.collect())
+    assert of(found, "unavailable_reads_total") == {
+        '{reason="unavailable"}': 4,
+        '{reason="error"}': 2,
+        '{reason="unassigned"}': 4,
+    }
+
+
+def test_amd_with_configurable_events_and_slow_memory(plant, values) -> None:
+    files = {
+        **INFO,
+        f"{ROOT}/info/L3_MON/mon_features": "llc_occupancy\nmbm_total_bytes\nmbm_total_bytes_config\nmbm_local_bytes\n",
+        f"{ROOT}/info/L3_MON/mbm_total_bytes_config": "0=0x7f\n",
+        f"{ROOT}/schemata": "  SMBA:0=2048;1=  64\n    MB:0=2048;1=2048\n    L3:0=ffff;1=ffff\n",
+        **counters("", "00", 100, 1, 1),
+    }
+    found = values(Resctrl(plant(files), Options()).collect())
+    limits = of(found, "schemata")
+    assert limits['{control_group="/",resource="SMBA",domain="1"}'] == 64
+    assert limits['{control_group="/",resource="MB",domain="0"}'] == 2048
+    assert of(found, "llc_occupancy_bytes") == {'{domain="0"}': 100}
+
+
+def test_a_machine_that_only_limits(plant, values) -> None:
+    files = {f"{ROOT}/info/L3/cbm_mask": "fffff\n", f"{ROOT}/schemata": "L3:0=fffff\n"}
+    assert values(Resctrl(plant(files), Options()).collect()) == {
+        'node_resctrl_schemata{control_group="/",resource="L3",domain="0"}': 0xFFFFF
+    }
+
+
+def test_not_mounted_is_absent_and_mounting_is_noticed(plant, tmp_path: Path, values) -> None:
+    (tmp_path / ROOT).mkdir(parents=True)
+    collector = Resctrl(plant({}), Options())
+    with pytest.raises(SourceAbsentError, match="not mounted"):
+        list(collector.collect())
+    plant(xeon(5000, 900, 800))
+    assert of(values(collector.collect()), "rmids") == {"": 288}
+
+
+def test_nothing_is_ever_written(plant, tmp_path: Path) -> None:
+    machine = plant(xeon(5000, 900, 800))
+    paths = sorted((tmp_path / ROOT).rglob("*"))
+    before = {path: (path.stat().st_mtime_ns, path.stat().st_ctime_ns) for path in paths}
+    list(Resctrl(machine, Options(resctrl_groups=True)).collect())
+    paths = sorted((tmp_path / ROOT).rglob("*"))
+    assert {path: (path.stat().st_mtime_ns, path.stat().st_ctime_ns) for path in paths} == before
+
+
+def test_a_name_of_any_bytes_is_no_reason_to_fail(plant, tmp_path: Path, values) -> None:
+    plant(xeon(1, 1, 1))
+    (tmp_path / ROOT / "caf\udce9").mkdir()
+    plant({f"{ROOT}/caf\udce9/schemata": "L3:0=1\n"})
+    host = Host(sysfs=tmp_path / "sys")
+    found = of(values(Resctrl(host, Options()).collect()), "schemata")
+    assert found['{control_group="caf\ufffd",resource="L3",domain="0"}'] == 1
+
+
+@pytest.mark.parametrize(
+    ("text", "limits"),
+    [
+        ("L3:0=fffff;1=3c0\n", [("L3", "0", 0xFFFFF), ("L3", "1", 0x3C0)]),
+        ("L3DATA:0=f\nL3CODE:0=f0\n", [("L3DATA", "0", 0xF), ("L3CODE", "0", 0xF0)]),
+        ("    L2:10=1\n", [("L2", "10", 1)]),
+        ("    MB:0=100;1=  20\n", [("MB", "0", 100), ("MB", "1", 20)]),
+        ("L3:uninitialized\nMB:uninitialized\n", []),
+        ("", []),
+    ],
+)
+def test_schemata(text: str, limits: list[tuple[str, str, int]]) -> None:
+    assert list(parse_schemata(text)) == limits
+
+
+@pytest.mark.parametrize(
+    "text", ["\n", "L3\n", "L3:\n", "L3:0\n", "L3:0=xyz\n", "MB:0=ff\n", "MB:-1=5"]
+)
+def test_refuses_broken_schemata(text: str) -> None:
+    with pytest.raises(CollectorError, match="schemata"):
+        list(parse_schemata(text))
