@@ -22,6 +22,7 @@ from collectors import (
     hugepages,
     interrupts,
     ksmd,
+    llcsizes,
     loadavg,
     machine_check,
     meminfo,
@@ -32,6 +33,8 @@ from collectors import (
     pressure,
     processes,
     promtext,
+    resctrlsums,
+    resctrltree,
     schedstat,
     slabinfo,
     softirqs,
@@ -40,7 +43,7 @@ from collectors import (
     vmstat,
     zoneinfo,
 )
-from collectors import as, llcsizes, os, os_release, resctrlsums, resctrltree
+from collectors import os as os_release
 from collectors.devicefilter import DeviceFilter
 from collectors.sample import CollectorError
 
