@@ -101,6 +101,8 @@ class Settings(LogOptions):
         found = []
         if self.sync_period <= 0:
             found.append("--syncPeriod must be more than 0")
+        if self.evict_period <= 0:
+            found.append("--evictPeriod must be more than 0, or --evictLimit would bound nothing")
         if self.stale_after < 2 * self.sync_period:
             found.append(
                 "--staleAfter must be at least twice --syncPeriod, or readings grow stale between two reports"

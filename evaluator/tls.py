@@ -14,7 +14,8 @@ def server_context(cert: str, key: str, cacert: str) -> ssl.SSLContext:
     context.verify_mode = ssl.CERT_REQUIRED
     hint = "or pass --unsafe to answer over plain HTTP"
     try:
-        context.load_cert_chain(cert, key)
+        # Without a password to try, OpenSSL would ask for one on the terminal, and wait.
+        context.load_cert_chain(cert, key, password="")
     except (OSError, ssl.SSLError) as error:
         raise TlsError(f"--cert {cert} with --key {key} cannot be used: {error}; {hint}") from error
     try:

@@ -19,12 +19,19 @@ class Parser(argparse.ArgumentParser):
             epilog=examples,
             formatter_class=lambda prog: _Formatter(prog, max_help_position=34, width=110),
             allow_abbrev=False,
+            add_help=False,
             **more,
+        )
+        self.add_argument(
+            "-h", "--help", "-help", action="help", help="show this message and exit"
         )
 
     def with_version(self) -> "Parser":
         """Add --version; returns itself."""
-        self.add_argument("--version", action="version", version=f"{self.prog} {VERSION}")
+        version = f"{self.prog} {VERSION}"
+        self.add_argument(
+            "--version", "-version", action="version", version=version, help="show it and exit"
+        )
         return self
 
     def error(self, message: str) -> NoReturn:

@@ -1,0 +1,93 @@
+"""The evaluator's flags: Telemetry Aware Scheduling's, ours beside them, and what is wrong with them together."""
+
+import pytest
+
+from evaluator.config import Settings
+from plimsoll import flags
+from plimsoll.commandline import Parser
+
+
+def parse(*argv, env=None):
+    return flags.parse_settings(Settings, Parser("prog", about=""), argv=argv, env=env or {})
+
+
+def test_the_defaults_are_those_of_tas_where_it_had_them():
+    settings = parse()
+    assert settings.mistakes() == []
+    assert (settings.port, settings.sync_period, settings.unsafe) == (9001, 5.0, False)
+    assert settings.cert == "/etc/kubernetes/pki/ca.crt"
+    assert settings.key == "/etc/kubernetes/pki/ca.key"
+    assert settings.cacert == "/etc/kubernetes/pki/ca.crt"
+    assert (settings.agent_port, settings.ops_port, settings.evict) == (9091, 8080, False)
+
+
+def test_a_command_line_written_for_tas_is_understood():
+    one = ("-kubeConfig=/k", "-port=9002", "-cert=/c", "-key=/y", "-cacert=/a", "-syncPeriod=2s")
+    two = tuple(f"-{flag}" for flag in one)
+    for argv in (one, two):
+        settings = parse(*argv, "--cachePort", "8111", "--unsafe=true", "--v=4", "-v=2")
+        assert settings.kube_config == "/k"
+        assert (settings.port, settings.sync_period) == (9002, 2.0)
+        assert (settings.cert, settings.key, settings.cacert) == ("/c", "/y", "/a")
+        assert (settings.unsafe, settings.v, settings.cache_port) == (True, 2, 8111)
+
+
+def test_the_kubeconfig_comes_from_the_environment_too():
+    assert parse(env={"KUBECONFIG": "/e"}).kube_config == "/e"
+    assert parse("--kubeConfig=/f", env={"KUBECONFIG": "/e"}).kube_config == "/f"
+
+
+@pytest.mark.parametrize(
+    ("argv", "sentence"),
+    [
+        (["--port=web"], "--port: not a port: 'web'"),
+        (["--port=70000"], "--port: not a port: '70000'"),
+        (["--syncPeriod=5"], "--syncPeriod: not a duration: '5'"),
+        (["--staleAfter=soon"], "--staleAfter: not a duration"),
+        (["--unsafe=perhaps"], "--unsafe: not a boolean: 'perhaps'"),
+        (["--evictLimit=0"], "--evictLimit: not a number of 1 or more: '0'"),
+        (["--evictLimit=-1"], "--evictLimit: not a number of 1 or more: '-1'"),
+        (["--v=x"], "--v: not a verbosity: 'x'"),
+        (["--log.level=loud"], "--log.level: 'loud' is not one of debug, info, warn, error"),
+        (["--log.format=xml"], "--log.format: 'xml' is not one of logfmt, json"),
+        (["--nonsense"], "--nonsense"),
+        (["--por=1"], "--por=1"),
+        (["stray"], "stray"),
+        (["--port"], "expected one argument"),
+    ],
+)
+def test_a_mistake_ends_the_program_with_status_2_and_one_sentence(capsys, argv, sentence):
+    with pytest.raises(SystemExit) as ended:
+        parse(*argv)
+    assert ended.value.code == 2
+    (line,) = capsys.readouterr().err.splitlines()
+    assert line.startswith("prog: ")
+    assert sentence in line
+
+
+@pytest.mark.parametrize(
+    ("argv", "sentence"),
+    [
+        (["--syncPeriod=0"], "--syncPeriod must be more than 0"),
+        (["--syncPeriod=20s"], "--staleAfter must be at least twice --syncPeriod"),
+        (["--staleAfter=9s"], "--staleAfter must be at least twice --syncPeriod"),
+        (["--evict", "--evictPeriod=0"], "--evictPeriod must be more than 0"),
+    ],
+)
+def test_settings_that_do_not_go_together(argv, sentence):
+    (mistake,) = parse(*argv).mistakes()
+    assert sentence in mistake
+
+
+def test_the_least_that_goes_together():
+    assert parse("--syncPeriod=1ms", "--staleAfter=2ms", "--evictPeriod=1ms").mistakes() == []
+
+
+@pytest.mark.parametrize("word", ["--help", "-help", "-h"])
+def test_help_in_every_spelling(capsys, word):
+    with pytest.raises(SystemExit) as ended:
+        parse(word)
+    assert ended.value.code == 0
+    text = capsys.readouterr().out
+    for flag in ("--kubeConfig=FILE", "--[no-]unsafe", "--staleAfter=DURATION", "(default 30s)"):
+        assert flag in text
