@@ -1,0 +1,210 @@
+import errno
+import os
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from collectors.filesystem import Filesystem, Options
+from collectors.host import Host
+from collectors.sample import CollectorError, SourceAbsentError
+
+PATIENT = 30  # seconds until a test gives up waiting; nothing should take so long
+BRIEF = Options(filesystem_timeout=0.5)
+LINE = "{number} 1 {device} / {point} {options} - {kind} {source} rw\n"
+DISK = 'device="/dev/sda1",mountpoint="/",fstype="ext4",device_error=""'
+
+
+def sizes(free: int = 250) -> os.statvfs_result:
+    """A file system of 1000 blocks of 4096 bytes, with 64 inodes."""
+    return os.statvfs_result((8192, 4096, 1000, free, free - 50, 64, 60, 60, 4096, 255))
+
+
+class Machine:
+    """A machine whose mounts are made up; each answers, says an error or hangs."""
+
+    def __init__(self, root: Path) -> None:
+        self.host = Host(procfs=root / "proc", rootfs=Path("/"))
+        self.errors: dict[str, int] = {}
+        self.dead: set[str] = set()
+        self.asked: list[str] = []
+        self.awake = threading.Event()
+
+    def mount(self, point: str, *, process: str = "1", **words: str) -> None:
+        known = {
+            "number": "29",
+            "device": "8:1",
+            "kind": "ext4",
+            "source": "/dev/sda1",
+            "options": "rw",
+        }
+        path = self.host.procfs / process / "mountinfo"
+        path.parent.mkdir(parents=True, exist_ok=True)
+        with path.open("a") as mountinfo:
+            mountinfo.write(LINE.format(point=point, **(known | words)))
+
+    def ask(self, path: str) -> os.statvfs_result:
+        self.asked.append(path)
+        if path in self.dead:
+            assert self.awake.wait(PATIENT)
+        if (number := self.errors.get(path)) is not None:
+            raise OSError(number, os.strerror(number))
+        return sizes()
+
+    def collector(self, options: Options = Options(), **paths: Path) -> Filesystem:  # noqa: B008
+        host = Host(procfs=self.host.procfs, **paths)
+        return Filesystem(host, options, ask=self.ask)
+
+
+@pytest.fixture
+def node(tmp_path: Path) -> Iterator[Machine]:
+    machine = Machine(tmp_path)
+    yield machine
+    machine.awake.set()
+
+
+def test_sizes_in_bytes(node: Machine, values) -> None:
+    node.mount("/")
+    assert values(node.collector().collect()) == {
+        f"node_filesystem_size_bytes{{{DISK}}}": 4096000,
+        f"node_filesystem_free_bytes{{{DISK}}}": 1024000,
+        f"node_filesystem_avail_bytes{{{DISK}}}": 819200,
+        f"node_filesystem_files{{{DISK}}}": 64,
+        f"node_filesystem_files_free{{{DISK}}}": 60,
+        f"node_filesystem_readonly{{{DISK}}}": 0,
+        f"node_filesystem_device_error{{{DISK}}}": 0,
+        'node_filesystem_mount_info{device="/dev/sda1",major="8",minor="1",mountpoint="/"}': 1,
+    }
+
+
+def points(found: dict[str, float]) -> set[str]:
+    return {s.split('mountpoint="')[1].split('"')[0] for s in found if "device_error" in s}
+
+
+def test_pseudo_file_systems_and_container_layers_are_left_out(node: Machine, values) -> None:
+    node.mount("/")
+    node.mount("/proc", kind="proc")
+    node.mount("/run/user/0", kind="tmpfs")
+    node.mount("/var/lib/docker/overlay2/1a/merged", kind="overlay")
+    node.mount("/var/lib/docker/volumes/x", kind="ext4")
+    node.mount("/run/credentials/systemd-sysusers.service", kind="ramfs")
+    node.mount("/dev/shm", kind="tmpfs")
+    node.mount("/snap/core/1", kind="squashfs")
+    node.mount("/sysroot", kind="xfs")
+    assert points(values(node.collector().collect())) == {"/", "/run/user/0", "/sysroot"}
+
+
+def test_an_include_replaces_the_default_exclude(node: Machine, values) -> None:
+    node.mount("/")
+    node.mount("/dev/shm", kind="tmpfs")
+    node.mount("/merged", kind="overlay")
+    some = Options(filesystem_points_include="^/dev", filesystem_kinds_include="tmpfs|overlay")
+    assert points(values(node.collector(some).collect())) == {"/dev/shm"}
+    less = Options(filesystem_points_include="^/(dev|merged)", filesystem_points_exclude="shm")
+    assert points(values(node.collector(less).collect())) == set()
+
+
+def test_a_place_that_is_mounted_twice_is_exported_once(node: Machine, values) -> None:
+    node.mount("/data", options="rw")
+    node.mount("/data", options="ro", device="8:2")
+    node.mount("/data", source="/dev/sdb1")
+    found = values(node.collector().collect())
+    assert len([s for s in found if s.startswith("node_filesystem_size_bytes")]) == 2
+    assert node.asked == ["/data"]
+
+
+def test_read_only(node: Machine, values) -> None:
+    node.mount("/data", options="ro,noatime")
+    found = values(node.collector().collect())
+    assert [v for s, v in found.items() if "readonly" in s] == [1]
+
+
+def test_a_mount_that_says_an_error_has_nothing_but_that(node: Machine, values) -> None:
+    node.mount("/")
+    node.mount("/mnt", source="nas:/x", kind="nfs", options="ro")
+    node.errors["/mnt"] = errno.ESTALE
+    found = values(node.collector().collect())
+    nfs = 'device="nas:/x",mountpoint="/mnt",fstype="nfs",device_error="stale file handle"'
+    assert {s: v for s, v in found.items() if "nas" in s} == {
+        f"node_filesystem_device_error{{{nfs}}}": 1,
+        f"node_filesystem_readonly{{{nfs}}}": 1,
+    }
+    assert f"node_filesystem_size_bytes{{{DISK}}}" in found
+
+
+def test_dead_mounts_hold_up_no_other_and_are_not_asked_again_until_they_answer(
+    node: Machine, values
+) -> None:
+    dead = {f"/mnt/{number}" for number in range(3)}
+    for point in sorted(dead):
+        node.mount(point, source=f"nas:{point}", kind="nfs")
+    node.mount("/")
+    node.dead = dead
+    collector = node.collector(BRIEF)
+    for _ in range(3):
+        found = values(collector.collect())
+        timeouts = {s for s, v in found.items() if "mountpoint timeout" in s and v == 1}
+        assert {s.split('mountpoint="')[1].split('"')[0] for s in timeouts} == dead
+        assert found[f"node_filesystem_size_bytes{{{DISK}}}"] == 4096000
+    assert {point: node.asked.count(point) for point in dead} == dict.fromkeys(dead, 1)
+    assert node.asked.count("/") == 3
+    node.awake.set()
+    for _ in range(PATIENT * 10):
+        found = values(collector.collect())
+        if not any("timeout" in series for series in found):
+            break
+        threading.Event().wait(0.1)
+    assert len([s for s in found if "size_bytes" in s]) == 4, "all are back"
+
+
+def test_a_mount_that_came_or_went_is_noticed(node: Machine, values) -> None:
+    node.mount("/")
+    collector = node.collector()
+    assert points(values(collector.collect())) == {"/"}
+    node.mount("/data")
+    assert points(values(collector.collect())) == {"/", "/data"}
+
+
+def test_the_machines_root_mounted_elsewhere_is_asked_there_and_named_as_the_machine_does(
+    node: Machine, values
+) -> None:
+    node.mount("/")
+    node.mount("/host/root", source="/dev/sdb1")
+    node.mount("/host/root/home", source="/dev/sdc1")
+    node.mount("/host/rootless", source="/dev/sdd1")
+    found = values(node.collector(rootfs=Path("/host/root")).collect())
+    assert points(found) == {"/", "/home", "/host/rootless"}
+    assert sorted(node.asked) == ["/host/root/", "/host/root/home", "/host/root/host/rootless"]
+
+
+def test_our_own_mounts_where_those_of_process_1_are_hidden(node: Machine, values) -> None:
+    node.mount("/own", process="self")
+    assert points(values(node.collector().collect())) == {"/own"}
+    node.mount("/")
+    assert points(values(node.collector().collect())) == {"/"}
+
+
+def test_a_path_that_cannot_be_one_is_an_error_not_a_hang(node: Machine, values) -> None:
+    node.mount("/a\0b")
+    collector = Filesystem(node.host, Options())
+    found = values(collector.collect())
+    assert [s for s, v in found.items() if 'device_error="invalid argument"' in s and v == 1]
+
+
+def test_a_host_without_procfs_has_no_such_source(node: Machine) -> None:
+    with pytest.raises(SourceAbsentError):
+        list(node.collector().collect())
+
+
+def test_refuses_what_is_no_mountinfo(node: Machine) -> None:
+    node.mount("/", device="none")
+    with pytest.raises(CollectorError, match="mountinfo"):
+        list(node.collector().collect())
+
+
+def test_this_machine(values) -> None:
+    found = values(Filesystem(Host(), Options(filesystem_points_include="^/$")).collect())
+    real = os.statvfs("/")
+    total = [v for s, v in found.items() if s.startswith("node_filesystem_size_bytes")]
+    assert total in ([real.f_blocks * real.f_frsize], []), "none where / is an overlay"
