@@ -4,6 +4,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
 from collectors import cpuinfo, host, sysfs
+from collectors.cpulibrary import CpuLibrary
 from collectors.cpulist import parse_cpu_list
 from collectors.cpustates import CpuStates
 from collectors.metric import Metric, Table
@@ -165,6 +166,7 @@ class Cpu:
         self._procfs = machine.procfs
         self._isolated = f"{machine.sysfs}/devices/system/cpu/isolated"
         self._states = CpuStates(machine.sysfs)
+        self._library = CpuLibrary(machine.procfs)
         self._options = options
         self._times: dict[int, Ticks] = {}
 
@@ -187,6 +189,8 @@ class Cpu:
 
     def _info(self) -> Iterator[Family]:
         cpus = cpuinfo.blocks(host.read(self._procfs / "cpuinfo"))
+        if cpuinfo.lacks(cpus):
+            cpus = cpuinfo.completed(cpus, self._library.facts)
         yield cpuinfo.info(cpus)
         yield from cpuinfo.frequency(cpus)
         yield from cpuinfo.features(cpus, "flags", self._options.cpu_flags_include)

@@ -1,7 +1,7 @@
 """What <procfs>/cpuinfo says about each CPU, as the `cpu` collector exports it on request."""
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 
 from collectors.metric import Metric, Table
 from collectors.numerals import parse_float
@@ -40,23 +40,65 @@ _INFO = (
     "cache size",
 )  # fmt: skip
 _PLACE = ("physical id", "core id", "processor")
+_KIND = ("model name", "CPU implementer", "CPU variant", "CPU part", "uarch")
+
+
+# What other architectures call the same thing, in the spelling of x86: s390, POWER, ARM, RISC-V, LoongArch, MIPS.
+_SPELLINGS = {
+    "cpu number": "processor",
+    "vendor": "vendor_id",
+    "cpu": "vendor_id",
+    "system type": "vendor_id",
+    "CPU Family": "cpu family",
+    "Model Name": "model name",
+    "cpu model": "model name",
+    "isa": "model name",
+    "Processor": "model name",
+    "hart": "core id",
+    "clock": "cpu MHz",
+    "cpu MHz dynamic": "cpu MHz",
+    "Features": "flags",
+    "features": "flags",
+}
 
 
 def blocks(text: str) -> list[Block]:
-    """One block a CPU. Lines before the first `processor` line (s390) and machine-wide blocks (ARM's) are left out."""
+    """One block a CPU, which begins with its number. What stands before the first block is said of all of them.
+
+    What comes after an empty line and is no block tells of the machine (ARM, POWER), and is left out.
+    """
+    common: Block = {}
     found: list[Block] = []
+    current: Block | None = common
     for line in text.splitlines():
         key, colon, value = line.partition(":")
         key = key.strip()
+        key = _SPELLINGS.get(key, key)
         if not colon:
-            continue
-        if key == "processor":
-            found.append({})
-        if found:
-            found[-1].setdefault(key, value.strip())
+            current = None if found else common
+        elif key == "processor":
+            current = {**common, key: value.strip()}
+            found.append(current)
+        elif current is not None:
+            current.setdefault(key, value.strip())
     if not found:
         raise CollectorError("cpuinfo: no CPU in it")
     return found
+
+
+def lacks(cpus: list[Block]) -> bool:
+    """Whether this architecture's cpuinfo leaves out what py-cpuinfo may know: ARM's has no model, RISC-V's no flags."""
+    return not cpus[0].get("model name") or not cpus[0].get("flags")
+
+
+def completed(cpus: list[Block], facts: Mapping[str, str]) -> list[Block]:
+    """The blocks with facts about the CPU added where they lack them; as they are if there are CPUs of several kinds."""
+    kinds = {tuple(cpu.get(key, "") for key in _KIND) for cpu in cpus}
+    return cpus if len(kinds) > 1 else [{**facts, **_said(cpu)} for cpu in cpus]
+
+
+def _said(cpu: Block) -> Block:
+    return {key: value for key, value in cpu.items() if value}
 
 
 def info(cpus: list[Block]) -> Family:
@@ -70,7 +112,10 @@ def frequency(cpus: list[Block]) -> Iterator[Family]:
     """The frequency of each CPU whose block has one."""
     try:
         rows = [
-            ([cpu.get(key, "") for key in _PLACE], parse_float(cpu["cpu MHz"]) * 1e6)
+            (
+                [cpu.get(key, "") for key in _PLACE],
+                parse_float(cpu["cpu MHz"].removesuffix("MHz")) * 1e6,
+            )
             for cpu in cpus
             if "cpu MHz" in cpu
         ]
