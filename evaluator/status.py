@@ -61,8 +61,8 @@ def _status(decision: Decision, conflicts: Sequence[Conflict], nodes: int) -> St
     elif unknown:
         compliance, says = "Unknown", []
     else:
-        compliance, says = "Compliant", [f"no violation on {nodes} nodes"]
-    told = [f"{len(problems)} problems, see the condition Valid"] if problems else []
+        compliance, says = "Compliant", [f"no violation on {_count(nodes, 'node')}"]
+    told = [f"{_count(len(problems), 'problem')}, see the condition Valid"] if problems else []
     message = "; ".join([*says, *unknown, *told])
     return Status(compliance, message, problems, decision.policy.generation)
 
@@ -79,4 +79,8 @@ def _refused(decision: Decision, conflicts: Sequence[Conflict]) -> list[str]:
 def _list(names: Sequence[str], total: int) -> str:
     shown = ", ".join(names[:_NAMED])
     more = f" and {len(names) - _NAMED} more" if len(names) > _NAMED else ""
-    return f"{len(names)} of {total} nodes ({shown}{more})"
+    return f"{len(names)} of {_count(total, 'node')} ({shown}{more})"
+
+
+def _count(number: int, noun: str) -> str:
+    return f"{number} {noun}" if number == 1 else f"{number} {noun}s"

@@ -48,7 +48,7 @@ def test_violated(status, demo):
 
 def test_a_node_that_violates_two_strategies_is_one_node(status, parsed, rule):
     policy = parsed(dontschedule=[rule("m GreaterThan 0")], deschedule=[rule("m Equals 1")])
-    assert status(policy, [1.0]).message == "violated on 1 of 1 nodes (n0)"
+    assert status(policy, [1.0]).message == "violated on 1 of 1 node (n0)"
 
 
 def test_unknown_while_readings_are_missing(status, demo):
@@ -72,7 +72,7 @@ def test_problems_are_in_the_condition_and_counted_in_the_message(status, parsed
     policy = parsed(dontschedule=[rule("m GreaterThan 0"), {}], other=[])
     found = status(policy, [0.0])
     assert len(found.problems) == 2
-    assert found.message == "no violation on 1 nodes; 2 problems, see the condition Valid"
+    assert found.message == "no violation on 1 node; 2 problems, see the condition Valid"
     (condition,) = found.body("2026-01-01T00:00:00Z")["conditions"]
     assert (condition["type"], condition["status"]) == ("Valid", "False")
     assert "rule 2: it has no metricname: left out" in condition["message"]
@@ -101,7 +101,7 @@ def test_the_body_is_what_the_crd_describes(status, demo):
     body = status(demo, [0.0]).body("2026-01-01T00:00:00Z")
     assert body == {
         "compliance": "Compliant",
-        "message": "no violation on 1 nodes",
+        "message": "no violation on 1 node",
         "observedGeneration": 7,
         "conditions": [
             {
