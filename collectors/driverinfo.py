@@ -23,7 +23,8 @@ _DRIVER = struct.Struct("=I32s32s32s32s32s32x")  # command, driver, version, fir
 _STRINGS = struct.Struct("=III")  # command, set, how many
 _COUNTS = struct.Struct("=II")  # command, how many
 _NAME, _COUNT = 32, 8
-# A driver may have got more queues, and so more statistics, when it fills a buffer than when it was asked how large to make it.
+# A driver may have got more queues, and so more statistics, when it fills a buffer than when it was asked how large to make it;
+# only recent kernels compare and then answer with none.
 _SPARE = 512
 _MODE = re.compile(r"(?P<speed>\d+)base(?P<medium>\w+)(?:/(?P<duplex>Half|Full))?", re.ASCII)
 
@@ -103,9 +104,10 @@ class Ioctl:
         return self._ask(device, self._statistics)
 
     def _statistics(self) -> list[tuple[str, int]]:
-        room = self._tool.get_stringset_length(_STATISTICS) + _SPARE
-        names = self._filled(_STRINGS.pack(_GET_STRINGS, _STATISTICS, room), room * _NAME)
-        counts = self._filled(_COUNTS.pack(_GET_STATISTICS, room), room * _COUNT)
+        size = self._tool.get_stringset_length(_STATISTICS)
+        room = size + _SPARE
+        names = self._filled(_STRINGS.pack(_GET_STRINGS, _STATISTICS, size), room * _NAME)
+        counts = self._filled(_COUNTS.pack(_GET_STATISTICS, size), room * _COUNT)
         (*_, named), (_, counted) = _STRINGS.unpack_from(names), _COUNTS.unpack_from(counts)
         if named != counted or counted > room:
             raise OSError(errno.EAGAIN, "the statistics changed while they were read")

@@ -77,8 +77,9 @@ _PORTS = ("TP", "AUI", "MII", "FIBRE", "BNC", "Backplane")
 _CAPABILITIES = {"autonegotiate": "Autoneg", "pause": "Pause", "asymmetricpause": "Asym_Pause"}
 _MEGABIT = 125_000.0  # in bytes
 _NO_NAME = re.compile(r"_*[^0-9A-Za-z_]+_*")
-_RECEIVE = re.compile(r"(?:(?<=_)|^)rx(?=_|$)")
-_TRANSMIT = re.compile(r"(?:(?<=_)|^)tx(?=_|$)")
+# A second tx straight after a first one stays as it is, as in node_exporter: tx_tx_timeouts makes transmitted_tx_timeouts.
+_RECEIVE = re.compile(r"(^|_)rx(_|$)")
+_TRANSMIT = re.compile(r"(^|_)tx(_|$)")
 
 Row = tuple[Sequence[str], float]
 
@@ -173,8 +174,8 @@ def metric_name(statistic: str) -> str:
     """The metric for a sanitized word: `port_rx_dropped` makes node_ethtool_port_received_dropped. Empty if it makes none."""
     if statistic in _KNOWN:
         return f"node_ethtool_{_KNOWN[statistic][0]}"
-    name = _RECEIVE.sub("received", statistic.lower().lstrip("_"))
-    name = _TRANSMIT.sub("transmitted", name)
+    name = _RECEIVE.sub(r"\1received\2", statistic.lower().lstrip("_"))
+    name = _TRANSMIT.sub(r"\1transmitted\2", name)
     return "" if name in {"", "info"} else f"node_ethtool_{name}"
 
 

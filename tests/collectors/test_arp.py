@@ -1,0 +1,41 @@
+import pytest
+
+from collectors.arp import Arp, Options, parse
+from collectors.sample import CollectorError
+
+HEAD = "IP address       HW type     Flags       HW address            Mask     Device\n"
+
+
+def test_entries_by_device_without_those_published_for_others(machine, values) -> None:
+    assert values(Arp(machine("xeon"), Options()).collect()) == {
+        'node_arp_entries{device="eno1"}': 3,
+        'node_arp_entries{device="cni0"}': 1,
+    }
+
+
+def test_every_line_on_request(machine, values) -> None:
+    found = values(Arp(machine("xeon"), Options(arp_netlink=False)).collect())
+    assert found['node_arp_entries{device="eno1"}'] == 4
+
+
+def test_devices_can_be_left_out(machine, values) -> None:
+    found = values(Arp(machine("xeon"), Options(arp_device_exclude="^cni")).collect())
+    assert list(found) == ['node_arp_entries{device="eno1"}']
+
+
+def test_an_empty_table_counts_nothing() -> None:
+    assert parse(HEAD) == {}
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "10.0.0.1 0x1 0x2 aa:bb:cc:dd:ee:ff *\n",
+        "10.0.0.1 0x1 flags aa:bb:cc:dd:ee:ff * eth0\n",
+        "10.0.0.1 0x1 0x2 aa:bb:cc:dd:ee:ff * eth0 more\n",
+        "\n",
+    ],
+)
+def test_refuses_what_is_no_arp_table(line: str) -> None:
+    with pytest.raises(CollectorError, match="arp"):
+        parse(HEAD + line)

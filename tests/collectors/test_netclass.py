@@ -1,0 +1,112 @@
+import shutil
+from pathlib import Path
+
+import pytest
+
+from collectors.host import Host
+from collectors.netclass import NetClass, Options, families
+from collectors.sample import SourceAbsentError
+
+
+@pytest.fixture
+def xeon(machine, values) -> dict[str, float]:
+    found: dict[str, float] = values(NetClass(machine("xeon"), Options()).collect())
+    return found
+
+
+def _of(device: str, series: dict[str, float]) -> dict[str, float]:
+    end = f'{{device="{device}"}}'
+    return {
+        name.removeprefix("node_network_").removesuffix(end): value
+        for name, value in series.items()
+        if name.endswith(end)
+    }
+
+
+def test_everything_about_one_device(xeon) -> None:
+    assert _of("eno1", xeon) == {
+        "up": 1,
+        "address_assign_type": 0,
+        "carrier": 1,
+        "carrier_changes_total": 2,
+        "carrier_down_changes_total": 1,
+        "carrier_up_changes_total": 1,
+        "device_id": 0,
+        "dormant": 0,
+        "flags": 0x1003,
+        "iface_id": 2,
+        "iface_link": 2,
+        "iface_link_mode": 0,
+        "mtu_bytes": 1500,
+        "name_assign_type": 4,
+        "net_dev_group": 0,
+        "protocol_type": 1,
+        "speed_bytes": 25e9 / 8,
+        "transmit_queue_length": 1000,
+    }
+
+
+def test_what_is_no_number_is_in_the_info(xeon) -> None:
+    assert {series for series in xeon if "eno1" in series and "info" in series} == {
+        'node_network_info{address="3c:fd:fe:12:34:56",adminstate="up",broadcast="ff:ff:ff:ff:ff:ff",'
+        'device="eno1",duplex="full",ifalias="uplink to tor-1",operstate="up"}'
+    }
+
+
+def test_what_a_device_does_not_have_is_absent(xeon) -> None:
+    loopback = _of("lo", xeon)
+    assert "speed_bytes" not in loopback
+    assert "name_assign_type" not in loopback
+    assert loopback["up"] == 0, "its operstate is unknown"
+
+
+def test_a_file_among_the_devices_is_none(xeon) -> None:
+    assert not any("bonding_masters" in series for series in xeon)
+
+
+def test_an_unknown_speed_is_negative_unless_it_is_to_be_ignored(machine, values, xeon) -> None:
+    assert _of("eno2", xeon)["speed_bytes"] == -125000
+    options = Options(netclass_ignore_invalid_speed=True)
+    found = values(NetClass(machine("xeon"), options).collect())
+    assert "speed_bytes" not in _of("eno2", found)
+    assert "speed_bytes" in _of("eno1", found)
+
+
+def test_devices_can_be_ignored(machine, values) -> None:
+    options = Options(netclass_ignored_devices="^(lo|cni|veth)")
+    found = values(NetClass(machine("xeon"), options).collect())
+    assert {s for s in found if "node_network_up" in s} == {
+        'node_network_up{device="eno1"}',
+        'node_network_up{device="eno2"}',
+    }
+
+
+@pytest.mark.parametrize(
+    ("flags", "state"), [("0x1003", "up"), ("0x1002", "down"), ("", "unknown"), ("up?", "unknown")]
+)
+def test_administrative_state(flags: str, state: str, values) -> None:
+    (series,) = (s for s in values(families({"eth0": {"flags": flags}})) if "info" in s)
+    assert f'adminstate="{state}"' in series
+
+
+def test_nonsense_is_absent_and_harms_no_other_device(values) -> None:
+    found = values(families({"eth0": {"mtu": "N/A", "flags": ""}, "eth1": {"mtu": "9000"}}))
+    assert _of("eth0", found) == {}
+    assert _of("eth1", found) == {"mtu_bytes": 9000}
+
+
+def test_devices_come_and_go(tmp_path: Path, values) -> None:
+    collector = NetClass(Host(sysfs=tmp_path), Options())
+    for name in ("eth0", "eth1"):
+        (tmp_path / "class/net" / name).mkdir(parents=True)
+        (tmp_path / "class/net" / name / "mtu").write_text("1500\n")
+    assert len([s for s in values(collector.collect()) if "mtu" in s]) == 2
+    shutil.rmtree(tmp_path / "class/net/eth0")
+    assert [s for s in values(collector.collect()) if "mtu" in s] == [
+        'node_network_mtu_bytes{device="eth1"}'
+    ]
+
+
+def test_a_machine_without_network_devices(tmp_path: Path) -> None:
+    with pytest.raises(SourceAbsentError):
+        NetClass(Host(sysfs=tmp_path), Options()).collect()

@@ -1,0 +1,113 @@
+import pytest
+
+from collectors.netstat import NetStat, Options, Picker, families, parse_lines, parse_pairs
+from collectors.sample import CollectorError
+
+EVERYTHING = ""
+
+
+def test_default_fields_are_those_of_node_exporter(machine, values) -> None:
+    found = values(NetStat(machine("xeon"), Options()).collect())
+    assert found == {
+        "node_netstat_TcpExt_SyncookiesSent": 4,
+        "node_netstat_TcpExt_SyncookiesRecv": 3,
+        "node_netstat_TcpExt_SyncookiesFailed": 119,
+        "node_netstat_TcpExt_ListenOverflows": 12,
+        "node_netstat_TcpExt_ListenDrops": 13,
+        "node_netstat_TcpExt_TCPTimeouts": 5012,
+        "node_netstat_TcpExt_TCPRcvQDrop": 2,
+        "node_netstat_TcpExt_TCPOFOQueue": 60110,
+        "node_netstat_TcpExt_TCPSynRetrans": 3301,
+        "node_netstat_IpExt_InOctets": 9812345678901,
+        "node_netstat_IpExt_OutOctets": 4412345678901,
+        "node_netstat_Ip_Forwarding": 1,
+        "node_netstat_Icmp_InMsgs": 90211,
+        "node_netstat_Icmp_InErrors": 31,
+        "node_netstat_Icmp_OutMsgs": 80122,
+        "node_netstat_Tcp_ActiveOpens": 3301122,
+        "node_netstat_Tcp_PassiveOpens": 4401133,
+        "node_netstat_Tcp_CurrEstab": 412,
+        "node_netstat_Tcp_InSegs": 6600112233,
+        "node_netstat_Tcp_OutSegs": 7700112233,
+        "node_netstat_Tcp_RetransSegs": 112233,
+        "node_netstat_Tcp_InErrs": 14,
+        "node_netstat_Tcp_OutRsts": 55112,
+        "node_netstat_Udp_InDatagrams": 55001122,
+        "node_netstat_Udp_NoPorts": 3011,
+        "node_netstat_Udp_InErrors": 17,
+        "node_netstat_Udp_OutDatagrams": 54001122,
+        "node_netstat_Udp_RcvbufErrors": 16,
+        "node_netstat_Udp_SndbufErrors": 1,
+        "node_netstat_UdpLite_InErrors": 0,
+        "node_netstat_Ip6_InOctets": 99001122,
+        "node_netstat_Ip6_OutOctets": 88001122,
+        "node_netstat_Icmp6_InMsgs": 4411,
+        "node_netstat_Icmp6_InErrors": 1,
+        "node_netstat_Icmp6_OutMsgs": 3300,
+        "node_netstat_Udp6_InDatagrams": 21001,
+        "node_netstat_Udp6_NoPorts": 6,
+        "node_netstat_Udp6_InErrors": 2,
+        "node_netstat_Udp6_OutDatagrams": 20110,
+        "node_netstat_Udp6_RcvbufErrors": 2,
+        "node_netstat_Udp6_SndbufErrors": 0,
+        "node_netstat_UdpLite6_InErrors": 0,
+    }
+
+
+def test_type_and_help_are_node_exporters(machine) -> None:
+    described = {f.name: f for f in NetStat(machine("xeon"), Options()).collect()}
+    drops = described["node_netstat_TcpExt_ListenDrops"]
+    assert (drops.type, drops.help) == ("untyped", "Statistic TcpExtListenDrops.")
+
+
+def test_a_pattern_of_ones_own_may_match_anywhere_and_find_what_goes_below_zero(
+    machine, values
+) -> None:
+    options = Options(netstat_fields="MaxConn|Icmp6_OutType143")
+    assert values(NetStat(machine("xeon"), options).collect()) == {
+        "node_netstat_Tcp_MaxConn": -1,
+        "node_netstat_Icmp6_OutType143": 77,
+    }
+
+
+def test_without_ipv6_there_is_no_snmp6(machine, values) -> None:
+    found = values(NetStat(machine("vm2012"), Options()).collect())
+    assert found["node_netstat_Tcp_CurrEstab"] == 9
+    assert not any("6" in name for name in found)
+
+
+def test_a_kernel_that_gets_another_field_while_we_run_moves_nothing(values) -> None:
+    picker = Picker("^Tcp_B$")
+    before = dict(parse_pairs("Tcp: A B\nTcp: 1 2\n", picker))
+    after = dict(parse_pairs("Tcp: B A\nTcp: 3 4\n", picker))
+    assert (before, after) == ({"node_netstat_Tcp_B": 2}, {"node_netstat_Tcp_B": 3})
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "Tcp: A B\n",
+        "Tcp: A B\nTcp: 1\n",
+        "Tcp: A\nUdp: 1\n",
+        "Tcp A\nTcp 1\n",
+        "\n\n",
+        "Tcp: A\nTcp: x\n",
+        "Tcp: A-B\nTcp: 1\n",
+        "Tcp: A A\nTcp: 1 2\n",
+    ],
+)
+def test_refuses_what_is_no_netstat(text: str) -> None:
+    with pytest.raises(CollectorError, match="netstat"):
+        list(families(parse_pairs(text, Picker(EVERYTHING))))
+
+
+@pytest.mark.parametrize(
+    "text", ["Ip6InReceives\n", "Ip6InReceives x\n", "Ip6In-Receives 1\n", "Ip6A 1 2\n", "\n"]
+)
+def test_refuses_what_is_no_snmp6(text: str) -> None:
+    with pytest.raises(CollectorError, match=r"snmp6|netstat"):
+        list(families(parse_lines(text, Picker(EVERYTHING))))
+
+
+def test_a_line_of_snmp6_that_is_not_of_ipv6_is_left_alone() -> None:
+    assert list(parse_lines("Tcp4 1\n", Picker(EVERYTHING))) == []

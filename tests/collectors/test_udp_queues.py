@@ -1,0 +1,43 @@
+from pathlib import Path
+
+import pytest
+
+from collectors.host import Host
+from collectors.sample import CollectorError, SourceAbsentError
+from collectors.udp_queues import UdpQueues, parse
+
+HEAD = "  sl  local_address rem_address   st tx_queue rx_queue tr tm->when retrnsmt\n"
+
+
+def test_bytes_in_all_queues(machine, values) -> None:
+    assert values(UdpQueues(machine("xeon")).collect()) == {
+        'node_udp_queues{queue="tx",ip="v4"}': 0x100,
+        'node_udp_queues{queue="rx",ip="v4"}': 0x3400,
+        'node_udp_queues{queue="tx",ip="v6"}': 0,
+        'node_udp_queues{queue="rx",ip="v6"}': 0xA80,
+    }
+
+
+def test_without_ipv6_there_is_only_ipv4(machine, values) -> None:
+    assert values(UdpQueues(machine("vm2012")).collect()) == {
+        'node_udp_queues{queue="tx",ip="v4"}': 0,
+        'node_udp_queues{queue="rx",ip="v4"}': 512,
+    }
+
+
+def test_no_socket_is_an_empty_queue() -> None:
+    assert parse(HEAD) == (0, 0)
+
+
+def test_a_kernel_with_neither_has_no_such_source(tmp_path: Path) -> None:
+    with pytest.raises(SourceAbsentError):
+        list(UdpQueues(Host(procfs=tmp_path)).collect())
+
+
+@pytest.mark.parametrize(
+    "line",
+    ["\n", " 5: 0:44 0:0 07\n", " 5: 0:44 0:0 07 00000001\n", " 5: 0:44 0:0 07 x:00000001\n"],
+)
+def test_refuses_what_is_no_list_of_sockets(line: str) -> None:
+    with pytest.raises(CollectorError, match="udp"):
+        parse(HEAD + line)
