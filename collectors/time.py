@@ -58,6 +58,7 @@ class Time:
         self._directory = machine.sysfs / "devices/system/clocksource"
         self._now_ns = now_ns
         self._local = local
+        self._devices: list[tuple[str, Path]] = []
 
     def collect(self) -> Iterator[Family]:
         """Read the clock and its sources now."""
@@ -71,7 +72,9 @@ class Time:
     def _clocksources(self) -> Iterator[Family]:
         available: list[tuple[tuple[str, str], float]] = []
         current: list[tuple[tuple[str, str], float]] = []
-        for device, path in self._devices():
+        # Linux has made one such device so far, at boot: which ones there are is looked up once.
+        self._devices = self._devices or self._listed()
+        for device, path in self._devices:
             names = host.read(path / "available_clocksource").split()
             available += [((device, name), 1.0) for name in dict.fromkeys(names)]
             name = host.read(path / "current_clocksource").strip()
@@ -80,8 +83,8 @@ class Time:
             yield METRICS.family("node_time_clocksource_available_info", available)
             yield METRICS.family("node_time_clocksource_current_info", current)
 
-    def _devices(self) -> list[tuple[str, Path]]:
-        """The number and directory of every clocksource device; Linux has made one of them so far."""
+    def _listed(self) -> list[tuple[str, Path]]:
+        """The number and directory of every clocksource device."""
         try:
             names = sorted(path.name for path in self._directory.iterdir())
         except FileNotFoundError:
