@@ -9,17 +9,21 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from collectors import (
+    arp,
     buddyinfo,
     cgroups,
+    conntrack,
     cpu,
     cpuinfo,
     cpulist,
     diskinfo,
     diskstats,
     entropy,
+    ethtool,
     filefd,
     filesystem,
     hugepages,
+    infiniband,
     interrupts,
     ksmd,
     llcsizes,
@@ -28,6 +32,10 @@ from collectors import (
     meminfo,
     meminfo_numa,
     mounts,
+    netclass,
+    netdev,
+    netroot,
+    netstat,
     numa,
     pcie_aer,
     pressure,
@@ -37,9 +45,12 @@ from collectors import (
     resctrltree,
     schedstat,
     slabinfo,
+    sockstat,
     softirqs,
+    softnet,
     stat,
     udev,
+    udp_queues,
     vmstat,
     zoneinfo,
 )
@@ -49,7 +60,27 @@ from collectors.sample import CollectorError
 
 EVERY_FIELD = re.compile("")
 EVERY_DEVICE = DeviceFilter("", "")
+EVERY_STATISTIC = netstat.Picker("")
 PARSERS: dict[str, Callable[[str], Iterable[object]]] = {
+    "arp": lambda text: arp.parse(f"header\n{text}"),
+    "conntrack": conntrack.parse,
+    "conntrack rows": lambda text: conntrack.parse(f"entries found\n{text}"),
+    "ethtool": lambda text: ethtool.metric_name(ethtool.sanitized(text)),
+    "infiniband": lambda text: [infiniband.parse("counters/port_rcv_data", text)],
+    "infiniband rate": lambda text: [infiniband.parse("rate", text)],
+    "infiniband state": lambda text: [infiniband.parse("state", text)],
+    "netclass": lambda text: netclass.families({"eth0": {"flags": text, "speed": text}}),
+    "netdev": lambda text: netdev.parse(f"header\nheader\n{text}"),
+    "netroot": lambda text: [netroot.nested_pids(text)],
+    "netstat": lambda text: netstat.families(netstat.parse_pairs(text, EVERY_STATISTIC)),
+    "netstat numbers": lambda text: netstat.families(
+        netstat.parse_pairs(f"Tcp: A B\nTcp: {text}", EVERY_STATISTIC)
+    ),
+    "snmp6": lambda text: netstat.families(netstat.parse_lines(text, EVERY_STATISTIC)),
+    "sockstat": lambda text: sockstat.parse(text, page_size=4096),
+    "sockstat numbers": lambda text: sockstat.parse(f"TCP: inuse {text}", page_size=4096),
+    "softnet": softnet.parse,
+    "udp_queues": lambda text: udp_queues.parse(f"header\n{text}"),
     "buddyinfo": buddyinfo.parse,
     "cgroups": cgroups.parse,
     "diskinfo": lambda text: diskinfo.families(

@@ -1,0 +1,56 @@
+from contextlib import nullcontext
+
+import pytest
+
+from collectors.qdisc import Options, QueueDisciplines, families
+from collectors.routenetlink import Qdisc
+from collectors.sample import SourceAbsentError
+
+
+class Kernel:
+    """Two devices, as pyroute2 decodes what the kernel says of them."""
+
+    def __call__(self) -> nullcontext["Kernel"]:
+        return nullcontext(self)
+
+    def get_qdiscs(self):
+        statistics = {
+            "attrs": [
+                ("TCA_STATS_BASIC", {"bytes": 1000, "packets": 10}),
+                ("TCA_STATS_QUEUE", {"qlen": 1, "backlog": 66, "drops": 3, "requeues": 4, "overlimits": 5}),
+            ]
+        }  # fmt: skip
+        return [
+            {"index": 1, "parent": 0xFFFFFFFF, "attrs": [("TCA_KIND", "fq"), ("TCA_STATS2", statistics)]}
+        ]  # fmt: skip
+
+
+def test_all_that_a_discipline_counts(machine, values) -> None:
+    found = values(QueueDisciplines(machine("xeon"), Options(), connect=Kernel()).collect())
+    assert found == {
+        'node_qdisc_bytes_total{device="lo",kind="fq"}': 1000,
+        'node_qdisc_packets_total{device="lo",kind="fq"}': 10,
+        'node_qdisc_drops_total{device="lo",kind="fq"}': 3,
+        'node_qdisc_requeues_total{device="lo",kind="fq"}': 4,
+        'node_qdisc_overlimits_total{device="lo",kind="fq"}': 5,
+        'node_qdisc_current_queue_length{device="lo",kind="fq"}': 1,
+        'node_qdisc_backlog{device="lo",kind="fq"}': 66,
+    }
+
+
+def test_devices_can_be_left_out(machine, values) -> None:
+    options = Options(qdisc_device_exclude="^lo$")
+    assert values(QueueDisciplines(machine("xeon"), options, connect=Kernel()).collect()) == {}
+
+
+def test_what_a_discipline_does_not_count_is_absent(values) -> None:
+    qdisc = Qdisc("eth0", "noqueue", 5, None, None, None, None, None, None)
+    assert values(families([qdisc])) == {'node_qdisc_bytes_total{device="eth0",kind="noqueue"}': 5}
+
+
+def test_without_the_library_there_is_no_such_source(machine) -> None:
+    def absent():
+        raise SourceAbsentError("pyroute2 is not installed")
+
+    with pytest.raises(SourceAbsentError, match="pyroute2"):
+        list(QueueDisciplines(machine("xeon"), Options(), connect=absent).collect())
