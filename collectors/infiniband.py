@@ -103,7 +103,7 @@ METRICS = Table(
             about,
             f"{_CLASS}/*/ports/*/{file}",
             ("device", "port"),
-            "bytes" if "_bytes_" in name else "seconds" if "_seconds" in name else "",
+            next((u for u in ("bytes", "seconds") if name.removesuffix("_total").endswith(u)), ""),
         )
         for file, name, about in (*_STATES, *_COUNTERS)
     ),

@@ -23,7 +23,7 @@ METRICS = Table(
     _row("requeues_total", "counter", "Number of packets dequeued, not transmitted, and requeued."),
     _row("overlimits_total", "counter", "Number of overlimit packets."),
     _row("current_queue_length", "gauge", "Number of packets currently in queue to be sent."),
-    _row("backlog", "gauge", "Number of bytes currently in queue to be sent.", "bytes"),
+    _row("backlog", "gauge", "Number of bytes currently in queue to be sent."),
 )
 
 _FIELDS = {

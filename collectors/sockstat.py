@@ -37,7 +37,7 @@ METRICS = Table(
             "gauge",
             f"Number of {protocol} sockets in state {state}.",
             f"<procfs>/1/net/{file}",
-            unit="bytes" if state in {"mem_bytes", "memory"} else "",
+            unit="bytes" if state == "mem_bytes" else "",
         )
         for file, protocols in _FILES.items()
         for protocol, states in protocols.items()
