@@ -43,12 +43,16 @@ class Decider:
         self._decisions = Decisions()
         self._changed = asyncio.Event()
         self._waiting_for: Sequence[str] = ("a first evaluation",)
-        self._stopping = False
+        self._stopping: Sequence[str] = ()
         self.listeners: list[Callable[[], None]] = []
 
     @property
     def waiting_for(self) -> Sequence[str]:
-        """What is missing before decisions may be used; empty once they may."""
+        """Why this program is not ready: what is missing before decisions may be used, or that it is going away."""
+        return self._stopping or self._missing
+
+    @property
+    def _missing(self) -> Sequence[str]:
         return self._cluster.waiting_for or self._waiting_for
 
     @property
@@ -64,14 +68,16 @@ class Decider:
 
     def current(self) -> Decisions:
         """The current decisions. Raises NotReadyError while they rest on nothing."""
-        if self.waiting_for:
-            raise NotReadyError(f"not ready: waiting for {', '.join(self.waiting_for)}")
+        if self._missing:
+            raise NotReadyError(f"not ready: waiting for {', '.join(self._missing)}")
         return self._decisions
 
     def stop(self, why: str) -> None:
-        """Not ready from now on: a program that is going away must not get new requests."""
-        self._stopping = True
-        self._waiting_for = (why,)
+        """Not ready from now on: a program that is going away must not get new requests.
+
+        Those that it got are answered: what was decided is as true as before.
+        """
+        self._stopping = (why,)
         self._metrics.ready.set(0)
 
     def touch(self) -> None:
@@ -108,7 +114,7 @@ class Decider:
             )
         announce(self._decisions, decisions)
         self._decisions = decisions
-        if self._waiting_for and not self._stopping:
+        if self._waiting_for:
             self._waiting_for = waiting_for(self._cluster, decisions)
         self._count()
         for tell in self.listeners:
@@ -117,7 +123,7 @@ class Decider:
     def _count(self) -> None:
         metrics, decisions = self._metrics, self._decisions
         metrics.decided_timestamp.set_to_current_time()
-        metrics.ready.set(not self._waiting_for)
+        metrics.ready.set(not self.waiting_for)
         metrics.policies.set(len(decisions.policies))
         metrics.nodes.set(len(decisions.view.nodes))
         for gauge in (metrics.policy_problems, metrics.violating_nodes, metrics.missing_readings):

@@ -4,6 +4,7 @@ Without this, aiohttp drops such a connection, and a scheduler's administrator l
 """
 
 import asyncio
+import contextlib
 
 from aiohttp import StreamReader, web
 
@@ -28,15 +29,22 @@ class Connection(web.RequestHandler):
         self._body: StreamReader | None = None
         self._is_read = False
         self._ended = False
+        self._closing = False
+        self._at_rest = asyncio.Event()
+        self._at_rest.set()
 
     def pass_over(self, body: StreamReader) -> None:
         """A request's body is not read by anybody (any more)."""
         self._body, self._is_read = body, False
+        self._at_rest.set()
         self._check()
+        if self._closing:
+            super().close()
 
     def expect(self, body: StreamReader) -> None:
         """A request's body is read: that raises CutShortError if the rest will never come."""
         self._body, self._is_read = body, True
+        self._at_rest.clear()
         self._check()
 
     def data_received(self, data: bytes) -> None:
@@ -53,6 +61,19 @@ class Connection(web.RequestHandler):
         self._check()
         self.close()  # after the answer
         return True
+
+    def close(self) -> None:
+        """End after the answer to the request at hand. The base class would not even read the rest of it."""
+        self._closing = True
+        if not self._is_read or self._body is None or self._body.is_eof():
+            super().close()
+
+    async def shutdown(self, timeout: float | None = 15.0) -> None:
+        """Let the request at hand be read; the base class stops reading at once, and so would drop it."""
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(timeout):
+                await self._at_rest.wait()
+        await super().shutdown(timeout)
 
     def _check(self) -> None:
         # Nothing can follow on a body that is not whole, except the base class's own note that the rest is no HTTP.

@@ -60,7 +60,9 @@ class Agents(telemetry_pb2_grpc.TelemetryServicer):
         try:
             port = server.add_insecure_port(address)
         except RuntimeError as error:
-            raise OSError(f"cannot listen on {address}") from error
+            raise OSError(
+                f"cannot listen for agents on {address}: in use, or no address of this machine"
+            ) from error
         await server.start()
         self._server = server
         return port

@@ -142,6 +142,7 @@ def test_stopping_is_not_ready_for_good(world):
     world.decider.stop("the end")
     world.decider.evaluate()
     assert list(world.decider.waiting_for) == ["the end"]
+    assert world.decider.current() is world.decider.latest  # who has asked before is answered
     assert world.value("plimsoll_ready") == 0
 
 

@@ -331,5 +331,5 @@ async def test_stopping_ends_all_streams(evaluator, agent):
 
 
 async def test_a_port_in_use_is_an_error_of_the_system(evaluator):
-    with pytest.raises(OSError, match=f"cannot listen on 127.0.0.1:{evaluator.port}"):
+    with pytest.raises(OSError, match=f"cannot listen for agents on 127.0.0.1:{evaluator.port}"):
         await Evaluator().agents.start(f"127.0.0.1:{evaluator.port}")

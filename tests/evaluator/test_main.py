@@ -1,0 +1,304 @@
+"""plimsoll-evaluator as a process: what a user sees of its start, its work and its end."""
+
+import asyncio
+import contextlib
+import json
+import os
+import re
+import signal
+import socket
+import sys
+
+import aiohttp
+import grpc
+import pytest
+
+from wire import telemetry_pb2, telemetry_pb2_grpc
+
+pytestmark = pytest.mark.e2e
+
+PATIENCE = 60.0
+LOOPBACK = ("--bindAddress=127.0.0.1", "--agentPort=0", "--opsPort=0", "--port=0")
+
+
+class Process:
+    """A running evaluator, and what it has said on stderr so far."""
+
+    def __init__(self, process):
+        self._process = process
+        self.lines = []
+        self.ports = {}
+        self._told = asyncio.Condition()
+        self._reading = asyncio.create_task(self._read())
+
+    async def _read(self):
+        async for raw in self._process.stderr:
+            line = raw.decode()
+            async with self._told:
+                self.lines.append(line)
+                if found := re.search(r"msg=listening server=(\w+) address=\S*:(\d+)", line):
+                    self.ports[found[1]] = int(found[2])
+                self._told.notify_all()
+
+    async def said(self, words):
+        async with asyncio.timeout(PATIENCE), self._told:
+            await self._told.wait_for(lambda: any(words in line for line in self.lines))
+
+    async def listening(self):
+        async with asyncio.timeout(PATIENCE), self._told:
+            await self._told.wait_for(lambda: self.ports.keys() >= {"ops", "agents", "extender"})
+
+    def signal(self, number):
+        self._process.send_signal(number)
+
+    async def ended(self):
+        """Its exit status."""
+        async with asyncio.timeout(PATIENCE):
+            status = await self._process.wait()
+            await self._reading
+        return status
+
+    async def kill(self):
+        if self._process.returncode is None:
+            self._process.kill()
+        await self.ended()
+
+
+@pytest.fixture
+async def evaluator(tmp_path):
+    """Start evaluators; none outlives the test."""
+    started = []
+    environment = {"PATH": os.environ["PATH"], "HOME": str(tmp_path)}
+
+    async def start(*argv, **env):
+        made = await asyncio.create_subprocess_exec(
+            *(sys.executable, "-P", "-m", "evaluator", *argv),
+            stdin=asyncio.subprocess.DEVNULL,
+            stdout=asyncio.subprocess.DEVNULL,
+            stderr=asyncio.subprocess.PIPE,
+            env=environment | env,
+        )
+        process = Process(made)
+        started.append(process)
+        return process
+
+    yield start
+    for process in started:
+        await process.kill()
+
+
+def is_a_sentence(process):
+    """One line that names the program, and no traceback."""
+    (line,) = [line for line in process.lines if not line.startswith("ts=")]
+    assert line.startswith("plimsoll-evaluator: ")
+    return line
+
+
+async def test_a_mistake_is_status_2(evaluator):
+    process = await evaluator("--syncPeriod=20s", "--unsafe")
+    assert await process.ended() == 2
+    assert "--staleAfter must be at least twice --syncPeriod" in is_a_sentence(process)
+
+
+async def test_without_a_kubeconfig_is_status_1(evaluator):
+    process = await evaluator("--unsafe", *LOOPBACK)
+    assert await process.ended() == 1
+    assert re.search(r"no kubeconfig at .*--kubeConfig", is_a_sentence(process))
+
+
+async def test_bad_certificates_are_status_1(evaluator, kubeconfig):
+    process = await evaluator("--kubeConfig", kubeconfig("http://127.0.0.1:1"), *LOOPBACK)
+    assert await process.ended() == 1
+    assert "--cert /etc/kubernetes/pki/ca.crt" in is_a_sentence(process)
+
+
+@pytest.mark.parametrize("flag", ["port", "opsPort", "agentPort"])
+async def test_a_port_in_use_is_status_1(evaluator, kubeconfig, flag):
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        number = taken.getsockname()[1]
+        config = kubeconfig("http://127.0.0.1:1")
+        argv = (*LOOPBACK, f"--{flag}={number}")
+        process = await evaluator("--unsafe", "--kubeConfig", config, *argv)
+        assert await process.ended() == 1
+    assert str(number) in is_a_sentence(process)
+
+
+QUESTION = {
+    "Pod": {
+        "metadata": {
+            "name": "web",
+            "namespace": "default",
+            "labels": {"telemetry-policy": "demo"},
+        }
+    },
+    "Nodes": None,
+    "NodeNames": ["node-a"],
+}
+
+
+class World:
+    """An API server with a policy and a node, and an evaluator that runs on it."""
+
+    def __init__(self, api, evaluator, kubeconfig, session):
+        self.api = api
+        self._evaluator = evaluator
+        self._kubeconfig = kubeconfig
+        self._session = session
+        self.process = None
+
+    async def start(self, *argv, **env):
+        env = {"KUBECONFIG": self._kubeconfig(self.api.url), **env}
+        flags = ("-unsafe", "--v=2", "-log.format=logfmt", *LOOPBACK, *argv)
+        self.process = await self._evaluator(*flags, **env)
+        await self.process.listening()
+
+    async def get(self, path):
+        url = f"http://127.0.0.1:{self.process.ports['ops']}{path}"
+        async with self._session.get(url) as response:
+            return response.status, await response.text()
+
+    async def until_ready(self, wanted=200):
+        async with asyncio.timeout(PATIENCE):
+            while (await self.get("/readyz"))[0] != wanted:  # noqa: ASYNC110 (no way to be told)
+                await asyncio.sleep(0.01)
+
+    @contextlib.asynccontextmanager
+    async def slow_request(self):
+        """A request whose last byte is sent when the test says so, which gives the answer."""
+        body = json.dumps(QUESTION).encode()
+        head = f"POST /scheduler/filter HTTP/1.1\r\nHost: x\r\nContent-Length: {len(body)}\r\n\r\n"
+        port = self.process.ports["extender"]
+        reader, writer = await asyncio.open_connection("127.0.0.1", port)
+        writer.write(head.encode() + body[:-1])
+        await writer.drain()
+        await self.filter()  # by the time that this one is answered the other has arrived
+
+        async def finish():
+            writer.write(body[-1:])
+            async with asyncio.timeout(PATIENCE):
+                answer = await reader.read()
+            assert answer.startswith(b"HTTP/1.1 200 ")
+            return json.loads(answer.partition(b"\r\n\r\n")[2])
+
+        try:
+            yield finish
+        finally:
+            writer.close()
+            with contextlib.suppress(ConnectionError):
+                await writer.wait_closed()
+
+    async def filter(self):
+        url = f"http://127.0.0.1:{self.process.ports['extender']}/scheduler/filter"
+        async with self._session.post(url, json=QUESTION) as response:
+            return response.status, await response.json()
+
+    @contextlib.asynccontextmanager
+    async def agent(self, value, node="node-a"):
+        """A node's stream that reports one value in full, whatever list it is told."""
+        async with grpc.aio.insecure_channel(
+            f"127.0.0.1:{self.process.ports['agents']}"
+        ) as channel:
+            stream = telemetry_pb2_grpc.TelemetryStub(channel).Stream()
+            await stream.write(telemetry_pb2.Report(node_name=node))
+
+            async def answer():
+                async for asked in stream:
+                    indices = range(len(asked.metrics))
+                    report = telemetry_pb2.Report(
+                        node_name=node,
+                        generation=asked.generation,
+                        full=True,
+                        indices=indices,
+                        values=[value] * len(indices),
+                    )
+                    await stream.write(report)
+
+            answering = asyncio.create_task(answer())
+            try:
+                yield
+            finally:
+                answering.cancel()
+                await asyncio.gather(answering, return_exceptions=True)
+
+
+@pytest.fixture
+async def world(api, evaluator, kubeconfig, tas, rule):
+    await api.policies()
+    await api.policy(
+        tas(
+            "demo",
+            "default",
+            dontschedule=[rule("health Equals 1")],
+            deschedule=[rule("health Equals 1")],
+        )
+    )
+    await api.node("node-a")
+    async with aiohttp.ClientSession() as session:
+        yield World(api, evaluator, kubeconfig, session)
+
+
+async def test_from_reports_to_answers_labels_and_status(world):
+    await world.start()
+    assert (await world.get("/healthz"))[0] == 200
+    status, text = await world.get("/readyz")
+    assert status == 503
+    assert text.startswith("waiting for ")
+    assert (await world.filter())[0] == 503
+    async with world.agent(1.0):
+        await world.until_ready()
+        status, reply = await world.filter()
+        assert (status, reply["NodeNames"]) == (200, [])
+        assert reply["FailedNodes"] == {"node-a": "violating demo: health Equals 1"}
+        await world.api.seen(
+            "/api/v1/nodes/node-a",
+            lambda node: node["metadata"].get("labels", {}).get("demo") == "violating",
+        )
+        await world.api.seen(
+            "/apis/telemetry.intel.com/v1alpha1/namespaces/default/taspolicies/demo",
+            lambda policy: policy.get("status", {}).get("compliance") == "Violated",
+        )
+        _, text = await world.get("/explain/default/demo")
+        assert json.loads(text)["nodes"]["node-a"]["readings"]["health"]["value"] == 1.0
+        await world.process.said('msg="node-a violating demo: health Equals 1"')
+        await world.process.said('msg="Filtered nodes for demo: "')
+
+
+async def test_killed_and_started_again_it_takes_no_label_off(world):
+    await world.start()
+    async with world.agent(1.0):
+        await world.api.seen(
+            "/api/v1/nodes/node-a", lambda node: "demo" in node["metadata"].get("labels", {})
+        )
+    version = (await world.api.get("/api/v1/nodes/node-a"))["metadata"]["resourceVersion"]
+    await world.process.kill()
+    await world.start()
+    await world.process.said("msg=listening")
+    status, text = await world.get("/readyz")
+    assert status == 503, text
+    async with world.agent(1.0):
+        await world.until_ready()
+        assert (await world.filter())[1]["NodeNames"] == []
+    node = await world.api.get("/api/v1/nodes/node-a")
+    assert node["metadata"]["resourceVersion"] == version, "not even a write that changes nothing"
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT], ids=lambda number: number.name)
+async def test_a_signal_turns_readyz_red_at_once_and_ends_with_status_0(world, number):
+    await world.start()
+    async with world.agent(0.0):
+        await world.until_ready()
+        async with world.slow_request() as finish:
+            world.process.signal(number)
+            await world.until_ready(503)
+            assert (await finish())["FailedNodes"] == {}
+        assert await world.process.ended() == 0
+    assert any("msg=stopping" in line for line in world.process.lines)
+    assert not any("Traceback" in line for line in world.process.lines)
+
+
+async def test_a_signal_before_the_api_server_is_found_ends_it_too(evaluator, kubeconfig):
+    config = kubeconfig("http://127.0.0.1:1")
+    process = await evaluator("--unsafe", "--kubeConfig", config, *LOOPBACK)
+    await process.listening()
+    process.signal(signal.SIGTERM)
+    assert await process.ended() == 0
