@@ -46,6 +46,7 @@ from collectors import (
     processes,
     qdisc,
     rapl,
+    rasdaemon,
     resctrl,
     schedstat,
     slabinfo,
@@ -107,6 +108,7 @@ from collectors.pressure import Pressure
 from collectors.processes import Processes
 from collectors.qdisc import QueueDisciplines
 from collectors.rapl import Rapl
+from collectors.rasdaemon import Rasdaemon
 from collectors.resctrl import Resctrl
 from collectors.sample import Collector
 from collectors.schedstat import SchedStat
@@ -328,6 +330,12 @@ COLLECTORS: Mapping[str, Entry] = {
         rapl.METRICS,
         "energy used by packages, cores and memory",
         options=rapl.Options,
+    ),
+    "rasdaemon": Entry(
+        Rasdaemon,
+        rasdaemon.METRICS,
+        "hardware errors that rasdaemon recorded",
+        options=rasdaemon.Options,
     ),
     "resctrl": Entry(
         Resctrl,

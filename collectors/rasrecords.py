@@ -1,0 +1,143 @@
+"""What each table of rasdaemon's database is counted by: which of its columns become labels, and how."""
+
+import re
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import NamedTuple
+
+Value = int | float | str | bytes | None
+"""Whatever SQLite may hold in a column, whatever the column's type."""
+
+
+class Row(NamedTuple):
+    """What a row is known by: an id alone would be given again after rows are deleted."""
+
+    id: int
+    timestamp: Value
+
+
+class Mark(NamedTuple):
+    """How far a table has been counted."""
+
+    first: Row
+    last: Row
+
+
+class Column(NamedTuple):
+    """A column, or some bits of one."""
+
+    name: str
+    bits: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Records:
+    """How the rows of a table are counted: by `columns`, out of which `labels` makes label values."""
+
+    metric: str
+    columns: tuple[Column, ...]
+    labels: Callable[[Sequence[Value]], tuple[str, ...]]
+    amount: str = ""
+    """The column that says how many errors a row stands for; without one, a row is one."""
+
+
+def text(value: Value) -> str:
+    """A label's value; empty where the database has none."""
+    if value is None:
+        return ""
+    return value.decode("utf-8", "replace") if isinstance(value, bytes) else str(value)
+
+
+def texts(values: Sequence[Value]) -> tuple[str, ...]:
+    """The columns as they are."""
+    return tuple(map(text, values))
+
+
+# Bits of an MCi_STATUS register, which the database has as a signed number.
+_UNCORRECTED, _CONTEXT_CORRUPT, _DEFERRED = 1 << 61, 1 << 57, 1 << 44
+_STATUS_BITS = _UNCORRECTED | _CONTEXT_CORRUPT | _DEFERRED
+# The kernel's numbers of AMD and Hygon. In others' registers the deferred bit is part of a count of corrected errors.
+_VENDORS_THAT_DEFER = frozenset({2, 9})
+
+
+def mce_type(status: Value, vendor: Value) -> str:
+    """How bad a machine check is, in the words that rasdaemon has for memory errors; empty where it is not known."""
+    if not isinstance(status, int):
+        return ""
+    if status & _UNCORRECTED:
+        return "Fatal" if status & _CONTEXT_CORRUPT else "Uncorrected"
+    if status & _DEFERRED and vendor in _VENDORS_THAT_DEFER:
+        return "Deferred"
+    return "Corrected"
+
+
+def _mce(values: Sequence[Value]) -> tuple[str, ...]:
+    socket, bank, status, vendor = values
+    return text(socket), text(bank), mce_type(status, vendor)
+
+
+# By the numbers of the UEFI specification (CPER, memory error section).
+_EXTLOG_TYPES = (
+    "unknown",
+    "no_error",
+    "single_bit_ecc",
+    "multi_bit_ecc",
+    "single_symbol_chipkill",
+    "multi_symbol_chipkill",
+    "master_abort",
+    "target_abort",
+    "parity",
+    "watchdog_timeout",
+    "invalid_address",
+    "mirror_broken",
+    "memory_sparing",
+    "scrub_corrected",
+    "scrub_uncorrected",
+    "physical_map_out",
+)
+_EXTLOG_SEVERITIES = ("recoverable", "fatal", "corrected", "informational")
+
+
+def _extlog(values: Sequence[Value]) -> tuple[str, ...]:
+    kind, severity = values
+    return _named(kind, _EXTLOG_TYPES), _named(severity, _EXTLOG_SEVERITIES)
+
+
+def _named(value: Value, names: Sequence[str]) -> str:
+    """The name of a number; a number without one stays a number."""
+    return names[value] if isinstance(value, int) and 0 <= value < len(names) else text(value)
+
+
+TABLES: Mapping[str, Records] = {
+    "mc_event": Records(
+        "rasdaemon_mc_events_total",
+        (Column("mc"), Column("label"), Column("err_type")),
+        texts,
+        amount="err_count",
+    ),
+    "aer_event": Records(
+        "rasdaemon_aer_events_total", (Column("dev_name"), Column("err_type")), texts
+    ),
+    "mce_record": Records(
+        "rasdaemon_mce_records_total",
+        (Column("socketid"), Column("bank"), Column("status", _STATUS_BITS), Column("cpuvendor")),
+        _mce,
+    ),
+    # Its error_count is a sequence number.
+    "extlog_event": Records(
+        "rasdaemon_extlog_events_total", (Column("etype"), Column("severity")), _extlog
+    ),
+    "memory_failure_event": Records(
+        "rasdaemon_memory_failure_events_total", (Column("action_result"),), texts
+    ),
+    "disk_errors": Records("rasdaemon_disk_errors_total", (Column("dev"),), texts),
+}
+CXL = "rasdaemon_cxl_events_total"
+_CXL_TABLE = re.compile("cxl_[a-z0-9_]+")
+
+
+def records_of(table: str) -> Records | None:
+    """How a table is counted; None if it is not. There are more cxl_ tables in every version of rasdaemon."""
+    if _CXL_TABLE.fullmatch(table) is not None:
+        return Records(CXL, (), lambda _: (table,))
+    return TABLES.get(table)
