@@ -3,8 +3,9 @@
 These are the devices that whoever mounted that sysfs has. Mounted from the node, it shows the node's devices to a pod, too.
 """
 
+import contextlib
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from collectors import attributes, host, sysfs
@@ -63,8 +64,10 @@ METRICS = Table(
     ),
 )
 
-_FILES = (
-    *(file for _, _, file in _PROPERTIES),
+# What a device has from its beginning to its end; a replaced or renamed one is another to sysfs as well.
+_LASTING = ("dev_id", "ifindex", "name_assign_type")
+_CHANGING = (
+    *(file for _, _, file in _PROPERTIES if file not in _LASTING),
     *("address", "broadcast", "duplex", "ifalias", "operstate"),
 )
 _MEGABIT = 125_000  # in bytes
@@ -138,6 +141,7 @@ class NetClass:
 
     def __init__(self, machine: host.Host, options: Options) -> None:
         self._directory = machine.sysfs / "class/net"
+        self._devices = sysfs.Derived(self._find, self._directory)
         self._ignored = re.compile(options.netclass_ignored_devices)
         self._ignore_invalid_speed = options.netclass_ignore_invalid_speed
 
@@ -146,10 +150,16 @@ class NetClass:
         return families(dict(self._read()), ignore_invalid_speed=self._ignore_invalid_speed)
 
     def _read(self) -> Iterator[tuple[str, Texts]]:
-        for device in sysfs.listing(self._directory):
-            if self._ignored.search(device) is not None:
-                continue
-            try:
-                yield device, attributes.read(f"{self._directory}/{device}", _FILES)
-            except SourceAbsentError:
-                continue  # gone by now, or no device: bonding_masters is a file among them
+        for device, (directory, lasting) in self._devices.get().items():
+            with contextlib.suppress(SourceAbsentError):  # gone by now
+                yield device, {**lasting, **attributes.read(directory, _CHANGING)}
+
+    def _find(self, listings: Sequence[sysfs.Listing]) -> dict[str, tuple[str, Texts]]:
+        """Device to its directory, and what it will always say."""
+        found = {}
+        for device in listings[0]:
+            directory = f"{self._directory}/{device}"
+            if self._ignored.search(device) is None:
+                with contextlib.suppress(SourceAbsentError):  # bonding_masters is a file
+                    found[device] = (directory, attributes.read(directory, _LASTING))
+        return found

@@ -107,6 +107,19 @@ def test_devices_come_and_go(tmp_path: Path, values) -> None:
     ]
 
 
+def test_a_device_that_was_replaced_has_an_index_of_its_own(tmp_path: Path, values) -> None:
+    collector = NetClass(Host(sysfs=tmp_path), Options())
+    (tmp_path / "class/net").mkdir(parents=True)
+    for index in ("3", "7"):
+        device = tmp_path / f"device{index}"
+        device.mkdir()
+        (device / "ifindex").write_text(f"{index}\n")
+        (tmp_path / "class/net/new").symlink_to(device)
+        (tmp_path / "class/net/new").rename(tmp_path / "class/net/eth0")
+        found = values(collector.collect())
+        assert found['node_network_iface_id{device="eth0"}'] == float(index)
+
+
 def test_a_machine_without_network_devices(tmp_path: Path) -> None:
     with pytest.raises(SourceAbsentError):
         NetClass(Host(sysfs=tmp_path), Options()).collect()
