@@ -156,7 +156,7 @@ class NetClass:
 
     def _find(self, listings: Sequence[sysfs.Listing]) -> dict[str, tuple[str, Texts]]:
         """Device to its directory, and what it will always say."""
-        found = {}
+        found: dict[str, tuple[str, Texts]] = {}
         for device in listings[0]:
             directory = f"{self._directory}/{device}"
             if self._ignored.search(device) is None:
