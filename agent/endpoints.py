@@ -9,7 +9,7 @@ from http import HTTPStatus
 
 from agent import exposition
 from agent.connection import Request, Response
-from agent.rounds import Rounds, combine
+from agent.rounds import Rounds
 from agent.selfmetrics import SelfMetrics
 from plimsoll import VERSION
 
@@ -117,9 +117,9 @@ class Endpoints:
 
     def _scrape(self, headers: Mapping[str, str], names: Collection[str] | None) -> Response:
         """One round, written the way the client likes it; in a thread, because collectors block."""
-        families, _ = combine([self._rounds.run(names).families, self._own.families()])
+        found = self._rounds.run(names, beside=self._own.families())
         wanted = exposition.negotiate(headers.get("accept", ""))
-        body = wanted.encode(sorted(families, key=lambda family: family.name))
+        body = wanted.encode(found.families)
         extra: tuple[tuple[str, str], ...] = (("vary", "Accept, Accept-Encoding"),)
         if len(body) >= _GZIP_FROM and exposition.accepts_gzip(headers.get("accept-encoding", "")):
             body = gzip.compress(body, _GZIP_LEVEL, mtime=0)

@@ -12,6 +12,7 @@ from collectors.sample import (
     Collector,
     CollectorError,
     Family,
+    Guest,
     SourceAbsentError,
     Watchable,
 )
@@ -77,6 +78,7 @@ class Rounds:
         }
         self._runner = Runner[str, _Outcome](timeout, name="collectors")
         watchable = ((n, c) for n, c in collectors.items() if isinstance(c, Watchable))
+        self._guests = {n: c for n, c in collectors.items() if isinstance(c, Guest)}
         self._fingerprints = {name: partial(self._look, name, c) for name, c in watchable}
         self._watcher = Runner[str, Hashable](timeout, name="watcher")
         self._errors: dict[str, str] = {}
@@ -89,18 +91,26 @@ class Rounds:
         """The enabled collectors."""
         return tuple(self._collectors)
 
-    def run(self, names: Collection[str] | None = None) -> Round:
-        """Run these collectors, or all. Blocks until each has returned or is late. StoppedError after close()."""
+    def run(self, names: Collection[str] | None = None, *, beside: Iterable[Family] = ()) -> Round:
+        """Run these collectors, or all. Blocks until each has returned or is late. StoppedError after close().
+
+        `beside` are families from elsewhere that go into the same round; collectors that are guests give way to them too.
+        """
         found = self._runner.run(
             {name: call for name, call in self._calls.items() if names is None or name in names}
         )
         outcomes = {name: self._judge(name, outcome) for name, outcome in found.items()}
-        families, clashes = combine(outcome.families for outcome in outcomes.values())
+        hosts = [o.families for name, o in outcomes.items() if name not in self._guests]
+        families, clashes = combine([beside, _accounts(outcomes), *hosts])
+        for name in self._guests.keys() & outcomes.keys():
+            fitting = self._guests[name].fit(outcomes[name].families, families)
+            families, more = combine([families.values(), fitting])
+            clashes |= more
         for clash in sorted(clashes - self._clashes):
             log.warning("two collectors export the same series, the first counts", metric=clash)
         self._clashes |= clashes
         return Round(
-            tuple(sorted((*families, *_accounts(outcomes)), key=lambda family: family.name)),
+            tuple(family for _, family in sorted(families.items())),
             frozenset(n for n, outcome in outcomes.items() if outcome.error and not outcome.absent),
             frozenset(n for n, outcome in outcomes.items() if outcome.absent),
         )
@@ -174,8 +184,8 @@ class Rounds:
             log.info("collector works again", collector=name)
 
 
-def combine(parts: Iterable[Iterable[Family]]) -> tuple[list[Family], frozenset[str]]:
-    """Families of several collectors, each name once, and the names on which they disagree: there the first one counts."""
+def combine(parts: Iterable[Iterable[Family]]) -> tuple[dict[str, Family], frozenset[str]]:
+    """Families by name, and the names on which those who brought them disagree: there the first one counts."""
     found: dict[str, Family] = {}
     clashes: set[str] = set()
     for families in parts:
@@ -191,7 +201,7 @@ def combine(parts: Iterable[Iterable[Family]]) -> tuple[list[Family], frozenset[
             if len(fresh) < len(family.samples):
                 clashes.add(family.name)
             found[family.name] = replace(known, samples=known.samples + fresh)
-    return list(found.values()), frozenset(clashes)
+    return found, frozenset(clashes)
 
 
 def _accounts(outcomes: Mapping[str, _Outcome]) -> tuple[Family, ...]:

@@ -4,8 +4,9 @@ It exists because prometheus_client's parser says of itself that it is laxer tha
 places, second TYPE lines, samples before their TYPE, duplicates, a file that breaks off. A file is good or it is not:
 the first thing wrong in it raises PromtextError.
 
-Stricter than Go's expfmt, because accepting would lose or invent something: duplicate series, invalid UTF-8 anywhere,
-labels that begin with `__`, timestamps, gauge histograms, buckets without `le`, quantiles without `quantile`.
+Stricter than Go's expfmt, because accepting would lose or invent something: duplicate series, invalid UTF-8 anywhere but
+in plain comments, labels that begin with `__`, timestamps, gauge histograms, buckets without `le`, quantiles without
+`quantile`.
 """
 
 import re
@@ -15,11 +16,20 @@ from dataclasses import dataclass, field
 from collectors import compound
 from collectors.compound import Written
 from collectors.numerals import parse_float
-from collectors.sample import CollectorError, Labels, MetricType, Sample
+from collectors.refusal import RefusedError
+from collectors.sample import Labels, MetricType, Sample
 
 
-class PromtextError(CollectorError):
+class PromtextError(RefusedError):
     """Text that is not in the format; says the line and what is wrong with it."""
+
+
+class _LineError(ValueError):
+    """What is wrong with a line, where that has a name of its own."""
+
+    def __init__(self, reason: str, text: str) -> None:
+        super().__init__(text)
+        self.reason = reason
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,6 +67,8 @@ _SAMPLE = re.compile(
 _PAIR_PARTS = re.compile(rf'({_LABEL})"?{_BLANK}={_BLANK}"((?:[^"\\]|\\["\\n])*+)"')
 _META = re.compile(rf"{_BLANK}#{_BLANK}(HELP|TYPE)(?:[ \t]{_BLANK}(.*))?", re.DOTALL)
 _META_NAME = re.compile(rf'(?:({_NAME})|"({_NAME})")(?:$|[ \t]{_BLANK}(.*))', re.DOTALL)
+_TIMESTAMP = re.compile(r"[ \t]+[+-]?[0-9]+[ \t]*", re.ASCII)
+_BROKEN = re.compile("[\\udc80-\\udcff]")  # what no UTF-8 can be, as surrogateescape leaves it
 _ESCAPE = re.compile(r'\\(["\\n]?)')
 _TYPES: dict[str, MetricType] = {
     "counter": "counter",
@@ -74,19 +86,17 @@ _SUFFIXES: dict[MetricType, tuple[str, ...]] = {
 
 def parse(data: bytes) -> tuple[TextFamily, ...]:
     """The families of a file, in the order in which it names them."""
-    try:
-        text = data.decode()
-    except UnicodeDecodeError as error:
-        raise PromtextError(f"byte {error.start}: not UTF-8") from error
-    *lines, last = text.split("\n")
+    *lines, last = _decode(data).split("\n")
     if last.strip(" \t"):
-        raise PromtextError(f"line {len(lines) + 1}: the file breaks off without a newline")
+        reason = f"line {len(lines) + 1}: the file breaks off without a newline"
+        raise PromtextError("truncated", reason)
     drafts: dict[str, _Draft] = {}
     for number, line in enumerate(lines, start=1):
         try:
             _line(line, drafts)
         except ValueError as error:
-            raise PromtextError(f"line {number}: {error}") from error
+            reason = error.reason if isinstance(error, _LineError) else "syntax"
+            raise PromtextError(reason, f"line {number}: {error}") from error
     families = tuple(_finish(draft) for draft in drafts.values() if draft.samples)
     _refuse_duplicates(families)
     return families
@@ -95,6 +105,18 @@ def parse(data: bytes) -> tuple[TextFamily, ...]:
 def identity(sample: Sample) -> tuple[str, Labels]:
     """What makes two samples the same series: an empty label is as good as none."""
     return sample.name, tuple(pair for pair in sample.labels if pair[1])
+
+
+def _decode(data: bytes) -> str:
+    """The text of a file. A plain comment may be in any encoding; it is not exported."""
+    try:
+        return data.decode()
+    except UnicodeDecodeError as error:
+        text = data.decode("utf-8", "surrogateescape")
+        for line in filter(_BROKEN.search, text.split("\n")):
+            if not line.lstrip(" \t").startswith("#") or _META.fullmatch(line):
+                raise PromtextError("encoding", f"byte {error.start}: not UTF-8") from error
+        return text
 
 
 def _line(line: str, drafts: dict[str, _Draft]) -> None:
@@ -125,25 +147,27 @@ def _comment(line: str, drafts: dict[str, _Draft]) -> None:
     else:
         if draft.type is not None:
             raise ValueError(f"second TYPE for {draft.name}, or TYPE after its samples")
-        if text.lower() not in _TYPES:
+        kind = text.lower().replace("\\", "")  # expfmt drops backslashes here
+        if kind not in _TYPES:
             raise ValueError(f"{draft.name} has the unknown type {text[:40]!r}")
-        draft.type = _TYPES[text.lower()]
+        draft.type = _TYPES[kind]
 
 
 def _sample(line: str, drafts: dict[str, _Draft]) -> None:
     match = _SAMPLE.fullmatch(line)
     if match is None or not match["value"]:
         raise ValueError(f"not a sample: {line[:80]!r}")
-    if match["after"]:
-        raise ValueError(
-            f"a timestamp, or something else, after the value: {match['after'][:40]!r}"
-        )
+    value, after = parse_float(match["value"]), match["after"]
+    if after:
+        if _TIMESTAMP.fullmatch(after):
+            raise _LineError("timestamp", f"a timestamp: {after.strip()}")
+        raise ValueError(f"something after the value: {after[:40]!r}")
     name = match["name"] or match["quoted"]
     draft = _draft(name, drafts)
     if draft.type is None:
         draft.type = "untyped"
     labels = _labels(match["labels"] or match["rest"] or "")
-    draft.samples.append((name, labels, parse_float(match["value"])))
+    draft.samples.append((name, labels, value))
 
 
 def _draft(name: str, drafts: dict[str, _Draft]) -> _Draft:
@@ -161,9 +185,9 @@ def _labels(text: str) -> dict[str, str]:
     labels: dict[str, str] = {}
     for name, value in _PAIR_PARTS.findall(text):
         if name.startswith("__"):
-            raise ValueError(f"label {name} is reserved")
+            raise _LineError("label", f"label {name} is reserved")
         if name in labels:
-            raise ValueError(f"label {name} appears twice")
+            raise _LineError("label", f"label {name} appears twice")
         labels[name] = _unescape(value) if "\\" in value else value
     return labels
 
@@ -195,7 +219,7 @@ def _compound(draft: _Draft, kind: MetricType, names: list[str]) -> tuple[Sample
         arranged = compound.histogram if kind == "histogram" else compound.summary
         return tuple(arranged(draft.name, draft.samples, names))
     except ValueError as error:
-        raise PromtextError(f"{draft.name}: {error}") from error
+        raise PromtextError("histogram", f"{draft.name}: {error}") from error
 
 
 def _refuse_duplicates(families: Iterable[TextFamily]) -> None:
@@ -203,5 +227,6 @@ def _refuse_duplicates(families: Iterable[TextFamily]) -> None:
     for family in families:
         for sample in family.samples:
             if (key := identity(sample)) in seen:
-                raise PromtextError(f"{sample.name} appears twice with the same labels")
+                text = f"{sample.name} appears twice with the same labels"
+                raise PromtextError("duplicate", text)
             seen.add(key)

@@ -1,6 +1,6 @@
 """What a collector hands over: families of samples, as the Prometheus exposition format knows them."""
 
-from collections.abc import Hashable, Iterable
+from collections.abc import Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal, NamedTuple, Protocol, runtime_checkable
 
@@ -48,6 +48,15 @@ class Watchable(Protocol):
 
     def fingerprint(self) -> Hashable:
         """Something that differs once collect() would yield something else. Reads no content; any thread may call it."""
+        ...
+
+
+@runtime_checkable
+class Guest(Protocol):
+    """A collector that exports what it is told to, and so may be told what another one says already."""
+
+    def fit(self, own: Sequence[Family], others: Mapping[str, Family]) -> Sequence[Family]:
+        """What it collected, without that in which others, by name, go before it. Any thread may call it."""
         ...
 
 

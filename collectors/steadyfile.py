@@ -4,7 +4,7 @@ import os
 import stat
 from typing import NamedTuple
 
-from collectors.sample import CollectorError
+from collectors.refusal import RefusedError
 
 _TRIES = 3
 
@@ -19,10 +19,6 @@ class Mark(NamedTuple):
     ctime_ns: int
 
 
-class UnsteadyError(CollectorError):
-    """The file changed each time while it was being read."""
-
-
 def mark(status: os.stat_result) -> Mark:
     """The mark of a file's status."""
     return Mark(
@@ -31,16 +27,17 @@ def mark(status: os.stat_result) -> Mark:
 
 
 def read(path: str, *, limit: int) -> tuple[Mark, bytes]:
-    """A regular file's content as it was at one moment, and its mark then. CollectorError for anything else."""
+    """A regular file's content as it was at one moment, and its mark then. RefusedError for anything else."""
     try:
         # Without O_NONBLOCK, opening a FIFO waits for a writer, for ever.
         descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK | os.O_NOCTTY)
     except OSError as error:
-        raise CollectorError(f"cannot be opened: {error.strerror}") from error
+        reason = "missing" if isinstance(error, FileNotFoundError) else "unreadable"
+        raise RefusedError(reason, f"cannot be opened: {error.strerror}") from error
     try:
         return _read(descriptor, limit)
     except OSError as error:
-        raise CollectorError(f"cannot be read: {error.strerror}") from error
+        raise RefusedError("unreadable", f"cannot be read: {error.strerror}") from error
     finally:
         os.close(descriptor)
 
@@ -49,11 +46,11 @@ def _read(descriptor: int, limit: int) -> tuple[Mark, bytes]:
     for _ in range(_TRIES):
         before = os.fstat(descriptor)
         if not stat.S_ISREG(before.st_mode):
-            raise CollectorError("is not a regular file")
+            raise RefusedError("kind", "is not a regular file")
         if before.st_size > limit:
-            raise CollectorError(f"is larger than {limit} bytes")
+            raise RefusedError("size", f"is larger than {limit} bytes")
         content = os.pread(descriptor, before.st_size + 1, 0)
         # A read may be cut short by the kernel only at the end of a regular file, or past 2 GiB.
         if mark(os.fstat(descriptor)) == mark(before) and len(content) == before.st_size:
             return mark(before), content
-    raise UnsteadyError("changes while it is read")
+    raise RefusedError("changing", "changes while it is read")

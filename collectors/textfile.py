@@ -8,24 +8,27 @@ What a reader may rely on, whoever writes the files and however:
   before counts; it is not forgotten for an instant and remembered again.
 - A program that writes in place and in several pieces can be seen with some of its lines only, if it pauses between lines.
   Those lines are right, the others are absent. Nothing on the outside can tell; rename(2) avoids it.
-- One bad file hurts no other. It sets node_textfile_scrape_error to 1, has no mtime, and a log line says why, once.
+- One bad file hurts no other. Whatever is left out sets node_textfile_scrape_error to 1, has a row in
+  node_textfile_file_error that names the file and the reason (a word of `refusal.REASONS`), and a log line, once.
+
+What is left out is a whole file where the file itself is wrong (and then it has no mtime), or one metric of a file where the
+file is right but somebody goes before it. Who goes before whom is the same each time: what is built in, then directories
+in the order of the flags, then files by name. Of two that agree in TYPE and HELP, or leave HELP out, both are exported.
+Nothing is opened that is not a regular file: a FIFO would wait for ever, a device may do anything.
 """
 
-import glob
 import os
-import stat
 import time
-from collections.abc import Callable, Hashable, Iterator
+from collections.abc import Callable, Collection, Hashable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from pathlib import Path
+from typing import NamedTuple
 
-from collectors import promtext, steadyfile
+from collectors import textmerge
 from collectors.metric import Metric, Table
-from collectors.promtext import TextFamily
-from collectors.sample import CollectorError, Family
-from collectors.steadyfile import Mark
-from collectors.textmerge import merge
-from plimsoll import logs
+from collectors.promfiles import PromFile, PromFiles
+from collectors.sample import Family
+from collectors.textmerge import Conflict
+from plimsoll import flags, logs
 from plimsoll.flags import option
 
 log = logs.get(__name__)
@@ -45,12 +48,26 @@ METRICS = Table(
         "1 if there was an error opening or reading a file, 0 otherwise",
         "*.prom",
     ),
+    Metric(
+        "node_textfile_file_error",
+        "gauge",
+        "1 for each file of which something is not exported, and the reason.",
+        "*.prom",
+        ("file", "reason"),
+        node_exporter=False,
+    ),
 )
+_ERROR, _FILE_ERROR = "node_textfile_scrape_error", "node_textfile_file_error"
 _OWN = frozenset(metric.name for metric in METRICS)
-_MAX_BYTES = 16 << 20
-_NANOSECONDS = 1_000_000_000
-# File times advance in ticks of up to 10 ms: a file that changed within the last few may change again and keep its mark.
-_SETTLED = 0.05
+_UNITS = {"": 1, "KiB": 1 << 10, "MiB": 1 << 20, "GiB": 1 << 30}
+
+
+def _size(text: str) -> int:
+    digits = text.rstrip("KMGiB")
+    unit = text[len(digits) :]
+    if not digits.isascii() or not digits.isdigit() or len(digits) > 12 or unit not in _UNITS:
+        raise ValueError(f"not a size: {text[:40]!r} (write it like 16MiB, 512KiB or 1000000)")
+    return int(digits) * _UNITS[unit]
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,25 +80,38 @@ class Options:
         "directory whose *.prom files are read; may be a glob (repeatable)",
         metavar="DIR",
     )
+    textfile_max_size: int = option(
+        "collector.textfile.max-size",
+        16 << 20,
+        "a larger file is an error, and not read",
+        metavar="SIZE",
+        parse=_size,
+    )
+    textfile_max_age: float = option(
+        "collector.textfile.max-age",
+        0.0,
+        "a file that was not written for longer than this is an error, and not exported; 0 for any age",
+        metavar="DURATION",
+        parse=flags.duration,
+    )
+
+
+class Complaint(NamedTuple):
+    """Something that is not exported: the file, a word of `refusal.REASONS`, a sentence."""
+
+    file: str
+    reason: str
+    text: str
 
 
 @dataclass(frozen=True, slots=True)
-class _Entry:
-    """What is known about one file."""
+class _Export:
+    """What some files add up to. While they are the same they need not be added up again."""
 
-    mark: Mark | None = None
-    families: tuple[TextFamily, ...] = ()
-    problem: str = ""
-    settled: bool = False
-    held_since: float | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class _Listing:
-    """The files there are, and the directories that could not be listed with the reason."""
-
-    files: dict[str, os.stat_result | None]
-    unreadable: dict[str, str]
+    files: Mapping[str, PromFile]
+    unreadable: Mapping[str, str]
+    stale: frozenset[str]
+    families: tuple[Family, ...] = ()
 
 
 class TextFile:
@@ -94,114 +124,96 @@ class TextFile:
         clock: Callable[[], float] = time.time,
         patience: float = 1.0,
     ) -> None:
-        """`patience`: how long a file may stay doubtful, rewritten again and again, before its last good content is dropped."""
-        self._directories = options.textfile_directories
-        self._clock = clock
-        self._patience = patience
-        self._entries: dict[str, _Entry] = {}
-        self._complaints: frozenset[tuple[str, str]] = frozenset()
-
-    def collect(self) -> Iterator[Family]:
-        """Read what changed since the last time; the rest is remembered."""
-        listing = _list(self._directories)
-        entries = {path: self._entry(path, status) for path, status in listing.files.items()}
-        self._entries = entries
-        good = {_shown(path): entry for path, entry in entries.items() if not entry.problem}
-        families, conflicts = merge(
-            {path: entry.families for path, entry in good.items()}, reserved=_OWN
+        """`patience` as `PromFiles` has it."""
+        self._files = PromFiles(
+            options.textfile_directories,
+            limit=options.textfile_max_size,
+            clock=clock,
+            patience=patience,
         )
-        complaints = {(path, entry.problem) for path, entry in entries.items() if entry.problem}
-        complaints |= {(c.file, f"{c.metric}: {c.reason}") for c in conflicts}
-        complaints |= set(listing.unreadable.items())
-        self._complain(frozenset(complaints))
-        yield from families
-        times = [
-            ((path,), float(entry.mark.mtime_ns // _NANOSECONDS))
-            for path, entry in sorted(good.items())
-            if entry.mark
-        ]
-        if times:
-            yield METRICS.family("node_textfile_mtime_seconds", times)
-        yield METRICS.single("node_textfile_scrape_error", float(bool(complaints)))
+        self._max_age = options.textfile_max_age
+        self._clock = clock
+        self._last: _Export | None = None
+        self._complaints: frozenset[Complaint] = frozenset()
+        self._clashes: frozenset[Complaint] = frozenset()
+
+    def collect(self) -> Sequence[Family]:
+        """Read what changed since the last time; the rest is remembered."""
+        files, unreadable = self._files.read()
+        now = _Export(files, unreadable, self._stale(files))
+        if self._last is None or replace(self._last, families=()) != now:
+            self._last = replace(now, families=tuple(self._add_up(now)))
+        return self._last.families
+
+    def fit(self, own: Sequence[Family], others: Mapping[str, Family]) -> Sequence[Family]:
+        """Leave out what others export already, and say so."""
+        if not any(family.name in others for family in own):
+            return own
+        kept, conflicts = textmerge.beside(own, others)
+        clashes = frozenset(map(_complaint, conflicts))
+        for clash in sorted(clashes - self._clashes):
+            log.error("metric of a text file not exported", file=clash.file, reason=clash.text)
+        self._clashes |= clashes
+        if not clashes:
+            return kept
+        rows = {clash[:2] for clash in clashes}
+        for family in kept:
+            if family.name == _FILE_ERROR:
+                rows |= {(s.labels[0][1], s.labels[1][1]) for s in family.samples}
+        return [*(f for f in kept if f.name not in {_FILE_ERROR, _ERROR}), *_errors(rows)]
 
     def fingerprint(self) -> Hashable:
-        """Names and marks of all files, and which of them are so young that they want a second look."""
-        listing = _list(self._directories)
-        files: list[Hashable] = []
-        for path, status in listing.files.items():
-            found = None if status is None else steadyfile.mark(status)
-            files.append((path, found, found is not None and self._is_young(found)))
-        return tuple(files), tuple(listing.unreadable)
+        """Changes with the files."""
+        return self._files.fingerprint()
 
-    def _entry(self, path: str, status: os.stat_result | None) -> _Entry:
-        before = self._entries.get(path, _Entry())
-        if before.settled and status is not None and steadyfile.mark(status) == before.mark:
-            return before
-        now = self._load(path, status)
-        doubtful = now.problem or not now.families
-        if doubtful and not now.settled and before.families:
-            since = self._clock() if before.held_since is None else before.held_since
-            if self._clock() - since < self._patience:
-                return replace(before, settled=False, held_since=since)
-        return now
+    def _stale(self, files: Mapping[str, PromFile]) -> frozenset[str]:
+        if not self._max_age:
+            return frozenset()
+        oldest = self._clock() - self._max_age
+        return frozenset(
+            path for path, file in files.items() if file.mtime is not None and file.mtime < oldest
+        )
 
-    def _load(self, path: str, status: os.stat_result | None) -> _Entry:
-        if status is None:
-            return _Entry(problem="cannot be opened: No such file or directory", settled=True)
-        found = steadyfile.mark(status)
-        try:
-            if not stat.S_ISREG(status.st_mode):
-                raise CollectorError("is not a regular file")
-            found, content = steadyfile.read(path, limit=_MAX_BYTES)
-            return _Entry(found, promtext.parse(content), settled=not self._is_young(found))
-        except CollectorError as error:
-            return _Entry(found, problem=str(error), settled=not self._is_young(found))
+    def _add_up(self, now: _Export) -> Iterator[Family]:
+        good = {path: file for path, file in now.files.items() if file.refusal is None}
+        merged, conflicts = textmerge.merge(
+            {_shown(path): file.families for path, file in good.items() if path not in now.stale},
+            reserved=_OWN,
+        )
+        complaints = set(map(_complaint, conflicts))
+        for path, file in now.files.items():
+            if (refusal := file.refusal) is not None:
+                complaints.add(Complaint(_shown(path), refusal.reason, str(refusal)))
+            elif path in now.stale:
+                age = f"was not written for more than {flags.format_duration(self._max_age)}"
+                complaints.add(Complaint(_shown(path), "age", age))
+        for path, text in now.unreadable.items():
+            complaints.add(Complaint(_shown(path), "directory", text))
+        self._complain(frozenset(complaints))
+        yield from merged
+        # Also of a file that is too old: its age is what one wants to see.
+        times = [((_shown(path),), float(file.mtime or 0)) for path, file in sorted(good.items())]
+        if times:
+            yield METRICS.family("node_textfile_mtime_seconds", times)
+        yield from _errors({complaint[:2] for complaint in complaints})
 
-    def _is_young(self, found: Mark) -> bool:
-        return abs(self._clock() - found.ctime_ns / _NANOSECONDS) < _SETTLED
-
-    def _complain(self, complaints: frozenset[tuple[str, str]]) -> None:
-        for path, reason in sorted(complaints - self._complaints):
-            log.error("text file not exported", file=path, reason=reason)
-        for path in sorted({p for p, _ in self._complaints} - {p for p, _ in complaints}):
+    def _complain(self, complaints: frozenset[Complaint]) -> None:
+        for path, _, text in sorted(complaints - self._complaints):
+            log.error("text file not exported", file=path, reason=text)
+        for path in sorted({c.file for c in self._complaints} - {c.file for c in complaints}):
             log.info("text file exported again", file=path)
         self._complaints = complaints
 
 
-def _list(directories: tuple[str, ...]) -> _Listing:
-    listing = _Listing({}, {})
-    for directory in _expand(directories):
-        try:
-            with os.scandir(directory) as found:
-                names = sorted(
-                    (entry for entry in found if entry.name.endswith(".prom")),
-                    key=lambda entry: entry.name,
-                )
-        except OSError as error:
-            listing.unreadable[directory] = f"directory cannot be read: {error.strerror}"
-            continue
-        for entry in names:
-            listing.files[entry.path] = _status(entry)
-    return listing
+def _complaint(conflict: Conflict) -> Complaint:
+    return Complaint(conflict.file, conflict.reason, f"{conflict.metric}: {conflict.text}")
 
 
-def _status(entry: "os.DirEntry[str]") -> os.stat_result | None:
-    """A file's status, through symbolic links; None where a link leads nowhere or the file is gone."""
-    try:
-        return entry.stat()
-    except OSError:
-        return None
-
-
-def _expand(directories: tuple[str, ...]) -> Iterator[str]:
-    """Each directory once; a pattern that fits nothing is taken for a directory's name, and so reported."""
-    seen: set[str] = set()
-    for pattern in directories:
-        for found in sorted(glob.glob(pattern, include_hidden=True)) or [pattern]:  # noqa: PTH207 (patterns may be absolute)
-            directory = str(Path(found))
-            if directory not in seen:
-                seen.add(directory)
-                yield directory
+def _errors(rows: Collection[tuple[str, str]]) -> Iterator[Family]:
+    """What the files' reasons amount to; no row for a file of which all is exported."""
+    if rows:
+        yield METRICS.family(_FILE_ERROR, ((row, 1.0) for row in sorted(rows)))
+    yield METRICS.single(_ERROR, float(bool(rows)))
 
 
 def _shown(path: str) -> str:

@@ -236,21 +236,39 @@ def series(name: str, *values: tuple[str, float], kind="gauge") -> Family:
 
 
 def test_families_of_one_name_become_one() -> None:
-    (family,), clashes = combine([[series("x", ("a", 1))], [series("x", ("b", 2))]])
-    assert [sample.value for sample in family.samples] == [1, 2]
+    found, clashes = combine([[series("x", ("a", 1))], [series("x", ("b", 2))]])
+    assert [sample.value for sample in found["x"].samples] == [1, 2]
     assert clashes == frozenset()
 
 
 def test_where_two_collectors_disagree_the_first_one_counts() -> None:
-    (x, y), clashes = combine(
+    found, clashes = combine(
         [
             [series("x", ("a", 1)), series("y", ("a", 1))],
             [series("x", ("a", 9), ("b", 2)), series("y", ("b", 2), kind="counter")],
         ]
     )
-    assert [sample.value for sample in x.samples] == [1, 2]
-    assert [sample.value for sample in y.samples] == [1]
+    assert [sample.value for sample in found["x"].samples] == [1, 2]
+    assert [sample.value for sample in found["y"].samples] == [1]
     assert clashes == {"x", "y"}
+
+
+def test_a_guest_gives_way_to_the_others_and_to_what_goes_beside(source, family, logged) -> None:
+    class Told:
+        def collect(self) -> list[Family]:
+            return [family(name, 9) for name in ("node_a", "node_b", "node_c", SUCCESS)]
+
+        def fit(self, own, others):
+            self.others = set(others)
+            return [f for f in own if f.name not in others]
+
+    guest = Told()
+    rounds = Rounds({"guest": guest, "a": source([family("node_a", 1)])})
+    found = table(rounds.run(beside=[family("node_b", 2)]).families)
+    assert guest.others == {"node_a", "node_b", SUCCESS, DURATION}
+    assert (found["node_a"], found["node_b"], found["node_c"]) == ({(): 1}, {(): 2}, {(): 9})
+    assert found[SUCCESS] == {("a",): 1, ("guest",): 1}
+    assert logged == []
 
 
 def test_a_clash_is_logged_once(source, family, logged) -> None:

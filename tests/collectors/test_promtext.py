@@ -96,6 +96,41 @@ def test_a_comment_without_help_is_none(comment: bytes) -> None:
     assert only(comment + b"\nfoo 1\n").help is None
 
 
+@pytest.mark.parametrize("comment", [b"# caf\xe9", b"#\xff\xfe", b"# HELPER \xff", b"\t# \xff\r"])
+def test_a_plain_comment_may_be_in_any_encoding(comment: bytes) -> None:
+    assert only(comment + b"\nfoo 1\n").samples[0].value == 1
+
+
+def test_backslashes_in_a_type_are_dropped_as_go_does() -> None:
+    assert only(b"# TYPE foo gau\\ge\nfoo 1\n").type == "gauge"
+
+
+@pytest.mark.parametrize(
+    ("data", "reason"),
+    [
+        (b"foo 1", "truncated"),
+        (b"foo\xff 1\n", "encoding"),
+        (b"foo 1 1441205977284\n", "timestamp"),
+        (b"foo 1 -5\n", "timestamp"),
+        (b"foo 1 1e3\n", "syntax"),
+        (b'foo{__x="1"} 1\n', "label"),
+        (b'foo{x="1",x="1"} 1\n', "label"),
+        (b"foo 1\nfoo 1\n", "duplicate"),
+        (b"# TYPE h histogram\nh 1\n", "histogram"),
+        (b"foo 0x10\n", "syntax"),
+        (b"foo 1_000\n", "syntax"),
+        (b'foo 1 # {id="x"} 1\n', "syntax"),
+        (b"foo 1\r\n", "syntax"),
+        (b"\xef\xbb\xbffoo 1\n", "syntax"),
+        (b"foo\0 1\n", "syntax"),
+    ],
+)
+def test_every_refusal_has_a_word_for_it(data: bytes, reason: str) -> None:
+    with pytest.raises(PromtextError) as refused:
+        parse(data)
+    assert refused.value.reason == reason
+
+
 def test_type_may_be_in_capitals_and_help_may_come_last() -> None:
     family = only(b"# TYPE foo GAUGE\nfoo 1\n# HELP foo late\n")
     assert (family.type, family.help) == ("gauge", "late")
@@ -118,7 +153,8 @@ def test_type_may_be_in_capitals_and_help_may_come_last() -> None:
         (b"foo\n", "not a sample"),
         (b"foo \n", "not a sample"),
         (b"1foo 1\n", "not a sample"),
-        (b"foo-bar 1\n", "after the value"),
+        (b"foo-bar 1\n", "not a number"),
+        (b"foo 1 1441205977284 5\n", "after the value"),
         (b"foo,1\n", "not a number"),
         (b"foo 1,5\n", "not a number"),
         (b"foo 1_000\n", "not a number"),
@@ -141,6 +177,8 @@ def test_type_may_be_in_capitals_and_help_may_come_last() -> None:
         (b'{"foo.bar"} 1\n', "not a sample"),
         (b'foo{a="\xff"} 1\n', "byte 7: not UTF-8"),
         (b"# HELP foo \xff\nfoo 1\n", "not UTF-8"),
+        (b"# TYPE foo \xff\nfoo 1\n", "not UTF-8"),
+        (b"# caf\xe9\nfoo\xff 1\n", "not UTF-8"),
         (b"# HELP foo C:\\dir\nfoo 1\n", "invalid escape"),
         (b"# HELP 1foo x\nfoo 1\n", "no metric name"),
         (b"# HELP foo a\n# HELP foo a\nfoo 1\n", "second HELP"),

@@ -1,13 +1,17 @@
 import os
+import re
 import threading
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+import structlog
 
 from collectors import steadyfile
-from collectors.sample import CollectorError, Watchable
+from collectors.refusal import REASONS
+from collectors.sample import CollectorError, Family, Sample, Watchable
 from collectors.textfile import Options, TextFile
+from plimsoll.flags import options
 
 NOW = 2_000_000_000.0
 
@@ -42,7 +46,11 @@ def read(collector: TextFile, values) -> Callable[[], dict[str, float]]:
 
     def collect() -> dict[str, float]:
         found = values(collector.collect())
-        return {series: value for series, value in found.items() if "mtime" not in series}
+        return {
+            series: value
+            for series, value in found.items()
+            if not series.startswith(("node_textfile_mtime", "node_textfile_file_error"))
+        }
 
     return collect
 
@@ -75,7 +83,8 @@ def test_a_bad_file_is_left_out_whole_and_hurts_no_other(
     (tmp_path / "good.prom").write_text("good 1\n")
     found = values(collector.collect())
     assert found.pop("node_textfile_scrape_error") == 1
-    assert found.keys() == {
+    assert len([series for series in found if "file_error" in series and "bad.prom" in series]) == 1
+    assert {series for series in found if "file_error" not in series} == {
         "good",
         f'node_textfile_mtime_seconds{{file="{tmp_path / "good.prom"}"}}',
     }
@@ -111,7 +120,156 @@ def test_directories_may_be_patterns(tmp_path: Path, values) -> None:
 
 def test_a_directory_that_is_not_there_is_an_error(tmp_path: Path, values) -> None:
     collector = TextFile(Options(textfile_directories=(f"{tmp_path}/none/*",)))
-    assert values(collector.collect()) == {"node_textfile_scrape_error": 1}
+    assert values(collector.collect()) == {
+        f'node_textfile_file_error{{file="{tmp_path}/none/*",reason="directory"}}': 1,
+        "node_textfile_scrape_error": 1,
+    }
+
+
+@pytest.fixture
+def errors(collector: TextFile, values) -> Callable[[], set[tuple[str, str]]]:
+    """(name of the file, reason) of all that is not exported."""
+
+    def collect() -> set[tuple[str, str]]:
+        pattern = re.compile(r'node_textfile_file_error\{file="(?:.*/)?(.*)",reason="(.*)"\}')
+        found = values(collector.collect())
+        rows = {match.groups() for series in found if (match := pattern.fullmatch(series))}
+        assert found["node_textfile_scrape_error"] == float(bool(rows))
+        return rows
+
+    return collect
+
+
+def test_every_reason_is_one_that_the_docs_explain(tmp_path: Path, errors) -> None:
+    os.mkfifo(tmp_path / "fifo.prom")
+    (tmp_path / "socket.prom").mkdir()
+    (tmp_path / "link.prom").symlink_to("nowhere")
+    (tmp_path / "loop.prom").symlink_to("loop.prom")
+    (tmp_path / "null.prom").symlink_to("/dev/null")
+    (tmp_path / "zero.prom").symlink_to("/dev/zero")
+    with (tmp_path / "huge.prom").open("wb") as file:
+        file.truncate(1 << 30)
+    for name, text in {
+        "a": b'# HELP one A.\n# TYPE one gauge\none 1\n# HELP two A.\ntwo{f="a"} 1\nthree 1\n',
+        "b": b'# TYPE one counter\none{f="b"} 1\n# HELP two B.\ntwo{f="b"} 1\nthree 2\nfour 4\n',
+        "broken": b"five 5",
+        "latin": b'five{x="\xe9"} 5\n',
+        "own": b"node_textfile_scrape_error 0\n",
+    }.items():
+        (tmp_path / f"{name}.prom").write_bytes(text)
+    assert errors() == {
+        ("fifo.prom", "kind"),
+        ("socket.prom", "kind"),
+        ("null.prom", "kind"),
+        ("zero.prom", "kind"),
+        ("link.prom", "missing"),
+        ("loop.prom", "missing"),
+        ("huge.prom", "size"),
+        ("b.prom", "type"),
+        ("b.prom", "help"),
+        ("b.prom", "series"),
+        ("broken.prom", "truncated"),
+        ("latin.prom", "encoding"),
+        ("own.prom", "builtin"),
+    }
+
+
+def test_the_docs_explain_every_reason() -> None:
+    page = (Path(__file__).parents[2] / "docs/agent.md").read_text()
+    assert [reason for reason in REASONS if f"| `{reason}` |" not in page] == []
+
+
+def test_the_largest_size_is_a_matter_of_choice(tmp_path: Path, values) -> None:
+    (tmp_path / "x.prom").write_text("# " + "x" * 100 + "\nx 1\n")
+    chosen = Options(textfile_directories=(str(tmp_path),), textfile_max_size=50)
+    assert "x" not in values(TextFile(chosen).collect())
+    chosen = Options(textfile_directories=(str(tmp_path),), textfile_max_size=500)
+    assert values(TextFile(chosen).collect())["x"] == 1
+
+
+def test_a_file_that_nobody_writes_any_more_may_be_an_error(
+    tmp_path: Path, clock: Clock, values
+) -> None:
+    for name, written in (("old", NOW - 120), ("new", NOW - 30), ("next", NOW + 999)):
+        (tmp_path / f"{name}.prom").write_text(f"{name} 1\n")
+        os.utime(tmp_path / f"{name}.prom", (written, written))
+    chosen = Options(textfile_directories=(str(tmp_path),), textfile_max_age=60.0)
+    collector = TextFile(chosen, clock=clock)
+    found = values(collector.collect())
+    assert {"new", "next"} <= found.keys()
+    assert "old" not in found
+    old = f'file="{tmp_path / "old.prom"}"'
+    assert found[f'node_textfile_file_error{{{old},reason="age"}}'] == 1
+    assert found[f"node_textfile_mtime_seconds{{{old}}}"] == NOW - 120, "how old is what one asks"
+    clock.now += 60
+    found = values(collector.collect())
+    assert "new" not in found
+    assert "next" in found
+
+
+def test_files_that_did_not_change_are_not_added_up_again(tmp_path: Path, collector) -> None:
+    for number in range(2000):
+        (tmp_path / f"{number}.prom").write_text(f'x{{n="{number}"}} {number}\n')
+    first = collector.collect()
+    assert len(first[0].samples) == 2000
+    assert collector.collect() is first
+    (tmp_path / "0.prom").write_text("y 1\n")
+    assert len(collector.collect()[0].samples) in {1, 1999}
+
+
+def test_what_is_built_in_goes_first_and_the_file_is_named(tmp_path: Path, collector) -> None:
+    (tmp_path / "x.prom").write_text("# TYPE node_load1 gauge\nnode_load1 9\nx 1\n")
+    (tmp_path / "y.prom").write_text("y 1")
+    load = Family("node_load1", "gauge", "1m load average.", (Sample("node_load1", (), 0.5),))
+    own = collector.collect()
+    assert collector.fit(own, {"other": load}) is own
+    with structlog.testing.capture_logs() as lines:
+        for _ in range(2):
+            found = {f.name: f for f in collector.fit(own, {"node_load1": load})}
+    assert found.keys() == {
+        "x",
+        "node_textfile_mtime_seconds",
+        "node_textfile_file_error",
+        "node_textfile_scrape_error",
+    }
+    assert found["node_textfile_scrape_error"].samples[0].value == 1
+    rows = {tuple(v for _, v in s.labels) for s in found["node_textfile_file_error"].samples}
+    assert rows == {
+        (str(tmp_path / "x.prom"), "builtin"),
+        (str(tmp_path / "y.prom"), "truncated"),
+    }
+    assert [line["file"] for line in lines] == [str(tmp_path / "x.prom")]
+
+
+def test_a_path_is_shown_as_node_exporter_shows_it(tmp_path: Path, values) -> None:
+    (tmp_path / "a").mkdir()
+    (tmp_path / "x.prom").write_text("x 1\n")
+    for spelled in (f"{tmp_path}/", f"{tmp_path}//", f"{tmp_path}/.", f"{tmp_path}/a/.."):
+        found = values(TextFile(Options(textfile_directories=(spelled,))).collect())
+        assert f'node_textfile_mtime_seconds{{file="{tmp_path}/x.prom"}}' in found
+
+
+def test_patterns_may_be_spelled_as_in_go(tmp_path: Path, values) -> None:
+    for name in ("a", "b"):
+        (tmp_path / name).mkdir()
+        (tmp_path / name / "x.prom").write_text(f"{name} 1\n")
+    collector = TextFile(Options(textfile_directories=(f"{tmp_path}/[^a]",)))
+    assert {"b"} == values(collector.collect()).keys() & {"a", "b"}
+
+
+@pytest.mark.parametrize(
+    ("text", "size"), [("0", 0), ("1000", 1000), ("512KiB", 512 << 10), ("16MiB", 16 << 20)]
+)
+def test_sizes(text: str, size: int) -> None:
+    (parse,) = (o.parse for _, o in options(Options) if o.flag == "collector.textfile.max-size")
+    assert parse(text) == size
+
+
+@pytest.mark.parametrize("text", ["", "MiB", "-1", "1.5GiB", "1 MiB", "1MB", "1M", "1iB", "9" * 20])
+def test_no_sizes(text: str) -> None:
+    (parse,) = (o.parse for _, o in options(Options) if o.flag == "collector.textfile.max-size")
+    with pytest.raises(ValueError, match="not a size"):
+        parse(text)
 
 
 def test_two_files_that_disagree_are_an_error_and_the_first_wins(
@@ -159,9 +317,9 @@ def test_an_unchanged_file_is_not_read_again(tmp_path: Path, collector, read) ->
     path = tmp_path / "x.prom"
     path.write_text("x 1\n")
     assert read()["x"] == 1
-    known = collector._entries[str(path)]
+    known = collector._files._files[str(path)]
     assert read()["x"] == 1
-    assert collector._entries[str(path)] is known
+    assert collector._files._files[str(path)] is known
 
 
 def test_a_change_that_keeps_size_and_mtime_is_seen(tmp_path: Path, read) -> None:
@@ -193,11 +351,11 @@ class TestWhileAFileIsYoung:
     ) -> None:
         clock.after(path, 0.001)
         assert read()["x"] == 1
-        known = collector._entries[str(path)]
+        known = collector._files._files[str(path)]
         assert not known.settled
         clock.after(path, 1.0)
         read()
-        assert collector._entries[str(path)].settled
+        assert collector._files._files[str(path)].settled
 
     @pytest.mark.parametrize("content", ["", "x 1", "x one\n"])
     def test_the_content_before_holds_while_the_new_one_is_doubtful(
@@ -211,8 +369,8 @@ class TestWhileAFileIsYoung:
         assert "x" not in read()
 
     def test_nothing_holds_for_ever(self, path: Path, tmp_path: Path, clock: Clock, values) -> None:
-        options = Options(textfile_directories=(str(tmp_path),))
-        collector = TextFile(options, clock=clock, patience=0.02)
+        chosen = Options(textfile_directories=(str(tmp_path),))
+        collector = TextFile(chosen, clock=clock, patience=0.02)
         assert values(collector.collect())["x"] == 1
         path.write_text("")
         clock.after(path, 0.0)

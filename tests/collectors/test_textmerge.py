@@ -1,5 +1,6 @@
 from collectors import promtext
-from collectors.textmerge import merge
+from collectors.sample import Family, Sample
+from collectors.textmerge import beside, merge
 
 NONE = frozenset[str]()
 
@@ -45,7 +46,8 @@ def test_where_type_disagrees_the_first_file_wins() -> None:
         read(a=b"# TYPE x gauge\nx 1\n", b=b'# TYPE x counter\nx{f="b"} 2\n'), reserved=NONE
     )
     assert family.type == "gauge"
-    assert conflict.reason == "TYPE is counter here and gauge in a.prom"
+    assert conflict.reason == "type"
+    assert conflict.text == "TYPE is counter here and gauge in a.prom"
 
 
 def test_a_series_of_two_files_is_that_of_the_first() -> None:
@@ -55,3 +57,42 @@ def test_a_series_of_two_files_is_that_of_the_first() -> None:
     assert [sample.value for sample in families[0].samples] == [1, 1]
     assert conflict.file == "b.prom"
     assert families[1].name == "z"
+
+
+BUILTIN = Family("x", "gauge", "Help.", (Sample("x", (("b", "2"), ("a", "1")), 5.0),))
+
+
+def beside_builtin(**files: bytes) -> tuple[list[Family], list[tuple[str, str]]]:
+    merged, conflicts = merge(read(**files), reserved=NONE)
+    assert conflicts == []
+    kept, clashes = beside(merged, {"x": BUILTIN})
+    return kept, [(clash.file, clash.reason) for clash in clashes]
+
+
+def test_a_file_may_add_series_to_what_is_built_in() -> None:
+    kept, clashes = beside_builtin(
+        a=b'# HELP x Help.\n# TYPE x gauge\nx{a="9"} 1\n', b=b'# TYPE x gauge\nx{a="8"} 2\ny 1\n'
+    )
+    assert clashes == []
+    assert [(f.name, f.help, [s.value for s in f.samples]) for f in kept] == [
+        ("x", "Help.", [1, 2]),
+        ("y", "Metric read from b.prom", [1]),
+    ]
+
+
+def test_what_is_built_in_goes_before_what_a_file_says() -> None:
+    for text in (
+        b"# TYPE x counter\nx 1\n",
+        b"# HELP x Other.\n# TYPE x gauge\nx 1\n",
+        b'# TYPE x gauge\nx{a="1",b="2"} 1\n',
+        b'# TYPE x gauge\nx{a="1",b="2",c=""} 1\n',
+    ):
+        assert beside_builtin(a=text) == ([], [("a.prom", "builtin")]), text
+
+
+def test_of_several_files_only_those_that_clash_are_left_out() -> None:
+    kept, clashes = beside_builtin(
+        a=b'# TYPE x gauge\nx{a="1",b="2"} 1\n', b=b'# TYPE x gauge\nx{a="3"} 3\n'
+    )
+    assert [[s.value for s in f.samples] for f in kept] == [[3]]
+    assert clashes == [("a.prom", "builtin")]
