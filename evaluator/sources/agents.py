@@ -82,46 +82,58 @@ class Agents(telemetry_pb2_grpc.TelemetryServicer):
             await context.abort(grpc.StatusCode.INVALID_ARGUMENT, "a Report needs a node_name")
         log.info("agent connected", node=node, version=first.agent_version, peer=context.peer())
         self._streams[node] = self._streams.get(node, 0) + 1
-        # Reports refer to the list of their own generation, also while the next list is on its way to the agent.
+        writing = asyncio.Lock()
         sent: dict[int, Subscription] = {}
-        telling = asyncio.create_task(self._tell(context, sent))
+        telling = asyncio.create_task(self._tell(context, sent, writing))
         telling.add_done_callback(_note_end)
         try:
-            await self._listen(node, context, sent)
+            refusal = await self._listen(node, context, sent)
+            async with (
+                writing
+            ):  # a stream cannot be ended while a message is on its way out: the agent would hang
+                telling.cancel()
         finally:
             telling.cancel()
             self._streams[node] -= 1
             if not self._streams[node]:
                 del self._streams[node]
             log.info("agent disconnected", node=node)
+        if refusal:
+            log.warning("agent turned away", node=node, error=refusal)
+            await context.abort(grpc.StatusCode.INVALID_ARGUMENT, refusal)
 
-    async def _tell(self, context: Context, sent: dict[int, Subscription]) -> None:
+    async def _tell(
+        self, context: Context, sent: dict[int, Subscription], writing: asyncio.Lock
+    ) -> None:
         generation = 0
         while True:
             wanted = await self._subscriptions.after(generation)
             generation = wanted.generation
             sent[generation] = wanted
-            await context.write(
-                telemetry_pb2.Subscription(
-                    generation=generation, metrics=wanted.metrics, interval_ms=self._interval_ms
-                )
+            message = telemetry_pb2.Subscription(
+                generation=generation, metrics=wanted.metrics, interval_ms=self._interval_ms
             )
+            async with writing:
+                await context.write(message)
 
-    async def _listen(self, node: str, context: Context, sent: dict[int, Subscription]) -> None:
+    async def _listen(self, node: str, context: Context, sent: dict[int, Subscription]) -> str:
+        """Take in reports until there are no more; returns why not, if the agent broke the protocol.
+
+        A report refers to the list of its own generation, also while the next one is on its way to the agent.
+        """
         answered = 0
         while isinstance(report := await context.read(), telemetry_pb2.Report):
             try:
                 delta = self._understood(report, node, sent, answered)
             except codec.MalformedReportError as error:
-                log.warning("agent turned away", node=node, error=str(error))
-                await context.abort(grpc.StatusCode.INVALID_ARGUMENT, str(error))
-                return
+                return str(error)
             answered = report.generation
             for old in [known for known in sent if known < answered]:
                 del sent[old]
             version = self._store.version
             self._store.report(node, delta, self._clock())
             self._on_report(self._store.version != version)
+        return ""
 
     def _understood(
         self,

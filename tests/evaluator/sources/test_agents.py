@@ -244,6 +244,25 @@ async def test_a_report_that_breaks_the_protocol_ends_its_stream_with_a_clear_st
     await evaluator.heard(1)
 
 
+@pytest.mark.parametrize("breaks", [True, False], ids=["breaks the protocol", "goes away"])
+async def test_a_stream_ends_also_while_a_list_is_on_its_way_to_a_slow_agent(
+    evaluator, agent, breaks
+):
+    evaluator.want(*(f"metric_{number:0100d}" for number in range(20_000)))
+    node = await agent()
+    await node.say()
+    if breaks:
+        await node.say(generation=99)
+    else:
+        await node.stream.done_writing()
+    for _ in range(100):  # it does not read, so the list, of 2 MB, is still being written
+        await asyncio.sleep(0)
+    assert len((await node.hear()).metrics) == 20_000
+    code, details = await node.ended()
+    assert code is (INVALID if breaks else grpc.StatusCode.OK)
+    assert ("generation 99" in details) is breaks
+
+
 async def test_a_new_list_has_to_be_answered_in_full_before_changes(evaluator, agent):
     evaluator.want("a")
     node = await agent()
