@@ -30,9 +30,10 @@ def parse_uint(text: str) -> int:
 def parse_uints(texts: Sequence[str]) -> tuple[int, ...]:
     """Many plain unsigned decimals, checked together: the kernel prints them by the thousand."""
     together = "".join(texts)
-    if not together.isascii() or not together.isdigit() or max(map(len, texts)) > _MAX_DIGITS:
-        return tuple(map(parse_uint, texts))  # finds out which one it is
-    return tuple(map(int, texts))
+    plain = together.isascii() and together.isdigit() and all(texts)
+    if plain and max(map(len, texts)) <= _MAX_DIGITS:
+        return tuple(map(int, texts))
+    return tuple(map(parse_uint, texts))  # finds out which one it is
 
 
 def parse_int(text: str) -> int:

@@ -9,7 +9,7 @@ from collectors import host, pciids, sysfs
 from collectors.hexadecimals import parse_hex
 from collectors.metric import Metric, Table
 from collectors.numerals import parse_float
-from collectors.sample import CollectorError, Family
+from collectors.sample import CollectorError, Family, SourceAbsentError
 from plimsoll.flags import option
 
 _DEVICE = "<sysfs>/bus/pci/devices/<location>"
@@ -202,7 +202,10 @@ class PciDevice:
     def _ids(self) -> str:
         """The text of pci.ids: the file asked for, else the host's, else the one installed beside this program."""
         if given := self._options.pcidevice_ids_file:
-            return host.read(Path(given))
+            try:
+                return host.read(Path(given))
+            except SourceAbsentError as error:
+                raise CollectorError(f"--collector.pcidevice.idsfile: {error}") from error
         for path in (root / file for root in (self._rootfs, Path("/")) for file in _IDS_FILES):
             if (text := host.read_optional(path)) is not None:
                 return text

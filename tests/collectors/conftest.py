@@ -57,3 +57,17 @@ def plant(tmp_path: Path) -> Callable[[Mapping[str, str]], Host]:
         return Host(procfs=tmp_path / "proc", sysfs=tmp_path / "sys", rootfs=tmp_path)
 
     return grow
+
+
+@pytest.fixture
+def ill() -> Callable[[Path], None]:
+    """Turns a file into one that opens and answers EIO when it is read, as an attribute of a dead device does."""
+
+    def fall(path: Path) -> None:
+        path.unlink(missing_ok=True)
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.symlink_to("/proc/self/mem")
+        with pytest.raises(OSError, match="Input/output error"):
+            path.read_bytes()
+
+    return fall

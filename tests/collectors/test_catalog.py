@@ -3,7 +3,7 @@ from collections import Counter
 
 import pytest
 
-from collectors import catalog, cpu, loadavg, meminfo, vmstat
+from collectors import catalog, cpu, dmi, loadavg, meminfo, vmstat
 from collectors.metric import UncataloguedError
 from collectors.registry import COLLECTORS
 
@@ -38,6 +38,23 @@ def test_a_name_outside_its_table_cannot_be_emitted(name: str) -> None:
 def test_labels_have_to_be_those_of_the_table() -> None:
     with pytest.raises(UncataloguedError):
         cpu.METRICS.family("node_cpu_seconds_total", [(("0",), 1.0)])
+
+
+def test_facts_have_the_labels_that_the_source_has_in_the_order_of_the_table() -> None:
+    rows = [{"system_vendor": "Acme", "bios_date": ""}, {}]
+    family = dmi.METRICS.facts("node_dmi_info", rows)
+    assert [sample.labels for sample in family.samples] == [
+        (("bios_date", ""), ("system_vendor", "Acme")),
+        (),
+    ]
+    assert {sample.value for sample in family.samples} == {1.0}
+    with pytest.raises(UncataloguedError):
+        dmi.METRICS.facts("node_dmi_info", [{"chassis_type": "23"}])
+
+
+def test_a_single_sample_is_one_of_a_metric_without_labels() -> None:
+    with pytest.raises(UncataloguedError):
+        cpu.METRICS.single("node_cpu_seconds_total", 1)
 
 
 def test_a_metric_is_found_at_its_collector_and_at_those_that_can_yield_anything() -> None:

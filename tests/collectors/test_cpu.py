@@ -58,6 +58,57 @@ def test_online_and_isolated(xeon) -> None:
     }
 
 
+CPUS = "sys/devices/system/cpu"
+
+
+def test_online_without_a_list_of_all(plant, values) -> None:
+    host = plant(
+        {"proc/stat": "cpu0 1 2 3 4\n", f"{CPUS}/cpu0/online": "1\n", f"{CPUS}/cpu1/online": "0\n"}
+    )
+    found = values(Cpu(host, Options()).collect())
+    assert {s: v for s, v in found.items() if "online" in s} == {
+        'node_cpu_online{cpu="0"}': 1,
+        'node_cpu_online{cpu="1"}': 0,
+    }
+
+
+def test_nothing_is_online_or_not_where_the_first_cpu_cannot_be_switched_off(plant, values) -> None:
+    host = plant(
+        {"proc/stat": "cpu0 1 2 3 4\n", f"{CPUS}/cpu1/online": "1\n", f"{CPUS}/online": "0-1\n"}
+    )
+    assert not any("online" in series for series in values(Cpu(host, Options()).collect()))
+
+
+def test_another_cpu_speaks_for_a_core_when_the_first_goes_offline(plant, values, ill) -> None:
+    files = {"proc/stat": "cpu0 1 2 3 4\n", f"{CPUS}/online": "0-1\n"}
+    for cpu, count in (("cpu0", 5), ("cpu1", 6)):
+        files |= {
+            f"{CPUS}/{cpu}/topology/core_id": "0\n",
+            f"{CPUS}/{cpu}/topology/physical_package_id": "0\n",
+            f"{CPUS}/{cpu}/thermal_throttle/core_throttle_count": f"{count}\n",
+        }
+    host = plant(files)
+    collector = Cpu(host, Options())
+    core = 'node_cpu_core_throttles_total{package="0",core="0"}'
+    assert values(collector.collect())[core] == 5
+    plant({f"{CPUS}/cpu0/thermal_throttle/core_throttle_count": "8\n"})
+    assert values(collector.collect())[core] == 8
+    (host.sysfs / "devices/system/cpu/cpu0/topology/core_id").unlink()
+    plant({f"{CPUS}/online": "1\n"})
+    assert values(collector.collect())[core] == 6
+    ill(host.sysfs / "devices/system/cpu/cpu1/thermal_throttle/core_throttle_count")
+    assert core not in values(collector.collect())
+
+
+def test_a_virtual_machine_without_topology_has_no_throttles(plant, values) -> None:
+    topology = {"core_id": "0\n", "physical_package_id": "-1\n"}
+    host = plant({f"{CPUS}/cpu0/topology/{file}": text for file, text in topology.items()})
+    plant(
+        {"proc/stat": "cpu0 1 2 3 4\n", f"{CPUS}/cpu0/thermal_throttle/core_throttle_count": "1\n"}
+    )
+    assert not any("throttles" in series for series in values(Cpu(host, Options()).collect()))
+
+
 def test_info_is_off_by_default_and_on_request_complete(machine, values, xeon) -> None:
     assert not any("info" in series for series in xeon)
     options = Options(cpu_info=True, cpu_flags_include="^(cqm|rdt)", cpu_bugs_include="v2$")

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from collectors.numerals import format_float, parse_float, parse_uint
+from collectors.numerals import format_float, parse_float, parse_int, parse_uint, parse_uints
 
 
 @pytest.mark.parametrize(
@@ -78,3 +78,24 @@ def test_refuses_what_is_no_unsigned_number(text: str) -> None:
 
 def test_reads_the_largest_counter() -> None:
     assert parse_uint("18446744073709551615") == 2**64 - 1
+
+
+def test_many_unsigned_numbers_at_once() -> None:
+    assert parse_uints(["0", "007", "18446744073709551615"]) == (0, 7, 2**64 - 1)
+
+
+@pytest.mark.parametrize("text", ["", "-1", "+1", "1_0", "1.5", "x", "\u0661", "9" * 21])
+def test_one_wrong_number_among_many_is_refused_by_name(text: str) -> None:
+    with pytest.raises(ValueError, match="not an unsigned number"):
+        parse_uints(["1", text, "2"])
+
+
+@pytest.mark.parametrize(("text", "value"), [("0", 0), ("-0", 0), ("42", 42), ("-5500", -5500)])
+def test_whole_numbers_may_be_negative(text: str, value: int) -> None:
+    assert parse_int(text) == value
+
+
+@pytest.mark.parametrize("text", ["", "-", "--1", "+1", "- 1", "1-", "-1.5", "-" + "9" * 21])
+def test_refuses_what_is_no_whole_number(text: str) -> None:
+    with pytest.raises(ValueError, match="not an unsigned number"):
+        parse_int(text)

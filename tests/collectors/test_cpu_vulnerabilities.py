@@ -1,0 +1,48 @@
+from pathlib import Path
+
+import pytest
+
+from collectors.cpu_vulnerabilities import CpuVulnerabilities, parse
+from collectors.host import Host
+from collectors.sample import CollectorError, SourceAbsentError
+
+SMT = "Vulnerable: Clear CPU buffers attempted, no microcode; SMT vulnerable"
+
+
+@pytest.mark.parametrize(
+    ("text", "parts"),
+    [
+        ("Not affected\n", ("not affected", "")),
+        ("Vulnerable\n", ("vulnerable", "")),
+        (f"{SMT}\n", ("vulnerable", "Clear CPU buffers attempted, no microcode; SMT vulnerable")),
+        ("Mitigation: PTI\n", ("mitigation", "PTI")),
+        ("Mitigation: TSX disabled; \tSMT off\n", ("mitigation", "TSX disabled; SMT off")),
+        ("Unknown: No mitigations\n", ("unknown", "No mitigations")),
+        ("KVM: Mitigation: VMX disabled\n", ("unknown", "KVM: Mitigation: VMX disabled")),
+        ("", ("unknown", "")),
+    ],
+)
+def test_states(text: str, parts: tuple[str, str]) -> None:
+    assert parse(text) == parts
+
+
+def test_every_vulnerability_the_kernel_lists(machine, values) -> None:
+    found = values(CpuVulnerabilities(machine("xeon")).collect())
+    assert len(found) == 6
+    meltdown = 'codename="meltdown",state="not affected",mitigation=""'
+    assert found[f"node_cpu_vulnerabilities_info{{{meltdown}}}"] == 1
+
+
+def test_one_that_cannot_be_read_hurts_no_other(plant, values, ill, tmp_path: Path) -> None:
+    directory = "sys/devices/system/cpu/vulnerabilities"
+    ill(tmp_path / directory / "mds")
+    collector = CpuVulnerabilities(plant({}))
+    with pytest.raises(CollectorError, match="can be read"):
+        list(collector.collect())
+    plant({f"{directory}/l1tf": "Not affected\n"})
+    assert len(values(collector.collect())) == 1
+
+
+def test_kernels_before_4_15_have_no_such_source(tmp_path: Path) -> None:
+    with pytest.raises(SourceAbsentError):
+        list(CpuVulnerabilities(Host(sysfs=tmp_path)).collect())

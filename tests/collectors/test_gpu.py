@@ -1,0 +1,172 @@
+from collections.abc import Callable
+from dataclasses import replace
+
+import pytest
+import structlog
+
+from collectors.gpu import Gpu
+from collectors.gpudevices import Device, FixedGpus, Gpus, Reading, Xid
+from collectors.sample import CollectorError, SourceAbsentError
+
+A100 = Device(0, "GPU-604ac76c-d9cf-fef3-62e9-d92044ab6e52", "00000000:07:00.0", "NVIDIA A100", 0)
+T4 = Device(1, "GPU-1c8b2f0e-7c9f-4c1b-9c36-cf8c0a8d4f11", "00000000:3B:00.0", "Tesla T4", 1)
+BUSY = Reading(
+    gpu_percent=97,
+    memory_percent=41,
+    memory_total_bytes=40960 << 20,
+    memory_used_bytes=(30000 << 20) + 5,
+    memory_free_bytes=10400 << 20,
+    memory_reserved_bytes=560 << 20,
+    celsius=64,
+    memory_celsius=71,
+    watts=251.75,
+    corrected_errors=3,
+    uncorrected_errors=0,
+    lifetime_corrected_errors=40,
+    lifetime_uncorrected_errors=1,
+    throttle_reasons=0x4,
+)
+DRIVER = {"proc/driver/nvidia/version": "NVRM version: NVIDIA UNIX Open Kernel Module  580.95.05\n"}
+
+
+class Clock:
+    def __init__(self) -> None:
+        self.now = 0.0
+
+    def __call__(self) -> float:
+        return self.now
+
+
+@pytest.fixture
+def gpus() -> FixedGpus:
+    return FixedGpus({A100: BUSY})
+
+
+@pytest.fixture
+def collector(plant, gpus: FixedGpus) -> Gpu:
+    return Gpu(replace(plant(DRIVER), name="node-a"), lambda: gpus)
+
+
+def series(name: str, device: Device = A100, extra: str = "") -> str:
+    return (
+        f'{name}{{gpu="{device.index}",UUID="{device.uuid}",pci_bus_id="{device.bus_id}",'
+        f'device="nvidia{device.minor}",modelName="{device.model}",Hostname="node-a",'
+        f'DCGM_FI_DRIVER_VERSION="580.95.05"{extra}}}'
+    )
+
+
+def test_a_gpu_under_the_names_of_dcgm_exporter(collector: Gpu, values) -> None:
+    assert values(collector.collect()) == {
+        series("DCGM_FI_DEV_GPU_UTIL"): 97,
+        series("DCGM_FI_DEV_MEM_COPY_UTIL"): 41,
+        series("DCGM_FI_DEV_FB_TOTAL"): 40960,
+        series("DCGM_FI_DEV_FB_USED"): 30000,
+        series("DCGM_FI_DEV_FB_FREE"): 10400,
+        series("DCGM_FI_DEV_FB_RESERVED"): 560,
+        series("DCGM_FI_DEV_GPU_TEMP"): 64,
+        series("DCGM_FI_DEV_MEMORY_TEMP"): 71,
+        series("DCGM_FI_DEV_POWER_USAGE"): 251.75,
+        series("DCGM_FI_DEV_ECC_SBE_VOL_TOTAL"): 3,
+        series("DCGM_FI_DEV_ECC_DBE_VOL_TOTAL"): 0,
+        series("DCGM_FI_DEV_ECC_SBE_AGG_TOTAL"): 40,
+        series("DCGM_FI_DEV_ECC_DBE_AGG_TOTAL"): 1,
+        series("DCGM_FI_DEV_CLOCK_THROTTLE_REASONS"): 4,
+    }
+
+
+def test_what_a_gpu_does_not_tell_is_absent(collector: Gpu, gpus: FixedGpus, values) -> None:
+    gpus.readings = {A100: Reading(celsius=30), T4: Reading(gpu_percent=0, celsius=31)}
+    assert values(collector.collect()) == {
+        series("DCGM_FI_DEV_GPU_UTIL", T4): 0,
+        series("DCGM_FI_DEV_GPU_TEMP"): 30,
+        series("DCGM_FI_DEV_GPU_TEMP", T4): 31,
+    }
+
+
+def test_xids_are_counted_and_the_last_one_is_named(
+    collector: Gpu, gpus: FixedGpus, values
+) -> None:
+    found = values(collector.collect())
+    assert not any("XID" in name for name in found)
+    gpus.reported = [Xid(A100.uuid, 31), Xid(A100.uuid, 13), Xid("GPU-gone", 79)]
+    list(collector.collect())
+    gpus.reported = [Xid(A100.uuid, 31)]
+    found = values(collector.collect())
+    assert {name: value for name, value in found.items() if "XID" in name} == {
+        series("DCGM_FI_DEV_XID_ERRORS"): 31,
+        series("DCGM_EXP_XID_ERRORS_COUNT", extra=',xid="13"'): 1,
+        series("DCGM_EXP_XID_ERRORS_COUNT", extra=',xid="31"'): 2,
+    }
+
+
+def test_a_gpu_that_fell_off_the_bus_hides_no_other(
+    collector: Gpu, gpus: FixedGpus, values
+) -> None:
+    gpus.readings = {A100: CollectorError("GPU is lost"), T4: Reading(celsius=31)}
+    with structlog.testing.capture_logs() as lines:
+        for _ in range(2):
+            assert values(collector.collect()) == {series("DCGM_FI_DEV_GPU_TEMP", T4): 31}
+    assert [(line["log_level"], line["gpu"]) for line in lines] == [("warning", A100.uuid)]
+    gpus.readings = {A100: CollectorError("GPU is lost")}
+    with pytest.raises(CollectorError, match="GPU is lost"):
+        list(collector.collect())
+
+
+def test_a_library_that_lost_its_driver_is_opened_again(plant, values) -> None:
+    first, second = FixedGpus({A100: BUSY}), FixedGpus({T4: Reading(celsius=31)})
+    opened = iter([first, second])
+    collector = Gpu(replace(plant(DRIVER), name="node-a"), lambda: next(opened))
+    list(collector.collect())
+    first.lost = CollectorError("Driver Not Loaded")
+    with pytest.raises(CollectorError, match="Driver Not Loaded"):
+        list(collector.collect())
+    assert first.closed
+    assert values(collector.collect()) == {series("DCGM_FI_DEV_GPU_TEMP", T4): 31}
+
+
+def refusing(reason: str) -> tuple[Callable[[], Gpus], list[str]]:
+    calls: list[str] = []
+
+    def open_gpus() -> Gpus:
+        calls.append(reason)
+        raise SourceAbsentError(reason)
+
+    return open_gpus, calls
+
+
+def test_without_a_driver_the_library_is_not_even_loaded_and_it_is_said_once(plant) -> None:
+    open_gpus, calls = refusing("no library")
+    collector = Gpu(plant({}), open_gpus)
+    with structlog.testing.capture_logs() as lines:
+        for _ in range(3):
+            with pytest.raises(SourceAbsentError, match="no NVIDIA driver"):
+                list(collector.collect())
+    assert calls == []
+    assert [(line["log_level"], line["event"]) for line in lines] == [("info", "no GPU metrics")]
+
+
+def test_without_the_library_it_is_off_and_tried_again_after_a_minute(plant) -> None:
+    open_gpus, calls = refusing("not installed")
+    clock = Clock()
+    collector = Gpu(plant(DRIVER), open_gpus, clock=clock)
+    with structlog.testing.capture_logs() as lines:
+        for clock.now in (0.0, 10.0, 59.0, 61.0, 90.0):
+            with pytest.raises(SourceAbsentError, match="not installed"):
+                list(collector.collect())
+    assert len(calls) == 2
+    assert len(lines) == 1
+
+
+def test_a_driver_that_is_loaded_later_is_noticed(plant, gpus: FixedGpus, values) -> None:
+    collector = Gpu(plant({}), lambda: gpus)
+    with pytest.raises(SourceAbsentError):
+        list(collector.collect())
+    plant(DRIVER)
+    assert len(values(collector.collect())) == 14
+
+
+def test_a_machine_whose_gpus_are_all_given_away_has_none(
+    collector: Gpu, gpus: FixedGpus, values
+) -> None:
+    gpus.readings = {}
+    assert values(collector.collect()) == {}

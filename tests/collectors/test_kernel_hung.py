@@ -1,0 +1,19 @@
+import pytest
+
+from collectors.kernel_hung import KernelHung, parse
+from collectors.sample import CollectorError, SourceAbsentError
+
+
+def test_hung_tasks(machine, values) -> None:
+    assert values(KernelHung(machine("xeon")).collect()) == {"node_kernel_hung_tasks_total": 3}
+
+
+def test_kernels_before_6_14_do_not_count_them(machine) -> None:
+    with pytest.raises(SourceAbsentError):
+        list(KernelHung(machine("vm2012")).collect())
+
+
+@pytest.mark.parametrize("text", ["", "\n", "-1\n", "1.5\n", "many\n", "9" * 40])
+def test_refuses_what_is_no_count(text: str) -> None:
+    with pytest.raises(CollectorError, match="hung_task_detect_count"):
+        list(parse(text))

@@ -1,0 +1,83 @@
+"""Whatever a driver or firmware writes into its files: collectors of devices yield what can be exported, or CollectorError."""
+
+import contextlib
+from collections.abc import Mapping
+from pathlib import Path
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from agent.exposition import encode_openmetrics, encode_text
+from collectors.cpu import Options as CpuOptions
+from collectors.host import Host
+from collectors.registry import COLLECTORS
+from collectors.sample import CollectorError
+
+CPU, THERMAL = "sys/devices/system/cpu", "sys/class/thermal"
+FILES: Mapping[str, tuple[str, ...]] = {
+    "cpu": (
+        *("proc/stat", "proc/cpuinfo", f"{CPU}/online", f"{CPU}/isolated", f"{CPU}/cpu0/online"),
+        *(f"{CPU}/cpu0/topology/{file}" for file in ("core_id", "physical_package_id")),
+        f"{CPU}/cpu0/thermal_throttle/core_throttle_count",
+    ),
+    "cpu_vulnerabilities": (f"{CPU}/vulnerabilities/mds", f"{CPU}/vulnerabilities/l1tf"),
+    "cpufreq": (
+        f"{CPU}/offline",
+        *(f"{CPU}/cpu0/cpufreq/scaling_{file}" for file in ("governor", "available_governors")),
+        *(f"{CPU}/cpu0/cpufreq/{file}" for file in ("scaling_cur_freq", "cpuinfo_max_freq")),
+    ),
+    "dmi": tuple(f"sys/class/dmi/id/{file}" for file in ("sys_vendor", "product_name")),
+    "edac": tuple(
+        f"sys/devices/system/edac/mc/mc0/{file}"
+        for file in ("ce_count", "csrow0/ch0_ce_count", "csrow0/ch0_dimm_label", "dimm0/dimm_label", "dimm0/dimm_ce_count")
+    ),
+    "hwmon": tuple(
+        f"sys/class/hwmon/hwmon0/{file}"
+        for file in ("name", "temp1_input", "temp1_label", "freq1_input", "freq1_label", "vrm", "beep_enable")
+    ),
+    "kernel_hung": ("proc/sys/kernel/hung_task_detect_count",),
+    "mdadm": ("proc/mdstat", *(f"sys/block/md0/md/{file}" for file in ("level", "raid_disks", "degraded"))),
+    "nvme": tuple(
+        f"sys/class/nvme/nvme0/{file}"
+        for file in ("model", "state", "nvme0n1/size", "nvme0n1/nuse", "nvme0n1/ana_state", "nvme0n1/queue/logical_block_size")
+    ),
+    "pcidevice": tuple(
+        f"sys/bus/pci/devices/0000:00:00.0/{file}"
+        for file in ("class", "vendor", "max_link_speed", "max_link_width", "numa_node", "power_state")
+    ),
+    "powersupplyclass": tuple(
+        f"sys/class/power_supply/BAT0/{file}" for file in ("capacity", "temp", "voltage_now", "model_name")
+    ),
+    "rapl": tuple(
+        f"sys/class/powercap/intel-rapl:{zone}/{file}" for zone in (0, 1) for file in ("name", "energy_uj")
+    ),
+    "thermal_zone": tuple(f"{THERMAL}/thermal_zone0/{file}" for file in ("type", "temp"))
+    + tuple(f"{THERMAL}/cooling_device0/{file}" for file in ("type", "cur_state", "max_state")),
+    "watchdog": tuple(f"sys/class/watchdog/watchdog0/{file}" for file in ("timeout", "identity")),
+}  # fmt: skip
+OPTIONS = {"cpu": CpuOptions(cpu_info=True, cpu_flags_include=".")}
+PIECES = st.sampled_from(
+    [b"0", b"12", b"-1", b"9" * 30, b"\n", b" ", b":", b",", b"-", b"package-", b"dram", b"raid1", b"\0", b"\xff", b"\xc3\xa9",
+     b"\xe2\x80\xa8", b"cpu0 1 2 3 4", b"processor\t: 0\n", b"md0 : active raid1 sda[0]\n", b" 12 blocks [2/2] [UU]\n",
+     b"resync", b"=", b"(1/2)", b"Mitigation: ", b"8.0 GT/s PCIe", b"0x10", b"1_0", b"NaN", b"inf", b"1e999", b"\xd9\xa1"]
+)  # fmt: skip
+CONTENT = st.one_of(st.lists(PIECES, max_size=8).map(b"".join), st.binary(max_size=60))
+
+
+@pytest.mark.parametrize("name", FILES)
+@settings(max_examples=60, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(data=st.data())
+def test_only_a_collector_error_comes_out(name: str, tmp_path: Path, data: st.DataObject) -> None:
+    for file in FILES[name]:
+        (tmp_path / file).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / file).write_bytes(data.draw(CONTENT, file))
+    host = Host(procfs=tmp_path / "proc", sysfs=tmp_path / "sys", rootfs=tmp_path)
+    entry = COLLECTORS[name]
+    options = OPTIONS.get(name, entry.options())
+    with contextlib.suppress(CollectorError):
+        families = tuple(entry.build(host, options).collect())
+        encode_text(families)
+        encode_openmetrics(families)
+        series = [sample[:2] for family in families for sample in family.samples]
+        assert len(series) == len(set(series))

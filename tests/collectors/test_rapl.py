@@ -1,0 +1,93 @@
+from pathlib import Path
+
+import pytest
+
+from collectors.host import Host
+from collectors.rapl import Options, Rapl
+from collectors.sample import CollectorError, SourceAbsentError
+
+POWERCAP = "sys/class/powercap"
+XEON = {
+    "intel-rapl": None,
+    "intel-rapl:0": ("package-0", "24042400000"),
+    "intel-rapl:0:0": ("dram", "118821284"),
+    "intel-rapl:1": ("package-1", "0"),
+    "intel-rapl:1:0": ("dram", "100"),
+    "intel-rapl-mmio:0": ("package-0", "7000000"),
+}
+
+
+@pytest.fixture
+def xeon(plant) -> Host:
+    for zone, said in XEON.items():
+        files = {"enabled": "1\n"}
+        if said is not None:
+            files |= {"name": f"{said[0]}\n", "energy_uj": f"{said[1]}\n"}
+        host: Host = plant({f"{POWERCAP}/{zone}/{file}": text for file, text in files.items()})
+    return host
+
+
+def test_energy_by_zone(xeon, values) -> None:
+    base = f"{xeon.sysfs}/class/powercap"
+    assert values(Rapl(xeon, Options()).collect()) == {
+        f'node_rapl_package_joules_total{{index="0",path="{base}/intel-rapl-mmio:0"}}': 7,
+        f'node_rapl_package_joules_total{{index="0",path="{base}/intel-rapl:0"}}': 24042.4,
+        f'node_rapl_package_joules_total{{index="1",path="{base}/intel-rapl:1"}}': 0,
+        f'node_rapl_dram_joules_total{{index="0",path="{base}/intel-rapl:0:0"}}': 118.821284,
+        f'node_rapl_dram_joules_total{{index="1",path="{base}/intel-rapl:1:0"}}': 0.0001,
+    }
+
+
+def test_the_zone_can_be_a_label(xeon, values) -> None:
+    found = values(Rapl(xeon, Options(rapl_zone_label=True)).collect())
+    path = f"{xeon.sysfs}/class/powercap/intel-rapl:1:0"
+    assert found[f'node_rapl_joules_total{{index="1",path="{path}",rapl_zone="dram"}}'] == 0.0001
+    assert len(found) == 5
+
+
+def test_the_path_is_as_it_was_given(tmp_path: Path, monkeypatch, plant) -> None:
+    plant({f"{POWERCAP}/intel-rapl:0/name": "psys\n", f"{POWERCAP}/intel-rapl:0/energy_uj": "1\n"})
+    (tmp_path / "link").symlink_to("sys")
+    monkeypatch.chdir(tmp_path)
+    (family,) = Rapl(Host(sysfs=Path("link")), Options()).collect()
+    assert dict(family.samples[0].labels)["path"] == "link/class/powercap/intel-rapl:0"
+
+
+def test_dies_are_counted_and_their_name_is_kept_in_help(plant) -> None:
+    for n in (0, 1):
+        zone = f"{POWERCAP}/intel-rapl:{n}"
+        host = plant({f"{zone}/name": "package-0-die-0\n", f"{zone}/energy_uj": "1\n"})
+    (family,) = Rapl(host, Options()).collect()
+    assert family.name == "node_rapl_package_0_die_0_joules_total"
+    assert family.help == "Current RAPL package-0-die-0 value in joules"
+    assert [dict(sample.labels)["index"] for sample in family.samples] == ["0", "1"]
+
+
+def test_a_zone_without_a_counter_has_no_sample(plant, values) -> None:
+    host = plant(
+        {
+            f"{POWERCAP}/dtpm/name": "soc\n",
+            f"{POWERCAP}/dtpm:0/name": "cpu\n",
+            f"{POWERCAP}/dtpm:0/energy_uj": "1000000\n",
+        }
+    )
+    assert list(values(Rapl(host, Options()).collect()).values()) == [1]  # fmt: skip
+
+
+def test_counters_that_only_root_may_read_are_said_so(xeon, ill) -> None:
+    for path in (xeon.sysfs / "class/powercap").glob("*/energy_uj"):
+        ill(path)
+    with pytest.raises(CollectorError, match="root") as caught:
+        Rapl(xeon, Options()).collect()
+    assert not isinstance(caught.value, SourceAbsentError)
+
+
+def test_without_powercap_there_is_no_such_source(tmp_path: Path) -> None:
+    with pytest.raises(SourceAbsentError):
+        Rapl(Host(sysfs=tmp_path), Options()).collect()
+
+
+def test_powercap_without_zones_has_nothing_to_say(tmp_path: Path, plant, values) -> None:
+    (tmp_path / POWERCAP).mkdir(parents=True)
+    assert values(Rapl(plant({}), Options()).collect()) == {}
+    assert values(Rapl(plant({}), Options(rapl_zone_label=True)).collect()) == {}

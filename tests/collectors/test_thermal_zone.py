@@ -1,0 +1,44 @@
+from pathlib import Path
+
+import pytest
+
+from collectors.host import Host
+from collectors.sample import SourceAbsentError
+from collectors.thermal_zone import ThermalZone
+
+THERMAL = "sys/class/thermal"
+
+
+def test_zones_and_what_cools_them(machine, values) -> None:
+    assert values(ThermalZone(machine("xeon")).collect()) == {
+        'node_thermal_zone_temp{zone="0",type="x86_pkg_temp"}': 42,
+        'node_cooling_device_cur_state{name="0",type="Processor"}': 0,
+        'node_cooling_device_cur_state{name="1",type="intel_powerclamp"}': -1,
+        'node_cooling_device_max_state{name="0",type="Processor"}': 10,
+        'node_cooling_device_max_state{name="1",type="intel_powerclamp"}': 50,
+    }
+
+
+def test_a_zone_that_cannot_be_read_hurts_no_other(plant, values, ill, tmp_path: Path) -> None:
+    host = plant(
+        {
+            f"{THERMAL}/thermal_zone{n}/{file}": text
+            for n, temp in enumerate(("-5500\n", "", "hot\n"))
+            for file, text in (("type", "acpitz\n"), ("temp", temp))
+        }
+    )
+    plant({f"{THERMAL}/thermal_zone3/type": "iwlwifi_1\n"})
+    ill(tmp_path / THERMAL / "thermal_zone3/temp")
+    assert values(ThermalZone(host).collect()) == {
+        'node_thermal_zone_temp{zone="0",type="acpitz"}': -5.5
+    }
+
+
+def test_a_machine_without_zones_has_nothing_to_say(plant, values, tmp_path: Path) -> None:
+    (tmp_path / THERMAL).mkdir(parents=True)
+    assert values(ThermalZone(plant({})).collect()) == {}
+
+
+def test_without_the_class_there_is_no_such_source(tmp_path: Path) -> None:
+    with pytest.raises(SourceAbsentError):
+        list(ThermalZone(Host(sysfs=tmp_path)).collect())
