@@ -20,6 +20,7 @@ from collectors import (
     ethtool,
     filefd,
     filesystem,
+    gpu,
     hugepages,
     hwmon,
     infiniband,
@@ -80,6 +81,7 @@ from collectors.entropy import Entropy
 from collectors.ethtool import Ethtool
 from collectors.filefd import FileFd
 from collectors.filesystem import Filesystem
+from collectors.gpu import Gpu
 from collectors.host import Host
 from collectors.hugepages import HugePages
 from collectors.hwmon import HwMon
@@ -213,6 +215,11 @@ COLLECTORS: Mapping[str, Entry] = {
         filesystem.METRICS,
         "size and free space of mounted file systems",
         options=filesystem.Options,
+    ),
+    "gpu": Entry(
+        lambda host, _: Gpu(host),
+        gpu.METRICS,
+        "NVIDIA GPUs (extra `gpu`)",
     ),
     "hugepages": Entry(
         lambda host, _: HugePages(host),
