@@ -11,6 +11,7 @@ from functools import lru_cache
 
 from collectors.sample import Family, Labels, MetricType, Sample
 
+_KEPT_LABELS = 1 << 14
 _PLACEHOLDER = re.compile(r"<[a-z]+>")
 
 
@@ -41,6 +42,8 @@ class Table:
             (_compile(metric.name), metric) for metric in metrics if "<" in metric.name
         ]
         self._find = lru_cache(maxsize=4096)(self._look_up)
+        # The same labels come every round: to find them costs a fraction of putting them together.
+        self._labels = lru_cache(maxsize=_KEPT_LABELS)(self._put_labels)
 
     def __iter__(self) -> Iterator[Metric]:
         return iter(self._metrics)
@@ -53,13 +56,14 @@ class Table:
     def family(self, name: str, rows: Iterable[tuple[Sequence[str], float]]) -> Family:
         """A family of this metric; a row is the label values, in the table's order, and the value."""
         metric, described = self._found(name)
-        samples = tuple(Sample(name, _labels(metric, values), value) for values, value in rows)
+        labels = self._labels
+        samples = tuple([Sample(name, labels(name, tuple(key)), value) for key, value in rows])
         return Family(name, metric.type, described, samples)
 
     def single(self, name: str, value: float) -> Family:
         """A family of one sample without labels."""
         metric, described = self._found(name)
-        return Family(name, metric.type, described, (Sample(name, _labels(metric, ()), value),))
+        return Family(name, metric.type, described, (Sample(name, self._labels(name, ()), value),))
 
     def facts(self, name: str, rows: Iterable[Mapping[str, str]]) -> Family:
         """A family of the constant 1; a row is its labels, of which those that the source does not have are left out."""
@@ -73,6 +77,12 @@ class Table:
             raise UncataloguedError(f"no metric {name} in the table")
         return found
 
+    def _put_labels(self, name: str, values: tuple[str, ...]) -> Labels:
+        metric, _ = self._found(name)
+        if len(values) != len(metric.labels):
+            raise UncataloguedError(f"{metric.name} has the labels {metric.labels}, not {values}")
+        return tuple(zip(metric.labels, values, strict=True))
+
     def _look_up(self, name: str) -> tuple[Metric, str] | None:
         """A row, and its HELP with the placeholder filled in."""
         if (exact := self._exact.get(name)) is not None:
@@ -81,12 +91,6 @@ class Table:
             if (match := pattern.fullmatch(name)) is not None:
                 return metric, _PLACEHOLDER.sub(match.group(1), metric.help)
         return None
-
-
-def _labels(metric: Metric, values: Sequence[str]) -> Labels:
-    if len(values) != len(metric.labels):
-        raise UncataloguedError(f"{metric.name} has the labels {metric.labels}, not {values}")
-    return tuple(zip(metric.labels, values, strict=True))
 
 
 def _present(metric: Metric, labels: Mapping[str, str]) -> Labels:
