@@ -84,7 +84,7 @@ def _policy(path: str, cpus: tuple[str, ...]) -> Policy:
     }
     governors = (sysfs.attribute(f"{path}/scaling_available_governors") or "").split()
     moving = tuple(file for file in _MOVING if file in files)
-    return Policy(cpus, path, moving, fixed, tuple(governors))
+    return Policy(cpus, path, moving, fixed, tuple(dict.fromkeys(governors)))
 
 
 class CpuFreq:

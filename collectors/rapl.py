@@ -69,7 +69,7 @@ def zones(directory: str, names: Sequence[str]) -> list[Zone]:
 def split(name: str, used: dict[str, int]) -> tuple[str, int]:
     """The name without its index, and the index; `used` says what the next one of each name is."""
     before, dash, after = name.partition("-")
-    if dash and after.isascii() and after.isdigit() and len(after) < 10:
+    if before and dash and after.isascii() and after.isdigit() and len(after) < 10:
         return before, int(after)
     return name, used.get(name, 0)
 

@@ -3,7 +3,7 @@ from pathlib import Path
 import pytest
 
 from collectors.host import Host
-from collectors.rapl import Options, Rapl
+from collectors.rapl import Options, Rapl, split
 from collectors.sample import CollectorError, SourceAbsentError
 
 POWERCAP = "sys/class/powercap"
@@ -91,3 +91,19 @@ def test_powercap_without_zones_has_nothing_to_say(tmp_path: Path, plant, values
     (tmp_path / POWERCAP).mkdir(parents=True)
     assert values(Rapl(plant({}), Options()).collect()) == {}
     assert values(Rapl(plant({}), Options(rapl_zone_label=True)).collect()) == {}
+
+
+@pytest.mark.parametrize(
+    ("name", "parts"),
+    [
+        ("package-1", ("package", 1)),
+        ("dram", ("dram", 2)),
+        ("package-0-die-1", ("package-0-die-1", 0)),
+        ("-1", ("-1", 0)),
+        ("core-", ("core-", 0)),
+        ("core-x", ("core-x", 0)),
+        ("core-99999999999", ("core-99999999999", 0)),
+    ],
+)
+def test_names_and_their_indices(name: str, parts: tuple[str, int]) -> None:
+    assert split(name, {"dram": 2}) == parts
