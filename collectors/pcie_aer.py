@@ -57,8 +57,9 @@ class _Files(NamedTuple):
 Row = tuple[Sequence[str], float]
 
 
-def parse(text: str) -> Iterator[tuple[str, int]]:
+def parse(text: str) -> dict[str, int]:
     """The total, and each type that has occurred: `RxErr 2`, in old kernels `Receiver Error 2`."""
+    found: dict[str, int] = {}
     for line in text.splitlines():
         name, _, count = line.strip().rpartition(" ")
         try:
@@ -68,9 +69,10 @@ def parse(text: str) -> Iterator[tuple[str, int]]:
         if not name.isascii() or not name.isprintable() or not name.strip():
             raise CollectorError(f"AER: no type in {line[:80]!r}")
         if name.startswith("TOTAL_ERR_"):
-            yield _TOTAL, number
+            found[_TOTAL] = number
         elif number:
-            yield name.strip(), number
+            found[name.strip()] = number
+    return found
 
 
 class PcieAer:
@@ -122,7 +124,7 @@ class PcieAer:
         if before is not None and before[0] == text:
             return before[1]
         rows: list[Row] = [
-            ((file.device, file.severity, kind), count) for kind, count in parse(text)
+            ((file.device, file.severity, kind), count) for kind, count in parse(text).items()
         ]
         self._parsed[file.path] = text, rows
         return rows

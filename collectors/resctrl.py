@@ -116,9 +116,9 @@ class Resctrl:
     def collect(self) -> Iterator[Family]:
         """Read the source now."""
         self._tree.check()
-        limits = [(labels, value) for *labels, value in self._tree.schemata()]
+        limits = {tuple(labels): value for *labels, value in self._tree.schemata()}
         if limits:
-            yield METRICS.family("node_resctrl_schemata", limits)
+            yield METRICS.family("node_resctrl_schemata", limits.items())
         events = [event for event in self._tree.events() if event in (_OCCUPANCY, *_SCOPES)]
         if events:
             yield from self._monitoring(self._tree.groups(events))

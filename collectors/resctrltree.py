@@ -132,5 +132,5 @@ def _directories(path: Path) -> list[_Directory]:
 
 
 def _readable(name: str) -> str:
-    """A group's name as text: it may be any bytes."""
-    return sysfs.decode(os.fsencode(name))
+    """A group's name as text: it may be any bytes, and no two groups may end up with one name."""
+    return os.fsencode(name).decode("utf-8", "backslashreplace")

@@ -106,7 +106,7 @@ def test_counts_go_on_and_devices_come_and_go(plant, values, tmp_path) -> None:
 
 
 def test_linux_4_19_wrote_types_with_spaces() -> None:
-    assert dict(parse(OF_LINUX_4_19)) == {"Receiver Error": 2, "RELAY_NUM Rollover": 1, "total": 3}
+    assert parse(OF_LINUX_4_19) == {"Receiver Error": 2, "RELAY_NUM Rollover": 1, "total": 3}
 
 
 @pytest.mark.parametrize(
@@ -123,8 +123,12 @@ def test_a_machine_without(plant, files) -> None:
 )
 def test_refuses_a_broken_line(text: str) -> None:
     with pytest.raises(CollectorError, match="AER"):
-        list(parse(text))
+        parse(text)
 
 
 def test_nothing_in_the_file_is_nothing_said() -> None:
-    assert list(parse("")) == []
+    assert parse("") == {}
+
+
+def test_a_type_that_comes_twice_is_one_series() -> None:
+    assert parse("RxErr 1\nRxErr 2\n") == {"RxErr": 2}

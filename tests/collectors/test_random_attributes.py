@@ -12,14 +12,20 @@ from agent.exposition import encode_openmetrics, encode_text
 from collectors.cpu import Options as CpuOptions
 from collectors.host import Host
 from collectors.registry import COLLECTORS
+from collectors.resctrl import Options as ResctrlOptions
 from collectors.sample import CollectorError
 
 CPU, THERMAL = "sys/devices/system/cpu", "sys/class/thermal"
+NODE, RESCTRL, EVENT = "sys/devices/system/node", "sys/fs/resctrl", "llc_occupancy"
 FILES: Mapping[str, tuple[str, ...]] = {
     "cpu": (
         *("proc/stat", "proc/cpuinfo", f"{CPU}/online", f"{CPU}/isolated", f"{CPU}/cpu0/online"),
         *(f"{CPU}/cpu0/topology/{file}" for file in ("core_id", "physical_package_id")),
         f"{CPU}/cpu0/thermal_throttle/core_throttle_count",
+    ),
+    "cpu_throttle": (
+        *(f"{CPU}/cpu0/topology/{file}" for file in ("core_id", "physical_package_id")),
+        *(f"{CPU}/cpu0/thermal_throttle/{level}_throttle_total_time_ms" for level in ("core", "package")),
     ),
     "cpu_vulnerabilities": (f"{CPU}/vulnerabilities/mds", f"{CPU}/vulnerabilities/l1tf"),
     "cpufreq": (
@@ -32,15 +38,28 @@ FILES: Mapping[str, tuple[str, ...]] = {
         f"sys/devices/system/edac/mc/mc0/{file}"
         for file in ("ce_count", "csrow0/ch0_ce_count", "csrow0/ch0_dimm_label", "dimm0/dimm_label", "dimm0/dimm_ce_count")
     ),
+    "hugepages": tuple(
+        f"{place}/hugepages/hugepages-2048kB/{file}_hugepages"
+        for place in ("sys/kernel/mm", f"{NODE}/node0")
+        for file in ("nr", "free", "resv", "surplus", "nr_overcommit")
+    ),
     "hwmon": tuple(
         f"sys/class/hwmon/hwmon0/{file}"
         for file in ("name", "temp1_input", "temp1_label", "freq1_input", "freq1_label", "vrm", "beep_enable")
     ),
+    "kernel_events": tuple(f"sys/kernel/{event}_count" for event in ("oops", "warn", "rcu_stall")),
     "kernel_hung": ("proc/sys/kernel/hung_task_detect_count",),
+    "machine_check": ("proc/interrupts",),
     "mdadm": ("proc/mdstat", *(f"sys/block/md0/md/{file}" for file in ("level", "raid_disks", "degraded"))),
+    "memory_failure": tuple(f"{NODE}/node0/memory_failure/{file}" for file in ("total", "failed")),
+    "numa": tuple(f"{NODE}/node{node}/{file}" for node in (0, 1) for file in ("distance", "meminfo")),
     "nvme": tuple(
         f"sys/class/nvme/nvme0/{file}"
         for file in ("model", "state", "nvme0n1/size", "nvme0n1/nuse", "nvme0n1/ana_state", "nvme0n1/queue/logical_block_size")
+    ),
+    "pcie_aer": tuple(
+        f"sys/bus/pci/devices/0000:00:00.0/{file}"
+        for file in ("aer_dev_correctable", "aer_dev_nonfatal", "aer_rootport_total_err_cor")
     ),
     "pcidevice": tuple(
         f"sys/bus/pci/devices/0000:00:00.0/{file}"
@@ -52,15 +71,25 @@ FILES: Mapping[str, tuple[str, ...]] = {
     "rapl": tuple(
         f"sys/class/powercap/intel-rapl:{zone}/{file}" for zone in (0, 1) for file in ("name", "energy_uj")
     ),
+    "resctrl": (
+        *(f"{RESCTRL}/info/L3_MON/{file}" for file in ("mon_features", "num_rmids")),
+        *(f"{RESCTRL}/{group}schemata" for group in ("", "a/")),
+        *(f"{RESCTRL}/{group}mon_data/mon_L3_00/{EVENT}" for group in ("", "a/", "mon_groups/b/")),
+    ),
     "thermal_zone": tuple(f"{THERMAL}/thermal_zone0/{file}" for file in ("type", "temp"))
     + tuple(f"{THERMAL}/cooling_device0/{file}" for file in ("type", "cur_state", "max_state")),
     "watchdog": tuple(f"sys/class/watchdog/watchdog0/{file}" for file in ("timeout", "identity")),
 }  # fmt: skip
-OPTIONS = {"cpu": CpuOptions(cpu_info=True, cpu_flags_include=".")}
+OPTIONS = {
+    "cpu": CpuOptions(cpu_info=True, cpu_flags_include="."),
+    "resctrl": ResctrlOptions(resctrl_groups=True),
+}
 PIECES = st.sampled_from(
     [b"0", b"12", b"-1", b"9" * 30, b"\n", b" ", b":", b",", b"-", b"package-", b"dram", b"raid1", b"\0", b"\xff", b"\xc3\xa9",
      b"\xe2\x80\xa8", b"cpu0 1 2 3 4", b"processor\t: 0\n", b"md0 : active raid1 sda[0]\n", b" 12 blocks [2/2] [UU]\n",
-     b"resync", b"=", b"(1/2)", b"Mitigation: ", b"8.0 GT/s PCIe", b"0x10", b"1_0", b"NaN", b"inf", b"1e999", b"\xd9\xa1"]
+     b"resync", b"=", b"(1/2)", b"Mitigation: ", b"8.0 GT/s PCIe", b"0x10", b"1_0", b"NaN", b"inf", b"1e999", b"\xd9\xa1",
+     b"RxErr 1\n", b"TOTAL_ERR_COR 2\n", b"L3:0=f\n", b"MB:0=20;1=5\n", b"llc_occupancy\n", b"mbm_total_bytes\n", b"Unavailable",
+     b"Node 0 MemFree: 8 kB\n", b"10 21\n", b"  CPU0 CPU1\n", b"MCE: 1 2 Machine check exceptions\n"]
 )  # fmt: skip
 CONTENT = st.one_of(st.lists(PIECES, max_size=8).map(b"".join), st.binary(max_size=60))
 

@@ -201,6 +201,11 @@ def test_a_machine_that_only_limits(plant, values) -> None:
     }
 
 
+def test_a_limit_that_comes_twice_is_one_series(plant, values) -> None:
+    files = {f"{ROOT}/info/L3/cbm_mask": "f\n", f"{ROOT}/schemata": "L3:0=1;0=3\nL3:0=7\n"}
+    assert list(values(Resctrl(plant(files), Options()).collect()).values()) == [7]
+
+
 def test_not_mounted_is_absent_and_mounting_is_noticed(plant, tmp_path: Path, values) -> None:
     (tmp_path / ROOT).mkdir(parents=True)
     collector = Resctrl(plant({}), Options())
@@ -225,7 +230,7 @@ def test_a_name_of_any_bytes_is_no_reason_to_fail(plant, tmp_path: Path, values)
     plant({f"{ROOT}/caf\udce9/schemata": "L3:0=1\n"})
     host = Host(sysfs=tmp_path / "sys")
     found = of(values(Resctrl(host, Options()).collect()), "schemata")
-    assert found['{control_group="caf\ufffd",resource="L3",domain="0"}'] == 1
+    assert found['{control_group="caf\\xe9",resource="L3",domain="0"}'] == 1
 
 
 @pytest.mark.parametrize(
