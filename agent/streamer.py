@@ -70,9 +70,8 @@ class Streamer:
                 why = "the evaluator ended the stream"
             except grpc.aio.AioRpcError as error:
                 why = error.details() or error.code().name
-            except (
-                asyncio.InvalidStateError
-            ):  # a report was to be written when the stream had just been lost
+            except asyncio.InvalidStateError:
+                # A report was to be written when the stream had just been lost.
                 why = "the stream was lost"
             self._on_state(False)
             # A stream that broke at once is no success: an evaluator that turns us away must not be hammered.

@@ -270,6 +270,20 @@ async def test_the_loop_evaluates_when_something_changed(demo, background):
     await decided(world, lambda decisions: len(decisions.policies[KEY].dontschedule) == 2)
 
 
+async def test_the_loop_evaluates_nothing_before_every_kind_is_listed(demo, background):
+    """Policies alone would ask agents for metrics and nodes alone be found in order; neither is to be seen by anybody."""
+    world = Deciding(clock=asyncio.get_running_loop().time)
+    background(world.decider.run())
+    world.cluster.policies.replace([demo()])
+    world.cluster.nodes.replace([Node(Meta(name="node-a"))])
+    for _ in range(20):
+        world.decider.touch()
+        await asyncio.sleep(0.001)
+    assert world.subscriptions.current.metrics == ()
+    world.cluster.pods.replace([])
+    await decided(world, lambda decisions: KEY in decisions.policies)
+
+
 async def test_the_loop_evaluates_when_time_alone_changes_something(demo, background):
     """A node whose agent is gone: nothing will ever report that its reading has grown old."""
     loop = asyncio.get_running_loop()

@@ -207,6 +207,15 @@ async def failing(stand, connect, rng, background):
     return start
 
 
+async def test_an_answer_older_than_what_the_watch_said_is_not_believed(failing, until):
+    world = await failing(0)  # it answers with resourceVersion 2
+    newer = Node(Meta(name="node-good", uid="u", resource_version="5", labels={"zone": "1"}))
+    world.cluster.nodes.put(newer)
+    world.want(node_good={"demo": "violating"})
+    await until(lambda: world.written() == 1)
+    assert world.cluster.nodes.objects["node-good"] == newer
+
+
 @pytest.mark.parametrize("status", [403, 409, 422, 500])
 async def test_a_write_that_fails_is_tried_again(failing, until, status):
     world = await failing(2, status)
