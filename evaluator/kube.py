@@ -24,6 +24,8 @@ T = TypeVar("T")
 
 _PAGE = 500
 _TIMEOUT = aiohttp.ClientTimeout(total=30)
+# ConfigException: credentials could not be renewed; ValueError: they are no text for a header.
+_UNSENT = (aiohttp.ClientError, TimeoutError, OSError, ValueError, config.ConfigException)
 
 
 class KubeError(Exception):
@@ -228,7 +230,7 @@ class Kube:
         try:
             await self._api.update_params_for_auth(headers, [], ["BearerToken"], path, method, body)
             answer = await self._api.call_api(method, url, headers, body, _request_timeout=timeout)
-        except (aiohttp.ClientError, TimeoutError, OSError) as error:
+        except _UNSENT as error:
             raise KubeError(0, f"{method} {path}: {_sentence(error)}") from error
         response: aiohttp.ClientResponse = answer.response
         if response.status >= 300:

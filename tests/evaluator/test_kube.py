@@ -151,6 +151,13 @@ async def test_a_token_goes_with_every_request(stand, answer, connect):
     assert [asked.headers["Authorization"] for asked in stand.asked] == ["Bearer secret"] * 2
 
 
+async def test_a_token_that_is_no_header_is_an_error(stand, connect):
+    kube = await connect(stand.url, token="two\nlines")
+    with pytest.raises(KubeError, match=r"GET /api/v1/nodes: .*header"):
+        await kube.list_page(NODES)
+    assert stand.asked == []
+
+
 @pytest.mark.parametrize(
     ("status", "gone"), [(400, False), (403, False), (410, True), (429, False), (500, False)]
 )
