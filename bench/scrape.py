@@ -18,7 +18,9 @@ import shutil
 import statistics
 import subprocess
 import sys
+import threading
 import time
+from collections import deque
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
@@ -96,18 +98,21 @@ class Program:
 def running(command: Sequence[str]) -> Iterator[Program]:
     """A program that listens on a free port of the loopback, until the block ends."""
     process = subprocess.Popen(command, stderr=subprocess.PIPE)
+    assert process.stderr is not None
+    said: deque[str] = deque(maxlen=3)
     try:
-        assert process.stderr is not None
-        said = []
         for line in process.stderr:
             said.append(line.decode())
             if match := re.search(r"istening.*address=\S*:(\d+)", said[-1]):
-                yield Program(process, http.client.HTTPConnection("127.0.0.1", int(match[1])))
-                return
-        raise SystemExit(f"{command[0]} did not start: {''.join(said[-3:])}")
+                break
+        else:
+            raise SystemExit(f"{command[0]} did not start: {''.join(said)}")
+        # node_exporter logs with each scrape, and would wait for ever on a pipe that is full.
+        threading.Thread(target=deque, args=(process.stderr, 0), daemon=True).start()
+        yield Program(process, http.client.HTTPConnection("127.0.0.1", int(match[1])))
     finally:
         process.terminate()
-        process.communicate()
+        process.wait()
 
 
 def only(collectors: Iterable[str]) -> list[str]:
