@@ -112,13 +112,13 @@ class Service:
     ) -> web.AppRunner:
         host = self._settings.bind_address
         runner, bound = await serve(app, host or None, port, tls=secured)
-        log.info("listening", server=name, address=f"{host}:{bound}", tls=secured is not None)
+        log.info("listening", server=name, address=authority(host, bound), tls=secured is not None)
         return runner
 
     async def _serve_agents(self) -> None:
-        host = self._settings.bind_address
-        bound = await self._agents.start(f"{host or '[::]'}:{self._settings.agent_port}")
-        log.info("listening", server="agents", address=f"{host}:{bound}", tls=False)
+        host, port = self._settings.bind_address, self._settings.agent_port
+        bound = await self._agents.start(authority(host or "::", port))
+        log.info("listening", server="agents", address=authority(host, bound), tls=False)
 
     def _start_loops(self) -> list[asyncio.Task[None]]:
         api, state = self._api, self._cluster
@@ -133,3 +133,8 @@ class Service:
         if self._settings.evict:
             loops.append(self._evictor.run())
         return [asyncio.create_task(loop) for loop in loops]
+
+
+def authority(host: str, port: int) -> str:
+    """host:port as URLs and gRPC spell it: an IPv6 address in brackets."""
+    return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"

@@ -3,7 +3,7 @@
 import asyncio
 import ssl
 import time
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping
 
 import aiohttp
 from aiohttp import web
@@ -27,6 +27,14 @@ class TooLargeError(Exception):
 
 class TooSlowError(Exception):
     """A body that stopped coming."""
+
+
+_REFUSALS: Mapping[type[Exception], int] = {
+    messages.BadRequestError: 400,
+    TooSlowError: 408,
+    TooLargeError: 413,
+    verbs.NotReadyError: 503,
+}
 
 
 class Extender:
@@ -63,16 +71,9 @@ class Extender:
                 begin = time.perf_counter()
                 outcome, body = verb(messages.decode(received), self._decisions())
                 self._metrics.request_seconds.labels(name).observe(time.perf_counter() - begin)
-            except messages.BadRequestError as error:
-                status, body = 400, messages.encode_error(str(error))
-            except TooLargeError as error:
-                status, body = 413, messages.encode_error(str(error))
-            except TooSlowError as error:
-                status, body = 408, messages.encode_error(str(error))
-            except verbs.NotReadyError as error:
-                status, body = 503, messages.encode_error(str(error))
-            if status != 200:
-                log.warning("%s refused", name, status=status, error=body.decode())
+            except tuple(_REFUSALS) as error:
+                status, body = _REFUSALS[type(error)], messages.encode_error(str(error))
+                log.warning("%s refused", name, status=status, error=str(error))
             self._metrics.requests.labels(name, status, outcome).inc()
             response = web.Response(body=body, status=status, content_type=_JSON)
             if status == 408:

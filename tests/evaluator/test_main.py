@@ -296,6 +296,17 @@ async def test_a_signal_turns_readyz_red_at_once_and_ends_with_status_0(world, n
     assert not any("Traceback" in line for line in world.process.lines)
 
 
+async def test_an_ipv6_address_will_do(evaluator, kubeconfig):
+    try:
+        socket.create_server(("::1", 0), family=socket.AF_INET6).close()
+    except OSError:
+        pytest.skip("this machine has no ::1")
+    config = kubeconfig("http://127.0.0.1:1")
+    process = await evaluator("--unsafe", "--kubeConfig", config, *LOOPBACK, "--bindAddress=::1")
+    await process.listening()
+    assert any("address=[::1]:" in line for line in process.lines)
+
+
 async def test_a_signal_before_the_api_server_is_found_ends_it_too(evaluator, kubeconfig):
     config = kubeconfig("http://127.0.0.1:1")
     process = await evaluator("--unsafe", "--kubeConfig", config, *LOOPBACK)

@@ -379,7 +379,9 @@ async def test_a_refusal_is_logged_on_one_line(log_lines, server):
     read = log_lines("logfmt")
     await server.post(VERBS[0], b"{")
     (line,) = read()
-    assert re.search(r'level=warning msg="filter refused" .*status=400', line)
+    assert re.search(
+        r'level=warning msg="filter refused" status=400 error="not ExtenderArgs: [^"]*"', line
+    )
 
 
 async def test_names_with_newlines_forge_no_log_line(log_lines, server):
