@@ -1,8 +1,10 @@
 """A small asynchronous Kubernetes client: what the sandbox's own parts, its story and its tests say to an API server."""
 
 import json
+import ssl
 from collections.abc import AsyncIterator, Mapping
 from dataclasses import dataclass
+from pathlib import Path
 from types import TracebackType
 from typing import Self
 
@@ -38,16 +40,21 @@ class Listing:
 
 
 class Client:
-    """One API server, without authentication. An answer of 400 or more raises ApiError."""
+    """One API server: without authentication, or with a token and a CA. An answer of 400 or more raises ApiError."""
 
-    def __init__(self, url: str) -> None:
+    def __init__(self, url: str, *, token: str = "", ca: Path | None = None) -> None:
         self.url = url.rstrip("/")
+        self._headers = {"Authorization": f"Bearer {token}"} if token else {}
+        self._ca = ca
         self._session: aiohttp.ClientSession | None = None
 
     async def __aenter__(self) -> Self:
+        tls = ssl.create_default_context(cafile=self._ca) if self._ca else True
         # Watches hold a connection each, for ever: no limit, and no time-out but where a call sets its own.
         self._session = aiohttp.ClientSession(
-            connector=aiohttp.TCPConnector(limit=0), timeout=aiohttp.ClientTimeout(total=None)
+            connector=aiohttp.TCPConnector(limit=0, ssl=tls),
+            timeout=aiohttp.ClientTimeout(total=None),
+            headers=self._headers,
         )
         return self
 

@@ -27,13 +27,14 @@ class Endpoints:
         return json.dumps(named, indent=2) + "\n"
 
 
-def kubeconfig(api: str) -> str:
-    """A kubeconfig for an API without authentication."""
+def kubeconfig(api: str, *, token: str = "", ca: Path | None = None) -> str:
+    """A kubeconfig for an API without authentication, or for one that has a CA of its own and knows a token."""
+    cluster = {"server": api} | ({"certificate-authority": str(ca)} if ca else {})
     config = {
         "apiVersion": "v1",
         "kind": "Config",
-        "clusters": [{"name": _CONTEXT, "cluster": {"server": api}}],
-        "users": [{"name": _CONTEXT, "user": {}}],
+        "clusters": [{"name": _CONTEXT, "cluster": cluster}],
+        "users": [{"name": _CONTEXT, "user": {"token": token} if token else {}}],
         "contexts": [{"name": _CONTEXT, "context": {"cluster": _CONTEXT, "user": _CONTEXT}}],
         "current-context": _CONTEXT,
     }

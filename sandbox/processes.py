@@ -9,6 +9,7 @@ import sys
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Self
 
 from plimsoll import logs
 from sandbox import tether
@@ -40,6 +41,12 @@ class HeldPort:
             raise ProcessError(f"port {port} on {host} is not free: {error.strerror}") from error
         self.number: int = self._socket.getsockname()[1]
         self.address = f"{host}:{self.number}"
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_error: object) -> None:
+        self.close()
 
     def close(self) -> None:
         """Let go of the port."""

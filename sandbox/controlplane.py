@@ -1,0 +1,222 @@
+"""A real control plane on this machine: etcd, kube-apiserver and kube-scheduler, started from binaries that lie here.
+
+For tests and benchmarks that ask whether what works on the API in memory works on Kubernetes too. The binaries are found
+as controller-runtime's envtest finds them: in the folder $KUBEBUILDER_ASSETS, else in /usr/local/kubebuilder/bin.
+"""
+
+import contextlib
+import http.client
+import os
+import secrets
+import shutil
+import ssl
+import subprocess
+import sys
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from sandbox import tether
+from sandbox.endpoints import kubeconfig, write_atomically
+from sandbox.processes import HeldPort, loopback_environment
+
+_DEFAULT_FOLDER = "/usr/local/kubebuilder/bin"
+_PATIENCE = 90.0
+_LAST_LINES = 15
+
+
+class NoControlPlaneError(Exception):
+    """There are no binaries to start one from; the text says which are missing, and where they were looked for."""
+
+
+class ControlPlaneError(Exception):
+    """A part of it did not start; the text ends with what it said."""
+
+
+@dataclass(frozen=True, slots=True)
+class Binaries:
+    """Where the programs lie. A scheduler is not everywhere where the others are."""
+
+    etcd: str
+    apiserver: str
+    scheduler: str | None
+
+
+def find(environment: Mapping[str, str]) -> Binaries:
+    """The programs on this machine; etcd may lie on PATH, as Debian's package puts it. Raises NoControlPlaneError."""
+    folder = environment.get("KUBEBUILDER_ASSETS") or _DEFAULT_FOLDER
+    apiserver = shutil.which("kube-apiserver", path=folder)
+    etcd = shutil.which("etcd", path=folder) or shutil.which("etcd")
+    missing = [
+        name for name, at in (("kube-apiserver", apiserver), ("etcd", etcd)) if at is None
+    ] + ([] if shutil.which("openssl") else ["openssl"])
+    if apiserver is None or etcd is None or missing:
+        raise NoControlPlaneError(
+            f"no {' and no '.join(missing)}: looked in {folder} ($KUBEBUILDER_ASSETS)"
+        )
+    return Binaries(etcd, apiserver, shutil.which("kube-scheduler", path=folder))
+
+
+class ControlPlane:
+    """etcd and kube-apiserver with RBAC and one administrator, as a context manager. Its state is a folder of your own.
+
+    Blocking, and for one thread: the programs die with the one that entered it.
+    """
+
+    def __init__(self, binaries: Binaries, folder: Path) -> None:
+        self.token = secrets.token_urlsafe(16)
+        self._binaries = binaries
+        self._dir = folder
+        self._ports = contextlib.ExitStack()
+        self._programs = contextlib.ExitStack()
+        self._etcd, self._peer, self._api = (self._hold() for _ in range(3))
+        self.url = f"https://127.0.0.1:{self._api}"
+        self.ca = folder / "certs" / "apiserver.crt"
+        self.kubeconfig = folder / "kubeconfig"
+
+    def _hold(self) -> int:
+        port = HeldPort()
+        self._ports.callback(port.close)
+        return port.number
+
+    def __enter__(self) -> "ControlPlane":
+        try:
+            self._start()
+        except BaseException:
+            self._programs.close()
+            raise
+        return self
+
+    def __exit__(self, *_error: object) -> None:
+        self._programs.close()
+        self._ports.close()
+
+    def _start(self) -> None:
+        self._dir.mkdir(parents=True, exist_ok=True)
+        self._programs.enter_context(self._running("etcd", self._etcd_command()))
+        key = str(self._dir / "accounts.key")
+        made = ["openssl", "genpkey", "-algorithm", "RSA", "-out", key]
+        subprocess.run(made, check=True, capture_output=True, timeout=_PATIENCE)  # noqa: S603
+        (self._dir / "tokens.csv").write_text(f"{self.token},admin,admin,system:masters\n")
+        apiserver = self._apiserver_command(key)
+        program = self._programs.enter_context(self._running("kube-apiserver", apiserver))
+        self._wait_for_api(program)
+        text = kubeconfig(self.url, token=self.token, ca=self.ca)
+        write_atomically(self.kubeconfig, text)
+
+    def _etcd_command(self) -> Sequence[str]:
+        client, peer = f"http://127.0.0.1:{self._etcd}", f"http://127.0.0.1:{self._peer}"
+        return (
+            self._binaries.etcd,
+            f"--data-dir={self._dir / 'etcd'}",
+            f"--listen-client-urls={client}",
+            f"--advertise-client-urls={client}",
+            f"--listen-peer-urls={peer}",
+            f"--initial-advertise-peer-urls={peer}",
+            f"--initial-cluster=default={peer}",
+            "--unsafe-no-fsync",  # what is in it need not outlive the machine
+        )
+
+    def _apiserver_command(self, accounts_key: str) -> Sequence[str]:
+        return (
+            self._binaries.apiserver,
+            f"--etcd-servers=http://127.0.0.1:{self._etcd}",
+            f"--cert-dir={self._dir / 'certs'}",  # it makes itself a certificate there
+            "--bind-address=127.0.0.1",
+            "--advertise-address=127.0.0.1",
+            "--endpoint-reconciler-type=none",
+            f"--secure-port={self._api}",
+            "--service-account-issuer=https://kubernetes.default.svc",
+            f"--service-account-signing-key-file={accounts_key}",
+            f"--service-account-key-file={accounts_key}",
+            f"--token-auth-file={self._dir / 'tokens.csv'}",
+            "--authorization-mode=RBAC",
+            "--service-cluster-ip-range=10.96.0.0/16",
+            # Nothing here makes a namespace's default account, which that plugin asks of each pod.
+            "--disable-admission-plugins=ServiceAccount",
+        )
+
+    @contextlib.contextmanager
+    def scheduler(self, config: Path) -> Iterator[None]:
+        """A real kube-scheduler with a configuration file, until the block ends. Raises NoControlPlaneError without one."""
+        if self._binaries.scheduler is None:
+            raise NoControlPlaneError("no kube-scheduler beside kube-apiserver")
+        with HeldPort() as port:
+            command = (
+                self._binaries.scheduler,
+                f"--config={config}",
+                f"--secure-port={port.number}",
+                "--bind-address=127.0.0.1",
+                f"--cert-dir={self._dir / 'scheduler-certs'}",
+                "--leader-elect=false",
+                "--v=3",
+            )
+            with self._running("kube-scheduler", command) as program:
+                self._wait(program, "kube-scheduler", port.number, "/healthz")
+                yield
+
+    def log(self, name: str) -> str:
+        """All that a part of it has said."""
+        return (self._dir / f"{name}.log").read_text(errors="replace")
+
+    @contextlib.contextmanager
+    def _running(self, name: str, command: Sequence[str]) -> Iterator["subprocess.Popen[bytes]"]:
+        launcher = (sys.executable, "-I", "-S", str(Path(tether.__file__)), str(os.getpid()))
+        with (self._dir / f"{name}.log").open("ab") as output:
+            program = subprocess.Popen(  # noqa: S603 (programs that the user named)
+                (*launcher, *command),
+                stdin=subprocess.DEVNULL,
+                stdout=output,
+                stderr=output,
+                cwd=self._dir,
+                env=loopback_environment(),
+                start_new_session=True,
+            )
+        try:
+            yield program
+        finally:
+            program.terminate()
+            try:
+                program.wait(10)
+            except subprocess.TimeoutExpired:
+                program.kill()
+                program.wait()
+
+    def _wait_for_api(self, program: "subprocess.Popen[bytes]") -> None:
+        self._wait(program, "kube-apiserver", self._api, "/readyz", token=self.token)
+
+    def _wait(
+        self,
+        program: "subprocess.Popen[bytes]",
+        name: str,
+        port: int,
+        path: str,
+        *,
+        token: str = "",
+    ) -> None:
+        headers = {"Authorization": f"Bearer {token}"} if token else {}
+        deadline = time.monotonic() + _PATIENCE
+        while not _is_well(port, path, headers):
+            if program.poll() is not None:
+                raise ControlPlaneError(f"{name} ended with {program.returncode}{self._end(name)}")
+            if time.monotonic() > deadline:
+                raise ControlPlaneError(f"{name} is not ready{self._end(name)}")
+            time.sleep(0.05)
+
+    def _end(self, name: str) -> str:
+        lines = self.log(name).splitlines()[-_LAST_LINES:]
+        return "\n    ".join(("; it said:", *lines))
+
+
+def _is_well(port: int, path: str, headers: Mapping[str, str]) -> bool:
+    # Its certificate is not there before it is; that the port is held for it is proof enough.
+    unverified = ssl._create_unverified_context()  # noqa: S323, SLF001
+    connection = http.client.HTTPSConnection("127.0.0.1", port, timeout=5, context=unverified)
+    try:
+        connection.request("GET", path, headers=dict(headers))
+        return connection.getresponse().status == 200
+    except (OSError, http.client.HTTPException):
+        return False
+    finally:
+        connection.close()

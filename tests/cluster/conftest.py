@@ -1,0 +1,398 @@
+"""The same scenarios on two API servers: the sandbox's, and a real one where this machine has one or a cluster is named.
+
+`world` is what a scenario needs: an administrator's client, a namespace of its own, nodes and policies with names of its
+own (a cluster may have others), the real evaluator process, and what nodes tell it.
+"""
+
+import asyncio
+import contextlib
+import copy
+import json
+import os
+import re
+import secrets
+import subprocess
+from dataclasses import dataclass
+from pathlib import Path
+
+import aiohttp
+import grpc
+import pytest
+
+from sandbox import manifests
+from sandbox.apiserver import ApiServer
+from sandbox.client import STRATEGIC, ApiError, Client, ensure
+from sandbox.controlplane import ControlPlane, NoControlPlaneError, find
+from sandbox.endpoints import kubeconfig
+from sandbox.nodes import node_object
+from sandbox.objects import CRDS, NAMESPACES, NODES, PODS, POLICIES, Resource
+from sandbox.processes import HeldPort, Processes
+from sandbox.programs import EvaluatorLaunch, evaluator_command
+from wire import telemetry_pb2, telemetry_pb2_grpc
+
+PATIENCE = 40.0
+BUDGETS = Resource("poddisruptionbudgets", "policy/v1")
+OURS = "plimsoll.io/scenario"
+"""Marks the objects of a scenario, so that it removes them and nothing else."""
+
+
+@dataclass
+class Plane:
+    """An API server: how the programs reach it, an administrator's client, and what it is made of."""
+
+    kubeconfig: Path
+    client: Client
+    server: ApiServer | ControlPlane | None
+
+
+@pytest.fixture(scope="session")
+def control_plane(tmp_path_factory):
+    """etcd and kube-apiserver of this machine, once for all scenarios."""
+    try:
+        binaries = find(os.environ)
+    except NoControlPlaneError as error:
+        pytest.skip(f"{error}; and USE_EXISTING_CLUSTER is not true")
+    with ControlPlane(binaries, tmp_path_factory.mktemp("control-plane")) as running:
+        yield running
+
+
+@pytest.fixture(scope="session")
+def existing_cluster():
+    """The URL of a proxy to the cluster that kubectl talks to: whatever its authentication is, kubectl knows it."""
+    command = ["kubectl", "proxy", "--port=0"]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as proxy:
+        try:
+            found = re.search(r"127\.0\.0\.1:\d+", proxy.stdout.readline())
+            assert found, "kubectl proxy did not start"
+            yield f"http://{found[0]}"
+        finally:
+            proxy.terminate()
+
+
+@pytest.fixture(params=["sandbox", "real"])
+async def plane(request, tmp_path):
+    """An API server with our CRD."""
+    async with contextlib.AsyncExitStack() as stack:
+        if request.param == "sandbox":
+            made = await _sandbox(tmp_path, stack)
+        elif os.environ.get("USE_EXISTING_CLUSTER", "").lower() == "true":
+            url = request.getfixturevalue("existing_cluster")
+            client = await stack.enter_async_context(Client(url))
+            made = Plane(_kubeconfig(), client, None)
+        else:
+            real = request.getfixturevalue("control_plane")
+            client = await stack.enter_async_context(Client(real.url, token=real.token, ca=real.ca))
+            made = Plane(real.kubeconfig, client, real)
+        for crd in manifests.crds():
+            await ensure(made.client, CRDS, crd)
+        await eventually(lambda: _serves_policies(made.client))
+        yield made
+
+
+def _kubeconfig():
+    return Path(os.environ.get("KUBECONFIG") or "~/.kube/config").expanduser()
+
+
+async def _sandbox(folder, stack):
+    server = ApiServer()
+    url = await server.start()
+    stack.push_async_callback(server.close)
+    config = folder / "kubeconfig"
+    config.write_text(kubeconfig(url))
+    return Plane(config, await stack.enter_async_context(Client(url)), server)
+
+
+async def _serves_policies(client):
+    try:
+        return await client.list(POLICIES)
+    except ApiError as error:
+        if error.status != 404:
+            raise
+        return None
+
+
+async def eventually(answer, patience=PATIENCE):
+    """Wait until a function answers something true, and answer that."""
+    async with asyncio.timeout(patience):
+        while True:
+            found = answer()
+            if asyncio.iscoroutine(found):
+                found = await found
+            if found:
+                return found
+            await asyncio.sleep(0.02)
+
+
+class Fleet:
+    """What nodes say to the evaluator: one stream each, as agents have them, with the values that a test gives."""
+
+    def __init__(self, address):
+        self._address = address
+        self._values = {}
+        self._tasks = {}
+        self._wake = {}
+
+    def say(self, node, **values):
+        """From now on this node's readings are these; a metric left out has none."""
+        self._values[node] = values
+        if node not in self._tasks:
+            self._wake[node] = asyncio.Event()
+            self._tasks[node] = asyncio.create_task(self._run(node))
+        self._wake[node].set()
+
+    async def silence(self, node):
+        """This node says nothing any more."""
+        task = self._tasks.pop(node)
+        task.cancel()
+        await asyncio.wait([task])
+
+    async def close(self):
+        for node in tuple(self._tasks):
+            await self.silence(node)
+
+    async def _run(self, node):
+        while True:
+            with contextlib.suppress(grpc.aio.AioRpcError, asyncio.InvalidStateError):
+                async with grpc.aio.insecure_channel(self._address) as channel:
+                    stub = telemetry_pb2_grpc.TelemetryStub(channel)
+                    await self._stream(node, stub.Stream(wait_for_ready=True))
+            await asyncio.sleep(0.1)
+
+    async def _stream(self, node, stream):
+        """Answer each list of metrics with everything, and again whenever the values are others."""
+        await stream.write(telemetry_pb2.Report(node_name=node))
+        asked = await stream.read()
+        reading = asyncio.ensure_future(stream.read())
+        try:
+            while asked is not grpc.aio.EOF:
+                self._wake[node].clear()
+                await stream.write(self._report(node, asked))
+                waking = asyncio.ensure_future(self._wake[node].wait())
+                # Often enough that no reading grows stale.
+                await asyncio.wait({reading, waking}, timeout=1, return_when="FIRST_COMPLETED")
+                waking.cancel()
+                if reading.done():
+                    asked = reading.result()
+                    reading = asyncio.ensure_future(stream.read())
+        finally:
+            reading.cancel()
+
+    def _report(self, node, asked):
+        values = self._values[node]
+        known = [index for index, name in enumerate(asked.metrics) if name in values]
+        return telemetry_pb2.Report(
+            node_name=node,
+            generation=asked.generation,
+            full=True,
+            indices=known,
+            values=[float(values[asked.metrics[index]]) for index in known],
+        )
+
+
+class Evaluator:
+    """The real program, at addresses that stay the same through its restarts."""
+
+    def __init__(self, config, logs):
+        self._config = config
+        self._processes = Processes(logs)
+        self._ports = {name: HeldPort() for name in ("extender", "agents", "ops")}
+        self._session = aiohttp.ClientSession()
+        self.extender = f"http://{self._ports['extender'].address}/scheduler"
+        self.agents = self._ports["agents"].address
+
+    async def start(self, *flags):
+        launch = EvaluatorLaunch(
+            kubeconfig=self._config,
+            extender_port=self._ports["extender"].number,
+            agent_port=self._ports["agents"].number,
+            ops_port=self._ports["ops"].number,
+            sync_period=1.0,
+            flags=("--staleAfter=5s", "--evictPeriod=1s", *flags),
+        )
+        await self._processes.start("evaluator", evaluator_command(launch))
+
+    async def stop(self, *, kill=False):
+        await self._processes.stop("evaluator", kill=kill)
+
+    async def close(self):
+        await self._processes.close()
+        await self._session.close()
+        for port in self._ports.values():
+            port.close()
+
+    def log(self):
+        """What it has said; for a test's failure message too."""
+        return self._processes.log_end("evaluator")
+
+    async def get(self, path):
+        """(status, text) of a path on its port for operators."""
+        self._processes.check("evaluator")
+        try:
+            async with self._session.get(f"http://{self._ports['ops'].address}{path}") as response:
+                return response.status, await response.text()
+        except aiohttp.ClientError:
+            return 0, ""
+
+    async def ready(self):
+        async def is_ready():
+            return (await self.get("/readyz"))[0] == 200
+
+        try:
+            await eventually(is_ready)
+        except TimeoutError:
+            raise AssertionError(f"not ready{self.log()}") from None
+
+    async def metric(self, line):
+        """The value of one line of its metrics, written as `name{label="value"}`; None where there is no such line."""
+        _, text = await self.get("/metrics")
+        found = [one for one in text.splitlines() if one.startswith(f"{line} ")]
+        return float(found[0].split()[-1]) if found else None
+
+    async def filter(self, pod, nodes):
+        """The reply to kube-scheduler's question about a pod and nodes."""
+        body = {"Pod": pod, "Nodes": None, "NodeNames": list(nodes)}
+        async with self._session.post(f"{self.extender}/filter", json=body) as response:
+            return json.loads(await response.text())
+
+
+class World:
+    """One scenario's part of a cluster. Names given here get a suffix of the scenario's own; `name` adds it."""
+
+    def __init__(self, plane, evaluator):
+        self.plane = plane
+        self.client = plane.client
+        self.evaluator = evaluator
+        self.fleet = Fleet(evaluator.agents)
+        self.suffix = secrets.token_hex(3)
+        self.namespace = f"plimsoll-{self.suffix}"
+        self.eventually = eventually
+
+    def name(self, name):
+        return f"{name}-{self.suffix}"
+
+    def _meta(self, name, namespace=None):
+        meta = {"name": name, "labels": {OURS: self.suffix}}
+        return meta | ({"namespace": namespace} if namespace else {})
+
+    async def add_namespace(self, name):
+        body = {"apiVersion": "v1", "kind": "Namespace", "metadata": self._meta(name)}
+        await self.client.create(NAMESPACES, body)
+
+    async def add_node(self, name, *, ready=True, **labels):
+        """A node that says it is ready; returns its full name."""
+        full = self.name(name)
+        body = node_object(full, 0, now=1e9)
+        body["metadata"]["labels"] |= {OURS: self.suffix, **labels}
+        # No two nodes of a cluster may have one range.
+        body["spec"] = {}
+        status = copy.deepcopy(body.pop("status"))
+        for condition in status["conditions"]:
+            if condition["type"] == "Ready":
+                condition["status"] = "True" if ready else "False"
+        await self.client.create(NODES, body)
+        # A controller takes the taint off that a new node is born with, where there is one.
+        await self.client.patch(NODES, full, {"spec": {"taints": None}})
+        await self.client.patch(
+            NODES, full, {"status": status}, subresource="status", content_type=STRATEGIC
+        )
+        return full
+
+    async def add_policy(self, name, namespace=None, *, spec=None, **strategies):
+        """A policy under a name of our own; strategies are lists of rules such as "health Equals 1"."""
+        full = self.name(name)
+        body = {
+            "apiVersion": POLICIES.api_version,
+            "kind": "TASPolicy",
+            "metadata": self._meta(full, namespace or self.namespace),
+            "spec": spec or spec_of(**strategies),
+        }
+        await self.client.create(POLICIES, body)
+        return full
+
+    async def edit_policy(self, name, **strategies):
+        """Give a policy these strategies and no others."""
+        found = await self.client.get(POLICIES, name, self.namespace)
+        await self.client.update(POLICIES, {**found, "spec": spec_of(**strategies)})
+
+    async def add_pod(self, name, policy="", node="", **spec):
+        """A pod that follows a policy, already on a node if one is named."""
+        meta = self._meta(name, self.namespace)
+        meta["labels"] |= {"app": "web"} | ({"telemetry-policy": policy} if policy else {})
+        container = {
+            "name": "c",
+            "image": "none",
+            "resources": {"limits": {"telemetry/scheduling": "1"}} if policy else {},
+        }
+        body = {
+            "apiVersion": "v1",
+            "kind": "Pod",
+            "metadata": meta,
+            "spec": {
+                "containers": [container],
+                "terminationGracePeriodSeconds": 0,
+                **({"nodeName": node} if node else {}),
+                **spec,
+            },
+        }
+        return await self.client.create(PODS, body)
+
+    async def labels(self, node):
+        """The labels of a node that a policy of ours may have set."""
+        found = (await self.client.get(NODES, node))["metadata"].get("labels") or {}
+        return {key: value for key, value in found.items() if self.suffix in key}
+
+    async def labelled(self, node, **wanted):
+        """Wait until those are just these; dashes in keys are written as underscores."""
+        keyed = {key.replace("_", "-"): value for key, value in wanted.items()}
+
+        async def agree():
+            return await self.labels(node) == keyed
+
+        try:
+            await eventually(agree)
+        except TimeoutError:
+            found = await self.labels(node)
+            raise AssertionError(f"{node} has {found}, not {keyed}{self.evaluator.log()}") from None
+
+    async def start(self, *flags):
+        """Start the evaluator, and wait until it is ready."""
+        await self.evaluator.start(*flags)
+        await self.evaluator.ready()
+
+    async def clear(self):
+        """Remove what this scenario made. The namespaces stay, where nobody empties them."""
+        mine = f"{OURS}={self.suffix}"
+        for kind in (POLICIES, BUDGETS, PODS, NODES):
+            for obj in (await self.client.list(kind, labels=mine)).items:
+                meta = obj["metadata"]
+                with contextlib.suppress(ApiError):
+                    await self.client.delete(kind, meta["name"], meta.get("namespace", ""), grace=0)
+        for obj in (await self.client.list(NAMESPACES, labels=mine)).items:
+            with contextlib.suppress(ApiError):
+                await self.client.delete(NAMESPACES, obj["metadata"]["name"])
+
+
+def spec_of(**strategies):
+    """A policy's spec in a few words: `dontschedule=["health Equals 1"]`, `labeling=["health Equals 1: tier=low"]`."""
+    return {
+        "strategies": {name: {"rules": [*map(rule, body)]} for name, body in strategies.items()}
+    }
+
+
+def rule(text):
+    """`health Equals 1`, or `health Equals 1: tier=low` with labels."""
+    words, _, labels = text.partition(": ")
+    metric, operator, target = words.split()
+    body = {"metricname": metric, "operator": operator, "target": int(target)}
+    return body | ({"labels": labels.split(",")} if labels else {})
+
+
+@pytest.fixture
+async def world(plane, tmp_path):
+    evaluator = Evaluator(plane.kubeconfig, tmp_path / "logs")
+    made = World(plane, evaluator)
+    await made.add_namespace(made.namespace)
+    yield made
+    await made.fleet.close()
+    await evaluator.close()
+    await made.clear()
