@@ -2,11 +2,11 @@
 
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
-from functools import lru_cache
 
 from collectors.numerals import format_float, parse_float
-from collectors.sample import Family, Labels, Sample
+from collectors.sample import Family, Labels, MetricType
 
+_KEPT = 1 << 12  # families; a node has some 500
 _STEP_LABELS = {"histogram": "le", "summary": "quantile"}
 
 
@@ -20,63 +20,106 @@ class Format:
     encode: Callable[[Iterable[Family]], bytes]
 
 
-def encode_text(families: Iterable[Family]) -> bytes:
-    """The text format 0.0.4."""
-    return "".join(_text_lines(families)).encode()
+@dataclass(frozen=True, slots=True)
+class _Known:
+    """All of a family but its values, and how that is written: lines up to the value, HELP and TYPE before the first."""
+
+    type: MetricType
+    help: str
+    names: tuple[str, ...]
+    labels: tuple[Labels, ...]
+    lines: list[str]
 
 
-def encode_openmetrics(families: Iterable[Family]) -> bytes:
-    """OpenMetrics 1.0.0, without `_created` series and units: a counter's samples end in `_total`, its family does not."""
-    return "".join(_openmetrics_lines(families)).encode()
+class _Writer:
+    """Writes families in one format. It remembers what is the same each round: all of a family but its values.
+
+    Any thread may call it: what it remembers is replaced, never changed.
+    """
+
+    def __init__(
+        self,
+        head: Callable[[Family], str],
+        series: Callable[[Family], list[str]],
+        number: Callable[[float], str],
+        *,
+        end: str = "",
+    ) -> None:
+        self._head = head
+        self._series = series
+        self._number = number
+        self._end = end
+        self._known: dict[str, _Known] = {}
+
+    def __call__(self, families: Iterable[Family]) -> bytes:
+        """All of them, as one text."""
+        lines: list[str] = []
+        values: list[float] = []
+        for family in families:
+            if family.samples:
+                names, labels, of_family = zip(*family.samples, strict=True)
+                lines += self._lines(family, names, labels)
+                values += of_family
+        written = [f"{s} {n}\n" for s, n in zip(lines, map(self._number, values), strict=True)]
+        written.append(self._end)
+        return "".join(written).encode()
+
+    def _lines(
+        self, family: Family, names: tuple[str, ...], labels: tuple[Labels, ...]
+    ) -> list[str]:
+        known = self._known.get(family.name)
+        if (
+            known is not None
+            and known.labels == labels
+            and known.names == names
+            and known.help == family.help
+            and known.type == family.type
+        ):
+            return known.lines
+        if len(self._known) >= _KEPT:
+            self._known.clear()
+        first, *others = self._series(family)
+        lines = [f"{self._head(family)}{first}", *others]
+        self._known[family.name] = _Known(family.type, family.help, names, labels, lines)
+        return lines
 
 
-def _text_lines(families: Iterable[Family]) -> Iterator[str]:
-    for family in families:
-        if not family.samples:
-            continue
-        yield f"# HELP {family.name} {_escape_help(family.help)}\n"
-        yield f"# TYPE {family.name} {family.type}\n"
-        for name, labels, value in family.samples:
-            yield f"{name}{_label_set(labels)} {format_float(value)}\n"
+def _text_head(family: Family) -> str:
+    name = family.name
+    return f"# HELP {name} {_escape_help(family.help)}\n# TYPE {name} {family.type}\n"
 
 
-def _openmetrics_lines(families: Iterable[Family]) -> Iterator[str]:
-    for family in families:
-        if not family.samples:
-            continue
-        name, suffix = family.name, ""
-        if family.type == "counter":
-            name = name.removesuffix("_total")
-            suffix = "_total"
-        kind = "unknown" if family.type == "untyped" else family.type
-        yield f"# HELP {name} {_escape(family.help)}\n# TYPE {name} {kind}\n"
-        for sample in _canonical(family):
-            written = name + suffix if suffix else sample.name
-            yield f"{written}{_label_set(sample.labels)} {_openmetrics_float(sample.value)}\n"
-    yield "# EOF\n"
+def _text_series(family: Family) -> list[str]:
+    return [f"{name}{_label_set(labels)}" for name, labels, _ in family.samples]
 
 
-def _canonical(family: Family) -> Iterable[Sample]:
-    """Samples whose `le` and `quantile` are written as OpenMetrics wants its numbers: 1.0, not 1."""
+def _openmetrics_head(family: Family) -> str:
+    """A counter's samples end in `_total`, its family does not."""
+    name = family.name.removesuffix("_total") if family.type == "counter" else family.name
+    kind = "unknown" if family.type == "untyped" else family.type
+    return f"# HELP {name} {_escape(family.help)}\n# TYPE {name} {kind}\n"
+
+
+def _openmetrics_series(family: Family) -> list[str]:
+    """`le` and `quantile` are written as OpenMetrics wants its numbers: 1.0, not 1."""
+    suffix = "_total" if family.type == "counter" and not family.name.endswith("_total") else ""
     step = _STEP_LABELS.get(family.type)
-    if step is None:
-        return family.samples
-    return (
-        Sample(
-            name,
-            tuple((k, _openmetrics_float(parse_float(v)) if k == step else v) for k, v in labels),
-            value,
-        )
-        for name, labels, value in family.samples
-    )
+    found = []
+    for name, labels, _ in family.samples:
+        written = labels
+        if step is not None:
+            written = tuple(
+                (k, _openmetrics_float(parse_float(v)) if k == step else v) for k, v in labels
+            )
+        found.append(f"{name}{suffix}{_label_set(written)}")
+    return found
 
 
 def _openmetrics_float(value: float) -> str:
-    text = format_float(value)
-    return f"{text}.0" if text.lstrip("-").isdigit() else text
+    plain = 1e-4 <= abs(value) < 1e6 or value == 0
+    return repr(float(value)) if plain else format_float(value)
 
 
-@lru_cache(maxsize=4096)
 def _label_set(labels: Labels) -> str:
     if not labels:
         return ""
@@ -90,6 +133,14 @@ def _escape_help(text: str) -> str:
 def _escape(text: str) -> str:
     return _escape_help(text).replace('"', '\\"')
 
+
+encode_text = _Writer(_text_head, _text_series, format_float)
+"""The text format 0.0.4."""
+
+encode_openmetrics = _Writer(
+    _openmetrics_head, _openmetrics_series, _openmetrics_float, end="# EOF\n"
+)
+"""OpenMetrics 1.0.0, without `_created` series and units."""
 
 TEXT = Format("text/plain", ("0.0.4",), "text/plain; version=0.0.4; charset=utf-8", encode_text)
 OPENMETRICS = Format(

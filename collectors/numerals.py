@@ -48,6 +48,11 @@ def format_float(value: float) -> str:
         return text.removesuffix(".0")
     if not math.isfinite(value):
         return "NaN" if math.isnan(value) else "+Inf" if value > 0 else "-Inf"
+    if text.endswith(".0"):  # what the kernel counts: a whole number, and many of them
+        digits = text[:-2].rstrip("0")
+        if digits[0] != "-":
+            point = "." if len(digits) > 1 else ""
+            return f"{digits[0]}{point}{digits[1:]}e+{len(text) - 3:02d}"
     return _scientific(text)
 
 
