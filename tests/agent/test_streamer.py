@@ -1,4 +1,4 @@
-"""The agent's stream over a real gRPC connection: real files, real rounds, an evaluator that is driven by hand, and the real one."""
+"""The agent's stream over a real gRPC connection: real files, real rounds, and an evaluator that is driven by hand."""
 
 import asyncio
 import contextlib
@@ -13,9 +13,6 @@ from agent.rounds import Rounds
 from agent.streamer import Streamer, Target
 from collectors.sample import CollectorError, Family, Sample
 from collectors.textfile import Options, TextFile
-from evaluator.sources.agents import Agents
-from evaluator.store import Store
-from evaluator.subscription import Subscriptions
 from plimsoll import VERSION
 from plimsoll.backoff import Backoff
 from wire import codec, telemetry_pb2, telemetry_pb2_grpc
@@ -65,8 +62,7 @@ class Evaluator(telemetry_pb2_grpc.TelemetryServicer):
         await self._server.start()
 
     async def stop(self):
-        if self._server is not None:
-            await self._server.stop(grace=0)
+        await self._server.stop(grace=0)
 
     async def Stream(self, _requests, context):  # noqa: N802
         heard = Heard(context)
@@ -151,28 +147,17 @@ async def evaluator():
 
 
 @pytest.fixture
-async def stream_to(rounds):
-    """Run a streamer to an address; `states` notes when it was up and when it was lost."""
-    states = []
-    tasks = []
-
-    def start(address):
-        target = Target(address, "node-a", poll_interval=0.01)
-        backoff = Backoff(lambda: 0.0, first=0.01, longest=0.1)
-        streamer = Streamer(target, rounds, on_state=states.append, backoff=backoff)
-        tasks.append(asyncio.create_task(streamer.run()))
-        return states
-
-    yield start
-    for task in tasks:
-        assert not task.done(), task
-        task.cancel()
-    await asyncio.gather(*tasks, return_exceptions=True)
-
-
-@pytest.fixture
-async def states(stream_to, evaluator):
-    return stream_to(f"127.0.0.1:{evaluator.port}")
+async def states(rounds, evaluator):
+    """Stream as node-a; this notes when the stream was up and when it was lost."""
+    noted = []
+    target = Target(f"127.0.0.1:{evaluator.port}", "node-a", poll_interval=0.01)
+    backoff = Backoff(lambda: 0.0, first=0.01, longest=0.1)
+    streamer = Streamer(target, rounds, on_state=noted.append, backoff=backoff)
+    task = asyncio.create_task(streamer.run())
+    yield noted
+    assert not task.done(), task
+    task.cancel()
+    await asyncio.gather(task, return_exceptions=True)
 
 
 def said(report, *metrics):
@@ -417,73 +402,3 @@ async def test_cancelling_ends_the_stream(rounds, evaluator):
         await task
     async with asyncio.timeout(PATIENCE):
         await stream.gone.wait()
-
-
-class RealEvaluator:
-    """The evaluator's own end of the stream."""
-
-    def __init__(self):
-        self.store = Store(stale_after=30.0, started=0.0)
-        self.subscriptions = Subscriptions()
-        self._told = asyncio.Condition()
-        self.agents = Agents(self.store, self.subscriptions, interval=3600.0, on_report=self._heard)
-
-    def want(self, *metrics):
-        self.store.subscribe(metrics)
-        self.subscriptions.want(metrics)
-
-    def _heard(self, _changed):
-        self._task = asyncio.get_running_loop().create_task(self._tell())
-
-    async def _tell(self):
-        async with self._told:
-            self._told.notify_all()
-
-    async def reads(self, metric, samples, value=None):
-        def as_wanted():
-            found = self.store.reading(metric, "node-a")
-            fits = value is None or found.value == value
-            return found.at > 0 and found.samples == samples and fits
-
-        async with asyncio.timeout(PATIENCE), self._told:
-            await self._told.wait_for(as_wanted)
-
-
-async def test_with_the_real_evaluator_files_become_readings(files, stream_to):
-    files("node_health_metric 0\n")
-    real = RealEvaluator()
-    real.want("health_metric")
-    port = await real.agents.start("127.0.0.1:0")
-    stream_to(f"127.0.0.1:{port}")
-    await real.reads("health_metric", 1, 0.0)
-    files("node_health_metric 2\n")
-    await real.reads("health_metric", 1, 2.0)
-    files('node_health_metric{disk="a"} 2\nnode_health_metric{disk="b"} 2\n')
-    await real.reads("health_metric", 2)
-    real.want("health_metric", "load")
-    files("node_health_metric 1\nload 7\n")
-    await real.reads("load", 1, 7.0)
-    await real.reads("health_metric", 1, 1.0)
-    files(None)
-    await real.reads("load", 0)
-
-    await real.agents.stop()
-    reborn = RealEvaluator()
-    reborn.want("load")
-    files("load 9\n")
-    await reborn.agents.start(f"127.0.0.1:{port}")
-    await reborn.reads("load", 1, 9.0)
-    await reborn.agents.stop()
-
-
-async def test_a_node_that_the_evaluator_forgot_begins_anew(files, stream_to):
-    files("a 1\nb 1\n")
-    real = RealEvaluator()
-    real.want("a", "b")
-    stream_to(f"127.0.0.1:{await real.agents.start('127.0.0.1:0')}")
-    await real.reads("b", 1, 1.0)
-    real.store.forget("node-a")
-    files("a 2\nb 1\n")
-    await real.reads("a", 1, 2.0)
-    await real.reads("b", 1, 1.0)
-    await real.agents.stop()

@@ -6,9 +6,9 @@ import contextlib
 import json
 import logging
 import random
-from dataclasses import dataclass, field
 from pathlib import Path
 from types import SimpleNamespace
+from typing import NamedTuple
 
 import aiohttp
 import pytest
@@ -18,7 +18,6 @@ from aiohttp import web
 
 from evaluator import policy
 from evaluator.kube import Kube
-from evaluator.labels import FIELD_MANAGER, NodeLabels
 from plimsoll import logs
 from sandbox.apiserver import ApiServer
 
@@ -67,98 +66,13 @@ def parsed():
     return lambda *args, **kwargs: policy.parse(make_tas(*args, **kwargs))
 
 
-class ApplyConflictError(Exception):
-    """What the API server answers with 409; `keys` are the labels in dispute, none if it is about the uid."""
-
-    def __init__(self, *keys):
-        super().__init__(*keys)
-        self.keys = keys
-
-
-@dataclass
-class LabelledNode:
-    uid: str
-    labels: dict[str, str] = field(default_factory=dict)
-    owners: dict[str, set[str]] = field(default_factory=dict)
-    """Label key → the managers that applied or wrote it."""
-
-
-class ApplyServer:
-    """Nodes with labels and who owns them, under the API server's rules for server-side apply."""
-
-    def __init__(self):
-        self.nodes = {}
-        self.writes = 0
-
-    def add(self, name, **labels):
-        """A node of which nobody has applied anything; its labels belong to its kubelet."""
-        self.nodes[name] = LabelledNode(f"uid-{name}")
-        for key, value in labels.items():
-            self.update(name, key, value, manager="kubelet")
-
-    def update(self, name, key, value, manager="kubectl"):
-        """A write that is no apply: it takes the key over if it changes it, and deletes it for None."""
-        node = self.nodes[name]
-        if value is None:
-            node.labels.pop(key, None)
-            node.owners.pop(key, None)
-        elif node.labels.get(key) != value:
-            node.labels[key] = value
-            node.owners[key] = {f"{manager}/update"}
-
-    def apply(self, name, uid, labels, manager=FIELD_MANAGER):
-        node = self.nodes.get(name)
-        if node is None or node.uid != uid:
-            raise ApplyConflictError
-        disputed = [
-            key
-            for key, value in labels.items()
-            if node.labels.get(key, value) != value and node.owners[key] - {manager}
-        ]
-        if disputed:
-            raise ApplyConflictError(*disputed)
-        before = dict(node.labels)
-        for key in [key for key, owners in node.owners.items() if manager in owners]:
-            if key not in labels:
-                node.owners[key].discard(manager)
-                if not node.owners[key]:
-                    del node.owners[key], node.labels[key]
-        for key, value in labels.items():
-            node.labels[key] = value
-            node.owners.setdefault(key, set()).add(manager)
-        self.writes += before != node.labels
-
-    def seen(self):
-        """Every node as the labeler sees it."""
-        return {
-            name: NodeLabels(
-                node.uid,
-                dict(node.labels),
-                frozenset(k for k, owners in node.owners.items() if FIELD_MANAGER in owners),
-            )
-            for name, node in self.nodes.items()
-        }
-
-
-@pytest.fixture(scope="session")
-def apply_server():
-    """The class itself: hypothesis needs a new one for each example."""
-    return ApplyServer
-
-
-@pytest.fixture(scope="session")
-def apply_conflict():
-    return ApplyConflictError
-
-
-@dataclass(frozen=True)
-class Asked:
+class Asked(NamedTuple):
     """A request as a stand-in for the API server saw it."""
 
     method: str
     path: str
-    query: dict[str, str]
-    headers: dict[str, str]
+    query: dict
+    headers: dict
     body: bytes
 
     @property
@@ -208,13 +122,8 @@ class Stand:
             self._runner = None
 
     async def _handle(self, request):
-        asked = Asked(
-            request.method,
-            request.path,
-            dict(request.query),
-            dict(request.headers),
-            await request.read(),
-        )
+        seen = (dict(request.query), dict(request.headers), await request.read())
+        asked = Asked(request.method, request.path, *seen)
         async with self._told:
             self.asked.append(asked)
             self._told.notify_all()
@@ -242,17 +151,8 @@ def says(status, body, content_type="application/json"):
 def refuses(code, reason="", message="", causes=()):
     """An answer: a metav1.Status."""
     details = {"causes": list(causes)}
-    return says(
-        code,
-        {
-            "kind": "Status",
-            "status": "Failure",
-            "code": code,
-            "reason": reason,
-            "message": message,
-            "details": details,
-        },
-    )
+    status = {"kind": "Status", "code": code, "reason": reason, "message": message}
+    return says(code, {**status, "details": details})
 
 
 def lists(*objects, version="1", more=""):

@@ -6,11 +6,15 @@ from dataclasses import dataclass
 
 import pytest
 
-from evaluator.decisions import Decisions
+from evaluator.decisions import Decisions, decide
 from evaluator.extender.server import Extender, serve
 from evaluator.metrics import Metrics
+from evaluator.store import Store
+from wire.codec import Delta
 
 PATIENCE = 20.0
+NODES = ("node-a", "node-b", "node-c")
+NOW = 1000.0
 
 
 @dataclass(frozen=True)
@@ -104,3 +108,25 @@ async def extender():
             return Server(port, metrics)
 
         yield start
+
+
+@pytest.fixture(scope="module")
+def decisions(parsed, rule):
+    """ns/demo-policy over three nodes, of which node-b violates it, and ns/empty, which has no rules."""
+    policy = parsed(
+        "demo-policy",
+        dontschedule=[rule("health_metric Equals 1")],
+        scheduleonmetric=[rule("health_metric LessThan 0")],
+    )
+    store = Store(stale_after=30.0, started=0.0)
+    store.subscribe(policy.metrics)
+    for node, value in zip(NODES, (0.0, 1.0, 2.0), strict=True):
+        store.report(node, Delta({"health_metric": value}), NOW)
+    empty = parsed("empty", deschedule=[])
+    return decide([policy, empty], NODES, store, now=NOW)
+
+
+@pytest.fixture
+async def server(extender, decisions):
+    """An extender that answers from `decisions`."""
+    return await extender(decisions)

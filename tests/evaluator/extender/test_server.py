@@ -3,18 +3,13 @@
 import asyncio
 import gzip
 import json
-import re
 from pathlib import Path
 
 import pytest
 
-from evaluator.decisions import decide
 from evaluator.extender.verbs import NotReadyError
-from evaluator.store import Store
-from wire.codec import Delta
 
 NODES = ("node-a", "node-b", "node-c")
-NOW = 1000.0
 VERBS = ["/scheduler/filter", "/scheduler/prioritize"]
 
 
@@ -22,26 +17,6 @@ def body(policy="demo-policy", names=NODES, namespace="ns", pod="web"):
     labels = {"telemetry-policy": policy} if policy else {}
     metadata = {"name": pod, "namespace": namespace, "labels": labels}
     return json.dumps({"Pod": {"metadata": metadata}, "Nodes": None, "NodeNames": names}).encode()
-
-
-@pytest.fixture(scope="module")
-def decisions(parsed, rule):
-    policy = parsed(
-        "demo-policy",
-        dontschedule=[rule("health_metric Equals 1")],
-        scheduleonmetric=[rule("health_metric LessThan 0")],
-    )
-    store = Store(stale_after=30.0, started=0.0)
-    store.subscribe(policy.metrics)
-    for node, value in zip(NODES, (0.0, 1.0, 2.0), strict=True):
-        store.report(node, Delta({"health_metric": value}), NOW)
-    empty = parsed("empty", deschedule=[])
-    return decide([policy, empty], NODES, store, now=NOW)
-
-
-@pytest.fixture
-async def server(extender, decisions):
-    return await extender(decisions)
 
 
 def is_error(reply, status):
@@ -341,53 +316,6 @@ async def test_a_large_request_comes_back_whole(extender, decisions):
     sent = json.dumps({**asked, "Nodes": {"items": nodes}, "NodeNames": None}).encode()
     reply = json.loads((await server.post(VERBS[0], sent)).body)
     assert reply["Nodes"]["items"] == [n for n in nodes if n["metadata"]["name"] != "node-b"]
-
-
-async def test_filter_logs_the_words_that_users_of_tas_look_for(log_lines, server):
-    read = log_lines("logfmt")
-    await server.post(VERBS[0], body())
-    (line,) = read()
-    assert 'msg="Filtered nodes for demo-policy: node-a node-c"' in line
-    assert "pod=ns/web" in line
-    assert "policy=demo-policy" in line
-
-
-async def test_the_same_in_json(log_lines, server):
-    read = log_lines("json")
-    await server.post(VERBS[0], body())
-    (line,) = read()
-    found = json.loads(line)
-    assert found["msg"] == "Filtered nodes for demo-policy: node-a node-c"
-    assert (found["pod"], found["policy"]) == ("ns/web", "demo-policy")
-
-
-@pytest.mark.parametrize(
-    ("policy", "why"),
-    [("", "no_policy_label"), ("unknown", "policy_not_found"), ("empty", "no_rules")],
-)
-async def test_that_there_is_no_policy_is_logged(log_lines, server, policy, why):
-    read = log_lines("logfmt")
-    await server.post(VERBS[0], body(policy))
-    await server.post(VERBS[1], body(policy))
-    filtered, ranked = read()
-    assert 'msg="All nodes pass"' in filtered
-    assert 'msg="No node preferred"' in ranked
-    assert all(f"why={why}" in line and "pod=ns/web" in line for line in (filtered, ranked))
-
-
-async def test_a_refusal_is_logged_on_one_line(log_lines, server):
-    read = log_lines("logfmt")
-    await server.post(VERBS[0], b"{")
-    (line,) = read()
-    assert re.search(
-        r'level=warning msg="filter refused" status=400 error="not ExtenderArgs: [^"]*"', line
-    )
-
-
-async def test_names_with_newlines_forge_no_log_line(log_lines, server):
-    read = log_lines("logfmt")
-    await server.post(VERBS[0], body(pod="x\nlevel=error", names=["n\r\nm"]))
-    assert len(read()) == 1
 
 
 def open_files():

@@ -1,0 +1,61 @@
+"""What the extender logs of each request, in the words that users of Telemetry Aware Scheduling look for."""
+
+import json
+import re
+
+import pytest
+
+FILTER, PRIORITIZE = "/scheduler/filter", "/scheduler/prioritize"
+
+
+def body(policy="demo-policy", names=("node-a", "node-b", "node-c"), pod="web"):
+    labels = {"telemetry-policy": policy} if policy else {}
+    metadata = {"name": pod, "namespace": "ns", "labels": labels}
+    return json.dumps({"Pod": {"metadata": metadata}, "NodeNames": names}).encode()
+
+
+async def test_filter_logs_the_words_that_users_of_tas_look_for(log_lines, server):
+    read = log_lines("logfmt")
+    await server.post(FILTER, body())
+    (line,) = read()
+    assert 'msg="Filtered nodes for demo-policy: node-a node-c"' in line
+    assert "pod=ns/web" in line
+    assert "policy=demo-policy" in line
+
+
+async def test_the_same_in_json(log_lines, server):
+    read = log_lines("json")
+    await server.post(FILTER, body())
+    (line,) = read()
+    found = json.loads(line)
+    assert found["msg"] == "Filtered nodes for demo-policy: node-a node-c"
+    assert (found["pod"], found["policy"]) == ("ns/web", "demo-policy")
+
+
+@pytest.mark.parametrize(
+    ("policy", "why"),
+    [("", "no_policy_label"), ("unknown", "policy_not_found"), ("empty", "no_rules")],
+)
+async def test_that_there_is_no_policy_is_logged(log_lines, server, policy, why):
+    read = log_lines("logfmt")
+    await server.post(FILTER, body(policy))
+    await server.post(PRIORITIZE, body(policy))
+    filtered, ranked = read()
+    assert 'msg="All nodes pass"' in filtered
+    assert 'msg="No node preferred"' in ranked
+    assert all(f"why={why}" in line and "pod=ns/web" in line for line in (filtered, ranked))
+
+
+async def test_a_refusal_is_logged_on_one_line(log_lines, server):
+    read = log_lines("logfmt")
+    await server.post(FILTER, b"{")
+    (line,) = read()
+    assert re.search(
+        r'level=warning msg="filter refused" status=400 error="not ExtenderArgs: [^"]*"', line
+    )
+
+
+async def test_names_with_newlines_forge_no_log_line(log_lines, server):
+    read = log_lines("logfmt")
+    await server.post(FILTER, body(pod="x\nlevel=error", names=["n\r\nm"]))
+    assert len(read()) == 1

@@ -1,0 +1,115 @@
+"""Files on a node to readings in the store: the real agent's stream and the evaluator's own end of it."""
+
+import asyncio
+
+import pytest
+
+from agent.rounds import Rounds
+from agent.streamer import Streamer, Target
+from collectors.textfile import Options, TextFile
+from evaluator.sources.agents import Agents
+from evaluator.store import Store
+from evaluator.subscription import Subscriptions
+from plimsoll.backoff import Backoff
+
+PATIENCE = 30.0
+
+
+class RealEvaluator:
+    """The evaluator's own end of the stream."""
+
+    def __init__(self):
+        self.store = Store(stale_after=30.0, started=0.0)
+        self.subscriptions = Subscriptions()
+        self._told = asyncio.Condition()
+        self.agents = Agents(self.store, self.subscriptions, interval=3600.0, on_report=self._heard)
+
+    def want(self, *metrics):
+        self.store.subscribe(metrics)
+        self.subscriptions.want(metrics)
+
+    def _heard(self, _changed):
+        self._task = asyncio.get_running_loop().create_task(self._tell())
+
+    async def _tell(self):
+        async with self._told:
+            self._told.notify_all()
+
+    async def reads(self, metric, samples, value=None):
+        def as_wanted():
+            found = self.store.reading(metric, "node-a")
+            fits = value is None or found.value == value
+            return found.at > 0 and found.samples == samples and fits
+
+        async with asyncio.timeout(PATIENCE), self._told:
+            await self._told.wait_for(as_wanted)
+
+
+@pytest.fixture
+def files(tmp_path):
+    """Write a .prom file the way an operator's script should: aside, then renamed; None deletes it."""
+
+    def write(text):
+        path = tmp_path / "text.prom"
+        if text is None:
+            path.unlink()
+        else:
+            aside = tmp_path / "text.prom.tmp"
+            aside.write_text(text)
+            aside.rename(path)
+
+    return write
+
+
+@pytest.fixture
+async def stream_to(tmp_path, background):
+    """Stream what the files say, as node-a, to a port."""
+    rounds = Rounds({"textfile": TextFile(Options((str(tmp_path),)))})
+
+    def start(port):
+        target = Target(f"127.0.0.1:{port}", "node-a", poll_interval=0.01)
+        backoff = Backoff(lambda: 0.0, first=0.01, longest=0.1)
+        background(Streamer(target, rounds, backoff=backoff).run())
+
+    yield start
+    rounds.close()
+
+
+async def test_with_the_real_evaluator_files_become_readings(files, stream_to):
+    files("node_health_metric 0\n")
+    real = RealEvaluator()
+    real.want("health_metric")
+    port = await real.agents.start("127.0.0.1:0")
+    stream_to(port)
+    await real.reads("health_metric", 1, 0.0)
+    files("node_health_metric 2\n")
+    await real.reads("health_metric", 1, 2.0)
+    files('node_health_metric{disk="a"} 2\nnode_health_metric{disk="b"} 2\n')
+    await real.reads("health_metric", 2)
+    real.want("health_metric", "load")
+    files("node_health_metric 1\nload 7\n")
+    await real.reads("load", 1, 7.0)
+    await real.reads("health_metric", 1, 1.0)
+    files(None)
+    await real.reads("load", 0)
+
+    await real.agents.stop()
+    reborn = RealEvaluator()
+    reborn.want("load")
+    files("load 9\n")
+    await reborn.agents.start(f"127.0.0.1:{port}")
+    await reborn.reads("load", 1, 9.0)
+    await reborn.agents.stop()
+
+
+async def test_a_node_that_the_evaluator_forgot_begins_anew(files, stream_to):
+    files("a 1\nb 1\n")
+    real = RealEvaluator()
+    real.want("a", "b")
+    stream_to(await real.agents.start("127.0.0.1:0"))
+    await real.reads("b", 1, 1.0)
+    real.store.forget("node-a")
+    files("a 2\nb 1\n")
+    await real.reads("a", 1, 2.0)
+    await real.reads("b", 1, 1.0)
+    await real.agents.stop()
