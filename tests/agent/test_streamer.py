@@ -113,13 +113,12 @@ class Source:
 @pytest.fixture
 def files(tmp_path):
     """Write a .prom file the way an operator's script should: aside, then renamed; None deletes it."""
+    path, aside = tmp_path / "text.prom", tmp_path / "text.prom.tmp"
 
-    def write(text, name="text.prom"):
-        path = tmp_path / name
+    def write(text):
         if text is None:
             path.unlink()
         else:
-            aside = tmp_path / f"{name}.tmp"
             aside.write_text(text)
             aside.rename(path)
 
@@ -347,8 +346,7 @@ async def test_an_evaluator_that_goes_away_and_comes_back_is_found_again(files, 
     await evaluator.start(port)
     again = await evaluator.introduced("a")
     assert said(await again.next(), "a") == {"a": 2.0}
-    assert states[0] is True
-    assert states[-1] is True
+    assert states[0] is states[-1] is True
     assert False in states
 
 
