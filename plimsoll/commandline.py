@@ -22,9 +22,7 @@ class Parser(argparse.ArgumentParser):
             add_help=False,
             **more,
         )
-        self.add_argument(
-            "-h", "--help", "-help", action="help", help="show this message and exit"
-        )
+        self.add_argument("-h", "--help", "-help", action="help", help="show this message and exit")
 
     def with_version(self) -> "Parser":
         """Add --version; returns itself."""

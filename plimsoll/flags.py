@@ -6,16 +6,14 @@ Go's `-flag=value` with one dash or two, kingpin's `--no-flag` for a switch.
 
 import argparse
 import dataclasses
-import math
-import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import MISSING, Field, dataclass
 from typing import Any, TypeVar
 
-T = TypeVar("T")
+from plimsoll.durations import duration as duration
+from plimsoll.durations import format_duration as format_duration
 
-_UNITS = {"h": 3600.0, "m": 60.0, "s": 1.0, "ms": 1e-3, "us": 1e-6, "µs": 1e-6, "ns": 1e-9}
-_DURATION = re.compile(r"(\d+(?:\.\d*)?|\.\d+)(h|ms|us|µs|ns|m|s)", re.ASCII)
+T = TypeVar("T")
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,29 +51,6 @@ def options(settings: type[Any]) -> Iterator[tuple[Field[Any], Option]]:
     for field in dataclasses.fields(settings):
         if (found := field.metadata.get("option")) is not None:
             yield field, found
-
-
-def duration(text: str) -> float:
-    """Seconds in a Go duration: `5s`, `250ms`, `1m30s`, `0`."""
-    if text == "0":
-        return 0.0
-    parts = list(_DURATION.finditer(text))
-    seconds = sum(float(part.group(1)) * _UNITS[part.group(2)] for part in parts)
-    if not parts or "".join(part.group() for part in parts) != text or math.isinf(seconds):
-        raise ValueError(f"not a duration: {text[:40]!r} (write it like 500ms, 5s or 1m30s)")
-    return seconds
-
-
-def format_duration(seconds: float) -> str:
-    """The Go spelling of a duration, for --help and the docs: 5s, 250ms, 1m30s."""
-    if seconds == 0:
-        return "0s"
-    if seconds < 1:
-        return f"{seconds * 1000:g}ms"
-    hours, rest = divmod(seconds, 3600)
-    minutes, rest = divmod(rest, 60)
-    parts = ((hours, "h"), (minutes, "m"), (rest, "s"))
-    return "".join(f"{amount:g}{unit}" for amount, unit in parts if amount)
 
 
 def port(text: str) -> int:

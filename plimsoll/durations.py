@@ -1,0 +1,30 @@
+"""Go's spelling of durations, as flags and policies have them: 5s, 250ms, 1m30s."""
+
+import math
+import re
+
+_UNITS = {"h": 3600.0, "m": 60.0, "s": 1.0, "ms": 1e-3, "us": 1e-6, "µs": 1e-6, "ns": 1e-9}
+_DURATION = re.compile(r"(\d+(?:\.\d*)?|\.\d+)(h|ms|us|µs|ns|m|s)", re.ASCII)
+
+
+def duration(text: str) -> float:
+    """Seconds in a Go duration: `5s`, `250ms`, `1m30s`, `0`."""
+    if text == "0":
+        return 0.0
+    parts = list(_DURATION.finditer(text))
+    seconds = sum(float(part.group(1)) * _UNITS[part.group(2)] for part in parts)
+    if not parts or "".join(part.group() for part in parts) != text or math.isinf(seconds):
+        raise ValueError(f"not a duration: {text[:40]!r} (write it like 500ms, 5s or 1m30s)")
+    return seconds
+
+
+def format_duration(seconds: float) -> str:
+    """The Go spelling of a duration: 5s, 250ms, 1m30s."""
+    if seconds == 0:
+        return "0s"
+    if seconds < 1:
+        return f"{seconds * 1000:g}ms"
+    hours, rest = divmod(seconds, 3600)
+    minutes, rest = divmod(rest, 60)
+    parts = ((hours, "h"), (minutes, "m"), (rest, "s"))
+    return "".join(f"{amount:g}{unit}" for amount, unit in parts if amount)
