@@ -1,12 +1,19 @@
-"""Readings that node agents stream: one gRPC stream each, on which they are told what to report."""
+"""Readings that node agents stream: one gRPC stream each, on which they are told what to report.
+
+Whoever may report for a node can spoil that node's readings, and nothing else: one stream counts for a node, its reports
+are for that node alone, and they are taken in at a bounded pace.
+"""
 
 import asyncio
+import contextlib
+import random
 import time
 from collections.abc import Callable, Mapping
 from typing import Any
 
 import grpc
 
+from evaluator.sources.verifier import Refusal, Verifier
 from evaluator.store import Store
 from evaluator.subscription import Subscription, Subscriptions
 from plimsoll import logs
@@ -25,11 +32,20 @@ _OPTIONS = [
     ("grpc.http2.min_ping_interval_without_data_ms", 5_000),
 ]
 
+_INTRODUCTION = 30.0
+"""Seconds in which a stream has to say whose it is."""
+_LONGEST = 3600.0
+"""Seconds after which a stream has to begin anew, so that certificates and tokens are looked at again."""
+_PACE = 0.01
+"""Seconds between two reports of one node; an agent that sends more of them has to wait, nobody else has."""
+_LONGEST_NAME = 253
+
+Code = grpc.StatusCode
 Context = grpc.aio.ServicerContext[telemetry_pb2.Report, telemetry_pb2.Subscription]
 
 
 class Agents(telemetry_pb2_grpc.TelemetryServicer):
-    """Takes in reports. `on_report` is told of each one whether it changed anything."""
+    """Takes in reports. `on_report` is told of each one whether it changed anything, `on_refusal` why one was refused."""
 
     def __init__(
         self,
@@ -38,14 +54,22 @@ class Agents(telemetry_pb2_grpc.TelemetryServicer):
         *,
         interval: float,
         on_report: Callable[[bool], None],
+        on_refusal: Callable[[grpc.StatusCode], None] = lambda _code: None,
+        verifier: Verifier | None = None,
+        longest: float = _LONGEST,
         clock: Callable[[], float] = time.monotonic,
+        rng: random.Random | None = None,
     ) -> None:
         self._store = store
         self._subscriptions = subscriptions
         self._interval_ms = max(1, round(interval * 1000))
         self._on_report = on_report
+        self._on_refusal = on_refusal
+        self._verifier = verifier or Verifier()
+        self._longest = longest
         self._clock = clock
-        self._streams: dict[str, int] = {}
+        self._rng = rng or random.Random()  # noqa: S311 (jitter, not a secret)
+        self._streams: dict[str, asyncio.Future[Refusal]] = {}
         self._server: grpc.aio.Server | None = None
 
     @property
@@ -53,12 +77,18 @@ class Agents(telemetry_pb2_grpc.TelemetryServicer):
         """How many nodes have a stream now."""
         return len(self._streams)
 
-    async def start(self, address: str) -> int:
+    async def start(
+        self, address: str, *, credentials: grpc.ServerCredentials | None = None
+    ) -> int:
         """Listen; returns the port. Raises OSError if the address cannot be had."""
         server = grpc.aio.server(options=_OPTIONS)
         telemetry_pb2_grpc.add_TelemetryServicer_to_server(self, server)  # type: ignore[no-untyped-call]
         try:
-            port = server.add_insecure_port(address)
+            port = (
+                server.add_insecure_port(address)
+                if credentials is None
+                else server.add_secure_port(address, credentials)
+            )
         except RuntimeError as error:
             raise OSError(
                 f"cannot listen for agents on {address}: in use, or no address of this machine"
@@ -73,34 +103,79 @@ class Agents(telemetry_pb2_grpc.TelemetryServicer):
             await self._server.stop(grace=0)
 
     async def Stream(self, _requests: Any, context: Context) -> None:  # noqa: N802 (the service's name)
-        """One agent, until it goes away or breaks the protocol."""
-        first = await context.read()
-        if not isinstance(first, telemetry_pb2.Report):
+        """One agent, until it goes away, breaks the protocol, or another stream for its node begins."""
+        first = await self._introduction(context)
+        if first is None:
             return
         node = first.node_name
-        if not node:
-            await context.abort(grpc.StatusCode.INVALID_ARGUMENT, "a Report needs a node_name")
-        log.info("agent connected", node=node, version=first.agent_version, peer=context.peer())
-        self._streams[node] = self._streams.get(node, 0) + 1
+        refusal = _nameless(node) or await self._verifier.admit(node, context)
+        if refusal is None:
+            log.info("agent connected", node=node, version=first.agent_version, peer=context.peer())
+            refusal = await self._follow(node, context)
+            log.info("agent disconnected", node=node)
+        if refusal is not None:
+            await self._turn_away(node, refusal, context)
+
+    @staticmethod
+    async def _introduction(context: Context) -> telemetry_pb2.Report | None:
+        """The first message; None if none comes."""
+        first = None
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(_INTRODUCTION):
+                first = await context.read()
+        return first if isinstance(first, telemetry_pb2.Report) else None
+
+    async def _turn_away(self, node: str, refusal: Refusal, context: Context) -> None:
+        log.warning(
+            "agent turned away",
+            node=node[:_LONGEST_NAME],
+            peer=context.peer(),
+            code=refusal.code.name,
+            error=refusal.sentence,
+        )
+        self._on_refusal(refusal.code)
+        await context.abort(refusal.code, refusal.sentence)
+
+    async def _follow(self, node: str, context: Context) -> Refusal | None:
+        """Talk to one agent until its stream is over; returns why, if there is a reason to tell it."""
+        replaced = self._take_over(node)
         writing = asyncio.Lock()
         sent: dict[int, Subscription] = {}
         telling = asyncio.create_task(self._tell(context, sent, writing))
         telling.add_done_callback(_note_end)
+        listening = asyncio.create_task(self._listen(node, context, sent))
+        longest = self._longest * (1 - 0.2 * self._rng.random())
         try:
-            refusal = await self._listen(node, context, sent)
+            await asyncio.wait(
+                {replaced, listening}, timeout=longest, return_when=asyncio.FIRST_COMPLETED
+            )
             async with (
                 writing
             ):  # a stream cannot be ended while a message is on its way out: the agent would hang
                 telling.cancel()
+            if replaced.done():
+                return replaced.result()
+            return listening.result() if listening.done() else None
         finally:
             telling.cancel()
-            self._streams[node] -= 1
-            if not self._streams[node]:
+            listening.cancel()
+            # Waited for: a read that is under way when the stream is ended would fail with nobody to tell.
+            await asyncio.gather(listening, return_exceptions=True)
+            if self._streams.get(node) is replaced:
                 del self._streams[node]
-            log.info("agent disconnected", node=node)
-        if refusal:
-            log.warning("agent turned away", node=node, error=refusal)
-            await context.abort(grpc.StatusCode.INVALID_ARGUMENT, refusal)
+
+    def _take_over(self, node: str) -> asyncio.Future[Refusal]:
+        """The newest stream of a node counts: an agent that lost its old one may be back before that is noticed here.
+
+        The future is set when a newer one begins.
+        """
+        before = self._streams.get(node)
+        if before is not None and not before.done():
+            before.set_result(
+                Refusal(Code.ALREADY_EXISTS, f"another stream for node {node} has begun")
+            )
+        mine = self._streams[node] = asyncio.get_running_loop().create_future()
+        return mine
 
     async def _tell(
         self, context: Context, sent: dict[int, Subscription], writing: asyncio.Lock
@@ -116,24 +191,31 @@ class Agents(telemetry_pb2_grpc.TelemetryServicer):
             async with writing:
                 await context.write(message)
 
-    async def _listen(self, node: str, context: Context, sent: dict[int, Subscription]) -> str:
-        """Take in reports until there are no more; returns why not, if the agent broke the protocol.
+    async def _listen(
+        self, node: str, context: Context, sent: dict[int, Subscription]
+    ) -> Refusal | None:
+        """Take in reports until there are no more; returns why not, if the agent broke the protocol or its node is gone.
 
         A report refers to the list of its own generation, also while the next one is on its way to the agent.
         """
         answered = 0
+        loop = asyncio.get_running_loop()
         while isinstance(report := await context.read(), telemetry_pb2.Report):
+            next_one = loop.time() + _PACE
+            if (refusal := self._verifier.missing(node)) is not None:
+                return refusal
             try:
                 delta = self._understood(report, node, sent, answered)
             except codec.MalformedReportError as error:
-                return str(error)
+                return Refusal(Code.INVALID_ARGUMENT, str(error))
             answered = report.generation
             for old in [known for known in sent if known < answered]:
                 del sent[old]
             version = self._store.version
             self._store.report(node, delta, self._clock())
             self._on_report(self._store.version != version)
-        return ""
+            await asyncio.sleep(max(0.0, next_one - loop.time()))
+        return None
 
     def _understood(
         self,
@@ -154,6 +236,14 @@ class Agents(telemetry_pb2_grpc.TelemetryServicer):
         if not report.full and (report.generation != answered or not self._store.knows(node)):
             raise codec.MalformedReportError("a full report has to come first")
         return codec.decode(report, subscription.metrics)
+
+
+def _nameless(node: str) -> Refusal | None:
+    if not node:
+        return Refusal(Code.INVALID_ARGUMENT, "a Report needs a node_name")
+    if len(node) > _LONGEST_NAME:
+        return Refusal(Code.INVALID_ARGUMENT, "a node_name is too long to be one")
+    return None
 
 
 def _note_end(telling: asyncio.Task[None]) -> None:

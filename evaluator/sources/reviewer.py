@@ -1,0 +1,127 @@
+"""Asks the API server which node a ServiceAccount token is bound to, and remembers the answer for a while.
+
+When the API server cannot be asked, an older answer still counts: agents that connect again during its outage must not
+be lost with it.
+"""
+
+import asyncio
+import hashlib
+import time
+from collections import OrderedDict
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Protocol
+
+from evaluator.kube import KubeError
+from evaluator.objects import Pod
+from evaluator.sources.identity import Bound, NotAnAgentError, TokenReview, bound
+from plimsoll import logs
+
+log = logs.get(__name__)
+
+_FRESH = 60.0
+"""Seconds for which an answer, yes or no, is not asked for again."""
+_USABLE = 3600.0
+"""Seconds for which a yes counts while the API server cannot be asked; kubelets renew tokens as often."""
+_MOST = 20_000
+"""Answers kept; a flood of made-up tokens must not fill the memory."""
+_AT_ONCE = 8
+_LONGEST = 16 << 10
+"""Characters of a token: what is longer is none."""
+
+
+class Authority(Protocol):
+    """What of the API server is needed here."""
+
+    async def review_token(self, token: str, audience: str) -> TokenReview:
+        """Whose token it is. Raises KubeError."""
+        ...
+
+    async def get_pod(self, namespace: str, name: str) -> Pod:
+        """A pod. Raises KubeError."""
+        ...
+
+
+class UnreviewedError(Exception):
+    """The API server could not be asked: nothing is known about the token."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Answer:
+    at: float
+    node: str = ""
+    why_not: str = ""
+
+
+class Reviewer:
+    """Tokens of one audience and of one ServiceAccount, `namespace/name`."""
+
+    def __init__(
+        self,
+        authority: Authority,
+        *,
+        audience: str,
+        account: str,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self._authority = authority
+        self._audience = audience
+        self._account = account
+        self._clock = clock
+        self._answers: OrderedDict[bytes, _Answer] = OrderedDict()
+        self._asking: dict[bytes, asyncio.Task[_Answer]] = {}
+        self._gate = asyncio.Semaphore(_AT_ONCE)
+
+    async def node_of(self, token: str) -> str:
+        """The node that a token is bound to. Raises NotAnAgentError, or UnreviewedError."""
+        if not token:
+            raise NotAnAgentError("no token was sent: an `authorization: Bearer` is needed")
+        if len(token) > _LONGEST:
+            raise NotAnAgentError("the token is too long to be one")
+        key = hashlib.sha256(token.encode()).digest()  # no secrets in memory for longer than needed
+        known = self._answers.get(key)
+        if known is None or self._clock() - known.at > _FRESH:
+            known = await self._ask_once(key, token, known)
+        if known.why_not:
+            raise NotAnAgentError(known.why_not)
+        return known.node
+
+    async def _ask_once(self, key: bytes, token: str, known: _Answer | None) -> _Answer:
+        """Ask; whoever comes with the same token meanwhile shares the answer."""
+        task = self._asking.get(key)
+        if task is None:
+            task = self._asking[key] = asyncio.create_task(self._ask(token))
+            task.add_done_callback(lambda _done: self._asking.pop(key, None))
+        try:
+            answer = await asyncio.shield(task)
+        except KubeError as error:
+            if known is not None and known.node and self._clock() - known.at < _USABLE:
+                log.warning("token not reviewed, the answer before counts", error=str(error))
+                return known
+            raise UnreviewedError(f"the token cannot be reviewed now: {error}") from error
+        self._answers[key] = answer
+        self._answers.move_to_end(key)
+        while len(self._answers) > _MOST:
+            self._answers.popitem(last=False)
+        return answer
+
+    async def _ask(self, token: str) -> _Answer:
+        async with self._gate:
+            review = await self._authority.review_token(token, self._audience)
+            try:
+                owner = bound(review, audience=self._audience, account=self._account)
+                return _Answer(self._clock(), node=owner.node or await self._node_of_pod(owner))
+            except NotAnAgentError as error:
+                return _Answer(self._clock(), why_not=str(error))
+
+    async def _node_of_pod(self, owner: Bound) -> str:
+        """Where the pod runs. API servers before 1.30 say no more of a token than its pod."""
+        try:
+            pod = await self._authority.get_pod(owner.namespace, owner.pod)
+        except KubeError as error:
+            if error.status == 404:
+                raise NotAnAgentError(f"the token's pod {owner.pod} is gone") from error
+            raise
+        if pod.metadata.uid != owner.pod_uid or not pod.spec.node_name:
+            raise NotAnAgentError(f"the token's pod {owner.pod} is gone")
+        return pod.spec.node_name
