@@ -1,20 +1,22 @@
 """What each path of the agent answers: metrics, whether it lives and is ready, and a page that says where to look."""
 
 import asyncio
+import contextlib
 import gzip
 import html
 from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from http import HTTPStatus
 
 from agent import exposition
 from agent.connection import Request, Response
-from agent.rounds import Rounds
+from agent.rounds import RoundMaker, Rounds
 from agent.selfmetrics import SelfMetrics
-from plimsoll import VERSION
+from plimsoll import VERSION, logs
+
+log = logs.get(__name__)
 
 _GZIP_LEVEL = 1  # text this repetitive shrinks nine-fold at once; more effort costs the node more than it saves the wire
-_MANY = 128
 _GZIP_FROM = 1400  # bytes: what fits one packet gains nothing
 
 # What a kubelet asks, which has neither user nor certificate; the answer is no more than yes or no.
@@ -32,6 +34,9 @@ _PAGE = """<!DOCTYPE html>
 </ul>
 </body></html>
 """
+
+
+_FAILURE = Response(HTTPStatus.INTERNAL_SERVER_ERROR, b"internal error\n")
 
 
 class Endpoints:
@@ -59,8 +64,6 @@ class Endpoints:
         }
         self._max_requests = max_requests
         self._scraping = 0
-        # A thread for each scrape that waits for collectors; all that waits elsewhere has the event loop's own.
-        self._threads = ThreadPoolExecutor(max_requests or _MANY, thread_name_prefix="scrape")
         self.ready = False
 
     async def answer(self, request: Request) -> Response:
@@ -110,21 +113,45 @@ class Endpoints:
             return _text(HTTPStatus.SERVICE_UNAVAILABLE, text)
         self._scraping += 1
         try:
-            loop = asyncio.get_running_loop()
-            return await loop.run_in_executor(self._threads, self._scrape, headers, names)
+            return await self._scrape(headers, names)
         finally:
             self._scraping -= 1
 
-    def _scrape(self, headers: Mapping[str, str], names: Collection[str] | None) -> Response:
-        """One round, written the way the client likes it; in a thread, because collectors block."""
-        found = self._rounds.run(names, beside=self._own.families())
+    async def _scrape(self, headers: Mapping[str, str], names: Collection[str] | None) -> Response:
+        """One round, written in the thread that collected it: each thread more that takes part costs as much as a collector."""
+        loop = asyncio.get_running_loop()
+        answer: asyncio.Future[Response] = loop.create_future()
+
+        def write(make: RoundMaker) -> None:
+            try:
+                settle = partial(_settle, answer, self._written(headers, make))
+            except Exception:
+                log.exception("scrape failed")
+                settle = partial(_settle, answer, _FAILURE)
+            with contextlib.suppress(RuntimeError):  # the agent has stopped
+                loop.call_soon_threadsafe(settle)
+
+        look = self._rounds.start(names, write)
+        while not answer.done():
+            await asyncio.wait([answer], timeout=self._rounds.moment)
+            if not answer.done():
+                await asyncio.to_thread(look)
+        return answer.result()
+
+    def _written(self, headers: Mapping[str, str], make: RoundMaker) -> Response:
+        """A round the way the client likes it."""
         wanted = exposition.negotiate(headers.get("accept", ""))
-        body = wanted.encode(found.families)
+        body = wanted.encode(make(self._own.families()).families)
         extra: tuple[tuple[str, str], ...] = (("vary", "Accept, Accept-Encoding"),)
         if len(body) >= _GZIP_FROM and exposition.accepts_gzip(headers.get("accept-encoding", "")):
             body = gzip.compress(body, _GZIP_LEVEL, mtime=0)
             extra = (*extra, ("content-encoding", "gzip"))
         return Response(HTTPStatus.OK, body, wanted.content_type, extra)
+
+
+def _settle(answer: asyncio.Future[Response], response: Response) -> None:
+    if not answer.done():  # nobody wants it any more
+        answer.set_result(response)
 
 
 def choose(query: Mapping[str, Sequence[str]], enabled: Sequence[str]) -> Collection[str] | None:

@@ -52,6 +52,10 @@ class Round:
     """Collectors whose source this machine does not have: success 0 too, but what they would have said is absent."""
 
 
+RoundMaker = Callable[[Iterable[Family]], Round]
+"""Makes a round of what was collected and of families from elsewhere, which go before guests' ones."""
+
+
 @dataclass(frozen=True, slots=True)
 class _Outcome:
     families: tuple[Family, ...]
@@ -96,9 +100,30 @@ class Rounds:
 
         `beside` are families from elsewhere that go into the same round; collectors that are guests give way to them too.
         """
-        found = self._runner.run(
-            {name: call for name, call in self._calls.items() if names is None or name in names}
+        return self._round(self._runner.run(self._chosen(names)), beside)
+
+    def start(
+        self, names: Collection[str] | None, then: Callable[[RoundMaker], None]
+    ) -> Callable[[], None]:
+        """As `run`, without waiting: `then` is called, in a thread of the collectors', with what makes the round.
+
+        Returns what is to be called every `moment` seconds until then: it gives up collectors that are late.
+        """
+        return self._runner.start(
+            self._chosen(names), lambda found: then(partial(self._round, found))
         )
+
+    @property
+    def moment(self) -> float:
+        """See `start`."""
+        return self._runner.moment
+
+    def _chosen(self, names: Collection[str] | None) -> Mapping[str, Callable[[], _Outcome]]:
+        if names is None:
+            return self._calls
+        return {name: call for name, call in self._calls.items() if name in names}
+
+    def _round(self, found: Mapping[str, _Outcome | Late], beside: Iterable[Family]) -> Round:
         outcomes = {name: self._judge(name, outcome) for name, outcome in found.items()}
         hosts = [o.families for name, o in outcomes.items() if name not in self._guests]
         families, clashes = combine([beside, _accounts(outcomes), *hosts])

@@ -9,6 +9,7 @@ import threading
 import time
 from collections.abc import Callable, Hashable, Mapping
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Generic, TypeVar
 
 T = TypeVar("T")
@@ -30,14 +31,17 @@ class Late:
 class _Wait(Generic[K, T]):
     """Somebody who waits for results."""
 
-    wanted: int
+    keys: tuple[K, ...]
+    then: Callable[[dict[K, T | Late]], None]
     results: dict[K, T | Late] = field(default_factory=dict)
-    over: threading.Event = field(default_factory=threading.Event)
 
-    def put(self, key: K, result: T | Late) -> None:
+    def put(self, key: K, result: T | Late) -> bool:
+        """Whether this was the last one. Then the wait has to be ended, outside of any lock."""
         self.results[key] = result
-        if len(self.results) == self.wanted:
-            self.over.set()
+        return len(self.results) == len(self.keys)
+
+    def end(self) -> None:
+        self.then({key: self.results[key] for key in self.keys})
 
 
 @dataclass(eq=False, slots=True)
@@ -55,12 +59,11 @@ class Runner(Generic[K, T]):
     def __init__(self, timeout: float, *, moment: float = 0.05, name: str = "runner") -> None:
         """`moment`: how many seconds a call may keep its thread to the queue."""
         self._timeout = timeout
-        self._moment = moment
+        self.moment = moment
         self._name = name
         self._changed = threading.Condition(threading.Lock())
         self._queued: dict[K, _Call[K, T]] = {}
         self._running: dict[K, _Call[K, T]] = {}
-        self._waits: set[_Wait[K, T]] = set()
         self._active: threading.Thread | None = None
         self._busy_since: float | None = None  # when the active thread took up the call it is in
         self._closed = False
@@ -71,34 +74,41 @@ class Runner(Generic[K, T]):
         What it returns was begun after this was called. Who asks for a call that still waits in the queue shares it.
         Raises StoppedError once the runner is closed.
         """
-        if not calls:
-            return {}
-        wait = _Wait[K, T](len(calls))
+        found: dict[K, T | Late] = {}
+        over = threading.Event()
+
+        def end(results: dict[K, T | Late]) -> None:
+            found.update(results)
+            over.set()
+
+        look = self.start(calls, end)
+        while not over.wait(self.moment):
+            look()
+        return found
+
+    def start(
+        self, calls: Mapping[K, Callable[[], T]], then: Callable[[dict[K, T | Late]], None]
+    ) -> Callable[[], None]:
+        """As `run`, without waiting: `then` gets the results, in the thread that brought the last of them.
+
+        Returns what has to be called each `moment` until then: it finds what is late, and passes it on. Neither of the two
+        may raise; this and that raise StoppedError once the runner is closed.
+        """
+        wait = _Wait[K, T](tuple(calls), then)
         with self._changed:
-            if self._closed:
-                raise StoppedError
-            self._waits.add(wait)
             self._submit(calls, wait)
-            self._look_after(wait)
+            ended = self._check(wait) or not calls
             self._changed.notify()
-        while not wait.over.wait(self._moment):
-            with self._changed:
-                if not self._closed:
-                    self._look_after(wait)
-        with self._changed:
-            self._waits.discard(wait)
-            if len(wait.results) < wait.wanted:
-                raise StoppedError
-            return {key: wait.results[key] for key in calls}
+        if ended:
+            wait.end()
+        return partial(self._look_after, wait)
 
     def close(self) -> None:
-        """Let everybody go who waits. Calls that hang are left to themselves."""
+        """Let everybody go who waits, at their next look. Calls that hang are left to themselves."""
         with self._changed:
             self._closed = True
             self._active = None
             self._queued.clear()
-            for wait in self._waits:
-                wait.over.set()
             self._changed.notify_all()
 
     def _submit(self, calls: Mapping[K, Callable[[], T]], wait: _Wait[K, T]) -> None:
@@ -109,22 +119,32 @@ class Runner(Generic[K, T]):
             call.waits.append(wait)
 
     def _look_after(self, wait: _Wait[K, T]) -> None:
-        """Give the queue another thread if its own is kept, and give up what is late."""
+        with self._changed:
+            ended = self._check(wait)
+        if ended:
+            wait.end()
+
+    def _check(self, wait: _Wait[K, T]) -> bool:
+        """Give the queue another thread if its own is kept, and give up what is late. Whether the wait is over by that."""
+        if self._closed:
+            raise StoppedError
         now = time.monotonic()
-        if self._active is None or (
-            self._busy_since is not None and now - self._busy_since >= self._moment
-        ):
+        since = self._busy_since
+        if self._active is None or (since is not None and now - since >= self.moment):
             self._take_over()
-        for key, call in self._running.items():
-            if now - call.began < self._timeout:
-                continue
-            late = Late(now - call.began)
-            for waiting in (call, self._queued.get(key)):
-                if waiting is not None and wait in waiting.waits:
-                    waiting.waits.remove(wait)
-                    wait.put(key, late)
-            if key in self._queued and not self._queued[key].waits:
-                del self._queued[key]
+        late = [key for key, call in self._running.items() if now - call.began >= self._timeout]
+        return any(self._give_up(wait, key, now - self._running[key].began) for key in late)
+
+    def _give_up(self, wait: _Wait[K, T], key: K, seconds: float) -> bool:
+        """Whether this was the last that was waited for."""
+        queued = self._queued.get(key)
+        for call in filter(None, (self._running[key], queued)):
+            if wait in call.waits:
+                call.waits.remove(wait)
+                if queued is not None and not queued.waits:
+                    del self._queued[key]
+                return wait.put(key, Late(seconds))
+        return False
 
     def _take_over(self) -> None:
         # A daemon: a thread that hangs must not keep the process from ending.
@@ -138,8 +158,9 @@ class Runner(Generic[K, T]):
             result = call.do()
             with self._changed:
                 del self._running[key]
-                for wait in call.waits:
-                    wait.put(key, result)
+                ended = [wait for wait in call.waits if wait.put(key, result)]
+            for wait in ended:
+                wait.end()
 
     def _next(self) -> tuple[K, _Call[K, T]] | None:
         """The next call of the queue, once there is one; None for a thread that was replaced."""

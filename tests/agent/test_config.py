@@ -86,7 +86,7 @@ def test_a_collectors_options_reach_it() -> None:
         ),
         (["--collector.synthetic.name=a-b"], "--collector.synthetic.name: not a metric name"),
         (["--collector.cpu=maybe"], "--collector.cpu: not a boolean"),
-        (["--collector.gpu"], "unrecognized arguments: --collector.gpu"),
+        (["--collector.nothing"], "unrecognized arguments: --collector.nothing"),
         (["--collector.cp"], "unrecognized arguments: --collector.cp"),
         (["serve"], "unrecognized arguments: serve"),
     ],

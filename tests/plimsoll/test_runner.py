@@ -172,6 +172,39 @@ def test_many_at_once_all_get_their_results(make) -> None:
         assert found == [{key: key for key in calls}]
 
 
+def test_somebody_may_be_told_instead_of_waiting(make, gate) -> None:
+    runner = make(PATIENT)
+    told: list[object] = []
+    both = threading.Semaphore(0)
+
+    def tell(results: object) -> None:
+        told.append((results, threading.current_thread().name))
+        both.release()
+
+    look = runner.start({"slow": gate}, tell)
+    runner.start({}, tell)
+    assert both.acquire(timeout=PATIENT)
+    assert told == [({}, threading.current_thread().name)], "nothing to wait for"
+    look()
+    gate.open.set()
+    assert both.acquire(timeout=PATIENT)
+    assert told[1:] == [({"slow": "through 1"}, NAME)]
+    look()
+    assert len(told) == 2, "once"
+
+
+def test_who_looks_is_told_what_is_late(make, gate) -> None:
+    runner = make(0.05)
+    told: list[dict[str, object]] = []
+    look = runner.start({"b": gate, "a": lambda: "x"}, told.append)
+    waiting = threading.Event()
+    while not told:
+        look()
+        waiting.wait(0.01)
+    assert list(told[0]) == ["b", "a"], "in the order in which they were asked for"
+    assert isinstance(told[0]["b"], Late)
+
+
 def test_closing_lets_everybody_go_at_once(make, gate) -> None:
     runner = make(PATIENT)
     failed = threading.Event()
