@@ -10,8 +10,8 @@ from evaluator.cluster import Cluster
 from evaluator.decisions import Decision, Decisions, decide
 from evaluator.extender.verbs import NotReadyError
 from evaluator.metrics import Metrics
+from evaluator.readings import Readings
 from evaluator.rules import View
-from evaluator.store import Store
 from evaluator.subscription import Subscriptions
 from plimsoll import logs
 
@@ -29,7 +29,7 @@ class Decider:
     def __init__(
         self,
         cluster: Cluster,
-        store: Store,
+        store: Readings,
         subscriptions: Subscriptions,
         metrics: Metrics,
         *,

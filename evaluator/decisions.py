@@ -10,8 +10,8 @@ import numpy as np
 
 from evaluator import rules
 from evaluator.policy import VIOLATING, Policy, PolicyKey, StrategyName
+from evaluator.readings import Readings
 from evaluator.rules import View
-from evaluator.store import Store
 from evaluator.strategies import labeling, scheduleonmetric
 from evaluator.strategies.scheduleonmetric import Ranking
 
@@ -59,7 +59,7 @@ class Decisions:
 def decide(
     policies: Iterable[Policy],
     nodes: Iterable[str],
-    store: Store,
+    store: Readings,
     *,
     now: float,
     before: Decisions | None = None,
@@ -113,7 +113,7 @@ def _decision(policy: Policy, view: View, before: Decision | None) -> Decision:
         if preferred and preferred.rules
         else None,
         labels=labels,
-        problems=(*policy.problems, *_ambiguous(policy, view)),
+        problems=(*policy.problems, *_ambiguous(policy, view), *_without_source(policy, view)),
         missing=_missing(policy, view),
         awaited=awaited,
     )
@@ -139,6 +139,16 @@ def _ambiguous(policy: Policy, view: View) -> list[str]:
                 f"{column.samples[worst]} series on {view.nodes[worst]}; its rules do not fire there"
             )
     return sentences
+
+
+def _without_source(policy: Policy, view: View) -> list[str]:
+    """One sentence for each metric that no node has, and of which some source says why it has not got it."""
+    return [
+        f"no source has metric {metric} ({column.fault})"
+        for metric in sorted(policy.metrics)
+        if (column := view.columns[metric]).fault
+        and not (column.awaited | (column.fresh & (column.samples > 0))).any()
+    ]
 
 
 def _missing(policy: Policy, view: View) -> dict[str, tuple[str, ...]]:

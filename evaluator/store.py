@@ -10,6 +10,7 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
+from evaluator.roster import Roster
 from wire.codec import Delta
 
 Floats = npt.NDArray[np.float64]
@@ -27,12 +28,19 @@ class Reading(NamedTuple):
     at: float
 
 
+class Origin(NamedTuple):
+    """Which source each reading of a column is from, where there are several: an index into their names."""
+
+    names: tuple[str, ...]
+    index: npt.NDArray[np.int8]
+
+
 class Column(NamedTuple):
     """One metric over a list of nodes, in that order.
 
-    `at` is when it was read, `fresh` whether that is recent enough. `unread`: the node said last that it cannot read
-    it. `awaited`: a first word about it is still to be expected, from a node that reports, and at the start from every
-    node.
+    `at` is when it was read, `fresh` whether that is recent enough. `unread`: its source said last that it cannot be
+    read. `awaited`: a first word about it is still to be expected, from a node that reports, and at the start from every
+    node. `fault` is what a source says that has not got the metric, in words that stay the same while that is so.
     """
 
     values: Floats
@@ -41,12 +49,27 @@ class Column(NamedTuple):
     fresh: Bools
     unread: Bools
     awaited: Bools
+    fault: str = ""
+    origin: Origin | None = None
 
     @property
     def usable(self) -> Bools:
         """Where a rule may look at the value: one sample, not NaN, and fresh."""
         usable: Bools = self.fresh & (self.samples == 1) & ~np.isnan(self.values)
         return usable
+
+
+def unknown(size: int, *, awaited: bool, unread: bool = False, fault: str = "") -> Column:
+    """A column over so many nodes of which nothing is known."""
+    return Column(
+        np.full(size, np.nan),
+        np.zeros(size, np.int32),
+        np.full(size, NEVER),
+        np.zeros(size, bool),
+        np.full(size, unread),
+        np.full(size, awaited),
+        fault,
+    )
 
 
 class Store:
@@ -61,7 +84,7 @@ class Store:
         self.version = 0
         """Goes up when what a rule would see changed; not when the same was read again."""
         self._metrics: dict[str, int] = {}
-        self._nodes: dict[str, int] = {}
+        self._roster = Roster()
         self._free: list[int] = []
         self._resize(rows=0)
 
@@ -129,7 +152,7 @@ class Store:
 
     def forget(self, node: str) -> None:
         """Drop the readings of a node that is no more."""
-        row = self._nodes.pop(node, None)
+        row = self._roster.drop(node)
         if row is not None:
             self._values[row], self._samples[row], self._at[row] = np.nan, 0, NEVER
             self._unread[row], self._heard[row] = False, NEVER
@@ -139,17 +162,18 @@ class Store:
     def prune(self, nodes: Container[str], now: float) -> None:
         """Forget who is silent and not among these nodes: names that come and go must not pile up."""
         recent = now - self.stale_after
-        gone = [n for n, row in self._nodes.items() if n not in nodes and self._heard[row] < recent]
+        rows = self._roster.rows
+        gone = [n for n, row in rows.items() if n not in nodes and self._heard[row] < recent]
         for node in gone:
             self.forget(node)
 
     def knows(self, node: str) -> bool:
         """Whether a node's changes make sense here; otherwise it has to begin with everything."""
-        return node in self._nodes
+        return node in self._roster.rows
 
     def reading(self, metric: str, node: str) -> Reading:
         """One reading; samples 0 at NEVER where there was none."""
-        row, column = self._nodes.get(node), self._metrics.get(metric)
+        row, column = self._roster.rows.get(node), self._metrics.get(metric)
         if row is None or column is None:
             return Reading(0, np.nan, NEVER)
         cell = (row, column)
@@ -159,16 +183,9 @@ class Store:
         """One metric over some nodes, as copies that later reports leave alone."""
         starting = now - self.started < self.stale_after
         size, column = len(nodes), self._metrics.get(metric)
-        if column is None or not self._nodes or not size:
-            return Column(
-                np.full(size, np.nan),
-                np.zeros(size, np.int32),
-                np.full(size, NEVER),
-                np.zeros(size, bool),
-                np.zeros(size, bool),
-                np.full(size, starting),
-            )
-        rows = np.array([self._nodes.get(node, -1) for node in nodes], dtype=np.intp)
+        if column is None or not self._roster.rows or not size:
+            return unknown(size, awaited=starting)
+        rows = self._roster.find(nodes)
         known, recent = rows >= 0, now - self.stale_after
         at = np.where(known, self._at[rows, column], NEVER)
         unread = known & self._unread[rows, column]
@@ -191,15 +208,16 @@ class Store:
         return float(fresh.min()) + self.stale_after if fresh.size else np.inf
 
     def _row(self, node: str) -> int:
-        if (row := self._nodes.get(node)) is not None:
+        if (row := self._roster.rows.get(node)) is not None:
             return row
         if not self._free:
             self._grow()
-        row = self._nodes[node] = self._free.pop()
+        row = self._free.pop()
+        self._roster.put(node, row)
         return row
 
     def _grow(self) -> None:
-        used = len(self._nodes)
+        used = len(self._roster.rows)
         values, samples, at, heard = self._values, self._samples, self._at, self._heard
         unread = self._unread
         self._resize(rows=max(16, 2 * used))
