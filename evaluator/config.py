@@ -89,6 +89,12 @@ class Settings(LogOptions):
     evict_limit: int = option(
         "evictLimit", 1, "pods of one policy evicted in one period", metavar="N", parse=count
     )
+    nudge: bool = option(
+        "nudge",
+        True,
+        "have kube-scheduler try a pod again as soon as a node is let in that its policy kept it off, by an annotation "
+        "on the pod; without it that takes up to 5 minutes",
+    )
     v: int = option(
         "v", 2, "log verbosity as TAS took it: 4 or more means debug", metavar="N", parse=verbosity
     )

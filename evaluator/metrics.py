@@ -89,6 +89,12 @@ class Metrics:
             ["namespace", "policy", "result"],
             registry=self.registry,
         )
+        self.nudges = Counter(
+            "plimsoll_nudges",
+            "Waiting pods that the scheduler was made to try again, since a node may take them, by result.",
+            ["result"],
+            registry=self.registry,
+        )
         build = Gauge(
             "plimsoll_build_info",
             "Always 1; the version is the label.",

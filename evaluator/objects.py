@@ -142,25 +142,43 @@ class Affinity(msgspec.Struct, rename="camel"):
     node_affinity: NodeAffinity | None = None
 
 
+class PodMeta(Meta, rename="camel"):
+    """ObjectMeta of a pod: of nodes, which are many, neither is kept."""
+
+    annotations: dict[str, str] | None = None
+    creation_timestamp: str | None = None
+
+
+class PodCondition(msgspec.Struct):
+    """One condition of a pod's status, with the scheduler's words."""
+
+    type: str = ""
+    status: str = ""
+    reason: str = ""
+    message: str = ""
+
+
 class PodSpec(msgspec.Struct, rename="camel"):
-    """core/v1 PodSpec: what decides where it may run."""
+    """core/v1 PodSpec: what decides where it may run, and in which turn."""
 
     node_name: str = ""
     node_selector: dict[str, str] | None = None
     affinity: Affinity | None = None
     tolerations: list[Toleration] | None = None
+    priority: int = 0
 
 
 class PodStatus(msgspec.Struct):
     """core/v1 PodStatus."""
 
     phase: str = ""
+    conditions: list[PodCondition] | None = None
 
 
 class Pod(msgspec.Struct):
     """core/v1 Pod."""
 
-    metadata: Meta
+    metadata: PodMeta
     spec: PodSpec = msgspec.field(default_factory=PodSpec)
     status: PodStatus = msgspec.field(default_factory=PodStatus)
 
@@ -172,3 +190,17 @@ class Pod(msgspec.Struct):
         """Whether it is on a node, not finished, and not already on its way out."""
         done = self.status.phase in {"Succeeded", "Failed"}
         return bool(self.spec.node_name) and not done and self.metadata.deletion_timestamp is None
+
+    @property
+    def waiting(self) -> bool:
+        """Whether it is still to be given a node."""
+        pending = self.status.phase in {"", "Pending"}
+        return pending and not self.spec.node_name and self.metadata.deletion_timestamp is None
+
+    @property
+    def unschedulable_because(self) -> str:
+        """Why the scheduler found no node for it when it last tried, in its words; empty if it did not say so."""
+        for condition in self.status.conditions or ():
+            if (condition.type, condition.reason) == ("PodScheduled", "Unschedulable"):
+                return condition.message if condition.status == "False" else ""
+        return ""

@@ -65,6 +65,11 @@ def violations(strategy: Strategy, view: View) -> Violations:
     return Violations(violated, table)
 
 
+def accusation(policy: str) -> str:
+    """How a reason of this policy begins, by which it is known again in a pod's condition."""
+    return f"violating {policy}: "
+
+
 def reasons(policy: str, strategy: Strategy, view: View, found: Violations) -> dict[str, str]:
     """Violating node → why, in words that stay the same while the rule does.
 

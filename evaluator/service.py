@@ -6,7 +6,7 @@ import time
 
 from aiohttp import web
 
-from evaluator import cluster, kube, ops, tls
+from evaluator import cluster, kube, nudges, ops, tls
 from evaluator.cluster import Cluster
 from evaluator.config import Settings
 from evaluator.decider import Decider
@@ -16,6 +16,7 @@ from evaluator.extender.server import Extender, serve
 from evaluator.kube import Kube
 from evaluator.labeler import Labeler
 from evaluator.metrics import Metrics
+from evaluator.nudger import Nudger
 from evaluator.reporter import Reporter
 from evaluator.sources.agents import Agents
 from evaluator.store import Store
@@ -50,6 +51,14 @@ class Service:
             self._metrics,
             pace=Pace(settings.evict_period, settings.evict_limit),
         )
+        self._nudger = Nudger(
+            api,
+            self._cluster,
+            self._decider,
+            self._metrics,
+            allowed=lambda: True,
+            pace=nudges.Pace(),
+        )
         self._connect()
 
     def _connect(self) -> None:
@@ -57,10 +66,11 @@ class Service:
         listeners = self._cluster.listeners
         listeners.decisions.append(self._decider.touch)
         listeners.labels.append(self._labeler.wake)
-        listeners.placement.append(self._evictor.wake)
+        listeners.placement += [self._evictor.wake, self._nudger.wake]
         self._labeler.listeners.append(self._reporter.wake)
         for wake in (self._labeler.wake, self._reporter.wake, self._evictor.wake):
             self._decider.listeners.append(wake)
+        self._decider.listeners.append(self._nudger.decided)
 
     def _reported(self, changed: bool) -> None:
         self._metrics.reports.inc()
@@ -132,6 +142,8 @@ class Service:
         ]
         if self._settings.evict:
             loops.append(self._evictor.run())
+        if self._settings.nudge:
+            loops.append(self._nudger.run())
         return [asyncio.create_task(loop) for loop in loops]
 
 
