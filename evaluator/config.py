@@ -14,11 +14,30 @@ def count(text: str) -> int:
     return int(text)
 
 
+def rate(text: str) -> float:
+    """A number above 0."""
+    try:
+        number = float(text)
+    except ValueError:
+        number = 0.0
+    if not 0.0 < number < float("inf"):
+        raise ValueError(f"not a number above 0: {text!r}")
+    return number
+
+
 def verbosity(text: str) -> int:
     """klog's verbosity, 0 or more."""
     if not text.isascii() or not text.isdigit():
         raise ValueError(f"not a verbosity: {text!r} (0, 1, 2, ...)")
     return int(text)
+
+
+def account(text: str) -> str:
+    """A ServiceAccount, `namespace/name`."""
+    namespace, _, name = text.partition("/")
+    if not namespace or not name or set(name) & set("/:") or ":" in namespace:
+        raise ValueError(f"not a ServiceAccount: {text!r} (write it like plimsoll/plimsoll-agent)")
+    return text
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -66,6 +85,47 @@ class Settings(LogOptions):
     agent_port: int = option(
         "agentPort", 9091, "port to which agents stream (gRPC)", metavar="PORT", parse=flags.port
     )
+    agent_identity: str = option(
+        "agentIdentity",
+        "certificate",
+        "how an agent shows which node it is: `certificate` (its client certificate has the node's name as CN, with or "
+        "without `system:node:`, or as a DNS name) or `token` (it sends a ServiceAccount token that is bound to the node "
+        "or to a pod there)",
+        metavar="HOW",
+        parse=flags.choice("certificate", "token"),
+    )
+    agent_cert: str = option(
+        "agentCert",
+        "",
+        "server certificate of the agents' port; without one that of --cert",
+        metavar="FILE",
+    )
+    agent_key: str = option("agentKey", "", "its private key", metavar="FILE")
+    agent_cacert: str = option(
+        "agentCacert",
+        "",
+        "the CA that must have signed an agent's client certificate; without one that of --cacert",
+        metavar="FILE",
+    )
+    agent_audience: str = option(
+        "agentAudience",
+        "plimsoll-evaluator",
+        "the audience that an agent's token must be made for",
+        metavar="NAME",
+    )
+    agent_account: str = option(
+        "agentServiceAccount",
+        "plimsoll/plimsoll-agent",
+        "the ServiceAccount that an agent's token must be of: any pod can have a token with our audience",
+        metavar="NAMESPACE/NAME",
+        parse=account,
+    )
+    agent_unsafe: bool = option(
+        "agentUnsafe",
+        False,
+        "let agents stream in plain text, and believe whoever can reach the port to be the node it says; implied by "
+        "--unsafe, unless --agentCert is given",
+    )
     ops_port: int = option(
         "opsPort",
         8080,
@@ -89,6 +149,53 @@ class Settings(LogOptions):
     evict_limit: int = option(
         "evictLimit", 1, "pods of one policy evicted in one period", metavar="N", parse=count
     )
+    leader_elect: bool = option(
+        "leaderElect",
+        True,
+        "take part in the election of the one replica that labels, evicts and writes statuses; all of them answer "
+        "kube-scheduler. Without it this one writes, whoever else does",
+    )
+    lease_name: str = option(
+        "leaseName", "plimsoll-evaluator", "the Lease by which is elected", metavar="NAME"
+    )
+    lease_namespace: str = option(
+        "leaseNamespace",
+        "",
+        "its namespace; without one the pod's own, outside a pod `default`",
+        env="POD_NAMESPACE",
+        metavar="NAMESPACE",
+    )
+    lease_duration: float = option(
+        "leaseDuration",
+        12.0,
+        "how long the others wait for a leader that says nothing any more; whole seconds",
+        metavar="DURATION",
+        parse=flags.duration,
+    )
+    renew_deadline: float = option(
+        "renewDeadline",
+        8.0,
+        "after this time without a renewal a leader stops writing",
+        metavar="DURATION",
+        parse=flags.duration,
+    )
+    retry_period: float = option(
+        "retryPeriod",
+        2.0,
+        "how often a leader renews the lease, and the others look at it",
+        metavar="DURATION",
+        parse=flags.duration,
+    )
+    kube_qps: float = option(
+        "kubeQPS",
+        50,
+        "writes of node labels in a second, in the long run",
+        metavar="N",
+        parse=rate,
+    )
+    kube_burst: int = option(
+        "kubeBurst", 100, "writes of node labels that may come at once", metavar="N", parse=count
+    )
     nudge: bool = option(
         "nudge",
         True,
@@ -102,6 +209,24 @@ class Settings(LogOptions):
         "cachePort", 0, "accepted for TAS's sake, without effect", metavar="PORT", parse=flags.port
     )
 
+    @property
+    def agents_plain(self) -> bool:
+        """Whether agents stream without TLS: what is right for the scheduler's port is not silently so for theirs."""
+        return self.agent_unsafe or (self.unsafe and not self.agent_cert)
+
+    def _agent_mistakes(self) -> list[str]:
+        found = []
+        if bool(self.agent_cert) != bool(self.agent_key):
+            found.append("--agentCert and --agentKey belong together")
+        if self.agent_unsafe and self.agent_cert:
+            found.append("--agentUnsafe and --agentCert contradict each other")
+        if self.agents_plain and self.agent_identity == "token":
+            found.append(
+                "--agentIdentity=token needs TLS on the agents' port, or the tokens are anybody's: name --agentCert and "
+                "--agentKey"
+            )
+        return found
+
     def mistakes(self) -> list[str]:
         """What is wrong with these settings together, each in a sentence."""
         found = []
@@ -109,6 +234,19 @@ class Settings(LogOptions):
             found.append("--syncPeriod must be more than 0")
         if self.evict_period <= 0:
             found.append("--evictPeriod must be more than 0, or --evictLimit would bound nothing")
+        if self.lease_duration < 1 or self.lease_duration % 1:
+            found.append(
+                "--leaseDuration must be whole seconds, 1 or more: a Lease has no parts of them"
+            )
+        if not self.renew_deadline < self.lease_duration:
+            found.append(
+                "--renewDeadline must be less than --leaseDuration, or two replicas would write at once"
+            )
+        if not 0 < self.retry_period <= self.renew_deadline / 2:
+            found.append(
+                "--retryPeriod must be more than 0 and at most half of --renewDeadline, or one lost call ends a leader"
+            )
+        found += self._agent_mistakes()
         if self.stale_after < 2 * self.sync_period:
             found.append(
                 "--staleAfter must be at least twice --syncPeriod, or readings grow stale between two reports"

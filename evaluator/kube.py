@@ -4,10 +4,11 @@ Configuration, credentials and their refresh come from the client; bodies go pas
 models cost 8 times the time and 10 times the memory on a list of thousands of nodes.
 """
 
+import contextlib
 import datetime
 import os
 import urllib.parse
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TypeVar
@@ -17,8 +18,9 @@ import msgspec
 from kubernetes.aio import client, config
 
 from evaluator.labels import FIELD_MANAGER, Apply
-from evaluator.objects import Node
+from evaluator.objects import Node, Pod
 from evaluator.policy import PolicyKey
+from evaluator.sources.identity import TokenReview
 
 T = TypeVar("T")
 
@@ -29,14 +31,23 @@ _UNSENT = (aiohttp.ClientError, TimeoutError, OSError, ValueError, config.Config
 
 
 class KubeError(Exception):
-    """The API server said no, or could not be reached. `status` is the HTTP status, 0 if there was no answer."""
+    """The API server said no, or could not be reached. `status` is the HTTP status, 0 if there was no answer.
+
+    `retry_after`: the seconds for which a server that is too busy asks to be left alone.
+    """
 
     def __init__(
-        self, status: int, message: str, *, causes: tuple[dict[str, Any], ...] = ()
+        self,
+        status: int,
+        message: str,
+        *,
+        causes: tuple[dict[str, Any], ...] = (),
+        retry_after: float | None = None,
     ) -> None:
         super().__init__(message)
         self.status = status
         self.causes = causes
+        self.retry_after = retry_after
 
     @property
     def gone(self) -> bool:
@@ -86,6 +97,10 @@ class Kube:
 
     def __init__(self, api: client.ApiClient) -> None:
         self._api = api
+        self.guard: Callable[[], contextlib.AbstractAsyncContextManager[None]] = (
+            contextlib.nullcontext
+        )
+        """Entered around each write but the lease's own; it raises KubeError where there must be none."""
 
     @classmethod
     async def connect(cls, kubeconfig: str) -> "Kube":
@@ -159,7 +174,7 @@ class Kube:
             "metadata": {"name": apply.node, "uid": apply.uid, "labels": dict(apply.labels)},
         }
         path = f"{NODES.path}/{_segment(apply.node)}"
-        raw = await self._request(
+        raw = await self._write(
             "PATCH",
             path,
             {"fieldManager": FIELD_MANAGER},
@@ -170,7 +185,7 @@ class Kube:
 
     async def patch_policy_status(self, key: PolicyKey, status: Mapping[str, Any]) -> None:
         """Replace a policy's status."""
-        await self._request(
+        await self._write(
             "PATCH",
             "/apis/telemetry.intel.com/v1alpha1/namespaces/"
             f"{_segment(key.namespace)}/taspolicies/{_segment(key.name)}/status",
@@ -188,7 +203,24 @@ class Kube:
             "deleteOptions": {"preconditions": {"uid": uid}},
         }
         path = f"/api/v1/namespaces/{_segment(namespace)}/pods/{_segment(name)}/eviction"
-        await self._request("POST", path, {}, body=body)
+        await self._write("POST", path, {}, body=body)
+
+    async def review_token(self, token: str, audience: str) -> TokenReview:
+        """Whose token it is, if it is valid and meant for this audience."""
+        path = "/apis/authentication.k8s.io/v1/tokenreviews"
+        body = {
+            "apiVersion": "authentication.k8s.io/v1",
+            "kind": "TokenReview",
+            "spec": {"token": token, "audiences": [audience]},
+        }
+        # Past the guard: it changes nothing, and every replica has agents of its own.
+        raw = await self._request("POST", path, {}, body=body)
+        return _decode(raw, _Reviewed, f"POST {path}").status
+
+    async def get_pod(self, namespace: str, name: str) -> Pod:
+        """One pod."""
+        path = f"/api/v1/namespaces/{_segment(namespace)}/pods/{_segment(name)}"
+        return _decode(await self._request("GET", path, {}), Pod, f"GET {path}")
 
     async def annotate_pod(
         self, namespace: str, name: str, uid: str, annotations: Mapping[str, str]
@@ -197,7 +229,7 @@ class Kube:
 
         Through its status, since the right to patch that is no right to give a pod another image.
         """
-        await self._request(
+        await self._write(
             "PATCH",
             f"/api/v1/namespaces/{_segment(namespace)}/pods/{_segment(name)}/status",
             {"fieldManager": FIELD_MANAGER},
@@ -208,7 +240,39 @@ class Kube:
     async def create_event(self, event: Mapping[str, Any]) -> None:
         """Write a core/v1 Event."""
         path = f"/api/v1/namespaces/{_segment(event['metadata']['namespace'])}/events"
-        await self._request("POST", path, {}, body=event)
+        await self._write("POST", path, {}, body=event)
+
+    async def read_lease(self, namespace: str, name: str) -> dict[str, Any] | None:
+        """A Lease; None if there is none."""
+        path = f"{_leases(namespace)}/{_segment(name)}"
+        try:
+            return _decode(await self._request("GET", path, {}), dict[str, Any], f"GET {path}")
+        except KubeError as error:
+            if error.status == 404:
+                return None
+            raise
+
+    async def write_lease(self, body: Mapping[str, Any]) -> dict[str, Any]:
+        """Make a Lease, or replace what has the resourceVersion in it; 409 if somebody else was faster."""
+        meta = body["metadata"]
+        path, method = _leases(meta["namespace"]), "POST"
+        if meta.get("resourceVersion"):
+            path, method = f"{path}/{_segment(meta['name'])}", "PUT"
+        raw = await self._request(method, path, {"fieldManager": FIELD_MANAGER}, body=body)
+        return _decode(raw, dict[str, Any], f"{method} {path}")
+
+    async def _write(
+        self,
+        method: str,
+        path: str,
+        query: Mapping[str, str],
+        *,
+        body: object,
+        content_type: str = "application/json",
+    ) -> bytes:
+        """A request that changes something, and so needs the right to."""
+        async with self.guard():
+            return await self._request(method, path, query, body=body, content_type=content_type)
 
     async def _request(
         self,
@@ -260,6 +324,10 @@ def _decode(body: bytes, kind: type[T], call: str) -> T:
         raise KubeError(0, f"{call}: an answer that cannot be read: {error}") from error
 
 
+class _Reviewed(msgspec.Struct):
+    status: TokenReview = msgspec.field(default_factory=TokenReview)
+
+
 class _Details(msgspec.Struct):
     causes: list[dict[str, Any]] | None = None
 
@@ -271,16 +339,23 @@ class _Status(msgspec.Struct):
 
 async def _refusal(response: aiohttp.ClientResponse, call: str) -> KubeError:
     """The error that a metav1.Status (or whatever a proxy in between said) stands for."""
+    pause = _retry_after(response.headers.get("Retry-After", ""))
     try:
         body = await response.read()
         status = msgspec.json.decode(body, type=_Status)
     except (aiohttp.ClientError, TimeoutError, msgspec.MsgspecError, UnicodeDecodeError):
-        return KubeError(response.status, f"{call}: {response.status} {response.reason}")
+        sentence = f"{call}: {response.status} {response.reason}"
+        return KubeError(response.status, sentence, retry_after=pause)
     finally:
         response.release()
     causes = tuple((status.details and status.details.causes) or ())
-    message = status.message or str(response.reason)
-    return KubeError(response.status, f"{call}: {response.status} {message}", causes=causes)
+    message = f"{call}: {response.status} {status.message or response.reason}"
+    return KubeError(response.status, message, causes=causes, retry_after=pause)
+
+
+def _retry_after(header: str) -> float | None:
+    """Seconds; None where the header is not there, or is the date that proxies may send."""
+    return float(header) if header.isascii() and header.isdigit() else None
 
 
 def _existing(kubeconfig: str) -> str:
@@ -295,6 +370,10 @@ def _existing(kubeconfig: str) -> str:
 def _sentence(error: Exception) -> str:
     """What went wrong on one line, however many the error takes."""
     return " ".join(str(error).split()) or type(error).__name__
+
+
+def _leases(namespace: str) -> str:
+    return f"/apis/coordination.k8s.io/v1/namespaces/{_segment(namespace)}/leases"
 
 
 def _segment(name: str) -> str:

@@ -66,11 +66,22 @@ class Metrics:
         self.agents = Gauge(
             "plimsoll_agents_connected", "Nodes whose agent has a stream.", registry=self.registry
         )
+        self.agents_refused = Counter(
+            "plimsoll_agents_refused",
+            "Streams of agents that were turned away or ended, by gRPC status.",
+            ["code"],
+            registry=self.registry,
+        )
         self.reports = Counter(
             "plimsoll_agent_reports", "Reports taken in from agents.", registry=self.registry
         )
         self.ready = Gauge(
             "plimsoll_ready", "1 once the evaluator decides, 0 before.", registry=self.registry
+        )
+        self.leader = Gauge(
+            "plimsoll_leader",
+            "1 in the replica that labels, evicts and writes statuses, 0 in the others.",
+            registry=self.registry,
         )
         self.label_writes = Counter(
             "plimsoll_label_writes",

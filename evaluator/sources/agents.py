@@ -146,9 +146,8 @@ class Agents(telemetry_pb2_grpc.TelemetryServicer):
         listening = asyncio.create_task(self._listen(node, context, sent))
         longest = self._longest * (1 - 0.2 * self._rng.random())
         try:
-            await asyncio.wait(
-                {replaced, listening}, timeout=longest, return_when=asyncio.FIRST_COMPLETED
-            )
+            either: set[asyncio.Future[Any]] = {replaced, listening}
+            await asyncio.wait(either, timeout=longest, return_when=asyncio.FIRST_COMPLETED)
             async with (
                 writing
             ):  # a stream cannot be ended while a message is on its way out: the agent would hang

@@ -33,7 +33,9 @@ class Certificates:
     def credentials(self) -> grpc.ServerCredentials:
         """TLS 1.2 or newer; with a CA, only clients with a certificate that it signed."""
         return grpc.dynamic_ssl_server_credentials(
-            self._initial, self._changed, require_client_authentication=bool(self._files.ca)
+            self._initial,
+            self._changed,  # type: ignore[arg-type]  # None: as before
+            require_client_authentication=bool(self._files.ca),
         )
 
     def _changed(self) -> grpc.ServerCertificateConfiguration | None:
