@@ -30,6 +30,7 @@ class Evictor:
         metrics: Metrics,
         *,
         pace: Pace,
+        allowed: Callable[[], bool] = lambda: True,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self._kube = kube
@@ -37,6 +38,7 @@ class Evictor:
         self._decider = decider
         self._metrics = metrics
         self._pace = pace
+        self._allowed = allowed
         self._clock = clock
         self._wake = asyncio.Event()
         self._recent: dict[PolicyKey, tuple[float, ...]] = {}
@@ -51,9 +53,10 @@ class Evictor:
             with contextlib.suppress(TimeoutError):
                 await asyncio.wait_for(self._wake.wait(), self._until_next_due())
             self._wake.clear()
-            if not self._decider.waiting_for:
+            if not self._decider.waiting_for and self._allowed():
                 for eviction in self._plan():
-                    await self._evict(eviction)
+                    if self._allowed():
+                        await self._evict(eviction)
 
     def _plan(self) -> list[Eviction]:
         moment = self._clock()

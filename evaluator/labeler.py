@@ -4,7 +4,7 @@ import asyncio
 import contextlib
 import random
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass
 
 from evaluator import labels
@@ -12,8 +12,10 @@ from evaluator.cluster import Cluster
 from evaluator.decider import Decider
 from evaluator.kube import Kube, KubeError
 from evaluator.labels import Apply, Conflict
+from evaluator.mandate import NoMandateError
 from evaluator.metrics import Metrics
 from evaluator.objects import Node
+from evaluator.tokens import Bucket
 from plimsoll import logs
 from plimsoll.backoff import Backoff
 
@@ -21,8 +23,8 @@ log = logs.get(__name__)
 
 _AT_ONCE = 8
 """More writes at a time add only latency at the API server."""
-_BATCH = 64
-"""Nodes written before the plan is made anew, so that a long series does not write what is no longer wanted."""
+_REST = 5.0
+"""Times as long as planning took, until the plan is made anew: every write changes a node, and so calls for another plan."""
 
 _FIELD = ".metadata.labels."
 
@@ -36,7 +38,10 @@ class _Failing:
 
 
 class Labeler:
-    """Keeps the labels of all nodes as decided. `wake()` after new decisions, and when a node changed."""
+    """Keeps the labels of all nodes as decided. `wake()` after new decisions, and when a node changed.
+
+    `allowed` says whether this replica is the one that writes.
+    """
 
     def __init__(
         self,
@@ -45,14 +50,22 @@ class Labeler:
         decider: Decider,
         metrics: Metrics,
         *,
+        bucket: Bucket | None = None,
+        allowed: Callable[[], bool] = lambda: True,
         rng: random.Random | None = None,
     ) -> None:
         self._kube = kube
         self._cluster = cluster
         self._decider = decider
         self._metrics = metrics
+        self._bucket = bucket or Bucket(rate=50.0, burst=100)
+        self._allowed = allowed
         self._rng = rng or random.Random()  # noqa: S311 (jitter, not a secret)
         self._wake = asyncio.Event()
+        self._rested = 0.0
+        self._slots = asyncio.Semaphore(_AT_ONCE)
+        self._queue: dict[str, Apply] = {}
+        self._under_way: set[str] = set()
         self._failing: dict[str, _Failing] = {}
         self.conflicts: tuple[Conflict, ...] = ()
         """Labels that could not be set because somebody else has them."""
@@ -63,38 +76,71 @@ class Labeler:
         """Look at the plan soon."""
         self._wake.set()
 
+    def start_over(self) -> None:
+        """This replica writes from now on; what failed when it last did says nothing."""
+        self._failing.clear()
+        self.wake()
+
     async def run(self) -> None:
         """Write for ever. A node that cannot be written is tried again later; the others are not held up by it."""
-        while True:
-            with contextlib.suppress(TimeoutError):
-                await asyncio.wait_for(self._wake.wait(), self._until_next_try())
-            self._wake.clear()
-            if self._decider.waiting_for:
-                continue  # nothing is decided yet, so no label is wrong
-            plan = self._plan()
-            self._report(plan.conflicts)
-            due = self._due(plan.applies)
-            await self._write(due[:_BATCH])
-            if len(due) > _BATCH:
-                self._wake.set()
+        async with asyncio.TaskGroup() as writes:
+            while True:
+                await self._until_woken()
+                if self._may_write():
+                    self._look()
+                    await self._write(writes)
 
-    def _due(self, applies: tuple[Apply, ...]) -> list[Apply]:
-        """Those that did not fail lately."""
-        now = time.monotonic()
-        planned = {apply.node for apply in applies}
-        self._failing = {node: f for node, f in self._failing.items() if node in planned}
-        return [
-            a for a in applies if a.node not in self._failing or self._failing[a.node].at <= now
-        ]
+    def _may_write(self) -> bool:
+        """While nothing is decided no label is wrong."""
+        return self._allowed() and not self._decider.waiting_for
+
+    async def _until_woken(self) -> None:
+        with contextlib.suppress(TimeoutError):
+            await asyncio.wait_for(self._wake.wait(), self._until_next_try())
+        await asyncio.sleep(max(0.0, self._rested - time.monotonic()))
+        self._wake.clear()
 
     def _until_next_try(self) -> float | None:
-        if not self._failing or self._decider.waiting_for:
+        if not self._failing or not self._may_write():
             return None
         return max(0.0, min(f.at for f in self._failing.values()) - time.monotonic())
 
-    def _plan(self) -> labels.Plan:
+    def _look(self) -> None:
+        """Plan, and queue what is due of it in place of what an earlier plan still had there."""
+        begin = time.monotonic()
         nodes = {name: node.node_labels for name, node in self._cluster.nodes.objects.items()}
-        return labels.plan(nodes, self._decider.latest.labels)
+        plan = labels.plan(nodes, self._decider.latest.labels)
+        self._report(plan.conflicts)
+        planned = {apply.node for apply in plan.applies}
+        self._failing = {node: f for node, f in self._failing.items() if node in planned}
+        self._queue = {apply.node: apply for apply in plan.applies if self._due(apply.node, begin)}
+        now = time.monotonic()
+        self._rested = now + _REST * (now - begin)
+
+    def _due(self, node: str, now: float) -> bool:
+        """Not one that failed lately, nor one whose answer is still to come: what that says may be all that is wanted."""
+        failing = self._failing.get(node)
+        return node not in self._under_way and (failing is None or failing.at <= now)
+
+    async def _write(self, writes: asyncio.TaskGroup) -> None:
+        """Start the writes that are queued, at the pace allowed, until they are all on their way or a new plan is due."""
+        while self._queue and not (self._wake.is_set() and self._rested <= time.monotonic()):
+            await self._slots.acquire()
+            await asyncio.sleep(self._bucket.take(time.monotonic()))
+            if not self._may_write():
+                self._slots.release()
+                return
+            apply = self._queue.pop(next(iter(self._queue)))
+            self._under_way.add(apply.node)
+            writes.create_task(self._apply(apply)).add_done_callback(self._ended(apply.node))
+
+    def _ended(self, node: str) -> Callable[[object], None]:
+        def note(_task: object) -> None:
+            self._under_way.discard(node)
+            self._slots.release()
+            self.wake()
+
+        return note
 
     def _report(self, conflicts: tuple[Conflict, ...]) -> None:
         for conflict in set(conflicts) - set(self.conflicts):
@@ -111,31 +157,13 @@ class Labeler:
                 tell()
         self._metrics.label_conflicts.set(len(conflicts))
 
-    async def _write(self, batch: Sequence[Apply]) -> None:
-        """Apply to these nodes, a few at a time."""
-        gate = asyncio.Semaphore(_AT_ONCE)
-
-        async def one(apply: Apply) -> None:
-            async with gate:
-                await self._apply(apply)
-
-        await asyncio.gather(*map(one, batch))
-
     async def _apply(self, apply: Apply) -> None:
         try:
             node = await self._apply_what_is_free(apply)
+        except NoMandateError:
+            return
         except KubeError as error:
-            backoff = Backoff(self._rng.random, first=0.2)
-            failing = self._failing.setdefault(apply.node, _Failing(backoff))
-            delay = failing.backoff.next()
-            failing.at = time.monotonic() + delay
-            self._metrics.label_writes.labels("error").inc()
-            log.warning(
-                "labels not written, trying again",
-                node=apply.node,
-                error=str(error),
-                delay=round(delay, 2),
-            )
+            self._failed(apply.node, error)
             return
         self._failing.pop(apply.node, None)
         self._metrics.label_writes.labels("ok").inc()
@@ -144,6 +172,19 @@ class Labeler:
         known = self._cluster.nodes.objects.get(apply.node)
         if known is not None and not node.older_than(known):
             self._cluster.nodes.put(node)
+
+    def _failed(self, node: str, error: KubeError) -> None:
+        backoff = Backoff(self._rng.random, first=0.2)
+        failing = self._failing.setdefault(node, _Failing(backoff))
+        delay, now = failing.backoff.next(), time.monotonic()
+        if error.retry_after is not None:
+            delay = max(delay, error.retry_after)
+            self._bucket.empty(until=now + error.retry_after)
+        failing.at = now + delay
+        self._metrics.label_writes.labels("error").inc()
+        log.warning(
+            "labels not written, trying again", node=node, error=str(error), delay=round(delay, 2)
+        )
 
     async def _apply_what_is_free(self, apply: Apply) -> Node:
         """Apply; on a conflict once more without the labels in dispute, which the plan then reports."""

@@ -27,12 +27,14 @@ class Reporter:
         decider: Decider,
         conflicts: Callable[[], Sequence[Conflict]],
         *,
+        allowed: Callable[[], bool] = lambda: True,
         pause: float = _PAUSE,
         rng: random.Random | None = None,
     ) -> None:
         self._kube = kube
         self._decider = decider
         self._conflicts = conflicts
+        self._allowed = allowed
         self._wake = asyncio.Event()
         self._written: dict[PolicyKey, tuple[str, Status]] = {}
         """By policy its uid, since one made anew under its name has no status yet, and what was written."""
@@ -44,12 +46,17 @@ class Reporter:
         """Compare and write soon."""
         self._wake.set()
 
+    def start_over(self) -> None:
+        """This replica writes from now on; what it wrote when it last did, another may have replaced."""
+        self._written.clear()
+        self.wake()
+
     async def run(self) -> None:
         """Write for ever."""
         while True:
             await self._wake.wait()
             self._wake.clear()
-            if self._decider.waiting_for:
+            if self._decider.waiting_for or not self._allowed():
                 continue
             failed = await self._write()
             if failed:
@@ -65,6 +72,8 @@ class Reporter:
         self._written = {key: old for key, old in self._written.items() if key in wanted}
         failed = 0
         for key, status in wanted.items():
+            if not self._allowed():
+                break
             uid = decisions.policies[key].policy.uid
             if self._written.get(key) == (uid, status):
                 continue

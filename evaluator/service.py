@@ -15,12 +15,18 @@ from evaluator.evictor import Evictor
 from evaluator.extender.server import Extender, serve
 from evaluator.kube import Kube
 from evaluator.labeler import Labeler
+from evaluator.leader import Leader, own_namespace
+from evaluator.lease import Terms
+from evaluator.mandate import Mandate
 from evaluator.metrics import Metrics
 from evaluator.nudger import Nudger
 from evaluator.reporter import Reporter
+from evaluator.sources import agentport
 from evaluator.sources.agents import Agents
+from evaluator.sources.certificates import Certificates
 from evaluator.store import Store
 from evaluator.subscription import Subscriptions
+from evaluator.tokens import Bucket
 from evaluator.watcher import Watcher
 from plimsoll import logs
 
@@ -39,24 +45,50 @@ class Service:
         subscriptions = Subscriptions()
         self._decider = Decider(self._cluster, self._store, subscriptions, self._metrics)
         self._agents = Agents(
-            self._store, subscriptions, interval=settings.sync_period, on_report=self._reported
+            self._store,
+            subscriptions,
+            interval=settings.sync_period,
+            on_report=self._reported,
+            on_refusal=lambda code: self._metrics.agents_refused.labels(code.name).inc(),
+            verifier=agentport.verifier(settings, self._cluster, api),
         )
         self._metrics.agents.set_function(lambda: self._agents.connected)
-        self._labeler = Labeler(api, self._cluster, self._decider, self._metrics)
-        self._reporter = Reporter(api, self._decider, lambda: self._labeler.conflicts)
+        self._mandate = Mandate()
+        allowed = self._mandate.allowed
+        api.guard = self._mandate.write
+        self._metrics.leader.set_function(allowed)
+        self._leader = Leader(
+            api,
+            self._mandate,
+            Terms(settings.lease_duration, settings.renew_deadline, settings.retry_period),
+            namespace=settings.lease_namespace or own_namespace(),
+            name=settings.lease_name,
+        )
+        self._labeler = Labeler(
+            api,
+            self._cluster,
+            self._decider,
+            self._metrics,
+            bucket=Bucket(settings.kube_qps, settings.kube_burst),
+            allowed=allowed,
+        )
+        self._reporter = Reporter(
+            api, self._decider, lambda: self._labeler.conflicts, allowed=allowed
+        )
         self._evictor = Evictor(
             api,
             self._cluster,
             self._decider,
             self._metrics,
             pace=Pace(settings.evict_period, settings.evict_limit),
+            allowed=allowed,
         )
         self._nudger = Nudger(
             api,
             self._cluster,
             self._decider,
             self._metrics,
-            allowed=lambda: True,
+            allowed=allowed,
             pace=nudges.Pace(),
         )
         self._connect()
@@ -68,6 +100,12 @@ class Service:
         listeners.labels.append(self._labeler.wake)
         listeners.placement += [self._evictor.wake, self._nudger.wake]
         self._labeler.listeners.append(self._reporter.wake)
+        self._mandate.listeners += [
+            self._labeler.start_over,
+            self._reporter.start_over,
+            self._evictor.wake,
+            self._nudger.wake,
+        ]
         for wake in (self._labeler.wake, self._reporter.wake, self._evictor.wake):
             self._decider.listeners.append(wake)
         self._decider.listeners.append(self._nudger.decided)
@@ -85,11 +123,12 @@ class Service:
             if settings.unsafe
             else tls.server_context(settings.cert, settings.key, settings.cacert)
         )
+        certificates = agentport.certificates(settings)
         servers: list[web.AppRunner] = []
         loops: list[asyncio.Task[None]] = []
         try:
             servers.append(await self._serve("ops", self._ops(), settings.ops_port))
-            await self._serve_agents()
+            await self._serve_agents(certificates)
             extender = Extender(self._decider.current, self._metrics)
             servers.append(
                 await self._serve("extender", extender.app(), settings.port, secured=secured)
@@ -101,6 +140,7 @@ class Service:
                 await task  # a loop never ends by itself: this raises what broke it
             log.info("stopping")
             self._decider.stop("the end: this replica is stopping")
+            await self._leader.resign()
         finally:
             for task in loops:
                 task.cancel()
@@ -125,10 +165,13 @@ class Service:
         log.info("listening", server=name, address=authority(host, bound), tls=secured is not None)
         return runner
 
-    async def _serve_agents(self) -> None:
+    async def _serve_agents(self, secured: Certificates | None) -> None:
         host, port = self._settings.bind_address, self._settings.agent_port
-        bound = await self._agents.start(authority(host or "::", port))
-        log.info("listening", server="agents", address=authority(host, bound), tls=False)
+        credentials = secured.credentials() if secured else None
+        bound = await self._agents.start(authority(host or "::", port), credentials=credentials)
+        log.info(
+            "listening", server="agents", address=authority(host, bound), tls=secured is not None
+        )
 
     def _start_loops(self) -> list[asyncio.Task[None]]:
         api, state = self._api, self._cluster
@@ -144,6 +187,10 @@ class Service:
             loops.append(self._evictor.run())
         if self._settings.nudge:
             loops.append(self._nudger.run())
+        if self._settings.leader_elect:
+            loops.append(self._leader.run())
+        else:
+            self._mandate.extend()
         return [asyncio.create_task(loop) for loop in loops]
 
 

@@ -55,6 +55,8 @@ def evaluator_command(launch: EvaluatorLaunch) -> Sequence[str]:
         f"--opsPort={launch.ops_port}",
         f"--syncPeriod={format_duration(launch.sync_period)}",
         "--evict",
+        # It is alone by construction; after a kill nobody should have to wait until its lease has run out.
+        "--leaderElect=false",
         *launch.flags,
     )
 

@@ -1,0 +1,22 @@
+"""A token bucket: so many at once, so many a second in the long run. Times are passed in; it only says how long to wait."""
+
+
+class Bucket:
+    """`rate` tokens a second, at most `burst` saved up. Times in seconds, of any one clock."""
+
+    def __init__(self, rate: float, burst: int) -> None:
+        self._interval = 1 / rate
+        self._saved = (burst - 1) * self._interval
+        self._full = 0.0
+        """When nothing would be missing, if nothing were taken any more."""
+
+    def take(self, now: float) -> float:
+        """Take one; returns the seconds to wait before using it."""
+        self._full = max(self._full, now)
+        wait = max(0.0, self._full - self._saved - now)
+        self._full += self._interval
+        return wait
+
+    def empty(self, until: float) -> None:
+        """None before then, and nothing saved up: the server has asked for quiet, and not for a burst afterwards."""
+        self._full = max(self._full, until + self._saved)
