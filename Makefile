@@ -3,7 +3,7 @@ VENV   := .venv
 BIN    := $(VENV)/bin
 PYTHON ?= python3
 STAMP  := $(VENV)/.installed
-EXTRAS := .[agent,evaluator,sandbox]
+EXTRAS := .[agent,evaluator,gpu,sandbox]
 
 .PHONY: demo test check bench proto docs clean
 
