@@ -89,6 +89,31 @@ class Settings(LogOptions):
         metavar="ADDRESS",
         parse=addresses.parse_peer,
     )
+    evaluator_ca: str = option(
+        "evaluator.tls.ca-file",
+        "",
+        "the CA that must have signed the evaluator's certificate; without it the stream is plain text",
+        metavar="FILE",
+    )
+    evaluator_cert: str = option(
+        "evaluator.tls.cert-file",
+        "",
+        "certificate to show to the evaluator, for this node's name",
+        metavar="FILE",
+    )
+    evaluator_key: str = option("evaluator.tls.key-file", "", "its private key", metavar="FILE")
+    evaluator_server_name: str = option(
+        "evaluator.tls.server-name",
+        "",
+        "the name that the evaluator's certificate must have; without it the host of --evaluator.address",
+        metavar="NAME",
+    )
+    evaluator_token: str = option(
+        "evaluator.token-file",
+        "",
+        "ServiceAccount token to send to the evaluator; like the certificates it is read for each stream, so it may rotate",
+        metavar="FILE",
+    )
     poll_interval: float = option(
         "stream.poll-interval",
         0.1,
@@ -156,9 +181,24 @@ def parse(argv: Sequence[str], env: Mapping[str, str], *, hostname: str) -> Sett
     ):
         if seconds == 0:
             parser.error(f"--{flag}: has to be longer than 0")
+    if mistake := _stream_mistake(settings):
+        parser.error(mistake)
     host = dataclasses.replace(host, name=host.name or hostname)
     found: Settings = dataclasses.replace(settings, host=host, collectors=enabled)
     return found
+
+
+def _stream_mistake(settings: Settings) -> str:
+    """What is wrong with the flags of the stream together; empty if nothing is."""
+    if bool(settings.evaluator_cert) != bool(settings.evaluator_key):
+        return "--evaluator.tls.cert-file and --evaluator.tls.key-file belong together"
+    shown = settings.evaluator_cert or settings.evaluator_token or settings.evaluator_server_name
+    if shown and not settings.evaluator_ca:
+        return (
+            "--evaluator.tls.ca-file is missing: certificate and token are shown to nobody who is not known, and a token "
+            "in plain text is anybody's"
+        )
+    return ""
 
 
 def _parser() -> Parser:

@@ -6,10 +6,12 @@ import os
 import signal
 import socket
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
-from agent import config
+from agent import addresses, config
+from agent.addresses import Address
+from agent.broadcaster import Broadcaster
 from agent.config import Settings
 from agent.doorkeeper import Doorkeeper
 from agent.endpoints import OPEN_PATHS, Endpoints
@@ -92,11 +94,29 @@ async def _first_round(rounds: Rounds, endpoints: Endpoints) -> None:
 
 async def _stream(settings: Settings, rounds: Rounds, own: SelfMetrics) -> None:
     """Keep a stream to the evaluator. The one place where gRPC is loaded: an agent that only serves does without."""
-    from agent.streamer import Streamer, Target  # 12 MB that serving does without
+    from agent.credentials import Credentials  # gRPC: 12 MB that serving does without
+    from agent.streamer import Streamer, Target
 
     own.watch_stream()
-    target = Target(settings.evaluator_address, settings.host.name, settings.poll_interval)
-    await Streamer(target, rounds, on_state=own.stream_up.set).run()
+    evaluator = addresses.parse(settings.evaluator_address)
+    credentials = Credentials(
+        settings.evaluator_ca,
+        settings.evaluator_cert,
+        settings.evaluator_key,
+        settings.evaluator_token,
+        settings.evaluator_server_name or evaluator.host,
+    )
+
+    def open_stream(address: Address, on_state: Callable[[bool], None]) -> Streamer:
+        target = Target(
+            str(address),
+            settings.host.name,
+            settings.poll_interval,
+            credentials if settings.evaluator_ca else None,
+        )
+        return Streamer(target, rounds, on_state=on_state)
+
+    await Broadcaster(evaluator, open_stream, on_state=own.stream_up.set).run()
 
 
 if __name__ == "__main__":

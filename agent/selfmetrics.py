@@ -46,7 +46,8 @@ class SelfMetrics:
         )
         self.stream_up = Gauge(
             "plimsoll_agent_stream_up",
-            "1 while the stream to the evaluator stands, 0 while it does not; absent without --evaluator.address.",
+            "1 while a stream stands to every replica of the evaluator that was found, 0 while one is missing; absent "
+            "without --evaluator.address.",
             [],
             registry=None,
         )

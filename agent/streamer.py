@@ -1,6 +1,6 @@
 """Streams to the evaluator what policies name: at once when a file changed, else at the pace the evaluator asks for.
 
-The stream is opened again after every loss, with jittered back-off. A report is only ever sent after a round of reading:
+The stream is opened again after every loss, with jittered back-off, and later where the evaluator said no. A report is only ever sent after a round of reading:
 an agent that cannot read says nothing, and its readings grow stale where they are kept.
 """
 
@@ -13,6 +13,7 @@ from dataclasses import dataclass
 
 import grpc
 
+from agent.credentials import Credentials, CredentialsError, Metadata
 from agent.rounds import Rounds
 from agent.selection import select
 from plimsoll import VERSION, logs
@@ -30,16 +31,36 @@ _DEFAULT_INTERVAL = 5.0
 _STEADY = 10.0
 """Seconds that a stream has to last before its loss is met with the shortest delay again."""
 
+# Whose agent this is, or whether there is such a node, will hardly be another matter a second later.
+_REFUSALS = frozenset(
+    {
+        grpc.StatusCode.UNAUTHENTICATED,
+        grpc.StatusCode.PERMISSION_DENIED,
+        grpc.StatusCode.NOT_FOUND,
+        grpc.StatusCode.ALREADY_EXISTS,
+    }
+)
+
 Stream = grpc.aio.StreamStreamCall[telemetry_pb2.Report, telemetry_pb2.Subscription]
 
 
 @dataclass(frozen=True, slots=True)
 class Target:
-    """Whom to stream to, as which node, and how often (seconds) to look for changed files."""
+    """Whom to stream to, as which node, and how often (seconds) to look for changed files. No credentials: plain text."""
 
     address: str
     node: str
     poll_interval: float = 0.1
+    credentials: Credentials | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class _Loss:
+    """How a stream ended: what to log, and whether it is the evaluator's will that there is none."""
+
+    why: str
+    refused: bool = False
+    planned: bool = False
 
 
 class Streamer:
@@ -52,39 +73,66 @@ class Streamer:
         *,
         on_state: Callable[[bool], None] = lambda _up: None,
         backoff: Backoff | None = None,
+        refused: Backoff | None = None,
     ) -> None:
         self._target = target
         self._rounds = rounds
         self._on_state = on_state
-        self._backoff = backoff or Backoff(random.Random().random, first=0.25, longest=15.0)  # noqa: S311
+        rng = random.Random()  # noqa: S311 (jitter, not a secret)
+        self._backoff = backoff or Backoff(rng.random, first=0.25, longest=15.0)
+        self._refused = refused or Backoff(rng.random, first=5.0, longest=120.0)
         self._up_since = math.inf
 
     async def run(self) -> None:
         """Stream until cancelled."""
         while True:
             self._up_since = math.inf
-            try:
-                async with grpc.aio.insecure_channel(self._target.address, _OPTIONS) as channel:
-                    stub = telemetry_pb2_grpc.TelemetryStub(channel)  # type: ignore[no-untyped-call]
-                    await self._session(stub.Stream())
-                why = "the evaluator ended the stream"
-            except grpc.aio.AioRpcError as error:
-                why = error.details() or error.code().name
-            except asyncio.InvalidStateError:
-                # A report was to be written when the stream had just been lost.
-                why = "the stream was lost"
+            loss = await self._attempt()
             self._on_state(False)
-            # A stream that broke at once is no success: an evaluator that turns us away must not be hammered.
-            if asyncio.get_running_loop().time() - self._up_since > _STEADY:
-                self._backoff.reset()
-            delay = self._backoff.next()
-            log.warning(
-                "no stream to the evaluator, trying again",
+            delay = self._delay(loss)
+            level = log.info if loss.planned else log.warning
+            level(
+                "the evaluator turned this agent away, trying again"
+                if loss.refused
+                else "no stream to the evaluator, trying again",
                 address=self._target.address,
-                error=why,
+                error=loss.why,
                 delay=round(delay, 2),
             )
             await asyncio.sleep(delay)
+
+    async def _attempt(self) -> _Loss:
+        """One stream, from its opening to its end."""
+        try:
+            channel, metadata = await self._channel()
+            async with channel:
+                stub = telemetry_pb2_grpc.TelemetryStub(channel)  # type: ignore[no-untyped-call]
+                await self._session(stub.Stream(metadata=metadata))
+        except grpc.aio.AioRpcError as error:
+            return _Loss(error.details() or error.code().name, refused=error.code() in _REFUSALS)
+        except asyncio.InvalidStateError:
+            # A report was to be written when the stream had just been lost.
+            return _Loss("the stream was lost")
+        except CredentialsError as error:
+            return _Loss(str(error))
+        return _Loss("the evaluator ended the stream", planned=True)
+
+    async def _channel(self) -> tuple[grpc.aio.Channel, Metadata]:
+        address, credentials = self._target.address, self._target.credentials
+        if credentials is None:
+            return grpc.aio.insecure_channel(address, _OPTIONS), ()
+        secrets, metadata = await asyncio.to_thread(credentials.load)
+        options = list[tuple[str, str | int]](_OPTIONS)
+        if credentials.server_name:
+            options.append(("grpc.ssl_target_name_override", credentials.server_name))
+        return grpc.aio.secure_channel(address, secrets, options), metadata
+
+    def _delay(self, loss: _Loss) -> float:
+        """A stream that broke at once is no success: an evaluator that turns us away must not be hammered."""
+        if asyncio.get_running_loop().time() - self._up_since > _STEADY:
+            self._backoff.reset()
+            self._refused.reset()
+        return (self._refused if loss.refused else self._backoff).next()
 
     async def _session(self, stream: Stream) -> None:
         """One stream, from the introduction until it is lost."""

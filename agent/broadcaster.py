@@ -1,0 +1,121 @@
+"""Streams to every replica of the evaluator: each answers the scheduler by itself, so each has to know what this node feels.
+
+The replicas are the addresses that the evaluator's name resolves to, looked up again and again: in a cluster, the name of
+a headless Service.
+"""
+
+import asyncio
+import contextlib
+import functools
+import socket
+from collections.abc import Awaitable, Callable, Iterable
+from typing import Protocol
+
+from agent.addresses import Address
+from plimsoll import logs
+
+log = logs.get(__name__)
+
+_LOOK = 5.0
+"""Seconds between two look-ups. Cluster DNS lets answers live for 5 to 30."""
+
+
+class Stream(Protocol):
+    """A stream to one replica, for ever."""
+
+    async def run(self) -> None:
+        """Stream until cancelled."""
+        ...
+
+
+Resolve = Callable[[Address], Awaitable[frozenset[Address]]]
+Open = Callable[[Address, Callable[[bool], None]], Stream]
+
+
+class Broadcaster:
+    """One stream to each replica. `on_state` hears whether a stream stands to every one that was found."""
+
+    def __init__(
+        self,
+        address: Address,
+        open_stream: Open,
+        *,
+        on_state: Callable[[bool], None] = lambda _up: None,
+        resolve: Resolve | None = None,
+        look: float = _LOOK,
+    ) -> None:
+        self._address = address
+        self._open = open_stream
+        self._on_state = on_state
+        self._resolve = resolve or resolved
+        self._look = look
+        self._streams: dict[Address, asyncio.Task[None]] = {}
+        self._up: dict[Address, bool] = {}
+
+    async def run(self) -> None:
+        """Stream until cancelled."""
+        try:
+            while True:
+                await self._look_up()
+                if not self._streams:
+                    await asyncio.sleep(self._look)
+                    continue
+                done, _ = await asyncio.wait(
+                    self._streams.values(),
+                    timeout=self._look,
+                    return_when=asyncio.FIRST_COMPLETED,
+                )
+                for task in done:
+                    await task  # a stream never ends by itself: this raises what broke it
+        finally:
+            await self._close(tuple(self._streams))
+
+    async def _look_up(self) -> None:
+        try:
+            found = await self._resolve(self._address)
+        except OSError as error:
+            # Streams that stand are left alone: the name service may be away, and they are not.
+            log.warning(
+                "the evaluator's name is not resolved, trying again",
+                address=str(self._address),
+                error=error.strerror or str(error),
+            )
+            found = frozenset(self._streams)
+        await self._close(self._streams.keys() - found)
+        for address in sorted(found - self._streams.keys(), key=str):
+            log.info("evaluator found", address=str(address))
+            self._up[address] = False
+            stream = self._open(address, functools.partial(self._told, address))
+            self._streams[address] = asyncio.create_task(stream.run())
+        self._tell()
+
+    async def _close(self, addresses: Iterable[Address]) -> None:
+        for address in tuple(addresses):
+            log.info("evaluator gone", address=str(address))
+            del self._up[address]
+            task = self._streams.pop(address)
+            task.cancel()
+            with contextlib.suppress(asyncio.CancelledError):
+                await task
+
+    def _told(self, address: Address, up: bool) -> None:
+        if address in self._up:
+            self._up[address] = up
+            self._tell()
+
+    def _tell(self) -> None:
+        self._on_state(bool(self._up) and all(self._up.values()))
+
+
+async def resolved(address: Address) -> frozenset[Address]:
+    """All addresses of a name, of one family: in a cluster with two, each replica has one of either. Raises OSError."""
+    found = await asyncio.get_running_loop().getaddrinfo(
+        address.host, address.port, type=socket.SOCK_STREAM
+    )
+    by_family = {
+        family: frozenset(
+            Address(str(where[0]), address.port) for kind, *_, where in found if kind == family
+        )
+        for family in (socket.AF_INET, socket.AF_INET6)
+    }
+    return by_family[socket.AF_INET] or by_family[socket.AF_INET6]
