@@ -1,0 +1,54 @@
+# Both images:
+#   docker build --target agent     -t plimsoll/agent:0.1.0     .
+#   docker build --target evaluator -t plimsoll/evaluator:0.1.0 .
+
+FROM python:3.11-slim-bookworm AS base
+# SAFEPATH: no folder that a program happens to be started in can stand in for a module.
+# The .pyc files are made below, once; at run time the root file system is read-only.
+ENV PYTHONSAFEPATH=1 \
+    PYTHONDONTWRITEBYTECODE=1 \
+    PYTHONUNBUFFERED=1 \
+    PATH=/opt/plimsoll/bin:$PATH
+
+FROM base AS wheel
+WORKDIR /src
+COPY constraints.txt ./
+RUN python -m venv /opt/tools \
+ && /opt/tools/bin/pip install --no-cache-dir --constraint constraints.txt hatchling
+COPY pyproject.toml README.md LICENSE ./
+COPY agent agent/
+COPY collectors collectors/
+COPY deploy deploy/
+COPY evaluator evaluator/
+COPY plimsoll plimsoll/
+COPY sandbox sandbox/
+COPY wire wire/
+RUN /opt/tools/bin/python -m hatchling build --target wheel --directory /dist
+
+# A virtual environment without pip is all that goes into an image. "unchecked" .pyc files are believed without a look at
+# their sources, which cannot change there.
+FROM wheel AS agent-installed
+RUN python -m venv --without-pip /opt/plimsoll \
+ && /opt/tools/bin/pip --python /opt/plimsoll/bin/python install --no-cache-dir --no-compile \
+      --constraint constraints.txt "$(echo /dist/*.whl)[agent,gpu]" \
+ && python -m compileall -q --invalidation-mode unchecked-hash /opt/plimsoll/lib
+
+FROM wheel AS evaluator-installed
+RUN python -m venv --without-pip /opt/plimsoll \
+ && /opt/tools/bin/pip --python /opt/plimsoll/bin/python install --no-cache-dir --no-compile \
+      --constraint constraints.txt "$(echo /dist/*.whl)[evaluator]" \
+ && python -m compileall -q --invalidation-mode unchecked-hash /opt/plimsoll/lib
+
+FROM base AS agent
+COPY --from=agent-installed /opt/plimsoll /opt/plimsoll
+USER 65532:65532
+EXPOSE 9100
+ENTRYPOINT ["plimsoll-agent"]
+
+FROM base AS evaluator
+COPY --from=evaluator-installed /opt/plimsoll /opt/plimsoll
+# The command of Telemetry Aware Scheduling's own Deployment, so that changing its image is enough.
+RUN ln -s /opt/plimsoll/bin/plimsoll-evaluator /extender
+USER 65532:65532
+EXPOSE 9001 9091 8080
+ENTRYPOINT ["plimsoll-evaluator"]

@@ -1,0 +1,77 @@
+"""The manifests under deploy/, as kubectl builds them, and what is in them."""
+
+import functools
+import itertools
+import shutil
+import subprocess
+from pathlib import Path
+
+import pytest
+import yaml
+
+ROOT = Path(__file__).parents[2]
+DEPLOY = ROOT / "deploy"
+NAMES = ("kustomization.yaml", "Kustomization")
+
+pytestmark = pytest.mark.skipif(shutil.which("kubectl") is None, reason="kubectl is not on PATH")
+
+
+@functools.cache
+def objects_of(folder):
+    if shutil.which("kubectl") is None:
+        pytest.skip("kubectl is not on PATH")
+    command = ["kubectl", "kustomize", str(folder)]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    return [obj for obj in yaml.safe_load_all(done.stdout) if obj]
+
+
+@pytest.fixture
+def built():
+    """The objects of a kustomization, given its folder; of several folders put together."""
+    return lambda *folders: [obj for folder in folders for obj in objects_of(DEPLOY / folder)]
+
+
+@pytest.fixture
+def with_components(built, tmp_path):
+    """The objects of a base with components on top, as a user's own overlay would have them."""
+
+    def build(base, *components):
+        # Kustomize takes no absolute paths, and follows no link out of its root: so a copy, with the overlay inside.
+        home = tmp_path / "-".join((base, *components)).replace("/", "-")
+        shutil.copytree(DEPLOY, home)
+        overlay = {
+            "apiVersion": "kustomize.config.k8s.io/v1beta1",
+            "kind": "Kustomization",
+            "resources": [f"../{base}"],
+            "components": [f"../components/{name}" for name in components],
+        }
+        (home / "overlay").mkdir()
+        (home / "overlay" / "kustomization.yaml").write_text(yaml.safe_dump(overlay))
+        return objects_of(home / "overlay")
+
+    return build
+
+
+def kustomizations():
+    """Folders with a kustomization that can be built as they are."""
+    found = itertools.chain.from_iterable(DEPLOY.rglob(name) for name in NAMES)
+    folders = sorted(path.parent.relative_to(DEPLOY) for path in found)
+    return [folder for folder in folders if kind(folder) == "Kustomization" and not by_hand(folder)]
+
+
+def kind(folder):
+    (path,) = [DEPLOY / folder / name for name in NAMES if (DEPLOY / folder / name).exists()]
+    return yaml.safe_load(path.read_text())["kind"]
+
+
+def by_hand(folder):
+    """Its files are made by whoever uses it."""
+    return folder.name == "by-hand"
+
+
+def pytest_generate_tests(metafunc):
+    """`folder`: each kustomization in turn."""
+    if "folder" in metafunc.fixturenames:
+        folders = kustomizations()
+        metafunc.parametrize("folder", folders, ids=[str(folder) for folder in folders])

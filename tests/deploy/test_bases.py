@@ -1,0 +1,106 @@
+"""Every kustomization builds, nothing lies beside them unused, and names and images agree throughout."""
+
+import re
+from pathlib import Path
+
+import pytest
+import yaml
+
+from plimsoll import VERSION
+
+ROOT = Path(__file__).parents[2]
+DEPLOY = ROOT / "deploy"
+
+CLUSTER_WIDE = {
+    "ClusterRole",
+    "ClusterRoleBinding",
+    "CustomResourceDefinition",
+    "Namespace",
+    "PriorityClass",
+}
+OURS = re.compile(rf"plimsoll/(agent|evaluator):{re.escape(VERSION)}")
+NO_MANIFESTS = {"README.md", ".gitignore", "openssl.cnf", "kustomization.yaml", "Kustomization"}
+
+
+def test_it_builds(built, folder):
+    assert built(folder)
+
+
+def test_every_file_is_part_of_a_kustomization():
+    """A manifest that no kustomization names is a manifest that nobody applies."""
+    named = set()
+    for path in [*DEPLOY.rglob("kustomization.yaml"), *DEPLOY.rglob("Kustomization")]:
+        body = yaml.safe_load(path.read_text())
+        files = [*body.get("resources", []), *body.get("components", [])]
+        for generator in [*body.get("configMapGenerator", []), *body.get("secretGenerator", [])]:
+            files += [file.partition("=")[2] or file for file in generator["files"]]
+        named |= {(path.parent / file).resolve() for file in files}
+    files = {
+        path
+        for path in DEPLOY.rglob("*")
+        if path.is_file() and path.name not in NO_MANIFESTS and "examples" not in path.parts
+    }
+    assert {str(path.relative_to(DEPLOY)) for path in files - named} == set()
+
+
+def pods(objects):
+    """The pod templates among these objects."""
+    return [obj["spec"]["template"]["spec"] for obj in objects if "template" in obj.get("spec", {})]
+
+
+def test_images_are_pinned_and_name_no_registry(built, folder):
+    images = [container["image"] for pod in pods(built(folder)) for container in pod["containers"]]
+    for image in images:
+        repository, _, tag = image.partition(":")
+        assert tag not in {"", "latest"}, image
+        assert "." not in repository.split("/")[0], f"{image} names a registry's host"
+        assert OURS.fullmatch(image) or not repository.startswith("plimsoll/"), image
+
+
+def test_everything_is_in_a_namespace_and_says_whose_it_is(built, folder):
+    for obj in built(folder):
+        meta = obj["metadata"]
+        name = f"{obj['kind']}/{meta['name']}"
+        assert ("namespace" in meta) == (obj["kind"] not in CLUSTER_WIDE), name
+        if folder.name != "health-metric-demo" and obj["kind"] != "CustomResourceDefinition":
+            assert meta.get("labels", {}).get("app.kubernetes.io/part-of") == "plimsoll", name
+
+
+def test_no_two_objects_of_the_whole_are_one(built):
+    keys = [
+        (obj["kind"], obj["metadata"].get("namespace"), obj["metadata"]["name"])
+        for obj in built(".")
+    ]
+    assert len(keys) == len(set(keys))
+
+
+@pytest.mark.parametrize("program", ["agent", "evaluator"])
+def test_selectors_find_their_pods_and_nothing_else(built, program):
+    objects = built("core", "monitoring")
+    name = f"plimsoll-{program}"
+    labels = [
+        obj["spec"]["template"]["metadata"]["labels"]
+        for obj in objects
+        if obj["metadata"]["name"] == name and "template" in obj.get("spec", {})
+    ]
+    assert len(labels) == 1
+    selectors = [
+        (f"{obj['kind']}/{obj['metadata']['name']}", labels_selected(obj["spec"]["selector"]))
+        for obj in objects
+        if "selector" in obj.get("spec", {}) and obj["metadata"]["name"].startswith(name)
+    ]
+    assert len(selectors) >= 2
+    for whose, selector in selectors:
+        assert selector == {"app.kubernetes.io/name": name}, whose
+        assert selector.items() <= labels[0].items(), whose
+
+
+def labels_selected(selector):
+    return selector.get("matchLabels", selector)
+
+
+def test_the_demo_can_be_applied_as_a_folder_too():
+    """`kubectl apply -f` takes every .yaml of a folder for a manifest."""
+    folder = DEPLOY / "health-metric-demo"
+    kinds = [yaml.safe_load(path.read_text())["kind"] for path in folder.glob("*.y*ml")]
+    assert "Kustomization" not in kinds

@@ -1,0 +1,178 @@
+"""What the Dockerfile copies is there and is enough, and what it installs is pinned. There is no engine here to run it."""
+
+import re
+import shlex
+import shutil
+import subprocess
+import sys
+import tomllib
+from importlib import metadata
+from pathlib import Path
+
+import pytest
+from packaging.requirements import Requirement
+from packaging.utils import canonicalize_name
+
+ROOT = Path(__file__).parents[2]
+PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+TARGETS = ("agent", "evaluator")
+
+
+def stages():
+    """Stage -> its base and its instructions, each a word and the rest of its line."""
+    text = (ROOT / "Dockerfile").read_text()
+    lines = [line for line in text.splitlines() if line.strip() and not line.startswith("#")]
+    joined = "\n".join(lines).replace("\\\n", " ")
+    found = {}
+    for line in joined.splitlines():
+        word, _, rest = line.strip().partition(" ")
+        if word == "FROM":
+            base, _, name = rest.partition(" AS ")
+            steps = found[name] = (base, [])
+        else:
+            steps[1].append((word, rest.strip()))
+    return found
+
+
+STAGES = stages()
+
+
+def steps(stage, word):
+    return [rest for found, rest in STAGES[stage][1] if found == word]
+
+
+def copied():
+    """What comes from the checkout, as (source, where it goes)."""
+    for stage in STAGES:
+        for rest in steps(stage, "COPY"):
+            if not rest.startswith("--from="):
+                *sources, target = shlex.split(rest)
+                yield from ((source, target) for source in sources)
+
+
+def test_stages_build_on_an_image_with_a_version_and_on_one_another():
+    names = list(STAGES)
+    for name, (base, _) in STAGES.items():
+        if base in STAGES:
+            assert names.index(base) < names.index(name)
+        else:
+            assert re.fullmatch(r"python:3\.\d+-slim-[a-z]+", base)
+    others = re.findall(r"--from=(\S+)", (ROOT / "Dockerfile").read_text())
+    assert set(others) <= set(names)
+
+
+def ignored(path):
+    """As .dockerignore says: all but what a line with ! names, and less what a later line takes out again."""
+    verdict = False
+    for line in (ROOT / ".dockerignore").read_text().splitlines():
+        pattern = line.removeprefix("!")
+        if line.startswith("#") or not line:
+            continue
+        if pattern == "*" or path == pattern or path.startswith(f"{pattern}/"):
+            verdict = not line.startswith("!")
+    return verdict
+
+
+def test_what_is_copied_is_there_and_reaches_the_builder():
+    for source, _ in copied():
+        assert (ROOT / source).exists(), source
+        assert not ignored(source), source
+
+
+def test_nothing_but_what_is_copied_reaches_the_builder():
+    sources = {source for source, _ in copied()}
+    allowed = {
+        line[1:]
+        for line in (ROOT / ".dockerignore").read_text().splitlines()
+        if line.startswith("!")
+    }
+    assert allowed == sources
+    assert ignored(".git")
+    assert ignored(".venv")
+
+
+def test_a_wheel_can_be_built_of_what_is_copied_and_holds_the_programs(tmp_path):
+    source = tmp_path / "src"
+    for name, target in copied():
+        place = source / target / ("" if (ROOT / name).is_dir() else name)
+        if (ROOT / name).is_dir():
+            skip = shutil.ignore_patterns("__pycache__", "*.key", "*.crt")
+            shutil.copytree(ROOT / name, place, ignore=skip)
+        else:
+            place.parent.mkdir(parents=True, exist_ok=True)
+            shutil.copy(ROOT / name, place)
+    command = [sys.executable, "-m", "hatchling", "build", "--target", "wheel", "--directory"]
+    environment = {"PATH": "/usr/bin:/bin", "PYTHONSAFEPATH": "1"}
+    subprocess.run([*command, tmp_path], cwd=source, env=environment, check=True)
+    (wheel,) = tmp_path.glob("*.whl")
+    assert wheel.name.startswith("kube_plimsoll-")
+
+
+def extras(stage):
+    """The extras that a stage installs the wheel with."""
+    (run,) = steps(stage, "RUN")
+    assert "--constraint constraints.txt" in run
+    assert "compileall" in run
+    return set(re.search(r"\.whl\)\[([a-z,]+)\]", run)[1].split(","))
+
+
+@pytest.mark.parametrize("target", TARGETS)
+def test_each_image_has_its_program_and_what_that_needs(target):
+    assert target in extras(f"{target}-installed")
+    assert extras(f"{target}-installed") <= PROJECT["optional-dependencies"].keys()
+    (entrypoint,) = steps(target, "ENTRYPOINT")
+    assert entrypoint == f'["plimsoll-{target}"]'
+    assert f"plimsoll-{target}" in PROJECT["scripts"]
+
+
+def closure(requirements):
+    """Names of all distributions that these lead to, as far as they are for a Linux machine."""
+    found, todo = set(), list(requirements)
+    while todo:
+        wanted = Requirement(todo.pop()) if isinstance(todo[-1], str) else todo.pop()
+        name = canonicalize_name(wanted.name)
+        new = {(name, extra) for extra in {"", *wanted.extras}} - found
+        found |= new
+        for _, extra in new:
+            for text in metadata.requires(name) or ():
+                one = Requirement(text)
+                if one.marker is None or one.marker.evaluate({"extra": extra}):
+                    todo.append(one)
+    return {name for name, _ in found}
+
+
+@pytest.mark.parametrize("target", TARGETS)
+def test_every_distribution_in_an_image_is_pinned(target):
+    wanted = list(PROJECT["dependencies"])
+    for extra in extras(f"{target}-installed"):
+        wanted += PROJECT["optional-dependencies"][extra]
+    lines = (ROOT / "constraints.txt").read_text().splitlines()
+    pinned = {canonicalize_name(line.partition("==")[0]) for line in lines if "==" in line}
+    assert closure(wanted) - pinned == set()
+    assert "hatchling" in pinned
+
+
+@pytest.mark.parametrize("target", TARGETS)
+def test_images_run_as_nobody_with_compiled_code_and_no_path_of_chance(target):
+    (user,) = steps(target, "USER")
+    uid, gid = map(int, user.split(":"))  # numbers, or a kubelet cannot know that it is not root
+    assert uid > 0
+    assert gid > 0
+    base = STAGES[target][0]
+    (environment,) = steps(base, "ENV")
+    assert "PYTHONSAFEPATH=1" in environment.split()
+
+
+def test_the_evaluators_image_has_the_command_of_tas():
+    """TAS's Deployment starts /extender: a user of TAS changes the image, and nothing else."""
+    (run,) = steps("evaluator", "RUN")
+    assert run == "ln -s /opt/plimsoll/bin/plimsoll-evaluator /extender"
+
+
+def test_exposed_ports_are_those_of_the_programs():
+    from evaluator.config import Settings
+
+    settings = Settings()
+    ports = {settings.port, settings.agent_port, settings.ops_port}
+    (exposed,) = steps("evaluator", "EXPOSE")
+    assert {int(port) for port in exposed.split()} == ports

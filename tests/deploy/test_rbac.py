@@ -1,0 +1,207 @@
+"""The roles allow what evaluator/kube.py calls, and nothing more: every method is called, and what it asked is looked at."""
+
+import contextlib
+import inspect
+from typing import NamedTuple
+
+import pytest
+import yaml
+from aiohttp import web
+
+from evaluator import kube
+from evaluator.config import Settings
+from evaluator.kube import Kube, KubeError
+from evaluator.labels import Apply
+from evaluator.policy import PolicyKey
+
+VERBS = {"POST": "create", "PUT": "update", "PATCH": "patch", "DELETE": "delete"}
+LEASE = {"namespace": "plimsoll", "name": Settings().lease_name}
+RESOURCES = [(one,) for _, one in inspect.getmembers(kube) if isinstance(one, kube.Resource)]
+
+EXAMPLES = {
+    "list_page": RESOURCES,
+    "watch": [(*resource, "1") for resource in RESOURCES],
+    "apply_node_labels": [(Apply("n", "u", {}),)],
+    "patch_policy_status": [(PolicyKey("ns", "p"), {})],
+    "evict": [("ns", "p", "u")],
+    "review_token": [("t", "a")],
+    "get_pod": [("ns", "p")],
+    "annotate_pod": [("ns", "p", "u", {})],
+    "create_event": [({"metadata": {"namespace": "ns"}},)],
+    "read_lease": [(LEASE["namespace"], LEASE["name"])],
+    "write_lease": [({"metadata": LEASE},), ({"metadata": {**LEASE, "resourceVersion": "1"}},)],
+}
+"""Arguments for each method of Kube: one row for each kind of request that it makes."""
+
+OPTIONAL = {"plimsoll-evaluator-evict": {"evict"}}
+"""Calls that only a component's flag leads to, by the role that the component brings."""
+
+
+class Right(NamedTuple):
+    """What RBAC decides on. `namespace` and `name` are empty where a request is about all."""
+
+    group: str
+    resource: str
+    verb: str
+    namespace: str
+    name: str
+
+
+def right(request):
+    """The attributes that the API server gives a request before it asks whether it is allowed."""
+    parts = request.path.strip("/").split("/")
+    group = parts[1] if parts[0] == "apis" else ""
+    rest = parts[3 if parts[0] == "apis" else 2 :]
+    namespace = rest[1] if rest[0] == "namespaces" and len(rest) > 2 else ""
+    resource, name, *sub = [*(rest[2:] if namespace else rest), "", ""][:3]
+    verb = VERBS.get(request.method) or ("get" if name else "list")
+    verb = "watch" if request.query.get("watch") == "true" else verb
+    return Right(group, "/".join([resource, *filter(None, sub)]), verb, namespace, name)
+
+
+@pytest.fixture
+async def asked(aiohttp_server, tmp_path):
+    """Method of Kube -> the rights it needs, found by calling it."""
+    seen = []
+
+    async def answer(request):
+        seen.append(right(request))
+        return web.json_response({"metadata": {"name": "n", "uid": "u"}, "items": []})
+
+    api = web.Application()
+    api.router.add_route("*", "/{path:.*}", answer)
+    url = await aiohttp_server(api)
+    config = {
+        "current-context": "c",
+        "contexts": [{"name": "c", "context": {"cluster": "c", "user": "u"}}],
+        "clusters": [{"name": "c", "cluster": {"server": url}}],
+        "users": [{"name": "u", "user": {}}],
+    }
+    path = tmp_path / "kubeconfig"
+    path.write_text(yaml.safe_dump(config))
+    client = await Kube.connect(str(path))
+    found = {}
+    for name, rows in EXAMPLES.items():
+        seen.clear()
+        for arguments in rows:
+            await call(getattr(client, name), arguments)
+        assert len(seen) == len(rows), name
+        found[name] = set(seen)
+    await client.close()
+    return found
+
+
+async def call(method, arguments):
+    keywords = {"timeout": 1.0} if "timeout" in inspect.signature(method).parameters else {}
+    with contextlib.suppress(KubeError):  # what the answer means is another test's matter
+        if inspect.isasyncgenfunction(method):
+            async for _ in method(*arguments, **keywords):
+                pass
+        else:
+            await method(*arguments, **keywords)
+
+
+@pytest.fixture
+async def aiohttp_server():
+    runners = []
+
+    async def start(app):
+        runner = web.AppRunner(app)
+        await runner.setup()
+        runners.append(runner)
+        site = web.TCPSite(runner, "127.0.0.1", 0)
+        await site.start()
+        return f"http://127.0.0.1:{runner.addresses[0][1]}"
+
+    yield start
+    for runner in runners:
+        await runner.cleanup()
+
+
+def test_there_is_an_example_of_each_call():
+    """A call that is not here is a call whose right nobody has looked at."""
+    public = {
+        name
+        for name, member in inspect.getmembers(Kube)
+        if not name.startswith("_")
+        and (inspect.iscoroutinefunction(member) or inspect.isasyncgenfunction(member))
+    }
+    assert public - {"connect", "close"} == EXAMPLES.keys()
+
+
+@pytest.fixture
+def roles(with_components):
+    """Role -> its rules and where they hold, for all roles that are bound to the evaluator's account."""
+    objects = with_components("evaluator", "evict", "custom-metrics")
+    bound = {
+        (obj["roleRef"]["kind"], obj["roleRef"]["name"]): obj["metadata"].get("namespace", "")
+        for obj in objects
+        if obj["kind"] in {"ClusterRoleBinding", "RoleBinding"}
+        and obj["subjects"]
+        == [{"kind": "ServiceAccount", "name": "plimsoll-evaluator", "namespace": "plimsoll"}]
+    }
+    kinds = ("ClusterRole", "Role")
+    found = {
+        (obj["kind"], obj["metadata"]["name"]): obj["rules"]
+        for obj in objects
+        if obj["kind"] in kinds
+    }
+    assert bound.keys() == found.keys()
+    return [(name, bound[kind, name], rules) for (kind, name), rules in found.items()]
+
+
+def allows(rule, where, wanted):
+    return (
+        where in {"", wanted.namespace}
+        and wanted.group in rule["apiGroups"]
+        and (wanted.resource in rule["resources"] or "*" in rule["resources"])
+        and wanted.verb in rule["verbs"]
+        and wanted.name in rule.get("resourceNames", [wanted.name])
+    )
+
+
+def role_of(method):
+    """Which role of those by name allows a method's calls; the base's where no component does."""
+    return next((role for role, calls in OPTIONAL.items() if method in calls), "plimsoll-evaluator")
+
+
+async def test_every_call_is_allowed_by_the_role_it_belongs_to(asked, roles):
+    for method, rights in asked.items():
+        rules = [
+            (rule, where)
+            for name, where, all_rules in roles
+            if name == role_of(method)
+            for rule in all_rules
+        ]
+        for wanted in rights:
+            assert any(allows(rule, where, wanted) for rule, where in rules), (method, wanted)
+
+
+async def test_nothing_is_allowed_that_is_not_called(asked, roles):
+    calls = [(role_of(method), wanted) for method, rights in asked.items() for wanted in rights]
+    for name, where, rules in roles:
+        for rule in rules:
+            for verb in rule["verbs"]:
+                for resource in rule["resources"]:
+                    one = {**rule, "verbs": [verb], "resources": [resource]}
+                    used = [w for owner, w in calls if owner == name and allows(one, where, w)]
+                    assert used, f"{name} may {verb} {resource}, and no call needs it"
+
+
+async def test_what_can_be_narrowed_to_a_namespace_is(asked, roles):
+    """Leases are used in one namespace only; all else is about the whole cluster."""
+    for name, where, rules in roles:
+        groups = {group for rule in rules for group in rule["apiGroups"]}
+        assert (where == "plimsoll") == (groups == {"coordination.k8s.io"}), name
+
+
+async def test_the_evaluator_cannot_create_nodes_or_change_what_pods_run(roles):
+    """What an apply to a node that is gone, or a stolen token, must not be able to do."""
+    rules = [rule for _, _, all_rules in roles for rule in all_rules]
+    for right_ in (
+        Right("", "nodes", "create", "", ""),
+        Right("", "pods", "patch", "ns", "p"),
+        Right("", "pods", "delete", "ns", "p"),
+        Right("", "secrets", "get", "ns", "s"),
+    ):
+        assert not any(allows(rule, "", right_) for rule in rules), right_
