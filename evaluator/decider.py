@@ -3,7 +3,7 @@
 import asyncio
 import contextlib
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 
 from evaluator.cluster import Cluster
@@ -111,6 +111,7 @@ class Decider:
                 self._store,
                 now=self._clock(),
                 before=self._decisions,
+                labels_of=self._labels_of,
             )
         announce(self._decisions, decisions)
         self._decisions = decisions
@@ -120,18 +121,34 @@ class Decider:
         for tell in self.listeners:
             tell()
 
+    def _labels_of(self, node: str) -> Mapping[str, str]:
+        """What an earlier life said about a node, or another replica says now."""
+        found = self._cluster.nodes.objects.get(node)
+        return found.node_labels.ours if found else {}
+
     def _count(self) -> None:
         metrics, decisions = self._metrics, self._decisions
         metrics.decided_timestamp.set_to_current_time()
         metrics.ready.set(not self.waiting_for)
         metrics.policies.set(len(decisions.policies))
         metrics.nodes.set(len(decisions.view.nodes))
-        for gauge in (metrics.policy_problems, metrics.violating_nodes, metrics.missing_readings):
+        for gauge in (
+            metrics.policy_problems,
+            metrics.violating_nodes,
+            metrics.missing_violations,
+            metrics.timed_nodes,
+            metrics.missing_readings,
+        ):
             gauge.clear()
         for key, decision in decisions.policies.items():
             metrics.policy_problems.labels(*key).set(len(decision.problems))
             for strategy, violating in decision.violations.items():
                 metrics.violating_nodes.labels(*key, strategy.value).set(len(violating))
+            for strategy, standing in decision.standings.items():
+                of = (*key, strategy.value)
+                metrics.missing_violations.labels(*of).set(standing.missing)
+                metrics.timed_nodes.labels(*of, "pending").set(standing.pending)
+                metrics.timed_nodes.labels(*of, "clearing").set(standing.clearing)
             for metric in decision.policy.metrics:
                 missing = decision.missing.get(metric, ())
                 metrics.missing_readings.labels(*key, metric).set(len(missing))

@@ -3,13 +3,14 @@
 The result is immutable and swapped whole, so a reader needs no lock and never sees half of it.
 """
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 import numpy as np
 
-from evaluator import rules
-from evaluator.policy import VIOLATING, Policy, PolicyKey, StrategyName
+from evaluator import hysteresis, rules
+from evaluator.hysteresis import Past, Standing
+from evaluator.policy import VIOLATING, Policy, PolicyKey, Rule, StrategyName
 from evaluator.readings import Readings
 from evaluator.rules import View
 from evaluator.strategies import labeling, scheduleonmetric
@@ -17,6 +18,9 @@ from evaluator.strategies.scheduleonmetric import Ranking
 
 NodeLabels = Mapping[str, Mapping[str, str]]
 """Node → label key → value."""
+
+LabelsOf = Callable[[str], Mapping[str, str]]
+"""The labels of ours that a node bears at this moment."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,6 +30,7 @@ class Decision:
     `dontschedule` and `deschedule` map each violating node to the reason, worded so that it stays the same while the
     rule does. `missing` holds, per metric, the nodes without a reading that a rule could use. `awaited` are the nodes
     whose first word on some metric is still to come: nothing is said of them until then, and their labels stay.
+    `standings` is how each strategy came to its violators, and what the next decision has to know of it.
     """
 
     policy: Policy
@@ -36,6 +41,7 @@ class Decision:
     problems: tuple[str, ...] = ()
     missing: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     awaited: frozenset[str] = frozenset()
+    standings: Mapping[StrategyName, Standing] = field(default_factory=dict, compare=False)
 
     @property
     def violations(self) -> Mapping[StrategyName, Mapping[str, str]]:
@@ -48,7 +54,10 @@ class Decision:
 
 @dataclass(frozen=True, slots=True)
 class Decisions:
-    """What all policies ask for. `valid_until` is when some reading will have become too old to rely on."""
+    """What all policies ask for. `valid_until` is when time alone will change it.
+
+    That is when some reading will have become too old to rely on, or a rule's `for` or `clearAfter` has run out.
+    """
 
     view: View = field(default_factory=lambda: View((), {}))
     policies: Mapping[PolicyKey, Decision] = field(default_factory=dict)
@@ -63,18 +72,20 @@ def decide(
     *,
     now: float,
     before: Decisions | None = None,
+    labels_of: LabelsOf = lambda _node: {},
 ) -> Decisions:
     """Evaluate policies over the nodes of the cluster at `now` (seconds, the store's clock).
 
-    The order of policies, nodes and reports makes no difference. `before` only matters while first readings are
-    awaited, as after an edit that names another metric: labels of such nodes stay what they were.
+    The order of policies, nodes and reports makes no difference. `before` only matters to rules with a `for` or a
+    `clearAfter`, and while first readings are awaited, as after an edit that names another metric: labels of such nodes
+    stay what they were. `labels_of` is asked about nodes of which `before` says nothing.
     """
     ordered = sorted(policies, key=lambda policy: policy.key)
     names = tuple(sorted(nodes))
     metrics = sorted(frozenset().union(*(policy.metrics for policy in ordered)))
     view = View(names, {metric: store.column(metric, names, now) for metric in metrics})
-    known = before.policies if before else {}
-    made = [_decision(policy, view, known.get(policy.key)) for policy in ordered]
+    history = _History(before or Decisions(), names, labels_of)
+    made = [_decision(policy, view, history, now=now) for policy in ordered]
     labels, clashes = _merge(made)
     decided = {
         decision.policy.key: replace(
@@ -82,27 +93,73 @@ def decide(
         )
         for decision in made
     }
-    return Decisions(view, decided, labels, store.next_expiry(now))
+    due = [s.due for decision in made for s in decision.standings.values()]
+    return Decisions(view, decided, labels, min(store.next_expiry(now), *due, np.inf))
 
 
-def _decision(policy: Policy, view: View, before: Decision | None) -> Decision:
-    found = {name: rules.violations(strategy, view) for name, strategy in policy.strategies.items()}
+class _History:
+    """What was decided before, seen from today's nodes."""
+
+    def __init__(self, before: Decisions, nodes: Sequence[str], labels_of: LabelsOf) -> None:
+        self._before = before
+        self._nodes = nodes
+        self._labels_of = labels_of
+        old = before.view.nodes
+        if old == nodes:
+            self._positions = np.arange(len(nodes))
+        else:
+            places = {node: place for place, node in enumerate(old)}
+            self._positions = np.array([places.get(node, -1) for node in nodes], dtype=np.intp)
+
+    def of(self, policy: Policy) -> Decision | None:
+        """What was decided for this very policy, not for another that had its name."""
+        decision = self._before.policies.get(policy.key)
+        return decision if decision and decision.policy.uid == policy.uid else None
+
+    def past(self, policy: Policy, name: StrategyName) -> Past:
+        """How a strategy of it stood."""
+        decision = self.of(policy)
+        standing = decision.standings.get(name) if decision else None
+        decided = self._positions >= 0 if decision else np.zeros(len(self._nodes), dtype=bool)
+        if decision and decision.awaited:
+            decided = decided & [node not in decision.awaited for node in self._nodes]
+        return Past(
+            standing,
+            self._positions,
+            decided,
+            lambda rule, node: _marked(policy, name, rule, self._labels_of(node)),
+        )
+
+
+def _marked(policy: Policy, name: StrategyName, rule: Rule, labels: Mapping[str, str]) -> bool:
+    """Whether labels of ours show that a rule is violated on a node. No label tells of dontschedule."""
+    if name is StrategyName.DESCHEDULE:
+        return labels.get(policy.key.name) == VIOLATING
+    return any(labels.get(label.key) == label.value for label in rule.labels)
+
+
+def _decision(policy: Policy, view: View, history: _History, *, now: float) -> Decision:
+    standings: dict[StrategyName, Standing] = {
+        name: hysteresis.advance(strategy, view, history.past(policy, name), now=now)
+        for name, strategy in policy.strategies.items()
+        if name is not StrategyName.SCHEDULEONMETRIC
+    }
 
     def reasons(name: StrategyName) -> dict[str, str]:
-        if name not in found:
+        if name not in standings:
             return {}
-        return rules.reasons(policy.key.name, policy.strategies[name], view, found[name])
+        return rules.reasons(policy.key.name, policy.strategies[name], view, standings[name].found)
 
     deschedule = reasons(StrategyName.DESCHEDULE)
     labels: dict[str, Mapping[str, str]] = {}
     for node in deschedule:
         labels[node] = {policy.key.name: VIOLATING}
     if (strategy := policy.strategies.get(StrategyName.LABELING)) is not None:
-        wanted = labeling.wanted(strategy, view, found[StrategyName.LABELING])
+        wanted = labeling.wanted(strategy, view, standings[StrategyName.LABELING].found)
         for node, more in wanted.items():
             labels[node] = {**labels.get(node, {}), **more}
     awaited = _awaited(policy, view)
-    if before:
+    if before := history.of(policy):
         labels |= {node: before.labels[node] for node in awaited & before.labels.keys()}
     preferred = policy.strategies.get(StrategyName.SCHEDULEONMETRIC)
     return Decision(
@@ -116,6 +173,7 @@ def _decision(policy: Policy, view: View, before: Decision | None) -> Decision:
         problems=(*policy.problems, *_ambiguous(policy, view), *_without_source(policy, view)),
         missing=_missing(policy, view),
         awaited=awaited,
+        standings=standings,
     )
 
 
@@ -136,7 +194,7 @@ def _ambiguous(policy: Policy, view: View) -> list[str]:
             worst = int(several[column.samples[several].argmax()])
             sentences.append(
                 f"metric {metric} has no single value on {several.size} of {len(view.nodes)} nodes: "
-                f"{column.samples[worst]} series on {view.nodes[worst]}; its rules do not fire there"
+                f"{column.samples[worst]} series on {view.nodes[worst]}; it counts as missing there"
             )
     return sentences
 

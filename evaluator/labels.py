@@ -54,6 +54,11 @@ class NodeLabels:
     labels: Mapping[str, str]
     owned: frozenset[str]
 
+    @property
+    def ours(self) -> dict[str, str]:
+        """Those labels that are ours."""
+        return {key: self.labels[key] for key in self.owned if key in self.labels}
+
 
 @dataclass(frozen=True, slots=True)
 class Apply:

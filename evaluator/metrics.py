@@ -56,6 +56,18 @@ class Metrics:
             ["namespace", "policy", "strategy"],
             registry=self.registry,
         )
+        self.missing_violations = Gauge(
+            "plimsoll_policy_missing_violations",
+            "Nodes that violate a strategy for want of a reading, as whenMissing: violate asks.",
+            ["namespace", "policy", "strategy"],
+            registry=self.registry,
+        )
+        self.timed_nodes = Gauge(
+            "plimsoll_policy_timed_nodes",
+            "Nodes on which a rule waits: pending for its for to run out, clearing for its clearAfter.",
+            ["namespace", "policy", "strategy", "state"],
+            registry=self.registry,
+        )
         self.missing_readings = Gauge(
             "plimsoll_policy_missing_readings",
             "Nodes without a usable reading of a metric that a policy names.",
@@ -74,6 +86,25 @@ class Metrics:
         )
         self.reports = Counter(
             "plimsoll_agent_reports", "Reports taken in from agents.", registry=self.registry
+        )
+        self.source_errors = Counter(
+            "plimsoll_source_errors",
+            "Questions to a polled source that had no answer, or one with a flaw, by reason.",
+            ["source", "reason"],
+            registry=self.registry,
+        )
+        self.source_seconds = Histogram(
+            "plimsoll_source_request_duration_seconds",
+            "Time from a question to a polled source to its answer, or to its end without one.",
+            ["source"],
+            buckets=(0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10),
+            registry=self.registry,
+        )
+        self.source_failing = Gauge(
+            "plimsoll_source_failing_metrics",
+            "Metrics that policies name and that a polled source has no answer for.",
+            ["source"],
+            registry=self.registry,
         )
         self.ready = Gauge(
             "plimsoll_ready", "1 once the evaluator decides, 0 before.", registry=self.registry

@@ -4,16 +4,18 @@ Reading never fails as a whole: what cannot be understood becomes a problem in t
 The resource is Telemetry Aware Scheduling's, `telemetry.intel.com/v1alpha1`.
 """
 
+import re
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from typing import Any, NamedTuple
 
-from evaluator import labels
+from evaluator import labels, terms
+from evaluator.terms import PLAIN, Terms
 
 VIOLATING = "violating"
 
-_TARGETS = range(-(2**63), 2**63)
+_METRIC = re.compile(r"[a-zA-Z0-9_:-]+", re.ASCII)
 
 
 class PolicyKey(NamedTuple):
@@ -57,11 +59,14 @@ class Rule:
 
     metric: str
     operator: Operator
-    target: int
+    target: float
     labels: tuple[Label, ...] = ()
+    terms: Terms = PLAIN
+    written: str = ""
+    """The target as its author wrote it, where that is more than the number: 1500m."""
 
     def __str__(self) -> str:
-        return f"{self.metric} {self.operator} {self.target}"
+        return f"{self.metric} {self.operator} {self.written or terms.spelled(self.target)}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,6 +91,8 @@ class Policy:
     problems: tuple[str, ...] = ()
     uid: str = ""
     generation: int = 0
+    status: Mapping[str, Any] = field(default_factory=dict, compare=False)
+    """What was last said about it, by whichever replica: no part of what it asks for."""
 
     @property
     def metrics(self) -> frozenset[str]:
@@ -117,8 +124,14 @@ def parse(obj: Mapping[str, Any]) -> Policy:
             )
         except _FlawError as flaw:
             problems.append(f"{name}: {flaw}: the strategy is not enforced")
+    said = obj.get("status")
     return Policy(
-        key, strategies, tuple(problems), meta.get("uid", ""), int(meta.get("generation") or 0)
+        key,
+        strategies,
+        tuple(problems),
+        uid=meta.get("uid", ""),
+        generation=int(meta.get("generation") or 0),
+        status=said if isinstance(said, Mapping) else {},
     )
 
 
@@ -130,6 +143,23 @@ def _shown(value: object) -> str:
 
 class _FlawError(Exception):
     """A part of a policy that cannot be understood, in words for its author."""
+
+
+def _target(given: object) -> float:
+    try:
+        return terms.number(given)
+    except ValueError as error:
+        raise _FlawError(
+            f"target {_shown(given)} is neither a number nor a quantity (3, 0.5, 1500m, 2Gi)"
+        ) from error
+
+
+def _terms(body: Mapping[str, Any], common: Terms) -> Terms:
+    """The terms of a rule or strategy; `common` are those of the strategy around it."""
+    try:
+        return terms.read(body, common)
+    except ValueError as error:
+        raise _FlawError(str(error)) from error
 
 
 class _Reader:
@@ -148,10 +178,10 @@ class _Reader:
             raise _FlawError(f"logicalOperator {_shown(logical)} is neither anyOf nor allOf")
         if self._name is StrategyName.DESCHEDULE and (flaw := labels.key_flaw(self._policy)):
             raise _FlawError(f"the policy's name cannot be a label key: {flaw}")
-        given = body["rules"]
+        given, common = body["rules"], _terms(body, PLAIN)
         if self._name is StrategyName.SCHEDULEONMETRIC:
             given = given[:1]  # as TAS does
-        rules = tuple(self._rules(given))
+        rules = tuple(self._rules(given, common))
         if self._name is StrategyName.SCHEDULEONMETRIC:
             self._check_ranking(rules)
         if self._name is StrategyName.LABELING:
@@ -164,30 +194,44 @@ class _Reader:
                 f"{self._name}: Equals ranks nothing, every node with a reading scores the same: "
                 "use LessThan (lower is better) or GreaterThan"
             )
+        if rules and rules[0].terms != PLAIN:
+            self._problems.append(
+                f"{self._name}: for, clearAfter and whenMissing mean nothing to a ranking, and a "
+                "node without a reading is always left out of it"
+            )
 
-    def _rules(self, given: list[object]) -> Iterator[Rule]:
+    def _rules(self, given: list[object], common: Terms) -> Iterator[Rule]:
         for number, body in enumerate(given, start=1):
             where = f"{self._name}: rule {number}"
             try:
-                yield self._rule(where, body)
+                yield self._rule(where, body, common)
             except _FlawError as flaw:
                 self._problems.append(f"{where}: {flaw}: left out")
 
-    def _rule(self, where: str, body: object) -> Rule:
+    def _rule(self, where: str, body: object, common: Terms) -> Rule:
         if not isinstance(body, Mapping):
             raise _FlawError("it is not an object")
-        metric, operator, target = body.get("metricname"), body.get("operator"), body.get("target")
+        metric, operator = body.get("metricname"), body.get("operator")
         if not isinstance(metric, str) or not metric:
             raise _FlawError("it has no metricname")
+        if not _METRIC.fullmatch(metric):
+            raise _FlawError(
+                f"metricname {_shown(metric)} is no metric's name (letters, digits, '_', ':' and '-')"
+            )
         if operator not in tuple(Operator):
             known = ", ".join(Operator)
             raise _FlawError(f"operator {_shown(operator)} is not known (one of {known})")
-        target = 0 if target is None else target
-        if not isinstance(target, int) or isinstance(target, bool) or target not in _TARGETS:
-            raise _FlawError(f"target {_shown(target)} is not an integer of 64 bits")
+        written, patience = body.get("target"), _terms(body, common)
+        target = _target(written)
         labeling = self._name is StrategyName.LABELING
-        wanted = self._labels(where, body.get("labels")) if labeling else ()
-        return Rule(metric, Operator(operator), target, wanted)
+        return Rule(
+            metric,
+            Operator(operator),
+            target,
+            self._labels(where, body.get("labels")) if labeling else (),
+            patience,
+            written if isinstance(written, str) else "",
+        )
 
     def _labels(self, where: str, given: object) -> tuple[Label, ...]:
         if not isinstance(given, list) or not given:
@@ -218,11 +262,6 @@ class _Reader:
                 f"{self._name}: label {key} is named by rules with different operators ({used}): left out"
             )
         return tuple(
-            Rule(
-                rule.metric,
-                rule.operator,
-                rule.target,
-                tuple(label for label in rule.labels if label.key not in clashing),
-            )
+            replace(rule, labels=tuple(label for label in rule.labels if label.key not in clashing))
             for rule in rules
         )

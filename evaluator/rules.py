@@ -1,6 +1,6 @@
-"""Rules over columns of readings: which nodes break which rule. Missing readings break nothing."""
+"""Rules over columns of readings: which nodes break which rule, by what they read or by having no reading."""
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import assert_never
 
@@ -9,6 +9,7 @@ import numpy.typing as npt
 
 from evaluator.policy import Operator, Rule, Strategy
 from evaluator.store import Bools, Column
+from evaluator.terms import WhenMissing
 
 
 @dataclass(frozen=True)
@@ -41,28 +42,61 @@ def broken(rule: Rule, column: Column) -> Bools:
 
 @dataclass(frozen=True)
 class Violations:
-    """Per node, whether the strategy is violated, and per node and rule (in that order) which rules are broken."""
+    """Per node, whether the strategy is violated, and per node and rule (in that order) which rules are violated.
+
+    `missing` marks those that are violated because a reading is missing, `carried` those of which only a label of an
+    earlier life tells.
+    """
 
     violated: Bools
     broken: Bools
+    missing: Bools
+    carried: Bools
 
     def first(self) -> npt.NDArray[np.intp]:
-        """Per node the number of its first broken rule; meaningful only where the strategy is violated."""
-        return np.argmax(self.broken, axis=1) if self.broken.size else np.zeros(0, np.intp)
+        """Per node the number of its first violated rule, of those known by more than a label if there are any.
+
+        Meaningful only where the strategy is violated.
+        """
+        if not self.broken.size:
+            return np.zeros(0, np.intp)
+        known = self.broken & ~self.carried
+        best = np.where(known.any(axis=1, keepdims=True), known, self.broken)
+        first: npt.NDArray[np.intp] = np.argmax(best, axis=1)
+        return first
 
 
 def violations(strategy: Strategy, view: View) -> Violations:
-    """Which nodes violate a strategy: those that break any rule, or for `all_of` every rule."""
-    table = np.zeros((len(view.nodes), len(strategy.rules)), dtype=bool)
+    """Which nodes violate a strategy at this moment, whatever was before."""
+    broken_by_reading, missing = by_rule(strategy, view)
+    return combined(strategy, broken_by_reading | missing, missing)
+
+
+def by_rule(strategy: Strategy, view: View) -> tuple[Bools, Bools]:
+    """Per node and rule, whether the reading breaks it, and whether the lack of one does."""
+    shape = (len(view.nodes), len(strategy.rules))
+    by_reading, by_lack = np.zeros(shape, dtype=bool), np.zeros(shape, dtype=bool)
     for number, rule in enumerate(strategy.rules):
-        table[:, number] = broken(rule, view.columns[rule.metric])
+        column = view.columns[rule.metric]
+        by_reading[:, number] = broken(rule, column)
+        if rule.terms.when_missing is WhenMissing.VIOLATE:
+            by_lack[:, number] = ~column.usable & ~column.awaited
+    return by_reading, by_lack
+
+
+def combined(
+    strategy: Strategy, table: Bools, missing: Bools, carried: Bools | None = None
+) -> Violations:
+    """Rules put together: any violated rule violates the strategy, or for `all_of` only all of them."""
     if not strategy.all_of:
         violated: Bools = np.any(table, axis=1)
     elif strategy.rules and not strategy.impossible:
         violated = np.all(table, axis=1)
     else:
-        violated = np.zeros(len(view.nodes), dtype=bool)
-    return Violations(violated, table)
+        violated = np.zeros(table.shape[0], dtype=bool)
+    return Violations(
+        violated, table, missing, np.zeros_like(table) if carried is None else carried
+    )
 
 
 def accusation(policy: str) -> str:
@@ -78,12 +112,27 @@ def reasons(policy: str, strategy: Strategy, view: View, found: Violations) -> d
     if not found.violated.any():
         return {}
     names = np.array(view.nodes, dtype=object)
-    if strategy.all_of:
-        text = f"violating {policy}: {' and '.join(str(rule) for rule in strategy.rules)}"
-        return dict.fromkeys(names[found.violated].tolist(), text)
-    first = found.first()
     why: dict[str, str] = {}
-    for number, rule in enumerate(strategy.rules):
-        chosen = names[found.violated & (first == number)]
-        why.update(dict.fromkeys(chosen.tolist(), f"violating {policy}: {rule}"))
+    for which, text in _texts(strategy, found):
+        why.update(dict.fromkeys(names[which].tolist(), f"{accusation(policy)}{text}"))
     return why
+
+
+def _texts(strategy: Strategy, found: Violations) -> Iterator[tuple[Bools, str]]:
+    """Violating nodes, and what to say of them."""
+    if strategy.all_of:
+        patterns = np.unique(found.missing[found.violated], axis=0)
+        for pattern in patterns:
+            which = found.violated & (found.missing == pattern).all(axis=1)
+            parts = zip(strategy.rules, pattern.tolist(), strict=True)
+            yield which, " and ".join(_text(rule, missing=missing) for rule, missing in parts)
+        return
+    first = found.first()
+    for number, rule in enumerate(strategy.rules):
+        chosen = found.violated & (first == number)
+        for missing in (False, True):
+            yield chosen & (found.missing[:, number] == missing), _text(rule, missing=missing)
+
+
+def _text(rule: Rule, *, missing: bool) -> str:
+    return f"{rule.metric} is missing" if missing else str(rule)

@@ -39,18 +39,21 @@ def _winner(strategy: Strategy, view: View, found: Violations, numbers: list[int
     best = np.full(len(view.nodes), np.nan)
     for number in numbers:
         rule = strategy.rules[number]
-        values = view.columns[rule.metric].values
+        column = view.columns[rule.metric]
+        values = np.where(column.usable, column.values, np.nan)
         takes = found.broken[:, number] & ((winner < 0) | _beats(rule.operator, values, best))
         winner[takes], best[takes] = number, values[takes]
     return winner
 
 
 def _beats(operator: Operator, values: Floats, best: Floats) -> Bools:
+    """Any reading beats that of a rule that is violated without one."""
+    first = np.isnan(best) & ~np.isnan(values)
     with np.errstate(invalid="ignore"):
         match operator:
             case Operator.GREATER_THAN:
-                return values > best
+                return first | (values > best)
             case Operator.LESS_THAN:
-                return values < best
+                return first | (values < best)
             case Operator.EQUALS:
                 return np.zeros(values.shape, dtype=bool)

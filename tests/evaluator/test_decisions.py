@@ -105,7 +105,7 @@ def test_several_samples_fire_no_rule_and_the_status_says_which_and_how_many(sto
     assert decision.dontschedule == {}
     assert decision.problems == (
         "metric health has no single value on 2 of 3 nodes: 7 series on node-b; "
-        "its rules do not fire there",
+        "it counts as missing there",
     )
 
 

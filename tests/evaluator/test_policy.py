@@ -1,5 +1,6 @@
 """TASPolicy objects, good and bad: what is understood of them, and in which words the rest is left out."""
 
+import math
 import re
 
 import pytest
@@ -8,6 +9,7 @@ from hypothesis import strategies as st
 
 from evaluator import policy
 from evaluator.policy import Label, Operator, PolicyKey, Rule, Strategy, StrategyName
+from evaluator.terms import PLAIN, Terms, WhenMissing
 
 GOOD = {"metricname": "health_metric", "operator": "Equals", "target": 1}
 PREFIX = "telemetry.aware.scheduling.demo"
@@ -106,6 +108,75 @@ def test_targets_are_64_bit_integers(target):
 
 
 @pytest.mark.parametrize(
+    ("target", "value", "reads"),
+    [
+        (0.5, 0.5, "0.5"),
+        (-1.25, -1.25, "-1.25"),
+        (3.0, 3, "3"),
+        (1e300, 1e300, "1e+300"),
+        (2**63 - 1, 2**63 - 1, "9223372036854775807"),
+        ("1500m", 1.5, "1500m"),
+        ("0.5", 0.5, "0.5"),
+        ("2Gi", 2**31, "2Gi"),
+        ("1e3", 1000, "1e3"),
+        ("7", 7, "7"),
+    ],
+)
+def test_a_target_is_a_number_or_a_quantity_and_reads_as_it_was_written(target, value, reads):
+    found = parse({"dontschedule": rules({**GOOD, "target": target})})
+    (rule,) = found.strategies[StrategyName.DONTSCHEDULE].rules
+    assert (found.problems, rule.target, str(rule)) == ((), value, f"health_metric Equals {reads}")
+
+
+def test_another_spelling_of_a_target_is_another_policy():
+    """Or the old text would stay in what people read."""
+    milli = parse({"dontschedule": rules({**GOOD, "target": "1500m"})})
+    assert milli != parse({"dontschedule": rules({**GOOD, "target": 1.5})})
+
+
+def test_terms_of_a_rule_and_of_the_strategy_around_it():
+    found = parse(
+        {
+            "deschedule": rules(
+                GOOD,
+                {**GOOD, "for": "1m30s", "whenMissing": "ignore"},
+                {**GOOD, "clearAfter": "0"},
+                **{"for": "30s", "clearAfter": "60s", "whenMissing": "violate"},
+            ),
+            "dontschedule": rules(GOOD),
+        }
+    )
+    assert found.problems == ()
+    assert [rule.terms for rule in found.strategies[StrategyName.DESCHEDULE].rules] == [
+        Terms(30, 60, WhenMissing.VIOLATE),
+        Terms(90, 60, WhenMissing.IGNORE),
+        Terms(30, 0, WhenMissing.VIOLATE),
+    ]
+    assert found.strategies[StrategyName.DONTSCHEDULE].rules[0].terms == PLAIN
+
+
+@pytest.mark.parametrize("terms", [{"for": "x"}, {"clearAfter": 5}, {"whenMissing": "no"}])
+def test_terms_of_a_strategy_that_cannot_be_read_leave_it_out(terms):
+    found = parse({"deschedule": rules(GOOD, **terms), "dontschedule": rules(GOOD)})
+    (problem,) = found.problems
+    assert re.search(r"^deschedule: (for|clearAfter|whenMissing).*: the strategy is not", problem)
+    assert set(found.strategies) == {StrategyName.DONTSCHEDULE}
+
+
+def test_a_ranking_has_no_terms():
+    ranking = {"metricname": "a", "operator": "LessThan"}
+    (problem,) = parse({"scheduleonmetric": rules(ranking, whenMissing="violate")}).problems
+    assert re.search("for, clearAfter and whenMissing mean nothing to a ranking", problem)
+
+
+def test_the_status_that_was_written_is_kept_beside_and_is_no_difference():
+    plain = tas({"deschedule": rules(GOOD)})
+    said = policy.parse({**plain, "status": {"compliance": "Violated"}})
+    assert said.status == {"compliance": "Violated"}
+    assert said == policy.parse(plain)
+
+
+@pytest.mark.parametrize(
     ("broken", "says"),
     [
         ("text", "it is not an object"),
@@ -118,11 +189,23 @@ def test_targets_are_64_bit_integers(target):
         ({**GOOD, "operator": None}, "operator None is not known"),
         ({**GOOD, "operator": ["Equals"]}, "operator .* is not known"),
         ({"metricname": "m"}, "operator None is not known"),
-        ({**GOOD, "target": "1"}, "target '1' is not an integer"),
-        ({**GOOD, "target": 1.5}, "target 1.5 is not an integer"),
-        ({**GOOD, "target": True}, "target True is not an integer"),
-        ({**GOOD, "target": 2**63}, "target 9223372036854775808 is not an integer"),
-        ({**GOOD, "target": -(10**400)}, "target .* is not an integer"),
+        ({**GOOD, "metricname": "a/b"}, "metricname 'a/b' is no metric's name"),
+        ({**GOOD, "metricname": "a\n"}, "metricname .* is no metric's name"),
+        ({**GOOD, "target": "much"}, "target 'much' is neither a number nor a quantity"),
+        ({**GOOD, "target": "1e999"}, "target '1e999' is neither a number nor a quantity"),
+        ({**GOOD, "target": ""}, "target '' is neither a number nor a quantity"),
+        ({**GOOD, "target": True}, "target True is neither a number nor a quantity"),
+        ({**GOOD, "target": math.inf}, "target inf is neither a number nor a quantity"),
+        ({**GOOD, "target": math.nan}, "target nan is neither a number nor a quantity"),
+        ({**GOOD, "target": [1]}, "target .* is neither a number nor a quantity"),
+        ({**GOOD, "target": -(10**400)}, "target .* is neither a number nor a quantity"),
+        ({**GOOD, "for": "soon"}, "for: not a duration: 'soon'"),
+        ({**GOOD, "for": 30}, "for: not a duration: 30 .*in quotes"),
+        ({**GOOD, "for": "-1s"}, "for: not a duration"),
+        ({**GOOD, "clearAfter": ""}, "clearAfter: not a duration"),
+        ({**GOOD, "clearAfter": {}}, "clearAfter: not a duration"),
+        ({**GOOD, "whenMissing": "panic"}, "whenMissing 'panic' is neither ignore nor violate"),
+        ({**GOOD, "whenMissing": ["violate"]}, "whenMissing .* is neither ignore nor violate"),
     ],
 )
 @pytest.mark.parametrize("strategy", ["dontschedule", "deschedule", "labeling"])

@@ -82,7 +82,7 @@ def test_problems_are_in_the_condition_and_counted_in_the_message(status, parsed
 def test_several_series_are_a_problem_that_names_the_metric_and_how_many(status, demo):
     found = status(demo, [0.0, [1.0, 2.0, 3.0]])
     assert found.problems == (
-        "metric m has no single value on 1 of 2 nodes: 3 series on n1; its rules do not fire there",
+        "metric m has no single value on 1 of 2 nodes: 3 series on n1; it counts as missing there",
     )
 
 
