@@ -101,7 +101,7 @@ def test_a_leader_that_stops_has_time_to_say_so(evaluator):
 
 @pytest.mark.parametrize("name", ["plimsoll-evaluator", "plimsoll-agent"])
 def test_files_that_flags_name_are_mounted(built, name):
-    pod, container = workload(built("core"), name)
+    _, container = workload(built("core"), name)
     mounts = [PurePosixPath(mount["mountPath"]) for mount in container.get("volumeMounts", [])]
     files = [PurePosixPath(arg.partition("=")[2]) for arg in container["args"] if "=/" in arg]
     for file in files:
@@ -150,7 +150,7 @@ def test_the_evaluator_does_not_wait_for_itself(evaluator):
 
 
 def test_the_agent_takes_its_flags_and_streams_to_the_service(built, services):
-    pod, container = workload(built("core"), "plimsoll-agent")
+    _, container = workload(built("core"), "plimsoll-agent")
     env = {one["name"]: one.get("value", "node-a") for one in container.get("env", [])}
     settings = agent.config.parse(container["args"], env, hostname="pod")
     assert settings.host.name == "node-a"

@@ -1,0 +1,133 @@
+"""The API server admits every manifest: a server-side dry run, on the sandbox's API and, where there is one, on a real one."""
+
+import asyncio
+import os
+import shutil
+import subprocess
+
+import pytest
+import yaml
+
+from sandbox.apiserver import ApiServer
+from sandbox.controlplane import ControlPlane, NoControlPlaneError, find
+from sandbox.endpoints import kubeconfig
+
+pytestmark = pytest.mark.e2e
+
+FOREIGN = {
+    "certificates.cert-manager.io": ("v1", "Certificate"),
+    "issuers.cert-manager.io": ("v1", "Issuer"),
+    "podmonitors.monitoring.coreos.com": ("v1", "PodMonitor"),
+    "prometheusrules.monitoring.coreos.com": ("v1", "PrometheusRule"),
+}
+"""Resources of other projects. Their definitions are not ours to keep: here just that there is such a kind."""
+
+NOT_IN_THE_SANDBOX = {
+    "ClusterRole",
+    "ClusterRoleBinding",
+    "DaemonSet",
+    "Role",
+    "RoleBinding",
+}
+"""Kinds that the sandbox does without: it asks nobody for rights, and starts agents itself."""
+
+
+def definition(name, version, kind):
+    plural, _, group = name.partition(".")
+    anything = {"type": "object", "x-kubernetes-preserve-unknown-fields": True}
+    served = {"name": version, "served": True, "storage": True}
+    return {
+        "apiVersion": "apiextensions.k8s.io/v1",
+        "kind": "CustomResourceDefinition",
+        "metadata": {"name": name},
+        "spec": {
+            "group": group,
+            "scope": "Namespaced",
+            "names": {"plural": plural, "kind": kind, "singular": kind.lower()},
+            "versions": [{**served, "schema": {"openAPIV3Schema": anything}}],
+        },
+    }
+
+
+@pytest.fixture(scope="module")
+def control_plane(tmp_path_factory):
+    try:
+        binaries = find(os.environ)
+    except NoControlPlaneError as error:
+        pytest.skip(str(error))
+    with ControlPlane(binaries, tmp_path_factory.mktemp("control-plane")) as running:
+        yield running
+
+
+@pytest.fixture(params=["sandbox", "real"])
+async def kubectl(request, tmp_path):
+    """Runs kubectl against an API server that has the namespaces and kinds which the manifests take for granted."""
+    if shutil.which("kubectl") is None:
+        pytest.skip("kubectl is not on PATH")
+    config, server = tmp_path / "kubeconfig", None
+    if request.param == "sandbox":
+        server = ApiServer()
+        config.write_text(kubeconfig(await server.start()))
+    else:
+        config = request.getfixturevalue("control_plane").kubeconfig
+
+    async def run(*arguments, given=""):
+        program = await asyncio.create_subprocess_exec(
+            "kubectl",
+            f"--kubeconfig={config}",
+            *arguments,
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+        )
+        out, err = await program.communicate(given.encode())
+        return program.returncode, out.decode(), err.decode()
+
+    run.server = server
+    yield run
+    if server:
+        await server.close()
+
+
+@pytest.fixture
+async def prepared(kubectl, built):
+    """The same, once namespaces and kinds are there."""
+    first = [obj for obj in built("core") if obj["kind"] in {"Namespace", "PriorityClass"}]
+    first += [
+        {
+            "apiVersion": "v1",
+            "kind": "Namespace",
+            "metadata": {"name": name},
+        }
+        for name in ("health-metric-demo", "kube-system")
+    ]
+    kinds = built("crd") + [definition(name, *what) for name, what in FOREIGN.items()]
+    for objects in (first, kinds):
+        done = await kubectl("apply", "--server-side", "-f", "-", given=yaml.safe_dump_all(objects))
+        assert done[0] == 0, done[2]
+    for obj in kinds:
+        name = obj["metadata"]["name"]
+        done = await kubectl("wait", "--for=condition=Established", f"crd/{name}", "--timeout=30s")
+        assert done[0] == 0, done[2]
+    return kubectl
+
+
+async def test_every_manifest_is_admitted(prepared, built, folder):
+    """Server-side, so that a field which the server does not know is an error and not silently dropped."""
+    objects = [
+        obj
+        for obj in built(folder)
+        if prepared.server is None or obj["kind"] not in NOT_IN_THE_SANDBOX
+    ]
+    code, out, err = await prepared(
+        "apply",
+        "--server-side",
+        "--dry-run=server",
+        "--validate=strict",
+        "-f",
+        "-",
+        given=yaml.safe_dump_all(objects),
+    )
+    assert code == 0, err
+    assert len(out.splitlines()) == len(objects)
+    assert not err, err
