@@ -2,6 +2,7 @@
 
 from dataclasses import dataclass
 
+from evaluator.sources.options import SourceOptions
 from plimsoll import flags
 from plimsoll.flags import option
 from plimsoll.logs import LogOptions
@@ -41,7 +42,7 @@ def account(text: str) -> str:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Settings(LogOptions):
+class Settings(SourceOptions, LogOptions):
     """Every flag of plimsoll-evaluator. Times are in seconds."""
 
     kube_config: str = option(
@@ -252,3 +253,4 @@ class Settings(LogOptions):
                 "--staleAfter must be at least twice --syncPeriod, or readings grow stale between two reports"
             )
         return found
+        found += self.source_mistakes()

@@ -10,6 +10,7 @@ from collections.abc import Sequence
 from evaluator.config import Settings
 from evaluator.kube import ConfigError, Kube
 from evaluator.service import Service
+from evaluator.sources.queries import QueriesError
 from evaluator.tls import TlsError
 from plimsoll import flags, logs
 from plimsoll.commandline import Parser
@@ -42,7 +43,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     logs.setup("debug" if settings.v >= 4 else settings.log_level, settings.log_format)
     try:
         asyncio.run(run(settings))
-    except (ConfigError, OSError, TlsError) as error:
+    except (ConfigError, OSError, QueriesError, TlsError) as error:
         sys.stderr.write(f"{PROGRAM}: {error}\n")
         return 1
     return 0

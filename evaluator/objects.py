@@ -60,10 +60,18 @@ class NodeSpec(msgspec.Struct):
     taints: list[Taint] | None = None
 
 
+class Address(msgspec.Struct):
+    """One address of a node."""
+
+    type: str = ""
+    address: str = ""
+
+
 class NodeStatus(msgspec.Struct):
     """core/v1 NodeStatus."""
 
     conditions: list[Condition] | None = None
+    addresses: list[Address] | None = None
 
 
 class Node(msgspec.Struct):

@@ -24,7 +24,9 @@ from evaluator.reporter import Reporter
 from evaluator.sources import agentport
 from evaluator.sources.agents import Agents
 from evaluator.sources.certificates import Certificates
+from evaluator.sources.assembly import Surroundings, assemble
 from evaluator.store import Store
+from evaluator.sources.options import AGENTS
 from evaluator.subscription import Subscriptions
 from evaluator.tokens import Bucket
 from evaluator.watcher import Watcher
@@ -43,7 +45,9 @@ class Service:
         self._metrics = Metrics()
         self._store = Store(stale_after=settings.stale_after, started=time.monotonic())
         subscriptions = Subscriptions()
-        self._decider = Decider(self._cluster, self._store, subscriptions, self._metrics)
+        around = Surroundings(api, self._cluster, subscriptions, self._metrics, self._polled)
+        self._sources = assemble(settings, self._store, around, period=settings.sync_period)
+        self._decider = Decider(self._cluster, self._sources.readings, subscriptions, self._metrics)
         self._agents = Agents(
             self._store,
             subscriptions,
@@ -108,7 +112,10 @@ class Service:
         ]
         for wake in (self._labeler.wake, self._reporter.wake, self._evictor.wake):
             self._decider.listeners.append(wake)
-        self._decider.listeners.append(self._nudger.decided)
+        self._decider.listeners += [self._nudger.decided, self._adopter.wake]
+
+    def _polled(self) -> None:
+        self._decider.touch()
 
     def _reported(self, changed: bool) -> None:
         self._metrics.reports.inc()
@@ -123,12 +130,14 @@ class Service:
             if settings.unsafe
             else tls.server_context(settings.cert, settings.key, settings.cacert)
         )
-        certificates = agentport.certificates(settings)
+        streaming = AGENTS in settings.sources
+        certificates = agentport.certificates(settings) if streaming else None
         servers: list[web.AppRunner] = []
         loops: list[asyncio.Task[None]] = []
         try:
             servers.append(await self._serve("ops", self._ops(), settings.ops_port))
-            await self._serve_agents(certificates)
+            if streaming:
+                await self._serve_agents(certificates)
             extender = Extender(self._decider.current, self._metrics)
             servers.append(
                 await self._serve("extender", extender.app(), settings.port, secured=secured)
@@ -182,6 +191,7 @@ class Service:
             self._decider.run(),
             self._labeler.run(),
             self._reporter.run(),
+        loops += [poller.run() for poller in self._sources.pollers]
         ]
         if self._settings.evict:
             loops.append(self._evictor.run())

@@ -29,10 +29,10 @@ class Reading(NamedTuple):
 
 
 class Origin(NamedTuple):
-    """Which source each reading of a column is from, where there are several: an index into their names."""
+    """Which source each reading of a column is from, where there are several: its place among their names."""
 
     names: tuple[str, ...]
-    index: npt.NDArray[np.int8]
+    place: npt.NDArray[np.int8]
 
 
 class Column(NamedTuple):

@@ -1,0 +1,101 @@
+"""Readings from the custom metrics API, as an adapter in the cluster serves it: what Telemetry Aware Scheduling read."""
+
+import asyncio
+import time
+from collections.abc import Callable, Sequence
+from typing import Protocol
+
+from evaluator.kube import KubeError
+from evaluator.sources import metricvalues
+from evaluator.sources.answers import Answer, SourceError, moment
+
+GROUP = "custom.metrics.k8s.io"
+VERSIONS = ("v1beta2", "v1beta1")
+"""Those that we speak, the better first."""
+
+
+class Api(Protocol):
+    """What is asked of the API server. All methods raise KubeError."""
+
+    async def group_versions(self, group: str) -> Sequence[str]:
+        """The versions in which an API group is served."""
+        ...
+
+    async def node_metric(self, version: str, metric: str) -> tuple[bytes, str]:
+        """One metric of all nodes, and the answer's Date."""
+        ...
+
+
+class CustomMetrics:
+    """Asks for a metric by the name that the policy gives it.
+
+    The version is found out before the first question and again after a failure, but not more often than once in
+    `rediscover` seconds: an adapter may have been replaced by one that speaks another.
+    """
+
+    def __init__(
+        self,
+        api: Api,
+        *,
+        rediscover: float = 5.0,
+        clock: Callable[[], float] = time.monotonic,
+        wall: Callable[[], float] = time.time,
+    ) -> None:
+        self._api = api
+        self._rediscover = rediscover
+        self._clock = clock
+        self._wall = wall
+        self._version = ""
+        self._discovered = float("-inf")
+        self._discovering = asyncio.Lock()
+
+    async def close(self) -> None:
+        """Nothing is held: the connection is the API server's."""
+
+    async def ask(self, metric: str) -> Answer:
+        """Its readings by node. Raises SourceError."""
+        version = await self._served()
+        try:
+            body, date = await self._api.node_metric(version, metric)
+            return metricvalues.parse(body, moment(date, here=self._clock(), wall=self._wall()))
+        except KubeError as error:
+            self._doubt()
+            if error.status == 404:
+                raise SourceError("http_404", "404: the API knows no such metric") from error
+            raise _source_error(error) from error
+        except SourceError:
+            self._doubt()
+            raise
+
+    def _doubt(self) -> None:
+        if self._clock() - self._discovered >= self._rediscover:
+            self._version = ""
+
+    async def _served(self) -> str:
+        async with self._discovering:
+            if not self._version:
+                self._version = await self._discover()
+                self._discovered = self._clock()
+            return self._version
+
+    async def _discover(self) -> str:
+        try:
+            served = await self._api.group_versions(GROUP)
+        except KubeError as error:
+            raise _source_error(error) from error
+        if not served:
+            raise SourceError(
+                "no_api", "the cluster serves no custom metrics API: is an adapter installed?"
+            )
+        for version in VERSIONS:
+            if version in served:
+                return version
+        known, wanted = ", ".join(served), " or ".join(VERSIONS)
+        raise SourceError("no_version", f"{GROUP} is served as {known}, not as {wanted}")
+
+
+def _source_error(error: KubeError) -> SourceError:
+    reason = f"http_{error.status}" if error.status else "unreachable"
+    # Without the call, which names the metric: what is the same for all metrics is told once.
+    _call, _, said = str(error).partition(": ")
+    return SourceError(reason, said or str(error))

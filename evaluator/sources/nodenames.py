@@ -1,0 +1,52 @@
+"""Which node a series is about: by a label with the node's name, else by the `instance` that Prometheus scraped."""
+
+from collections.abc import Iterable, Mapping
+
+from evaluator.objects import Node
+
+_HOSTNAME = "kubernetes.io/hostname"
+_OTHER_NAMES = {"InternalIP", "Hostname"}
+
+
+class NodeNames:
+    """Names, and other names, of the cluster's nodes. One that two nodes share belongs to neither."""
+
+    def __init__(self, nodes: Iterable[Node], label: str) -> None:
+        self._label = label
+        names = {node.metadata.name: node for node in nodes}
+        self._known: dict[str, str | None] = {}
+        for name, node in names.items():
+            for alias in _aliases(node):
+                shared = self._known.get(alias, name) != name
+                self._known[alias] = None if shared else name
+        self._known |= {name: name for name in names}
+
+    def node(self, labels: Mapping[str, str]) -> str | None:
+        """The node that a series with these labels is about.
+
+        A label that names something else is not made up for by `instance`: a series about one node is often scraped from
+        a pod on another.
+        """
+        if named := labels.get(self._label):
+            return self._known.get(named)
+        instance = labels.get("instance", "")
+        return self._known.get(instance) or self._known.get(_host(instance))
+
+
+def _aliases(node: Node) -> set[str]:
+    found = {
+        address.address
+        for address in node.status.addresses or ()
+        if address.type in _OTHER_NAMES and address.address
+    }
+    if hostname := (node.metadata.labels or {}).get(_HOSTNAME):
+        found.add(hostname)
+    return found
+
+
+def _host(instance: str) -> str:
+    """The host in `host:port` or `[address]:port`."""
+    host, _, port = instance.rpartition(":")
+    if not host or not port.isdigit():
+        host = instance
+    return host.removeprefix("[").removesuffix("]")

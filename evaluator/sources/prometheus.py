@@ -1,0 +1,129 @@
+"""Readings from Prometheus, or whatever speaks its HTTP API: one instant query per metric."""
+
+import base64
+import ssl
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+import aiohttp
+
+from evaluator.sources import vectors
+from evaluator.sources.answers import Answer, SourceError, moment
+from evaluator.sources.queries import Queries
+from evaluator.sources.vectors import Join
+from evaluator.tls import TlsError
+from plimsoll import VERSION, flags
+
+_LARGEST = 64 << 20
+"""Bytes of an answer: 5,000 nodes are one or two million of them, and a query that matches everything is a mistake."""
+_LONGEST = 2000
+"""A longer query is posted: proxies bound the length of a URL, and some let nothing but GET through."""
+
+
+@dataclass(frozen=True, slots=True)
+class Access:
+    """Where Prometheus is, and what it wants to see. The files are read anew for each question: secrets are rotated."""
+
+    url: str
+    token_file: str = ""
+    user: str = ""
+    password_file: str = ""
+    cacert: str = ""
+
+
+class Prometheus:
+    """Asks for a metric by the query that is written for it, else by its name."""
+
+    def __init__(
+        self,
+        access: Access,
+        queries: Queries,
+        join: Callable[[], Join],
+        *,
+        timeout: float,
+        clock: Callable[[], float] = time.monotonic,
+        wall: Callable[[], float] = time.time,
+    ) -> None:
+        """`join` gives what tells the node of a series, as nodes are now. Raises TlsError for a bad CA file."""
+        self._access = access
+        self._url = f"{access.url.rstrip('/')}/api/v1/query"
+        self._queries = queries
+        self._join = join
+        self._timeout = timeout
+        self._clock = clock
+        self._wall = wall
+        self._tls = _trusting(access.cacert) if access.cacert else True
+        self._session: aiohttp.ClientSession | None = None
+
+    async def close(self) -> None:
+        """Close the connections."""
+        if self._session is not None:
+            await self._session.close()
+
+    async def ask(self, metric: str) -> Answer:
+        """Its readings by node. Raises SourceError."""
+        query = self._queries.of(metric) or vectors.selector(metric)
+        try:
+            body, date = await self._query(query)
+        except (aiohttp.ClientError, OSError, ValueError) as error:
+            what = " ".join(str(error).split()) or type(error).__name__
+            raise SourceError("unreachable", what) from error
+        now = moment(date, here=self._clock(), wall=self._wall())
+        return vectors.parse(body, metric, self._join(), now)
+
+    async def _query(self, query: str) -> tuple[bytes, str]:
+        if self._session is None:
+            connector = aiohttp.TCPConnector(ssl=self._tls)
+            agent = {"User-Agent": f"plimsoll-evaluator/{VERSION}"}
+            self._session = aiohttp.ClientSession(connector=connector, headers=agent)
+        asked = {"query": query, "timeout": flags.format_duration(self._timeout)}
+        short = len(query) <= _LONGEST
+        async with self._session.request(
+            "GET" if short else "POST",
+            self._url,
+            params=asked if short else None,
+            data=None if short else asked,
+            headers=self._credentials(),
+            allow_redirects=False,  # or the credentials would go wherever the answer says
+        ) as response:
+            if 300 <= response.status < 400:
+                raise SourceError("redirect", f"it redirects to {response.headers.get('Location')}")
+            body = await _bounded(response)
+            if response.status >= 400:
+                said = vectors.refusal(body) or response.reason
+                raise SourceError(f"http_{response.status}", f"{response.status} {said}")
+            return body, response.headers.get("Date", "")
+
+    def _credentials(self) -> dict[str, str]:
+        access = self._access
+        if access.token_file:
+            return {"Authorization": f"Bearer {_secret(access.token_file)}"}
+        if access.user:
+            pair = f"{access.user}:{_secret(access.password_file)}"
+            return {"Authorization": f"Basic {base64.b64encode(pair.encode()).decode()}"}
+        return {}
+
+
+async def _bounded(response: aiohttp.ClientResponse) -> bytes:
+    body = bytearray()
+    async for chunk in response.content.iter_any():
+        body += chunk
+        if len(body) > _LARGEST:
+            raise SourceError("too_large", f"an answer of more than {_LARGEST >> 20} MiB")
+    return bytes(body)
+
+
+def _secret(path: str) -> str:
+    try:
+        return Path(path).read_text(encoding="utf-8").strip()
+    except (OSError, UnicodeDecodeError) as error:
+        raise SourceError("credentials", f"{path} cannot be read: {error}") from error
+
+
+def _trusting(cacert: str) -> ssl.SSLContext:
+    try:
+        return ssl.create_default_context(cafile=cacert)
+    except (OSError, ssl.SSLError) as error:
+        raise TlsError(f"--prometheusCacert {cacert} cannot be used: {error}") from error
