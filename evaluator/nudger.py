@@ -20,9 +20,10 @@ from plimsoll.backoff import Backoff
 
 log = logs.get(__name__)
 
-_BATCH = 10
-_PAUSE = 0.5
-"""Seconds after so many nudges. Whoever was given a node meanwhile needs none: one bound pod wakes the others."""
+_PAUSE = 0.05
+"""Seconds for each nudge before the next plan. Who was given a node meanwhile needs none: one bound pod wakes the others."""
+_ROUND = 0.02
+"""Seconds between two plans, so that a burst of events costs a few of them and not one each."""
 
 
 class Nudger:
@@ -81,17 +82,18 @@ class Nudger:
             with contextlib.suppress(TimeoutError):
                 await asyncio.wait_for(self._wake.wait(), delay)
             self._wake.clear()
-            plan = self._plan()
-            delay = plan.again and max(0.01, plan.again - self._clock())
+            plan, pause = self._plan(), _ROUND
+            delay = None if plan.again is None else max(0.0, plan.again - self._clock())
             if plan.due and self._allowed():
-                delay = 0.0
-                await asyncio.sleep(await self._nudge_some(plan))
+                delay, pause = 0.0, await self._nudge_some(plan)
+            await asyncio.sleep(pause)
 
     def _plan(self) -> Plan:
         now = self._clock()
-        self._refused = nudges.refusals(self._cluster.pods.objects.values(), self._refused, now)
-        if self._decisions is None:
+        self._openings = nudges.remember(self._openings, {}, now=now, memory=self._pace.memory)
+        if self._decisions is None or not self._openings:
             return Plan((), None)
+        self._refused = nudges.refusals(self._cluster.pods.objects.values(), self._refused, now)
         return nudges.plan(
             self._refused,
             self._openings,
@@ -103,7 +105,7 @@ class Nudger:
 
     async def _nudge_some(self, plan: Plan) -> float:
         """Nudge the first of them; returns the seconds to wait before the next."""
-        for refusal in plan.due[:_BATCH]:
+        for refusal in plan.due:
             try:
                 await self._nudge(refusal)
             except KubeError as error:
@@ -117,7 +119,7 @@ class Nudger:
                 )
                 return delay
             self._backoff.reset()
-        return _PAUSE * min(len(plan.due), _BATCH) / _BATCH
+        return _PAUSE * len(plan.due)
 
     async def _nudge(self, refusal: Refusal) -> None:
         """Raises KubeError where it is worth another try."""

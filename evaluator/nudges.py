@@ -22,18 +22,22 @@ NUDGED = "plimsoll.io/nudged-at"
 _IN_FLIGHT = 2.0
 """Seconds between our answer and its text in the pod. A refusal seen so late may be of before the node was let in again."""
 
+_SKEW = 60.0
+"""Seconds by which another replica's clock may be ahead; an annotation from farther away is nobody's nudge."""
+
 Openings = Mapping[PolicyKey, Mapping[str, float]]
 """Per policy the nodes that it stopped refusing, and when (seconds). Those it refuses again stay in it: a plan asks."""
 
 
 @dataclass(frozen=True, slots=True)
 class Pace:
-    """All in seconds. After its first nudge a pod rests for `first`, after each more for twice as long, up to `longest`.
+    """Times in seconds; `limit` pods at once. After its first nudge a pod rests for `first`, after each more for twice as long, up to `longest`.
 
     What happened longer than `memory` ago is forgotten: by then the scheduler has tried again by itself. A nudge waits for
     `settle`, so that every replica that the scheduler may ask has had the time to decide the same.
     """
 
+    limit: int = 10
     first: float = 1.0
     longest: float = 60.0
     settle: float = 0.1
@@ -78,7 +82,7 @@ def refusals(pods: Iterable[Pod], known: Refusals, now: float) -> dict[str, Refu
         if (refusal.policy, refusal.text) != (policy, text):
             refusal = replace(refusal, policy=policy, text=text, since=now)
         # Another replica, or this one before it was started again, may have nudged it.
-        if (at := min(_nudged_at(pod), now)) > refusal.nudged:
+        if refusal.nudged < (at := _nudged_at(pod)) < now + _SKEW:
             refusal = refusal.after_nudge(at)
         found[uid] = replace(refusal, pod=pod)
     return found
@@ -156,7 +160,7 @@ def plan(
     """
     due: list[Refusal] = []
     later: list[float] = []
-    for refusal in refused.values():
+    for refusal in sorted(refused.values(), key=_order):
         at = _opened_for(refusal, openings, decisions, nodes, now - pace.memory)
         if at is None:
             continue
@@ -165,7 +169,9 @@ def plan(
             due.append(refusal)
         else:
             later.append(start)
-    return Plan(tuple(sorted(due, key=_order)), min(later, default=None))
+        if len(due) == pace.limit:
+            break  # the others' turn comes when these were nudged
+    return Plan(tuple(due), min(later, default=None))
 
 
 def _order(refusal: Refusal) -> tuple[int, str, str]:
@@ -180,7 +186,7 @@ def _opened_for(
     nodes: Mapping[str, Node],
     horizon: float,
 ) -> float | None:
-    """When the first node was let in that this pod was not yet nudged for and could go to; None if there is none."""
+    """When a node was let in that this pod was not yet nudged for and could go to; None if there is none."""
     decision = decisions.policies.get(refusal.policy)
     if decision is not None and decision.awaited:
         return None  # it would be told to come again later
@@ -190,7 +196,7 @@ def _opened_for(
         for node, at in _still_open(openings.get(refusal.policy, {}), decision)
         if at > oldest and node in nodes and would_take(nodes[node], refusal.pod)
     )
-    return min(times, default=None)
+    return next(times, None)
 
 
 def _still_open(

@@ -9,6 +9,7 @@ import contextlib
 import copy
 import json
 import os
+import random
 import re
 import secrets
 import subprocess
@@ -21,9 +22,11 @@ import pytest
 
 from sandbox import manifests
 from sandbox.apiserver import ApiServer
+from sandbox.binder import Binder
 from sandbox.client import STRATEGIC, ApiError, Client, ensure
 from sandbox.controlplane import ControlPlane, NoControlPlaneError, find
 from sandbox.endpoints import kubeconfig
+from sandbox.extender import Extender, ExtenderSpec
 from sandbox.nodes import node_object
 from sandbox.objects import CRDS, NAMESPACES, NODES, PODS, POLICIES, Resource
 from sandbox.processes import HeldPort, Processes
@@ -43,6 +46,48 @@ class Plane:
     kubeconfig: Path
     client: Client
     server: ApiServer | ControlPlane | None
+
+    @contextlib.asynccontextmanager
+    async def scheduler(self, extender, folder):
+        """A scheduler that asks an extender: the sandbox's binder, or the real kube-scheduler."""
+        if isinstance(self.server, ApiServer):
+            async with Extender(ExtenderSpec(extender)) as asked:
+                binder = asyncio.create_task(Binder(self.client, asked, rng=random.Random(1)).run())
+                yield
+                binder.cancel()
+                await asyncio.wait([binder])
+        elif isinstance(self.server, ControlPlane):
+            config = folder / "scheduler.yaml"
+            config.write_text(json.dumps(scheduler_config(self.kubeconfig, extender)))
+            try:
+                # It is waited for in a blocking way; nothing else happens meanwhile that needs the loop.
+                with self.server.scheduler(config):
+                    yield
+            except NoControlPlaneError as error:
+                pytest.skip(str(error))
+        else:
+            pytest.skip("a cluster's own scheduler is not ours to configure")
+
+
+def scheduler_config(kubeconfig, extender):
+    """A KubeSchedulerConfiguration with one extender over plain HTTP."""
+    return {
+        "apiVersion": "kubescheduler.config.k8s.io/v1",
+        "kind": "KubeSchedulerConfiguration",
+        "clientConnection": {"kubeconfig": str(kubeconfig)},
+        "leaderElection": {"leaderElect": False},
+        "extenders": [
+            {
+                "urlPrefix": extender,
+                "filterVerb": "filter",
+                "prioritizeVerb": "prioritize",
+                "weight": 1,
+                "enableHTTPS": False,
+                "nodeCacheCapable": True,
+                "managedResources": [{"name": "telemetry/scheduling", "ignoredByScheduler": True}],
+            }
+        ],
+    }
 
 
 @pytest.fixture(scope="session")

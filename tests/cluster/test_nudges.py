@@ -1,0 +1,106 @@
+"""How often a scheduler asks about a pod that was turned away: not while readings change, at once when a node is let in."""
+
+import pytest
+
+from sandbox.objects import PODS, POLICIES
+
+pytestmark = pytest.mark.e2e
+
+ASKED = 'plimsoll_extender_requests_total{code="200",outcome="decided",verb="filter"}'
+NUDGED = 'plimsoll_nudges_total{result="ok"}'
+
+
+@pytest.fixture
+async def queue(world, tmp_path):
+    """Two nodes that are too hot, a pod that waits because of it, and a scheduler."""
+    nodes = [await world.add_node(name) for name in ("a", "b")]
+    policy = await world.add_policy("demo", dontschedule=["heat GreaterThan 50"])
+    for node in nodes:
+        world.fleet.say(node, heat=60)
+    await world.start()
+    async with world.plane.scheduler(world.evaluator.extender, tmp_path):
+        await world.add_pod("web", policy)
+        await refused(world, "web")
+        yield nodes, policy
+
+
+async def refused(world, pod):
+    """Wait until a pod says that the policy kept it waiting."""
+
+    async def told():
+        found = await world.client.get(PODS, pod, world.namespace)
+        conditions = found.get("status", {}).get("conditions", [])
+        return any("heat GreaterThan 50" in one.get("message", "") for one in conditions)
+
+    await world.eventually(told)
+
+
+async def node_of(world, pod):
+    return (await world.client.get(PODS, pod, world.namespace))["spec"].get("nodeName")
+
+
+async def test_changing_readings_make_no_scheduler_spin(world, queue):
+    nodes, _ = queue
+    before = await world.evaluator.metric(ASKED)
+    for heat in range(60, 110):
+        for node in nodes:
+            world.fleet.say(node, heat=heat)
+        reports = await world.evaluator.metric("plimsoll_agent_reports_total")
+
+        async def reported(reports=reports):
+            return await world.evaluator.metric("plimsoll_agent_reports_total") > reports
+
+        await world.eventually(reported)
+    assert await world.evaluator.metric(ASKED) == before
+    assert await world.evaluator.metric(NUDGED) is None
+
+
+async def test_a_pod_is_placed_as_soon_as_its_node_is_let_in(world, queue):
+    nodes, _ = queue
+    before = await world.evaluator.metric(ASKED)
+    world.fleet.say(nodes[1], heat=40)
+
+    async def placed():
+        return await node_of(world, "web")
+
+    # By itself a scheduler would try again after five minutes.
+    assert await world.eventually(placed) == nodes[1]
+    assert await world.evaluator.metric(ASKED) == before + 1
+    assert await world.evaluator.metric(NUDGED) == 1
+
+
+async def test_a_pod_that_may_go_nowhere_else_is_left_alone(world, queue):
+    nodes, policy = queue
+    hostname = {"kubernetes.io/hostname": nodes[0]}
+    await world.add_pod("tied", policy, nodeSelector=hostname)
+    await refused(world, "tied")
+    world.fleet.say(nodes[1], heat=40)
+
+    async def placed():
+        return await node_of(world, "web")
+
+    await world.eventually(placed)
+    found = await world.client.get(PODS, "tied", world.namespace)
+    assert "annotations" not in found["metadata"]
+
+
+async def test_a_node_let_in_while_nobody_looked_is_noticed_after_the_start(world, queue):
+    nodes, _ = queue
+    await world.evaluator.stop(kill=True)
+    world.fleet.say(nodes[0], heat=40)
+    await world.start()
+
+    async def placed():
+        return await node_of(world, "web")
+
+    assert await world.eventually(placed) == nodes[0]
+
+
+async def test_a_policy_that_goes_lets_its_pods_go(world, queue):
+    nodes, policy = queue
+    await world.client.delete(POLICIES, policy, world.namespace)
+
+    async def placed():
+        return await node_of(world, "web")
+
+    assert await world.eventually(placed) in nodes

@@ -1,0 +1,165 @@
+"""Nudges on a real API server: who gets the annotation, at what pace, and what becomes of errors."""
+
+import json
+from types import SimpleNamespace
+
+import pytest
+
+from evaluator import cluster
+from evaluator.cluster import Cluster
+from evaluator.decisions import Decision, Decisions
+from evaluator.kube import LINKED_PODS, NODES
+from evaluator.metrics import Metrics
+from evaluator.nudger import Nudger
+from evaluator.nudges import NUDGED, Pace
+from evaluator.policy import Policy, PolicyKey
+from evaluator.rules import View
+from evaluator.watcher import Watcher
+
+KEY = PolicyKey("default", "demo")
+REASON = "violating demo: heat GreaterThan 50"
+PODS = "/api/v1/namespaces/default/pods"
+
+
+class Clock:
+    now = 1_800_000_000.0
+
+    def __call__(self):
+        return self.now
+
+
+class Nudging:
+    """A nudger with its surroundings: what is refused is set by hand, nodes and pods come from the server."""
+
+    def __init__(self, kube, rng):
+        self.metrics = Metrics()
+        self.clock = Clock()
+        self.cluster = Cluster()
+        self.decided = SimpleNamespace(latest=Decisions(), waiting_for=["everything"])
+        self.leads = True
+        self.nudger = Nudger(
+            kube,
+            self.cluster,
+            self.decided,
+            self.metrics,
+            allowed=lambda: self.leads,
+            pace=Pace(settle=0.0),
+            clock=self.clock,
+            rng=rng,
+        )
+        self.cluster.listeners.placement.append(self.nudger.wake)
+        self.watchers = [
+            Watcher(kube, NODES, cluster.decode_node, self.cluster.nodes, rng=rng),
+            Watcher(kube, LINKED_PODS, cluster.decode_pod, self.cluster.pods, rng=rng),
+        ]
+
+    def refuse(self, *nodes):
+        decision = Decision(Policy(KEY), dontschedule=dict.fromkeys(nodes, REASON))
+        self.decided.latest = Decisions(View(("node-a", "node-b"), {}), {KEY: decision})
+        self.decided.waiting_for = []
+        self.nudger.decided()
+
+    def counted(self, result):
+        return (
+            self.metrics.registry.get_sample_value("plimsoll_nudges_total", {"result": result}) or 0
+        )
+
+
+@pytest.fixture
+async def world(api, connect, rng, background):
+    for node in ("node-a", "node-b"):
+        await api.node(node)
+    made = Nudging(await connect(api.url), rng)
+    for watcher in made.watchers:
+        background(watcher.run())
+    made.refuse("node-a", "node-b")
+    background(made.nudger.run())
+    return made
+
+
+@pytest.fixture
+def turn_away(api):
+    """A pod that the scheduler has found no node for."""
+
+    async def add(name, message=f"0/2 nodes are available: 2 {REASON}."):
+        await api.pod(name)
+        condition = {
+            "type": "PodScheduled",
+            "status": "False",
+            "reason": "Unschedulable",
+            "message": message,
+        }
+        await api.merge(f"{PODS}/{name}/status", {"status": {"conditions": [condition]}})
+
+    return add
+
+
+async def annotation(api, name):
+    return ((await api.get(f"{PODS}/{name}"))["metadata"].get("annotations") or {}).get(NUDGED)
+
+
+async def test_the_waiting_pod_is_told_when_and_no_other_is(api, world, until, turn_away):
+    await turn_away("web")
+    await turn_away("full", "0/2 nodes are available: 2 Insufficient cpu.")
+    await until(lambda: len(world.cluster.pods.objects) == 2)
+    world.refuse("node-b")
+    await until(lambda: world.counted("ok") == 1)
+    assert await annotation(api, "web") == "2027-01-15T08:00:00.000Z"
+    assert await annotation(api, "full") is None
+
+
+async def test_a_replica_that_may_not_write_does_so_once_it_may(api, world, until, turn_away):
+    world.leads = False
+    await turn_away("web")
+    await until(lambda: world.cluster.pods.objects)
+    world.refuse("node-b")
+    await turn_away("later")
+    await until(lambda: len(world.cluster.pods.objects) == 2)
+    assert world.counted("ok") == 0
+    world.leads = True
+    world.nudger.wake()
+    await until(lambda: world.counted("ok") == 2)
+
+
+async def test_a_pod_that_went_meanwhile_is_no_error(api, world, until, turn_away):
+    await turn_away("web")
+    await until(lambda: world.cluster.pods.objects)
+    for pod in world.cluster.pods.objects.values():
+        pod.metadata.uid = "another"
+    world.refuse("node-b")
+    await turn_away("next")
+    await until(lambda: world.counted("ok") == 1)
+    assert await annotation(api, "next")
+    assert world.counted("error") == 0
+
+
+async def test_an_error_is_waited_out(stand, answer, connect, rng, background, until):
+    world = Nudging(await connect(stand.url), rng)
+    world.refuse("node-a", "node-b")
+    condition = {
+        "type": "PodScheduled",
+        "status": "False",
+        "reason": "Unschedulable",
+        "message": REASON,
+    }
+    pod = {
+        "metadata": {
+            "name": "web",
+            "namespace": "default",
+            "uid": "u",
+            "labels": {"telemetry-policy": "demo"},
+        },
+        "status": {"phase": "Pending", "conditions": [condition]},
+    }
+    ready = {"conditions": [{"type": "Ready", "status": "True"}]}
+    node = {"metadata": {"name": "node-a"}, "status": ready}
+    world.cluster.pods.put(cluster.decode_pod(json.dumps(pod)))
+    world.cluster.nodes.put(cluster.decode_node(json.dumps(node)))
+    stand.then(answer.refuses(500), answer.refuses(429), answer.says(200, pod))
+    world.refuse("node-b")
+    background(world.nudger.run())
+    await until(lambda: world.counted("ok") == 1)
+    assert world.counted("error") == 2
+    asked = stand.asked[-1]
+    assert (asked.method, asked.path) == ("PATCH", f"{PODS}/web/status")
+    assert asked.json["metadata"]["uid"] == "u"
