@@ -1,0 +1,161 @@
+"""Tokens are reviewed once in a while, and an API server that is away costs no agent its stream."""
+
+import asyncio
+
+import pytest
+
+from evaluator.kube import KubeError
+from evaluator.objects import Meta, Pod, PodSpec
+from evaluator.sources.identity import NotAnAgentError, ReviewedUser, TokenReview
+from evaluator.sources.reviewer import Reviewer, UnreviewedError
+
+NODE = "authentication.kubernetes.io/node-name"
+POD = "authentication.kubernetes.io/pod-name"
+UID = "authentication.kubernetes.io/pod-uid"
+
+
+class Authority:
+    """Tokens are the names of their nodes; `pod:` tokens name a pod."""
+
+    def __init__(self):
+        self.asked = []
+        self.error = None
+        self.revoked = set()
+        self.pods = {}
+        self.free = asyncio.Event()
+        self.free.set()
+
+    async def review_token(self, token, audience):
+        self.asked.append(token)
+        await self.free.wait()
+        if self.error:
+            raise self.error
+        if token in self.revoked:
+            return TokenReview(error="revoked")
+        extra = {NODE: [token]}
+        if token.startswith("pod:"):
+            extra = {POD: [token[4:]], UID: ["u"]}
+        return TokenReview(
+            True, ReviewedUser("system:serviceaccount:p:agent", extra), [audience], ""
+        )
+
+    async def get_pod(self, namespace, name):
+        if self.error:
+            raise self.error
+        if name not in self.pods:
+            raise KubeError(404, "no such pod")
+        uid, node = self.pods[name]
+        return Pod(Meta(name=name, namespace=namespace, uid=uid), PodSpec(node_name=node))
+
+
+class Clock:
+    now = 0.0
+
+    def __call__(self):
+        return self.now
+
+
+@pytest.fixture
+def authority():
+    return Authority()
+
+
+@pytest.fixture
+def clock():
+    return Clock()
+
+
+@pytest.fixture
+def reviewer(authority, clock):
+    return Reviewer(authority, audience="us", account="p/agent", clock=clock)
+
+
+async def test_an_answer_is_remembered_for_a_minute(reviewer, authority, clock):
+    assert [await reviewer.node_of("node-a") for _ in range(3)] == ["node-a"] * 3
+    clock.now = 60.0
+    await reviewer.node_of("node-a")
+    assert len(authority.asked) == 1
+    clock.now = 61.0
+    authority.revoked.add("node-a")
+    with pytest.raises(NotAnAgentError, match="revoked"):
+        await reviewer.node_of("node-a")
+    assert len(authority.asked) == 2
+
+
+async def test_a_no_is_remembered_too(reviewer, authority, clock):
+    authority.revoked.add("x")
+    for _ in range(3):
+        with pytest.raises(NotAnAgentError, match="revoked"):
+            await reviewer.node_of("x")
+    assert len(authority.asked) == 1
+    authority.revoked.clear()
+    clock.now = 61.0
+    assert await reviewer.node_of("x") == "x"
+
+
+async def test_many_with_one_token_ask_once(reviewer, authority):
+    authority.free.clear()
+    asking = [asyncio.create_task(reviewer.node_of("node-a")) for _ in range(20)]
+    await asyncio.sleep(0)
+    asking[0].cancel()
+    await asyncio.sleep(0)
+    authority.free.set()
+    found = await asyncio.gather(*asking, return_exceptions=True)
+    assert found[1:] == ["node-a"] * 19
+    assert len(authority.asked) == 1
+
+
+async def test_a_flood_of_tokens_asks_a_few_at_a_time(reviewer, authority):
+    authority.free.clear()
+    asking = [asyncio.create_task(reviewer.node_of(f"n-{number}")) for number in range(100)]
+    for _ in range(10):
+        await asyncio.sleep(0)
+    assert len(authority.asked) == 8
+    authority.free.set()
+    assert len(await asyncio.gather(*asking)) == 100
+
+
+async def test_while_the_api_server_is_away_an_older_yes_counts_for_an_hour(
+    reviewer, authority, clock
+):
+    await reviewer.node_of("node-a")
+    authority.error = KubeError(0, "connection refused")
+    clock.now = 3599.0
+    assert await reviewer.node_of("node-a") == "node-a"
+    clock.now = 3600.0
+    with pytest.raises(UnreviewedError, match="connection refused"):
+        await reviewer.node_of("node-a")
+    authority.error = None
+    assert await reviewer.node_of("node-a") == "node-a"
+
+
+async def test_while_the_api_server_is_away_an_older_no_does_not_turn_into_a_yes(
+    reviewer, authority, clock
+):
+    authority.revoked.add("x")
+    with pytest.raises(NotAnAgentError):
+        await reviewer.node_of("x")
+    authority.error = KubeError(500, "broken")
+    clock.now = 100.0
+    with pytest.raises(UnreviewedError):
+        await reviewer.node_of("x")
+
+
+async def test_where_the_token_names_a_pod_its_node_is_looked_up(reviewer, authority):
+    authority.pods["agent-x"] = ("u", "node-a")
+    assert await reviewer.node_of("pod:agent-x") == "node-a"
+
+
+@pytest.mark.parametrize("pod", [None, ("another", "node-a"), ("u", "")])
+async def test_a_pod_that_is_gone_or_another_or_nowhere_is_no_agent(reviewer, authority, pod):
+    if pod:
+        authority.pods["agent-x"] = pod
+    with pytest.raises(NotAnAgentError, match="agent-x is gone"):
+        await reviewer.node_of("pod:agent-x")
+
+
+@pytest.mark.parametrize("token", ["", "x" * 20_000])
+async def test_what_is_no_token_is_not_even_asked_about(reviewer, authority, token):
+    with pytest.raises(NotAnAgentError):
+        await reviewer.node_of(token)
+    assert authority.asked == []

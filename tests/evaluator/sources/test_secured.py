@@ -1,0 +1,363 @@
+"""The agents' port with TLS, over real connections: who gets in, as whom, and what becomes of those who do not."""
+
+import asyncio
+import contextlib
+import os
+import shutil
+import subprocess
+
+import grpc
+import pytest
+
+from evaluator.sources import verifier
+from evaluator.sources.agents import Agents
+from evaluator.sources.certificates import Certificates, Files
+from evaluator.sources.identity import NotAnAgentError
+from evaluator.sources.reviewer import UnreviewedError
+from evaluator.sources.verifier import Verifier
+from evaluator.store import Store
+from evaluator.subscription import Subscriptions
+from evaluator.tls import TlsError
+from wire import telemetry_pb2, telemetry_pb2_grpc
+
+pytestmark = pytest.mark.skipif(not shutil.which("openssl"), reason="openssl is not on PATH")
+
+PATIENCE = 20.0
+Code = grpc.StatusCode
+
+
+def openssl(*arguments, cwd):
+    subprocess.run(["openssl", *arguments], cwd=cwd, check=True, capture_output=True, timeout=60)
+
+
+class Pki:
+    """CAs, and what they signed, as files in a folder."""
+
+    def __init__(self, folder):
+        self.folder = folder
+        for ca in ("ca", "other-ca"):
+            self._ask("-x509", "-out", f"{ca}.crt", "-days", "2", name=ca, subject=f"/CN={ca}")
+
+    def issue(self, name, subject, *, san="", usage="", ca="ca"):
+        """`<name>.crt` and `<name>.key`."""
+        extensions = [f"subjectAltName={san}"] if san else []
+        extensions += [f"extendedKeyUsage={usage}"] if usage else []
+        wanted = [word for extension in extensions for word in ("-addext", extension)]
+        self._ask("-out", f"{name}.csr", *wanted, name=name, subject=subject)
+        signed = ("-CA", f"{ca}.crt", "-CAkey", f"{ca}.key", "-CAcreateserial", "-days", "2")
+        made = ("-in", f"{name}.csr", "-out", f"{name}.crt", "-copy_extensions", "copyall")
+        openssl("x509", "-req", *made, *signed, cwd=self.folder)
+
+    def _ask(self, *arguments, name, subject):
+        key = ("-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:P-256", "-nodes")
+        out = ("-keyout", f"{name}.key", "-subj", subject)
+        openssl("req", *key, *out, *arguments, cwd=self.folder)
+
+    def read(self, name):
+        return (self.folder / name).read_bytes()
+
+    def path(self, name):
+        return str(self.folder / name)
+
+
+@pytest.fixture(scope="module")
+def pki(tmp_path_factory):
+    made = Pki(tmp_path_factory.mktemp("pki"))
+    made.issue("server", "/CN=evaluator", san="IP:127.0.0.1")
+    made.issue("node-a", "/CN=node-a", usage="clientAuth")
+    made.issue("kubelet", "/O=system:nodes/CN=system:node:node-a")
+    made.issue("dns", "/CN=agents", san="DNS:node-b,DNS:node-a")
+    made.issue("node-b", "/CN=node-b")
+    made.issue("server-only", "/CN=node-a", usage="serverAuth")
+    made.issue("stranger", "/CN=node-a", ca="other-ca")
+    made.issue("renewed", "/CN=evaluator", san="IP:127.0.0.1", ca="other-ca")
+    return made
+
+
+class Port:
+    """The agents' end of an evaluator with TLS."""
+
+    def __init__(self, check, longest=3600.0):
+        self.nodes = {"node-a", "node-b"}
+        self.refused = []
+        self.store = Store(stale_after=30.0, started=0.0)
+        self.store.subscribe(["a"])
+        self.subscriptions = Subscriptions()
+        self.subscriptions.want(["a"])
+        self.reports = asyncio.Queue()
+        self.agents = Agents(
+            self.store,
+            self.subscriptions,
+            interval=1.0,
+            on_report=self.reports.put_nowait,
+            on_refusal=self.refused.append,
+            longest=longest,
+            verifier=Verifier(check, exists=lambda node: node in self.nodes),
+        )
+        self.number = 0
+
+
+@pytest.fixture
+async def port(pki):
+    """Start a port, by default one that wants certificates."""
+    async with contextlib.AsyncExitStack() as stack:
+
+        async def start(check=verifier.by_certificate, *, ca="ca.crt", cert="server", **more):
+            made = Port(check, **more)
+            files = Files(pki.path(f"{cert}.crt"), pki.path(f"{cert}.key"), ca and pki.path(ca))
+            secured = Certificates(files).credentials()
+            made.number = await made.agents.start("127.0.0.1:0", credentials=secured)
+            stack.push_async_callback(made.agents.stop)
+            return made
+
+        yield start
+
+
+class Agent:
+    """One stream, said and heard message by message."""
+
+    def __init__(self, stream, node):
+        self.stream = stream
+        self.node = node
+
+    async def say(self, **fields):
+        report = telemetry_pb2.Report(node_name=self.node, **fields)
+        with contextlib.suppress(grpc.aio.AioRpcError, asyncio.InvalidStateError):
+            await self.stream.write(report)
+
+    async def introduced(self):
+        await self.say()
+        async with asyncio.timeout(PATIENCE):
+            return await self.stream.read()
+
+    async def ended(self):
+        async with asyncio.timeout(PATIENCE):
+            return await self.stream.code(), await self.stream.details()
+
+
+@pytest.fixture
+async def agent(pki):
+    """Connect to a port with a certificate, as a node; each connection is a new one."""
+    async with contextlib.AsyncExitStack() as stack:
+
+        async def connect(port, who="", node="node-a", *, token="", ca="ca.crt"):
+            pair = (pki.read(f"{who}.key"), pki.read(f"{who}.crt")) if who else ()
+            secrets = grpc.ssl_channel_credentials(pki.read(ca), *pair)
+            alone = [("grpc.use_local_subchannel_pool", 1)]
+            channel = grpc.aio.secure_channel(f"127.0.0.1:{port.number}", secrets, alone)
+            await stack.enter_async_context(channel)
+            metadata = (("authorization", f"Bearer {token}"),) if token else ()
+            stub = telemetry_pb2_grpc.TelemetryStub(channel)
+            return Agent(stub.Stream(metadata=metadata), node)
+
+        yield connect
+
+
+@pytest.mark.parametrize("who", ["node-a", "kubelet", "dns"])
+async def test_a_certificate_for_the_node_may_report_for_it(port, agent, who):
+    open_port = await port()
+    node = await agent(open_port, who)
+    subscription = await node.introduced()
+    assert list(subscription.metrics) == ["a"]
+    await node.say(generation=subscription.generation, full=True, indices=[0], values=[7.0])
+    async with asyncio.timeout(PATIENCE):
+        await open_port.reports.get()
+    assert open_port.store.reading("a", "node-a").value == 7.0
+
+
+async def test_a_certificate_for_another_node_is_refused_and_changes_nothing(port, agent):
+    open_port = await port()
+    node = await agent(open_port, "node-b")
+    await node.say()
+    code, details = await node.ended()
+    assert code is Code.PERMISSION_DENIED
+    assert details == "the client certificate is for node-b, not for node node-a"
+    assert open_port.refused == [Code.PERMISSION_DENIED]
+    assert not open_port.store.knows("node-a")
+    assert open_port.agents.connected == 0
+
+
+async def test_who_got_in_as_one_node_can_not_go_on_as_another(port, agent):
+    open_port = await port()
+    good, bad = await agent(open_port, "node-a"), await agent(open_port, "node-b", "node-b")
+    await good.introduced()
+    subscription = await bad.introduced()
+    bad.node = "node-a"
+    await bad.say(generation=subscription.generation, full=True, indices=[0], values=[7.0])
+    assert (await bad.ended())[0] is Code.INVALID_ARGUMENT
+    assert not open_port.store.knows("node-a")
+    assert open_port.agents.connected == 1
+
+
+@pytest.mark.parametrize("who", ["", "stranger", "server-only"])
+async def test_without_a_certificate_of_our_ca_for_clients_there_is_no_connection(port, agent, who):
+    open_port = await port()
+    node = await agent(open_port, who)
+    await node.say()
+    assert (await node.ended())[0] is Code.UNAVAILABLE
+    assert open_port.agents.connected == 0
+
+
+async def test_plain_text_is_refused(port):
+    open_port = await port()
+    async with grpc.aio.insecure_channel(f"127.0.0.1:{open_port.number}") as channel:
+        node = Agent(telemetry_pb2_grpc.TelemetryStub(channel).Stream(), "node-a")
+        await node.say()
+        assert (await node.ended())[0] is Code.UNAVAILABLE
+
+
+async def test_a_node_that_does_not_exist_is_refused(port, agent):
+    open_port = await port()
+    open_port.nodes.discard("node-a")
+    node = await agent(open_port, "node-a")
+    await node.say()
+    assert await node.ended() == (Code.NOT_FOUND, "there is no node node-a in the cluster")
+
+
+async def test_who_may_not_speak_for_a_node_does_not_learn_whether_it_exists(port, agent):
+    open_port = await port()
+    node = await agent(open_port, "node-a", "node-x")
+    await node.say()
+    assert (await node.ended())[0] is Code.PERMISSION_DENIED
+
+
+async def test_the_stream_of_a_node_that_is_deleted_ends_with_its_next_report(port, agent):
+    open_port = await port()
+    node = await agent(open_port, "node-a")
+    subscription = await node.introduced()
+    open_port.nodes.discard("node-a")
+    await node.say(generation=subscription.generation, full=True, indices=[0], values=[7.0])
+    assert (await node.ended())[0] is Code.NOT_FOUND
+    assert not open_port.store.knows("node-a")
+
+
+async def test_the_newest_stream_of_a_node_counts(port, agent):
+    open_port = await port()
+    old, new = await agent(open_port, "node-a"), await agent(open_port, "kubelet")
+    await old.introduced()
+    subscription = await new.introduced()
+    assert await old.ended() == (Code.ALREADY_EXISTS, "another stream for node node-a has begun")
+    assert open_port.agents.connected == 1
+    await new.say(generation=subscription.generation, full=True, indices=[0], values=[5.0])
+    async with asyncio.timeout(PATIENCE):
+        await open_port.reports.get()
+
+
+async def test_after_a_while_a_stream_has_to_begin_anew(port, agent):
+    """So that a certificate that has expired, or a token whose pod is gone, does not live on in a stream."""
+    open_port = await port(longest=0.01)
+    node = await agent(open_port, "node-a")
+    await node.introduced()
+    assert await node.ended() == (Code.OK, "")
+    assert open_port.agents.connected == 0
+
+
+async def test_an_agent_that_sends_too_much_has_to_wait(port, agent):
+    open_port = await port()
+    node = await agent(open_port, "node-a")
+    subscription = await node.introduced()
+    begin = asyncio.get_running_loop().time()
+    for _ in range(20):
+        await node.say(generation=subscription.generation, full=True)
+    async with asyncio.timeout(PATIENCE):
+        for _ in range(20):
+            await open_port.reports.get()
+    assert asyncio.get_running_loop().time() - begin > 19 * 0.009
+
+
+async def test_a_name_beyond_all_measure_is_refused(port, agent):
+    open_port = await port()
+    node = await agent(open_port, "node-a", "x" * 254)
+    await node.say()
+    assert (await node.ended())[0] is Code.INVALID_ARGUMENT
+
+
+class Reviews:
+    """Tokens are the names of their nodes."""
+
+    async def node_of(self, token):
+        if token == "away":
+            raise UnreviewedError("the token cannot be reviewed now: no answer")
+        if not token.startswith("node-"):
+            raise NotAnAgentError("the token is not valid: unknown")
+        return token
+
+
+@pytest.mark.parametrize(
+    ("token", "code"),
+    [
+        ("", Code.UNAUTHENTICATED),
+        ("stolen", Code.UNAUTHENTICATED),
+        ("node-b", Code.PERMISSION_DENIED),
+        ("away", Code.UNAVAILABLE),
+    ],
+)
+async def test_a_token_that_is_not_the_nodes_is_refused(port, agent, token, code):
+    open_port = await port(verifier.by_token(Reviews()), ca="")
+    node = await agent(open_port, token=token)
+    await node.say()
+    found, details = await node.ended()
+    assert found is code
+    assert details
+    assert "stolen" not in details
+    assert open_port.agents.connected == 0
+
+
+async def test_the_nodes_token_is_enough_where_tokens_are_asked_for(port, agent):
+    open_port = await port(verifier.by_token(Reviews()), ca="")
+    assert (await (await agent(open_port, token="node-a")).introduced()).generation
+
+
+def replace(pki, folder, *pairs):
+    """Renew files as a kubelet does: each is there, old or new, at any time."""
+    for source, target in pairs:
+        shutil.copy(pki.path(source), folder / "new")
+        (folder / "new").rename(folder / target)
+
+
+async def test_renewed_certificates_count_for_the_next_connection(pki, agent, tmp_path):
+    names = ("server.crt", "server.key", "ca.crt")
+    replace(pki, tmp_path, *zip(names, names, strict=True))
+    files = Files(*(str(tmp_path / name) for name in names))
+    open_port = Port(verifier.by_certificate)
+    credentials = Certificates(files).credentials()
+    open_port.number = await open_port.agents.start("127.0.0.1:0", credentials=credentials)
+    first = await agent(open_port, "node-a")
+    await first.introduced()
+
+    os.truncate(tmp_path / "server.key", 10)  # what is broken leaves the old ones in force
+    second = await agent(open_port, "node-b", "node-b")
+    await second.introduced()
+
+    replace(
+        pki,
+        tmp_path,
+        ("renewed.key", "server.key"),
+        ("renewed.crt", "server.crt"),
+        ("other-ca.crt", "ca.crt"),
+    )
+    third = await agent(open_port, "stranger", ca="other-ca.crt")
+    assert (await third.introduced()).generation
+    fourth = await agent(open_port, "node-b", "node-b", ca="other-ca.crt")
+    await fourth.say()
+    assert (await fourth.ended())[0] is Code.UNAVAILABLE, "the old CA signs nobody any more"
+    open_port.subscriptions.want(["a", "b"])
+    async with asyncio.timeout(PATIENCE):
+        assert len((await second.stream.read()).metrics) == 2, "a stream that stands is left alone"
+    await open_port.agents.stop()
+
+
+@pytest.mark.parametrize(
+    ("cert", "key", "ca", "says"),
+    [
+        ("none.crt", "server.key", "ca.crt", "none.crt .*--agentCert"),
+        ("server.crt", "node-a.key", "ca.crt", "node-a.key .*--agentCert"),
+        ("server.key", "server.key", "ca.crt", "--agentCert"),
+        ("server.crt", "server.key", "server.key", "server.key .*--agentCacert"),
+        ("server.crt", "server.key", "none.crt", "none.crt .*--agentCacert"),
+    ],
+)
+def test_files_that_cannot_be_used_end_the_start_with_a_sentence(pki, cert, key, ca, says):
+    with pytest.raises(TlsError, match=says) as refused:
+        Certificates(Files(pki.path(cert), pki.path(key), pki.path(ca)))
+    assert "\n" not in str(refused.value)
