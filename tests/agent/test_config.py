@@ -89,6 +89,16 @@ def test_a_collectors_options_reach_it() -> None:
         (["--collector.nothing"], "unrecognized arguments: --collector.nothing"),
         (["--collector.cp"], "unrecognized arguments: --collector.cp"),
         (["serve"], "unrecognized arguments: serve"),
+        (
+            ["--evaluator.tls.ca-file=ca", "--evaluator.tls.cert-file=c"],
+            "--evaluator.tls.cert-file and --evaluator.tls.key-file belong together",
+        ),
+        (["--evaluator.token-file=t"], "--evaluator.tls.ca-file is missing"),
+        (
+            ["--evaluator.tls.cert-file=c", "--evaluator.tls.key-file=k"],
+            "--evaluator.tls.ca-file is missing",
+        ),
+        (["--evaluator.tls.server-name=e"], "--evaluator.tls.ca-file is missing"),
     ],
 )
 def test_a_mistake_is_one_sentence_and_status_2(argv, sentence, capsys) -> None:

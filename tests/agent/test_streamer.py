@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 import grpc
 import pytest
 
+from agent.credentials import Credentials
 from agent.rounds import Rounds
 from agent.streamer import Streamer, Target
 from collectors.sample import CollectorError, Family, Sample
@@ -55,10 +56,14 @@ class Evaluator(telemetry_pb2_grpc.TelemetryServicer):
         self.port = 0
         self._server = None
 
-    async def start(self, port=0):
+    async def start(self, port=0, credentials=None):
         self._server = grpc.aio.server(options=[("grpc.so_reuseport", 0)])
         telemetry_pb2_grpc.add_TelemetryServicer_to_server(self, self._server)
-        self.port = self._server.add_insecure_port(f"127.0.0.1:{port}")
+        address = f"127.0.0.1:{port}"
+        if credentials:
+            self.port = self._server.add_secure_port(address, credentials)
+        else:
+            self.port = self._server.add_insecure_port(address)
         await self._server.start()
 
     async def stop(self):
@@ -400,3 +405,95 @@ async def test_cancelling_ends_the_stream(rounds, evaluator):
         await task
     async with asyncio.timeout(PATIENCE):
         await stream.gone.wait()
+
+
+@pytest.mark.parametrize(
+    "code",
+    [
+        grpc.StatusCode.UNAUTHENTICATED,
+        grpc.StatusCode.PERMISSION_DENIED,
+        grpc.StatusCode.NOT_FOUND,
+        grpc.StatusCode.ALREADY_EXISTS,
+    ],
+)
+async def test_a_refusal_is_met_with_more_patience_than_a_loss(rounds, evaluator, code):
+    target = Target(f"127.0.0.1:{evaluator.port}", "node-a")
+    loop = asyncio.get_running_loop()
+    streamer = Streamer(
+        target,
+        rounds,
+        backoff=Backoff(lambda: 0.0, first=0.01),
+        refused=Backoff(lambda: 0.0, first=2.0),
+    )
+    task = asyncio.create_task(streamer.run())
+    stream = await evaluator.stream()
+    await stream.next()
+    begin = loop.time()
+    stream.end(code, "no, you are not")
+    await evaluator.stream()
+    assert loop.time() - begin > 0.18  # a tenth of 2 s
+    task.cancel()
+    await asyncio.gather(task, return_exceptions=True)
+
+
+async def test_the_stream_is_tls_with_a_token_that_is_read_again(
+    rounds, authority, server_pair, tmp_path
+):
+    token = tmp_path / "token"
+    token.write_text("first")
+    secured = Evaluator()
+    cert, key = (path.read_bytes() for path in server_pair)
+    await secured.start(credentials=grpc.ssl_server_credentials([(key, cert)]))
+    credentials = Credentials(str(authority.file), token=str(token))
+    target = Target(f"127.0.0.1:{secured.port}", "node-a", credentials=credentials)
+    backoff = Backoff(lambda: 0.0, first=0.01)
+    task = asyncio.create_task(Streamer(target, rounds, backoff=backoff).run())
+    for text in ("first", "second"):
+        stream = await secured.introduced()
+        assert ("authorization", f"Bearer {text}") in tuple(stream.context.invocation_metadata())
+        await stream.next()
+        token.write_text("second")
+        stream.end()
+    task.cancel()
+    await asyncio.gather(task, return_exceptions=True)
+    await secured.stop()
+
+
+async def test_no_token_goes_to_an_evaluator_of_another_name_or_ca(
+    rounds, authority, stranger, server_pair
+):
+    secured = Evaluator()
+    cert, key = (path.read_bytes() for path in server_pair)
+    await secured.start(credentials=grpc.ssl_server_credentials([(key, cert)]))
+    for credentials in (
+        Credentials(str(stranger.file)),
+        Credentials(str(authority.file), server_name="evaluator.plimsoll"),
+    ):
+        target = Target(f"127.0.0.1:{secured.port}", "node-a", credentials=credentials)
+        lost = asyncio.Event()
+        streamer = Streamer(target, rounds, on_state=lambda _up, lost=lost: lost.set())
+        task = asyncio.create_task(streamer.run())
+        async with asyncio.timeout(PATIENCE):
+            await lost.wait()
+        task.cancel()
+        await asyncio.gather(task, return_exceptions=True)
+    assert secured.streams.empty()
+    await secured.stop()
+
+
+async def test_credentials_that_are_not_there_yet_are_waited_for(
+    rounds, authority, tmp_path, evaluator
+):
+    """A Secret that is mounted late must not end an agent that serves Prometheus as well."""
+    credentials = Credentials(str(tmp_path / "ca.crt"))
+    target = Target(f"127.0.0.1:{evaluator.port}", "node-a", credentials=credentials)
+    states = asyncio.Queue()
+    backoff = Backoff(lambda: 0.0, first=0.01)
+    streamer = Streamer(target, rounds, on_state=states.put_nowait, backoff=backoff)
+    task = asyncio.create_task(streamer.run())
+    for _ in range(3):
+        async with asyncio.timeout(PATIENCE):
+            assert await states.get() is False
+    assert not task.done()
+    task.cancel()
+    await asyncio.gather(task, return_exceptions=True)

@@ -72,11 +72,38 @@ def test_a_mistake_ends_the_program_with_status_2_and_one_sentence(capsys, argv,
         (["--syncPeriod=20s"], "--staleAfter must be at least twice --syncPeriod"),
         (["--staleAfter=9s"], "--staleAfter must be at least twice --syncPeriod"),
         (["--evict", "--evictPeriod=0"], "--evictPeriod must be more than 0"),
+        (["--agentCert=c"], "--agentCert and --agentKey belong together"),
+        (["--agentUnsafe", "--agentCert=c", "--agentKey=k"], "contradict each other"),
+        (["--unsafe", "--agentIdentity=token"], "--agentIdentity=token needs TLS"),
+        (["--agentUnsafe", "--agentIdentity=token"], "--agentIdentity=token needs TLS"),
     ],
 )
 def test_settings_that_do_not_go_together(argv, sentence):
     (mistake,) = parse(*argv).mistakes()
     assert sentence in mistake
+
+
+@pytest.mark.parametrize(
+    ("argv", "plain"),
+    [
+        ([], False),
+        (["--unsafe"], True),
+        (["--agentUnsafe"], True),
+        (["--unsafe", "--agentCert=c", "--agentKey=k"], False),
+        (["--agentIdentity=token"], False),
+    ],
+)
+def test_agents_stream_in_plain_text_only_where_a_flag_says_so(argv, plain):
+    settings = parse(*argv)
+    assert settings.mistakes() == []
+    assert settings.agents_plain is plain
+
+
+@pytest.mark.parametrize("text", ["agent", "/agent", "a/", "a/b/c", "a:b/c", "a/b:c"])
+def test_a_service_account_has_a_namespace_and_a_name(capsys, text):
+    with pytest.raises(SystemExit):
+        parse(f"--agentServiceAccount={text}")
+    assert "not a ServiceAccount" in capsys.readouterr().err
 
 
 def test_the_least_that_goes_together():
