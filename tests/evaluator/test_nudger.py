@@ -94,6 +94,11 @@ def turn_away(api):
     return add
 
 
+def refused(world):
+    """The pods that are known to have been turned away."""
+    return [pod for pod in world.cluster.pods.objects.values() if pod.unschedulable_because]
+
+
 async def annotation(api, name):
     return ((await api.get(f"{PODS}/{name}"))["metadata"].get("annotations") or {}).get(NUDGED)
 
@@ -101,7 +106,7 @@ async def annotation(api, name):
 async def test_the_waiting_pod_is_told_when_and_no_other_is(api, world, until, turn_away):
     await turn_away("web")
     await turn_away("full", "0/2 nodes are available: 2 Insufficient cpu.")
-    await until(lambda: len(world.cluster.pods.objects) == 2)
+    await until(lambda: len(refused(world)) == 2)
     world.refuse("node-b")
     await until(lambda: world.counted("ok") == 1)
     assert await annotation(api, "web") == "2027-01-15T08:00:00.000Z"
@@ -111,10 +116,10 @@ async def test_the_waiting_pod_is_told_when_and_no_other_is(api, world, until, t
 async def test_a_replica_that_may_not_write_does_so_once_it_may(api, world, until, turn_away):
     world.leads = False
     await turn_away("web")
-    await until(lambda: world.cluster.pods.objects)
+    await until(lambda: refused(world))
     world.refuse("node-b")
     await turn_away("later")
-    await until(lambda: len(world.cluster.pods.objects) == 2)
+    await until(lambda: len(refused(world)) == 2)
     assert world.counted("ok") == 0
     world.leads = True
     world.nudger.wake()
@@ -123,9 +128,9 @@ async def test_a_replica_that_may_not_write_does_so_once_it_may(api, world, unti
 
 async def test_a_pod_that_went_meanwhile_is_no_error(api, world, until, turn_away):
     await turn_away("web")
-    await until(lambda: world.cluster.pods.objects)
-    for pod in world.cluster.pods.objects.values():
-        pod.metadata.uid = "another"
+    await until(lambda: refused(world))
+    (pod,) = refused(world)
+    pod.metadata.uid = "another"  # as if it had been made anew, and nobody had told us yet
     world.refuse("node-b")
     await turn_away("next")
     await until(lambda: world.counted("ok") == 1)
