@@ -83,7 +83,7 @@ def validate(value: Any, schema: Json, path: str = "") -> Iterator[Cause]:
             path, json_kind(value), f'{path} in body must be of type {fault}: "{json_kind(value)}"'
         )
         return
-    if "enum" in schema and value not in schema["enum"]:
+    if "enum" in schema and not any(_equal(value, each) for each in schema["enum"]):
         yield not_supported(path, value, schema["enum"])
     yield from _format_faults(value, schema, path)
     match value:
@@ -100,6 +100,11 @@ def validate(value: Any, schema: Json, path: str = "") -> Iterator[Cause]:
         case _:
             pass
     yield from _combined_faults(value, schema, path)
+
+
+def _equal(one: Any, other: Any) -> bool:
+    """As JSON has it: 1 is not true."""
+    return bool(one == other) and isinstance(one, bool) is isinstance(other, bool)
 
 
 def json_kind(value: Any) -> str:

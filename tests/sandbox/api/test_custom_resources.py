@@ -21,6 +21,7 @@ RULES = {
         "weights": {"type": "object", "additionalProperties": {"type": "integer"}},
         "at": {"type": "string", "format": "date-time"},
         "on": {"type": "boolean"},
+        "unsure": {"x-kubernetes-preserve-unknown-fields": True, "not": {"enum": [True, False]}},
     },
 }
 
@@ -88,6 +89,7 @@ async def test_a_definition_made_anew_starts_empty(api, served, crd):
         ({"weights": {"a": "x"}}, "spec.weights.a", "must be of type integer"),
         ({"at": "yesterday"}, "spec.at", "date-time"),
         ({"on": "yes"}, "spec.on", "must be of type boolean"),
+        ({"unsure": True}, "spec.unsure", "must not validate the schema"),
     ],
 )
 async def test_what_breaks_the_schema_is_invalid(api, served, spec, field, why):
@@ -114,6 +116,9 @@ async def test_a_missing_field_is_required(api, served):
         {"amount": "50%"},
         {"note": None},
         {"ratio": 0.5},
+        {"unsure": 1},
+        {"unsure": 0.0},
+        {"unsure": "true"},
         {"at": "2026-01-01T00:00:00Z"},
     ],
 )
