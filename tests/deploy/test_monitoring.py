@@ -1,0 +1,163 @@
+"""Alerts fire when they should, tell what exists, and lead to an entry in docs/operations.md; the dashboard draws what exists."""
+
+import json
+import re
+import shutil
+import subprocess
+from pathlib import Path
+
+import pytest
+import yaml
+
+from agent import rounds
+from agent.selfmetrics import SelfMetrics
+from collectors import catalog
+from evaluator.metrics import Metrics
+
+ROOT = Path(__file__).parents[2]
+DEPLOY = ROOT / "deploy"
+CASES = Path(__file__).with_name("alerts.yaml")
+RULES = yaml.safe_load((DEPLOY / "monitoring" / "alerts.yaml").read_text())["spec"]
+ALERTS = [rule for group in RULES["groups"] for rule in group["rules"]]
+DASHBOARD = json.loads((DEPLOY / "monitoring" / "plimsoll.json").read_text())
+QUERIES = [target["expr"] for panel in DASHBOARD["panels"] for target in panel["targets"]]
+QUERIES += [
+    variable["query"] for variable in DASHBOARD["templating"]["list"] if variable["type"] == "query"
+]
+
+# What PromQL itself means by a word, as far as it is used here.
+WORDS = set(
+    "absent and by count group_left histogram_quantile ignoring increase label_values max on or rate sum time "
+    "unless without".split()  # noqa: SIM905 (a column of them would be longer than the test)
+)
+
+
+@pytest.fixture
+def promtool(tmp_path):
+    """Runs promtool in a folder with the rules, as Prometheus would read them, and their test cases."""
+    if shutil.which("promtool") is None:
+        pytest.skip("promtool is not on PATH")
+    (tmp_path / "rules.yaml").write_text(yaml.safe_dump(RULES))
+    shutil.copy(CASES, tmp_path)
+
+    def run(*arguments):
+        command = ["promtool", *arguments]
+        return subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False)
+
+    return run
+
+
+def test_the_rules_are_prometheus_own(promtool):
+    done = promtool("check", "rules", "rules.yaml")
+    assert done.returncode == 0, done.stdout + done.stderr
+
+
+def test_alerts_fire_where_they_should_and_not_beside_it(promtool):
+    done = promtool("test", "rules", "alerts.yaml")
+    assert done.returncode == 0, done.stdout + done.stderr
+
+
+def test_each_alert_has_a_case_in_which_it_fires():
+    cases = yaml.safe_load(CASES.read_text())["tests"]
+    expected = [
+        *(
+            sample["labels"]
+            for case in cases
+            for one in case.get("promql_expr_test", ())
+            for sample in one["exp_samples"]
+        ),
+        *(
+            f'alertname="{one["alertname"]}"'
+            for case in cases
+            for one in case.get("alert_rule_test", ())
+            if one["exp_alerts"]
+        ),
+    ]
+    firing = set(re.findall(r'alertname="(\w+)"', " ".join(expected)))
+    assert firing == {alert["alert"] for alert in ALERTS}
+
+
+def known():
+    """Every metric that agent and evaluator can have, as Prometheus names its series."""
+    catalogued = [*catalog.rows(), *(("", metric) for metric in rounds.METRICS)]
+    names = {metric.name for _, metric in catalogued}
+    own = SelfMetrics()
+    own.watch_stream()
+    for family in [*Metrics().registry.collect(), *own.families()]:
+        endings = {"counter": ["_total"], "histogram": ["_bucket", "_count", "_sum"]}
+        names |= {family.name + ending for ending in endings.get(family.type, [""])}
+    return names | {"up", "ALERTS"}
+
+
+def metrics_of(query):
+    """The metrics that a query names: what is left of it without labels, durations, variables and PromQL's own words."""
+    bare = re.sub(r'"[^"]*"', "", query)
+    bare = re.sub(r"\{[^}]*\}|\[[^\]]*\]", "", bare)
+    bare = re.sub(r"\b(by|without|on|ignoring|group_left|group_right)\s*\([^)]*\)", "", bare)
+    bare = re.sub(r"(label_values\([^,]+),[^)]*\)", r"\1)", bare)
+    return set(re.findall(r"[a-zA-Z_:][\w:]*", bare)) - WORDS
+
+
+def test_what_a_query_names():
+    query = 'sum by (le) (rate(a_total{x="y",z=~"b|c"}[5m])) / on () group_left () max(d_e) and time() - f > 1'
+    assert metrics_of(query) == {"a_total", "d_e", "f"}
+
+
+@pytest.mark.parametrize("query", [*(alert["expr"] for alert in ALERTS), *QUERIES])
+def test_every_metric_exists(query):
+    found = metrics_of(query)
+    assert found
+    assert found <= known()
+
+
+def test_the_evaluators_metrics_are_watched_by_an_alert_or_drawn():
+    """A metric that nobody looks at has no purpose. Beside these stands what is only for people who search."""
+    watched = set().union(
+        *(metrics_of(query) for query in [*QUERIES, *(a["expr"] for a in ALERTS)])
+    )
+    families = [family.name for family in Metrics().registry.collect()]
+    unseen = [f for f in families if not any(name.startswith(f) for name in watched)]
+    assert unseen == []
+
+
+def test_every_alert_has_an_entry_in_the_manual_and_every_entry_an_alert():
+    text = (ROOT / "docs" / "operations.md").read_text()
+    entries = re.findall(r"^#+ (Plimsoll\w+)$", text, re.MULTILINE)
+    assert sorted(entries) == sorted(alert["alert"] for alert in ALERTS)
+
+
+def test_alerts_say_how_bad_and_what():
+    for alert in ALERTS:
+        assert alert["labels"]["severity"] in {"critical", "warning", "info"}
+        assert alert["annotations"].keys() == {"summary", "description"}
+        assert "for" in alert, "an alert for a moment's trouble wakes people for nothing"
+
+
+def test_panels_do_not_overlap():
+    cells = [
+        (x, y)
+        for panel in DASHBOARD["panels"]
+        for x in range(panel["gridPos"]["x"], panel["gridPos"]["x"] + panel["gridPos"]["w"])
+        for y in range(panel["gridPos"]["y"], panel["gridPos"]["y"] + panel["gridPos"]["h"])
+    ]
+    assert len(cells) == len(set(cells))
+    assert max(x for x, _ in cells) < 24
+
+
+def test_scrapes_find_their_ports(built):
+    """A PodMonitor names a port of the pods that it selects."""
+    ports = {
+        obj["spec"]["template"]["metadata"]["labels"]["app.kubernetes.io/name"]: {
+            port["name"]
+            for container in obj["spec"]["template"]["spec"]["containers"]
+            for port in container["ports"]
+        }
+        for obj in built("core")
+        if "template" in obj.get("spec", {})
+    }
+    monitors = [obj for obj in built("monitoring") if obj["kind"] == "PodMonitor"]
+    assert len(monitors) == 2
+    for monitor in monitors:
+        selected = monitor["spec"]["selector"]["matchLabels"]["app.kubernetes.io/name"]
+        for endpoint in monitor["spec"]["podMetricsEndpoints"]:
+            assert endpoint["port"] in ports[selected]
