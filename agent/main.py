@@ -87,9 +87,11 @@ def _server(settings: Settings, endpoints: Endpoints) -> Server:
 async def _first_round(rounds: Rounds, endpoints: Endpoints) -> None:
     await asyncio.to_thread(rounds.run)
     endpoints.ready = True
-    # What is alive now stays for good: later collections need not look at it again.
+    # What is alive now stays for good: later collections need not look at it again. And what a round makes goes when it is
+    # over, without a collection, so none has to look for it in between: a round has fewer objects than this.
     gc.collect()
     gc.freeze()
+    gc.set_threshold(10_000)
 
 
 async def _stream(settings: Settings, rounds: Rounds, own: SelfMetrics) -> None:

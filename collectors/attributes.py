@@ -1,15 +1,12 @@
-"""Many attributes of one device out of its directory in sysfs, for one look-up of the path: a network device has two dozen."""
+"""Many attributes of one device out of its directory in sysfs: a network device has two dozen."""
 
-import errno
 import os
 from collections.abc import Iterable
 
+from collectors import sysfs
 from collectors.hexadecimals import parse_hex
 from collectors.numerals import parse_uint
 from collectors.sample import CollectorError, SourceAbsentError
-from collectors.sysfs import decode
-
-_PAGE = 4096  # sysfs never has more than one page in a file
 
 
 def read(directory: str, names: Iterable[str]) -> dict[str, str]:
@@ -17,30 +14,20 @@ def read(directory: str, names: Iterable[str]) -> dict[str, str]:
 
     SourceAbsentError where there is no such directory: devices go away.
     """
+    texts = ((name, sysfs.attribute(f"{directory}/{name}")) for name in names)
+    found = {name: text for name, text in texts if text is not None}
+    if not found:
+        _check(directory)
+    return found
+
+
+def _check(directory: str) -> None:
     try:
-        folder = os.open(directory, os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC)
+        os.close(os.open(directory, os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC))
+    except (FileNotFoundError, NotADirectoryError) as error:
+        raise SourceAbsentError(f"{directory}: {error.strerror}") from error
     except OSError as error:
-        absent = error.errno in {errno.ENOENT, errno.ENOTDIR}
-        kind = SourceAbsentError if absent else CollectorError
-        raise kind(f"{directory}: {error.strerror}") from error
-    try:
-        texts = ((name, _text(name, folder)) for name in names)
-        return {name: text for name, text in texts if text is not None}
-    finally:
-        os.close(folder)
-
-
-def _text(name: str, folder: int) -> str | None:
-    try:
-        descriptor = os.open(name, os.O_RDONLY | os.O_CLOEXEC, dir_fd=folder)
-    except OSError:
-        return None
-    try:
-        return decode(os.read(descriptor, _PAGE)).strip()
-    except OSError:
-        return None
-    finally:
-        os.close(descriptor)
+        raise CollectorError(f"{directory}: {error.strerror}") from error
 
 
 def parse_number(text: str) -> int | None:

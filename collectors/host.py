@@ -1,14 +1,15 @@
 """Where a node's own files are, also when they are mounted elsewhere; the one place that spells "/proc" and reads from it."""
 
 import errno
-import os
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
+from collectors import kernelfiles
+from collectors.kernelfiles import FILES
 from collectors.sample import CollectorError, SourceAbsentError
 from plimsoll.flags import option
 
-_CHUNK = 1 << 16
 _ABSENT = frozenset({errno.ENOENT, errno.ENOTDIR, errno.ENODEV, errno.ENXIO, errno.EOPNOTSUPP})
 
 
@@ -41,11 +42,12 @@ def read(path: Path) -> str:
 
     Raises SourceAbsentError where there is no such file or the kernel has the feature switched off.
     """
-    try:
-        return _read(path).decode("utf-8", "replace")
-    except OSError as error:
-        kind = SourceAbsentError if error.errno in _ABSENT else CollectorError
-        raise kind(f"{path}: {error.strerror}") from error
+    return _text(path, FILES.read)
+
+
+def read_once(path: Path) -> str:
+    """Like `read`, of a file that will not be asked for again, or that stands for something short-lived."""
+    return _text(path, kernelfiles.read_once)
 
 
 def read_optional(path: Path) -> str | None:
@@ -56,13 +58,9 @@ def read_optional(path: Path) -> str | None:
         return None
 
 
-def _read(path: Path) -> bytes:
-    # Four system calls instead of the seven of Path.read_text: a scrape reads hundreds of such files.
-    descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+def _text(path: Path, content: Callable[[str], bytes]) -> str:
     try:
-        parts = []
-        while part := os.read(descriptor, _CHUNK):
-            parts.append(part)
-        return b"".join(parts)
-    finally:
-        os.close(descriptor)
+        return content(str(path)).decode("utf-8", "replace")
+    except OSError as error:
+        kind = SourceAbsentError if error.errno in _ABSENT else CollectorError
+        raise kind(f"{path}: {error.strerror}") from error

@@ -100,7 +100,7 @@ def _thread_states(process: Path, state: str) -> Iterator[str]:
 def _stat(task: Path) -> tuple[str, int] | None:
     """None for a process or thread that has ended since it was listed."""
     try:
-        return parse_stat(host.read(task / "stat"))
+        return parse_stat(host.read_once(task / "stat"))
     except CollectorError as error:
         if isinstance(error, SourceAbsentError) or isinstance(error.__cause__, ProcessLookupError):
             return None

@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Generic, TypeVar
 
+from collectors.kernelfiles import FILES
 from collectors.numerals import parse_int
 from collectors.sample import CollectorError, SourceAbsentError
 
@@ -14,7 +15,6 @@ T = TypeVar("T")
 Listing = Mapping[str, int]
 """What is in a directory: name to inode, in the order of the names. A device that is replaced comes back with another inode."""
 
-_ATTRIBUTE_SIZE = 4096  # a page, which is all that sysfs lets a driver fill
 _NOT_UTF8 = re.compile("[\udc80-\udcff]+")
 
 
@@ -24,15 +24,9 @@ def content(path: str) -> str | None:
     One read: an attribute has no second page, and a driver that answers EAGAIN would keep a patient reader for ever.
     """
     try:
-        descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+        return decode(FILES.attribute(path))
     except OSError:
         return None
-    try:
-        return decode(os.read(descriptor, _ATTRIBUTE_SIZE))
-    except OSError:
-        return None
-    finally:
-        os.close(descriptor)
 
 
 def attribute(path: str) -> str | None:
