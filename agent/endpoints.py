@@ -104,7 +104,7 @@ class Endpoints:
             response = _text(HTTPStatus.BAD_REQUEST, str(error))
         else:
             response = await self._bounded(request.headers, names)
-        self._own.scrapes.labels(str(int(response.status))).inc()
+        self._own.scraped(int(response.status))
         return response
 
     async def _bounded(self, headers: Mapping[str, str], names: Collection[str] | None) -> Response:

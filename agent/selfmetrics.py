@@ -1,76 +1,173 @@
-"""What the agent says about itself: its release, its process, its scrapes, its stream."""
+"""What the agent says about itself: its release, its process, its scrapes, its stream.
 
+Not by the Prometheus client library: that would be a tenth of the agent's memory, and of a scrape.
+"""
+
+import gc
+import os
 import platform
+import resource
+import sys
+import time
+from collections import Counter
 from collections.abc import Iterator
+from threading import Lock
 
-from prometheus_client import (
-    CollectorRegistry,
-    Counter,
-    Gauge,
-    GCCollector,
-    PlatformCollector,
-    ProcessCollector,
-)
-from prometheus_client.metrics_core import Metric
-
-from collectors.sample import Family, MetricType, Sample
+from collectors.kernelfiles import FILES
+from collectors.metric import Metric, Table
+from collectors.sample import Family
 from plimsoll import VERSION
 
-_TYPES: dict[str, MetricType] = {
-    "counter": "counter",
-    "gauge": "gauge",
-    "histogram": "histogram",
-    "summary": "summary",
-}
+_PROCESS = "/proc/self"  # the agent's own, whatever host it reads
+_PAGE = os.sysconf("SC_PAGE_SIZE")
+
+METRICS = Table(
+    Metric(
+        "plimsoll_agent_build_info",
+        "gauge",
+        "The release of this agent and what runs it; always 1.",
+        "",
+        ("version", "pythonversion"),
+    ),
+    Metric(
+        "plimsoll_agent_scrapes_total",
+        "counter",
+        "Requests for metrics, by the status they were answered with.",
+        "",
+        ("code",),
+    ),
+    Metric(
+        "plimsoll_agent_stream_up",
+        "gauge",
+        "1 while the stream to the evaluator stands, 0 while it does not; absent without --evaluator.address.",
+        "",
+    ),
+    # As the Prometheus client libraries have them.
+    Metric(
+        "process_cpu_seconds_total",
+        "counter",
+        "Total user and system CPU time spent in seconds.",
+        "",
+        unit="seconds",
+    ),
+    Metric(
+        "process_start_time_seconds",
+        "gauge",
+        "Start time of the process since unix epoch in seconds.",
+        "",
+        unit="seconds",
+    ),
+    Metric(
+        "process_resident_memory_bytes", "gauge", "Resident memory size in bytes.", "", unit="bytes"
+    ),
+    Metric(
+        "process_virtual_memory_bytes", "gauge", "Virtual memory size in bytes.", "", unit="bytes"
+    ),
+    Metric("process_open_fds", "gauge", "Number of open file descriptors.", ""),
+    Metric("process_max_fds", "gauge", "Maximum number of open file descriptors.", ""),
+    Metric(
+        "python_info",
+        "gauge",
+        "Python platform information",
+        "",
+        ("implementation", "major", "minor", "patchlevel", "version"),
+    ),
+    Metric(
+        "python_gc_collections_total",
+        "counter",
+        "Number of times this generation was collected",
+        "",
+        ("generation",),
+    ),
+)
+
+
+class Switch:
+    """A gauge that is 1 or 0."""
+
+    def __init__(self) -> None:
+        self.up = False
+
+    def set(self, up: bool) -> None:
+        """Say how it is now."""
+        self.up = up
 
 
 class SelfMetrics:
-    """The agent's own registry; `disabled` leaves only the release, as --web.disable-exporter-metrics asks."""
+    """`disabled` leaves only the release, as --web.disable-exporter-metrics asks. Any thread may call any method."""
 
     def __init__(self, *, disabled: bool = False) -> None:
-        always = CollectorRegistry()
-        self._registry = CollectorRegistry() if disabled else always
-        self._shown = always
-        release = Gauge(
-            "plimsoll_agent_build_info",
-            "The release of this agent and what runs it; always 1.",
-            ["version", "pythonversion"],
-            registry=always,
+        self._disabled = disabled
+        self._scrapes: Counter[str] = Counter()
+        self._lock = Lock()
+        self._streams = False
+        self.stream_up = Switch()
+        self._build = METRICS.family(
+            "plimsoll_agent_build_info", [((VERSION, platform.python_version()), 1.0)]
         )
-        release.labels(VERSION, platform.python_version()).set(1)
-        self.scrapes = Counter(
-            "plimsoll_agent_scrapes",
-            "Requests for metrics, by the status they were answered with.",
-            ["code"],
-            registry=self._registry,
+        version = sys.version_info
+        self._python = METRICS.family(
+            "python_info",
+            [
+                (
+                    (
+                        platform.python_implementation(),
+                        str(version.major),
+                        str(version.minor),
+                        str(version.micro),
+                        platform.python_version(),
+                    ),
+                    1.0,
+                )
+            ],
         )
-        self.stream_up = Gauge(
-            "plimsoll_agent_stream_up",
-            "1 while a stream stands to every replica of the evaluator that was found, 0 while one is missing; absent "
-            "without --evaluator.address.",
-            [],
-            registry=None,
-        )
-        ProcessCollector(registry=self._registry)
-        PlatformCollector(registry=self._registry)
-        GCCollector(registry=self._registry)
+        self._started = METRICS.single("process_start_time_seconds", time.time() - _age())
+
+    def scraped(self, code: int) -> None:
+        """Count a scrape."""
+        with self._lock:
+            self._scrapes[str(code)] += 1
 
     def watch_stream(self) -> None:
         """Export the stream's state from now on: there is going to be one."""
-        self._registry.register(self.stream_up)
+        self._streams = True
 
     def families(self) -> Iterator[Family]:
         """All of it, as it is now."""
-        for metric in self._shown.collect():
-            yield _family(metric)
+        yield self._build
+        if self._disabled:
+            return
+        if self._streams:
+            yield METRICS.single("plimsoll_agent_stream_up", float(self.stream_up.up))
+        rows = [((code,), float(number)) for code, number in sorted(self._scrapes.items())]
+        yield METRICS.family("plimsoll_agent_scrapes_total", rows)
+        yield self._python
+        collections = enumerate(generation["collections"] for generation in gc.get_stats())
+        yield METRICS.family(
+            "python_gc_collections_total", [((str(n),), float(count)) for n, count in collections]
+        )
+        yield self._started
+        yield from _process()
 
 
-def _family(metric: Metric) -> Family:
-    """A client library's family as ours: a counter's name ends in _total, and nothing in _created."""
-    name = f"{metric.name}_total" if metric.type == "counter" else metric.name
-    samples = tuple(
-        Sample(sample.name, tuple(sample.labels.items()), float(sample.value))
-        for sample in metric.samples
-        if not sample.name.endswith("_created")
-    )
-    return Family(name, _TYPES.get(metric.type, "untyped"), metric.documentation, samples)
+def _process() -> Iterator[Family]:
+    used = resource.getrusage(resource.RUSAGE_SELF)
+    yield METRICS.single("process_cpu_seconds_total", used.ru_utime + used.ru_stime)
+    virtual, resident, *_ = FILES.read(f"{_PROCESS}/statm").split()
+    yield METRICS.single("process_virtual_memory_bytes", float(int(virtual) * _PAGE))
+    yield METRICS.single("process_resident_memory_bytes", float(int(resident) * _PAGE))
+    yield METRICS.single("process_open_fds", float(_open_files()))
+    yield METRICS.single("process_max_fds", float(resource.getrlimit(resource.RLIMIT_NOFILE)[0]))
+
+
+def _open_files() -> int:
+    """How many, by the directory's size, which since Linux 6.2 says so; to list it takes a look at each of them."""
+    directory = f"{_PROCESS}/fd"
+    return os.stat(directory).st_size or len(os.listdir(directory))  # noqa: PTH116, PTH208 (each scrape)
+
+
+def _age() -> float:
+    """Seconds since this process began."""
+    fields = FILES.read(f"{_PROCESS}/stat").rpartition(b")")[2].split()
+    began = int(fields[19]) / os.sysconf("SC_CLK_TCK")
+    return time.clock_gettime(time.CLOCK_BOOTTIME) - began

@@ -4,6 +4,7 @@ import threading
 from collections.abc import AsyncIterator
 
 import pytest
+from prometheus_client import ProcessCollector
 from prometheus_client.openmetrics.parser import text_string_to_metric_families
 
 from agent.endpoints import Endpoints, choose
@@ -181,6 +182,20 @@ def test_the_agents_own_metrics_can_be_left_out_but_for_its_release() -> None:
         "plimsoll_agent_scrapes_total",
     } <= everything
     assert "plimsoll_agent_stream_up" not in everything
+
+
+def test_the_process_is_described_as_other_programs_describe_theirs() -> None:
+    """Compared with what the client library says of this very process."""
+    theirs = {
+        sample.name: sample.value
+        for family in ProcessCollector(registry=None).collect()
+        for sample in family.samples
+    }
+    ours = {f.name: f.samples[0].value for f in SelfMetrics().families() if f.samples}
+    assert theirs.keys() <= ours.keys()
+    for name in theirs.keys() - {"process_open_fds"}:
+        assert ours[name] == pytest.approx(theirs[name], rel=0.1, abs=1.0), name
+    assert abs(ours["process_open_fds"] - theirs["process_open_fds"]) <= 2
 
 
 def test_the_streams_state_is_there_once_there_is_a_stream() -> None:
