@@ -21,6 +21,7 @@ check: $(STAMP)  ## lint, format, types, imports
 
 bench: $(STAMP)  ## one JSON line a benchmark
 	$(BIN)/python -P bench/closed_loop.py
+	$(BIN)/python -P bench/scrape.py
 
 proto: $(STAMP)  ## regenerate the gRPC stubs from wire/telemetry.proto
 	$(BIN)/python -m grpc_tools.protoc -I. --python_out=. --pyi_out=. --grpc_python_out=. wire/telemetry.proto
