@@ -1,5 +1,6 @@
 """What is known of the cluster: policies, nodes, and the pods that follow a policy. Fed by watchers, read by everybody."""
 
+import math
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any, Generic, TypeVar
@@ -7,6 +8,7 @@ from typing import Any, Generic, TypeVar
 import msgspec
 
 from evaluator import policy
+from evaluator.freshness import Freshness
 from evaluator.objects import Node, Pod
 from evaluator.policy import Policy, PolicyKey
 
@@ -72,10 +74,11 @@ class Listeners:
 
 
 class Cluster:
-    """Policies, nodes and linked pods."""
+    """Policies, nodes and linked pods. `stale_after`: seconds without news of a kind that make what is known of it stale."""
 
-    def __init__(self) -> None:
+    def __init__(self, *, stale_after: float = math.inf) -> None:
         self.listeners = Listeners()
+        self.freshness = Freshness(("taspolicies", "nodes", "pods"), bound=stale_after)
         self.policies: Collection[PolicyKey, Policy] = Collection(
             lambda policy: policy.key,
             changed=lambda _before, _after: self._tell(self.listeners.decisions),

@@ -83,6 +83,15 @@ class Settings(SourceOptions, LogOptions):
         metavar="DURATION",
         parse=flags.duration,
     )
+    cluster_stale_after: float = option(
+        "clusterStaleAfter",
+        240.0,
+        "when nothing was heard of the API server for so long, what is known of policies, nodes or pods is stale: the "
+        "scheduler is still answered by it, but nothing is written and /readyz is red; a watch that is silent for half of "
+        "it is opened again",
+        metavar="DURATION",
+        parse=flags.duration,
+    )
     agent_port: int = option(
         "agentPort", 9091, "port to which agents stream (gRPC)", metavar="PORT", parse=flags.port
     )
@@ -248,6 +257,8 @@ class Settings(SourceOptions, LogOptions):
                 "--retryPeriod must be more than 0 and at most half of --renewDeadline, or one lost call ends a leader"
             )
         found += self._agent_mistakes()
+        if self.cluster_stale_after <= 0:
+            found.append("--clusterStaleAfter must be more than 0")
         if self.stale_after < 2 * self.sync_period:
             found.append(
                 "--staleAfter must be at least twice --syncPeriod, or readings grow stale between two reports"

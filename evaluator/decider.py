@@ -45,11 +45,15 @@ class Decider:
         self._waiting_for: Sequence[str] = ("a first evaluation",)
         self._stopping: Sequence[str] = ()
         self.listeners: list[Callable[[], None]] = []
+        metrics.ready.set_function(lambda: not self.waiting_for)
 
     @property
     def waiting_for(self) -> Sequence[str]:
-        """Why this program is not ready: what is missing before decisions may be used, or that it is going away."""
-        return self._stopping or self._missing
+        """Why this program is not ready: what is missing before decisions may be used, or that it is going away.
+
+        Or that nothing is heard of the API server: then what was decided is answered on, and nothing is written.
+        """
+        return self._stopping or self._missing or self._cluster.freshness.stale(self._clock())
 
     @property
     def _missing(self) -> Sequence[str]:
@@ -78,7 +82,6 @@ class Decider:
         Those that it got are answered: what was decided is as true as before.
         """
         self._stopping = (why,)
-        self._metrics.ready.set(0)
 
     def touch(self) -> None:
         """Something changed: evaluate soon."""
@@ -129,7 +132,6 @@ class Decider:
     def _count(self) -> None:
         metrics, decisions = self._metrics, self._decisions
         metrics.decided_timestamp.set_to_current_time()
-        metrics.ready.set(not self.waiting_for)
         metrics.policies.set(len(decisions.policies))
         metrics.nodes.set(len(decisions.view.nodes))
         for gauge in (

@@ -141,9 +141,18 @@ class Kube:
         return Page(decoded.items or [], meta.resource_version, meta.continue_)
 
     async def watch(
-        self, resource: Resource, resource_version: str, *, timeout: float
+        self,
+        resource: Resource,
+        resource_version: str,
+        *,
+        timeout: float,
+        silence: float | None = None,
+        opened: Callable[[], None] = lambda: None,
     ) -> AsyncIterator[bytes]:
-        """Events after a resourceVersion, one JSON document each, until the server ends the watch."""
+        """Events after a resourceVersion, one JSON document each, until the server ends the watch.
+
+        `opened` is called once the server has agreed; `silence`: seconds without a word that are an error.
+        """
         query = {
             "watch": "true",
             "allowWatchBookmarks": "true",
@@ -151,11 +160,12 @@ class Kube:
             "timeoutSeconds": str(int(timeout)),
             "labelSelector": resource.label_selector,
         }
-        # The server ends a watch in time; a connection that hangs is given up a little later.
-        limit = aiohttp.ClientTimeout(total=timeout + 15, sock_connect=10)
+        # The server ends a watch in time; one that does not is given up a little later, one that hangs earlier.
+        limit = aiohttp.ClientTimeout(total=timeout + 15, sock_connect=10, sock_read=silence)
         response = await self._send("GET", resource.path, query, timeout=limit)
+        opened()
         try:
-            async for line in response.content:
+            async for line in _lines(response.content):
                 if line.strip():
                     yield line
         except (aiohttp.ClientError, TimeoutError) as error:
@@ -322,6 +332,16 @@ def _decode(body: bytes, kind: type[T], call: str) -> T:
         return msgspec.json.decode(body, type=kind)
     except (msgspec.MsgspecError, UnicodeDecodeError) as error:
         raise KubeError(0, f"{call}: an answer that cannot be read: {error}") from error
+
+
+async def _lines(content: aiohttp.StreamReader) -> AsyncIterator[bytes]:
+    """Lines of any length: aiohttp's own stop at twice its buffer, which a node with many images on it is beyond."""
+    rest = b""
+    async for chunk in content.iter_any():
+        *lines, rest = (rest + chunk).split(b"\n")
+        for line in lines:
+            yield line
+    yield rest
 
 
 class _Reviewed(msgspec.Struct):

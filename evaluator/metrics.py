@@ -75,6 +75,12 @@ class Metrics:
             registry=self.registry,
         )
         self.nodes = Gauge("plimsoll_nodes", "Nodes in the cluster.", registry=self.registry)
+        self.cluster_age = Gauge(
+            "plimsoll_cluster_age_seconds",
+            "Seconds since the API server was last heard of a kind of object; NaN before it ever was.",
+            ["resource"],
+            registry=self.registry,
+        )
         self.agents = Gauge(
             "plimsoll_agents_connected", "Nodes whose agent has a stream.", registry=self.registry
         )

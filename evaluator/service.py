@@ -1,9 +1,13 @@
 """The evaluator put together: which room is told by which, what listens where, and in what order it all ends."""
 
 import asyncio
+import math
 import ssl
 import time
+from collections.abc import Callable
+from typing import TypeVar
 
+import msgspec
 from aiohttp import web
 
 from evaluator import cluster, kube, nudges, ops, tls
@@ -29,10 +33,12 @@ from evaluator.store import Store
 from evaluator.sources.options import AGENTS
 from evaluator.subscription import Subscriptions
 from evaluator.tokens import Bucket
-from evaluator.watcher import Watcher
+from evaluator.watcher import Sink, Watcher
 from plimsoll import logs
 
 log = logs.get(__name__)
+
+T = TypeVar("T")
 
 
 class Service:
@@ -41,7 +47,7 @@ class Service:
     def __init__(self, settings: Settings, api: Kube) -> None:
         self._settings = settings
         self._api = api
-        self._cluster = Cluster()
+        self._cluster = Cluster(stale_after=settings.cluster_stale_after)
         self._metrics = Metrics()
         self._store = Store(stale_after=settings.stale_after, started=time.monotonic())
         subscriptions = Subscriptions()
@@ -182,12 +188,30 @@ class Service:
             "listening", server="agents", address=authority(host, bound), tls=secured is not None
         )
 
+    def _watcher(
+        self, resource: kube.Resource, decode: Callable[[msgspec.Raw], T], sink: Sink[T]
+    ) -> Watcher[T]:
+        freshness, kind = self._cluster.freshness, resource.name
+
+        def age() -> float:
+            found = freshness.age(kind, time.monotonic())
+            return math.nan if found is None else found
+
+        def heard() -> None:
+            if freshness.heard(kind, time.monotonic()):
+                log.info("the API server is heard of %s again", kind)
+                self._decider.touch()  # what nobody wrote meanwhile is due
+
+        self._metrics.cluster_age.labels(kind).set_function(age)
+        silence = self._settings.cluster_stale_after / 2
+        return Watcher(self._api, resource, decode, sink, heard=heard, silence=silence)
+
     def _start_loops(self) -> list[asyncio.Task[None]]:
-        api, state = self._api, self._cluster
+        state = self._cluster
         loops = [
-            Watcher(api, kube.POLICIES, cluster.decode_policy, state.policies).run(),
-            Watcher(api, kube.NODES, cluster.decode_node, state.nodes).run(),
-            Watcher(api, kube.LINKED_PODS, cluster.decode_pod, state.pods).run(),
+            self._watcher(kube.POLICIES, cluster.decode_policy, state.policies).run(),
+            self._watcher(kube.NODES, cluster.decode_node, state.nodes).run(),
+            self._watcher(kube.LINKED_PODS, cluster.decode_pod, state.pods).run(),
             self._decider.run(),
             self._labeler.run(),
             self._reporter.run(),

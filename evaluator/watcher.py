@@ -1,7 +1,8 @@
 """Keeps a copy of one kind of object: list in pages, watch with bookmarks, list again when the server says 410.
 
 A list after the first is compared with what is known, so that what was deleted meanwhile is found. Errors are waited out
-with jittered back-off; watches end after a jittered time, so that a fleet of clients does not re-connect as one.
+with jittered back-off; watches end after a jittered time, so that a fleet of clients does not re-connect as one. A watch
+on which nothing comes, not even a bookmark, may be dead without anybody having said so, and is opened again.
 """
 
 import asyncio
@@ -19,6 +20,13 @@ from plimsoll.backoff import Backoff
 log = logs.get(__name__)
 
 T = TypeVar("T")
+
+SILENCE = 120.0
+"""Seconds without a word that end a watch. API servers send a bookmark each minute, by and large."""
+_STEADY = 10.0
+"""Seconds that a watch has to last before its end is met with the shortest delay again."""
+_ENOUGH = 3
+"""Failures in a row after which the version is not believed in any more: a restored etcd may not have come that far."""
 
 
 class Sink(Protocol[T]):
@@ -57,7 +65,7 @@ _decode_error = msgspec.json.Decoder(_ErrorStatus).decode
 
 
 class Watcher(Generic[T]):
-    """Feeds a sink from one resource until it is cancelled."""
+    """Feeds a sink from one resource until it is cancelled. `heard` is called whenever the copy is known to be true."""
 
     def __init__(
         self,
@@ -66,16 +74,21 @@ class Watcher(Generic[T]):
         decode: Callable[[msgspec.Raw], T],
         sink: Sink[T],
         *,
+        heard: Callable[[], None] = lambda: None,
+        silence: float = SILENCE,
         rng: random.Random | None = None,
     ) -> None:
         self._kube = kube
         self._resource = resource
         self._decode = decode
         self._sink = sink
+        self._heard = heard
+        self._silence = silence
         self._rng = rng or random.Random()  # noqa: S311 (jitter, not a secret)
         self._backoff = Backoff(self._rng.random)
         self._version = ""
         """Where to go on watching; empty: list first."""
+        self._failures = 0
 
     async def run(self) -> None:
         """List and watch for ever."""
@@ -85,9 +98,10 @@ class Watcher(Generic[T]):
                     await self._list()
                 await self._watch()
             except KubeError as error:
-                if error.gone:
+                self._failures += 1
+                if error.gone or self._failures >= _ENOUGH:
                     self._version = ""
-                delay = self._backoff.next()
+                delay = max(self._backoff.next(), error.retry_after or 0.0)
                 level = log.info if error.gone else log.warning
                 level(
                     "watch of %s interrupted, trying again",
@@ -107,19 +121,33 @@ class Watcher(Generic[T]):
             first = False
         self._sink.replace(objects)
         self._version = page.resource_version
+        self._alive()
 
     async def _watch(self) -> None:
         """Follow events until the server ends the watch."""
         timeout, before = 300 * (1 + self._rng.random()), self._version
-        async for line in self._kube.watch(self._resource, before, timeout=timeout):
+        clock = asyncio.get_running_loop().time
+        begin = clock()
+        lines = self._kube.watch(
+            self._resource, before, timeout=timeout, silence=self._silence, opened=self._alive
+        )
+        async for line in lines:
             try:
                 # Kept at each event: after a break, an earlier one would take the copy back in time.
                 self._version = self._take(line)
             except msgspec.MsgspecError as error:
                 raise KubeError(0, f"an event that cannot be read: {error}") from error
+            self._alive()
             self._backoff.reset()
-        if self._version == before:  # ended before it said anything: not at once again
+        if clock() - begin > _STEADY:
+            self._backoff.reset()
+        elif self._version == before:  # ended before it said anything: not at once again
             await asyncio.sleep(self._backoff.next())
+
+    def _alive(self) -> None:
+        """The server has said where it stands: the copy is true, and news will come."""
+        self._failures = 0
+        self._heard()
 
     def _take(self, line: bytes) -> str:
         event = _decode_event(line)
