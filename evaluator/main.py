@@ -5,10 +5,11 @@ import gc
 import os
 import signal
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 from evaluator.config import Settings
 from evaluator.kube import ConfigError, Kube
+from evaluator.scheduler import configurer
 from evaluator.service import Service
 from evaluator.sources.queries import QueriesError
 from evaluator.tls import TlsError
@@ -26,17 +27,25 @@ example, beside a cluster:
   curl localhost:8080/readyz
   curl localhost:8080/explain/<namespace>/<policy>
 
+commands, each with a --help of its own:
+  configure-scheduler   have the kube-scheduler of a kubeadm control plane ask the evaluator
+
 A switch is turned off by --no-<flag> or --<flag>=false. Flags may be written with one dash or two, as for Telemetry Aware
 Scheduling.
 """
 
+COMMANDS: Mapping[str, Callable[[Sequence[str]], int]] = {"configure-scheduler": configurer.main}
+"""What else this program does, by its first argument; each gets the arguments after it."""
+
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Run until SIGTERM or SIGINT; the exit status."""
+    """Run a command, or the evaluator itself until SIGTERM or SIGINT; the exit status."""
     command = Parser(
         PROGRAM, about=_ABOUT, examples=_EXAMPLES, usage=f"{PROGRAM} [flags]"
     ).with_version()
     given = sys.argv[1:] if argv is None else argv
+    if given and (run_command := COMMANDS.get(given[0])):
+        return run_command(given[1:])
     settings = flags.parse_settings(Settings, command, argv=given, env=os.environ)
     if mistakes := settings.mistakes():
         command.error("; ".join(mistakes))

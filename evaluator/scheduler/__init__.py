@@ -1,0 +1,1 @@
+"""plimsoll-evaluator configure-scheduler: has the kube-scheduler of a kubeadm control plane ask the evaluator."""
