@@ -212,6 +212,12 @@ class Settings(SourceOptions, LogOptions):
         "have kube-scheduler try a pod again as soon as a node is let in that its policy kept it off, by an annotation "
         "on the pod; without it that takes up to 5 minutes",
     )
+    take_over_labels: bool = option(
+        "takeOverLabels",
+        False,
+        "once, take over the node labels that Telemetry Aware Scheduling wrote for the policies there are, so that they "
+        "go when they are not wanted any more",
+    )
     v: int = option(
         "v", 2, "log verbosity as TAS took it: 4 or more means debug", metavar="N", parse=verbosity
     )
@@ -259,9 +265,9 @@ class Settings(SourceOptions, LogOptions):
         found += self._agent_mistakes()
         if self.cluster_stale_after <= 0:
             found.append("--clusterStaleAfter must be more than 0")
+        found += self.source_mistakes()
         if self.stale_after < 2 * self.sync_period:
             found.append(
                 "--staleAfter must be at least twice --syncPeriod, or readings grow stale between two reports"
             )
         return found
-        found += self.source_mistakes()

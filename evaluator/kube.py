@@ -4,11 +4,14 @@ Configuration, credentials and their refresh come from the client; bodies go pas
 models cost 8 times the time and 10 times the memory on a list of thousands of nodes.
 """
 
+import asyncio
 import contextlib
 import datetime
+import math
 import os
+import time
 import urllib.parse
-from collections.abc import AsyncIterator, Callable, Mapping
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TypeVar
@@ -17,14 +20,19 @@ import aiohttp
 import msgspec
 from kubernetes.aio import client, config
 
+from evaluator import refusals
 from evaluator.labels import FIELD_MANAGER, Apply
 from evaluator.objects import Node, Pod
 from evaluator.policy import PolicyKey
 from evaluator.sources.identity import TokenReview
+from plimsoll import logs
+
+log = logs.get(__name__)
 
 T = TypeVar("T")
 
 _PAGE = 500
+_RENEWAL_PAUSE = 1.0
 _TIMEOUT = aiohttp.ClientTimeout(total=30)
 # ConfigException: credentials could not be renewed; ValueError: they are no text for a header.
 _UNSENT = (aiohttp.ClientError, TimeoutError, OSError, ValueError, config.ConfigException)
@@ -95,8 +103,11 @@ class _List(msgspec.Struct):
 class Kube:
     """One API server. All methods raise KubeError."""
 
-    def __init__(self, api: client.ApiClient) -> None:
+    def __init__(self, api: client.ApiClient, kubeconfig: str = "") -> None:
         self._api = api
+        self._kubeconfig = kubeconfig
+        self._renewing = asyncio.Lock()
+        self._renewed = -math.inf
         self.guard: Callable[[], contextlib.AbstractAsyncContextManager[None]] = (
             contextlib.nullcontext
         )
@@ -108,25 +119,11 @@ class Kube:
 
         Nothing is sent yet. Raises ConfigError.
         """
-        settings = client.Configuration()
-        settings.host = ""
+        settings = await _settings(kubeconfig)
         try:
-            if not kubeconfig and "KUBERNETES_SERVICE_HOST" in os.environ:
-                config.load_incluster_config(client_configuration=settings)
-            else:
-                path = _existing(kubeconfig or "~/.kube/config")
-                await config.load_kube_config(path, client_configuration=settings)
-            api = client.ApiClient(settings)
-        except ConfigError:
-            raise
-        except (
-            Exception
-        ) as error:  # the loader lets everything through that a malformed file can lead to
+            return cls(client.ApiClient(settings), kubeconfig)
+        except Exception as error:  # the certificates in it are only looked at now
             raise ConfigError(f"the kubeconfig cannot be used: {_sentence(error)}") from error
-        if not settings.host:
-            await api.close()
-            raise ConfigError("the kubeconfig cannot be used: its current context names no server")
-        return cls(api)
 
     async def close(self) -> None:
         """Close the connections."""
@@ -193,6 +190,24 @@ class Kube:
         )
         return _decode(raw, Node, f"PATCH {path}")
 
+    async def read_node(self, name: str) -> dict[str, Any] | None:
+        """A node, whole; None if there is none."""
+        return await self._read(f"{NODES.path}/{_segment(name)}")
+
+    async def put_managed_fields(
+        self, node: Mapping[str, Any], fields: Sequence[Mapping[str, Any]]
+    ) -> None:
+        """Change who owns what of a node, just as it was read; 409 if it has changed meanwhile."""
+        meta = node["metadata"]
+        body = {"resourceVersion": meta["resourceVersion"], "managedFields": fields}
+        await self._write(
+            "PATCH",
+            f"{NODES.path}/{_segment(meta['name'])}",
+            {"fieldManager": FIELD_MANAGER},
+            body={"metadata": body},
+            content_type="application/merge-patch+json",
+        )
+
     async def patch_policy_status(self, key: PolicyKey, status: Mapping[str, Any]) -> None:
         """Replace a policy's status."""
         await self._write(
@@ -254,13 +269,7 @@ class Kube:
 
     async def read_lease(self, namespace: str, name: str) -> dict[str, Any] | None:
         """A Lease; None if there is none."""
-        path = f"{_leases(namespace)}/{_segment(name)}"
-        try:
-            return _decode(await self._request("GET", path, {}), dict[str, Any], f"GET {path}")
-        except KubeError as error:
-            if error.status == 404:
-                return None
-            raise
+        return await self._read(f"{_leases(namespace)}/{_segment(name)}")
 
     async def write_lease(self, body: Mapping[str, Any]) -> dict[str, Any]:
         """Make a Lease, or replace what has the resourceVersion in it; 409 if somebody else was faster."""
@@ -270,6 +279,24 @@ class Kube:
             path, method = f"{path}/{_segment(meta['name'])}", "PUT"
         raw = await self._request(method, path, {"fieldManager": FIELD_MANAGER}, body=body)
         return _decode(raw, dict[str, Any], f"{method} {path}")
+
+    async def read_group(self, group: str) -> dict[str, Any] | None:
+        """What the server says of an API group; None if it is not served."""
+        return await self._read(f"/apis/{_segment(group)}")
+
+    async def node_metric(self, version: str, metric: str) -> tuple[bytes, str]:
+        """One metric of all nodes, from the custom metrics API, and the Date of the answer."""
+        path = f"/apis/custom.metrics.k8s.io/{version}/nodes/*/{_segment(metric)}"
+        response = await self._send("GET", path, {})
+        return await _whole(response, f"GET {path}"), response.headers.get("Date", "")
+
+    async def _read(self, path: str) -> dict[str, Any] | None:
+        try:
+            return _decode(await self._request("GET", path, {}), dict[str, Any], f"GET {path}")
+        except KubeError as error:
+            if error.status == 404:
+                return None
+            raise
 
     async def _write(
         self,
@@ -284,6 +311,33 @@ class Kube:
         async with self.guard():
             return await self._request(method, path, query, body=body, content_type=content_type)
 
+    async def _token(self) -> str:
+        """What goes into the Authorization header; empty where nothing does."""
+        headers: dict[str, str] = {}
+        await self._api.update_params_for_auth(headers, [], ["BearerToken"], "", "", None)
+        return headers.get("authorization", "")
+
+    async def _renew(self, refused: str) -> bool:
+        """Read the credentials again, as a token may have been replaced; whether they are others than those refused.
+
+        The client itself looks at a pod's token each minute, and at a kubeconfig's tokenFile never again.
+        """
+        async with self._renewing:
+            if await self._token() != refused:
+                return True  # whoever was first has done it
+            if time.monotonic() - self._renewed < _RENEWAL_PAUSE:
+                return False
+            self._renewed = time.monotonic()
+            try:
+                found = await _settings(self._kubeconfig)
+            except ConfigError as error:
+                log.warning("credentials refused, and not to be read again", error=str(error))
+                return False
+            own = self._api.configuration
+            own.api_key = found.api_key
+            own.refresh_api_key_hook = found.refresh_api_key_hook
+            return await self._token() != refused
+
     async def _request(
         self,
         method: str,
@@ -294,14 +348,7 @@ class Kube:
         content_type: str = "application/json",
     ) -> bytes:
         response = await self._send(method, path, query, body=body, content_type=content_type)
-        try:
-            return await response.read()
-        except (aiohttp.ClientError, TimeoutError) as error:
-            raise KubeError(
-                0, f"{method} {path}: the answer broke off: {_sentence(error)}"
-            ) from error
-        finally:
-            response.release()
+        return await _whole(response, f"{method} {path}")
 
     async def _send(
         self,
@@ -316,15 +363,45 @@ class Kube:
         headers = {"Accept": "application/json", "Content-Type": content_type}
         wanted = {name: value for name, value in query.items() if value}
         url = f"{self._api.configuration.host}{path}?{urllib.parse.urlencode(wanted)}"
-        try:
-            await self._api.update_params_for_auth(headers, [], ["BearerToken"], path, method, body)
-            answer = await self._api.call_api(method, url, headers, body, _request_timeout=timeout)
-        except _UNSENT as error:
-            raise KubeError(0, f"{method} {path}: {_sentence(error)}") from error
-        response: aiohttp.ClientResponse = answer.response
+
+        async def ask() -> aiohttp.ClientResponse:
+            try:
+                headers["authorization"] = await self._token()
+                answer = await self._api.call_api(
+                    method, url, headers, body, _request_timeout=timeout
+                )
+            except _UNSENT as error:
+                raise KubeError(0, f"{method} {path}: {_sentence(error)}") from error
+            response: aiohttp.ClientResponse = answer.response
+            return response
+
+        response = await ask()
+        if response.status == 401 and await self._renew(headers["authorization"]):
+            response.release()
+            response = await ask()
         if response.status >= 300:
             raise await _refusal(response, f"{method} {path}")
         return response
+
+
+async def _settings(kubeconfig: str) -> client.Configuration:
+    settings = client.Configuration()
+    settings.host = ""
+    try:
+        if not kubeconfig and "KUBERNETES_SERVICE_HOST" in os.environ:
+            config.load_incluster_config(client_configuration=settings)
+        else:
+            path = _existing(kubeconfig or "~/.kube/config")
+            await config.load_kube_config(path, client_configuration=settings)
+    except ConfigError:
+        raise
+    except (
+        Exception
+    ) as error:  # the loader lets everything through that a malformed file can lead to
+        raise ConfigError(f"the kubeconfig cannot be used: {_sentence(error)}") from error
+    if not settings.host:
+        raise ConfigError("the kubeconfig cannot be used: its current context names no server")
+    return settings
 
 
 def _decode(body: bytes, kind: type[T], call: str) -> T:
@@ -348,34 +425,26 @@ class _Reviewed(msgspec.Struct):
     status: TokenReview = msgspec.field(default_factory=TokenReview)
 
 
-class _Details(msgspec.Struct):
-    causes: list[dict[str, Any]] | None = None
-
-
-class _Status(msgspec.Struct):
-    message: str = ""
-    details: _Details | None = None
+async def _whole(response: aiohttp.ClientResponse, call: str) -> bytes:
+    try:
+        return await response.read()
+    except (aiohttp.ClientError, TimeoutError) as error:
+        raise KubeError(0, f"{call}: the answer broke off: {_sentence(error)}") from error
+    finally:
+        response.release()
 
 
 async def _refusal(response: aiohttp.ClientResponse, call: str) -> KubeError:
-    """The error that a metav1.Status (or whatever a proxy in between said) stands for."""
-    pause = _retry_after(response.headers.get("Retry-After", ""))
+    """The error that an answer of 300 or more stands for."""
     try:
         body = await response.read()
-        status = msgspec.json.decode(body, type=_Status)
-    except (aiohttp.ClientError, TimeoutError, msgspec.MsgspecError, UnicodeDecodeError):
-        sentence = f"{call}: {response.status} {response.reason}"
-        return KubeError(response.status, sentence, retry_after=pause)
+    except (aiohttp.ClientError, TimeoutError):
+        body = b""
     finally:
         response.release()
-    causes = tuple((status.details and status.details.causes) or ())
-    message = f"{call}: {response.status} {status.message or response.reason}"
-    return KubeError(response.status, message, causes=causes, retry_after=pause)
-
-
-def _retry_after(header: str) -> float | None:
-    """Seconds; None where the header is not there, or is the date that proxies may send."""
-    return float(header) if header.isascii() and header.isdigit() else None
+    said = refusals.read(body, response.headers.get("Retry-After", ""))
+    message = f"{call}: {response.status} {said.message or response.reason}"
+    return KubeError(response.status, message, causes=said.causes, retry_after=said.retry_after)
 
 
 def _existing(kubeconfig: str) -> str:

@@ -50,7 +50,7 @@ class Labeler:
         decider: Decider,
         metrics: Metrics,
         *,
-        bucket: Bucket | None = None,
+        bucket: Bucket,
         allowed: Callable[[], bool] = lambda: True,
         rng: random.Random | None = None,
     ) -> None:
@@ -58,7 +58,7 @@ class Labeler:
         self._cluster = cluster
         self._decider = decider
         self._metrics = metrics
-        self._bucket = bucket or Bucket(rate=50.0, burst=100)
+        self._bucket = bucket
         self._allowed = allowed
         self._rng = rng or random.Random()  # noqa: S311 (jitter, not a secret)
         self._wake = asyncio.Event()
@@ -71,6 +71,11 @@ class Labeler:
         """Labels that could not be set because somebody else has them."""
         self.listeners: list[Callable[[], None]] = []
         """Who is told when those are others than before."""
+
+    @property
+    def idle(self) -> bool:
+        """Whether no write is on its way."""
+        return not self._under_way
 
     def wake(self) -> None:
         """Look at the plan soon."""

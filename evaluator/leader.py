@@ -58,6 +58,11 @@ class Leader:
         self._complaint = ""
         self._turn = asyncio.Lock()
 
+    @property
+    def holds(self) -> bool:
+        """Whether it believes that the lease is its own; what may be done with it is the mandate's to say."""
+        return self._seen.renewed is not None
+
     async def run(self) -> None:
         """Acquire, renew, wait, step down, for ever."""
         while True:

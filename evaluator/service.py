@@ -11,6 +11,7 @@ import msgspec
 from aiohttp import web
 
 from evaluator import cluster, kube, nudges, ops, tls
+from evaluator.adopter import Adopter
 from evaluator.cluster import Cluster
 from evaluator.config import Settings
 from evaluator.decider import Decider
@@ -27,10 +28,10 @@ from evaluator.nudger import Nudger
 from evaluator.reporter import Reporter
 from evaluator.sources import agentport
 from evaluator.sources.agents import Agents
-from evaluator.sources.certificates import Certificates
 from evaluator.sources.assembly import Surroundings, assemble
-from evaluator.store import Store
+from evaluator.sources.certificates import Certificates
 from evaluator.sources.options import AGENTS
+from evaluator.store import Store
 from evaluator.subscription import Subscriptions
 from evaluator.tokens import Bucket
 from evaluator.watcher import Sink, Watcher
@@ -74,16 +75,17 @@ class Service:
             namespace=settings.lease_namespace or own_namespace(),
             name=settings.lease_name,
         )
+        bucket = Bucket(settings.kube_qps, settings.kube_burst)
         self._labeler = Labeler(
-            api,
-            self._cluster,
-            self._decider,
-            self._metrics,
-            bucket=Bucket(settings.kube_qps, settings.kube_burst),
-            allowed=allowed,
+            api, self._cluster, self._decider, self._metrics, bucket=bucket, allowed=allowed
         )
+        self._adopter = Adopter(api, self._cluster, self._decider, bucket=bucket, allowed=allowed)
         self._reporter = Reporter(
-            api, self._decider, lambda: self._labeler.conflicts, allowed=allowed
+            api,
+            self._decider,
+            lambda: self._labeler.conflicts,
+            said=self._cluster.status_of,
+            allowed=allowed,
         )
         self._evictor = Evictor(
             api,
@@ -115,6 +117,7 @@ class Service:
             self._reporter.start_over,
             self._evictor.wake,
             self._nudger.wake,
+            self._adopter.wake,
         ]
         for wake in (self._labeler.wake, self._reporter.wake, self._evictor.wake):
             self._decider.listeners.append(wake)
@@ -215,12 +218,14 @@ class Service:
             self._decider.run(),
             self._labeler.run(),
             self._reporter.run(),
-        loops += [poller.run() for poller in self._sources.pollers]
         ]
+        loops += [poller.run() for poller in self._sources.pollers]
         if self._settings.evict:
             loops.append(self._evictor.run())
         if self._settings.nudge:
             loops.append(self._nudger.run())
+        if self._settings.take_over_labels:
+            loops.append(self._adopter.run())
         if self._settings.leader_elect:
             loops.append(self._leader.run())
         else:

@@ -1,6 +1,7 @@
 """Labels written to a real socket: what is wanted and no more, whoever else writes there, whatever fails."""
 
 import asyncio
+import time
 from types import SimpleNamespace
 
 import pytest
@@ -12,19 +13,40 @@ from evaluator.decisions import Decisions
 from evaluator.kube import NODES, KubeError
 from evaluator.labeler import Labeler, disputed_keys
 from evaluator.labels import Conflict
+from evaluator.mandate import Mandate
 from evaluator.metrics import Metrics
 from evaluator.objects import Meta, Node
+from evaluator.tokens import Bucket
 from evaluator.watcher import Watcher
+
+
+class Clock:
+    now = 1000.0
+
+    def __call__(self):
+        return self.now
 
 
 class Labeling:
     """A labeler with its surroundings: what is decided is set by hand, nodes come from the server."""
 
-    def __init__(self, kube, rng):
+    def __init__(self, kube, rng, bucket=None):
         self.metrics = Metrics()
         self.cluster = Cluster()
         self.decided = SimpleNamespace(latest=Decisions(), waiting_for=[])
-        self.labeler = Labeler(kube, self.cluster, self.decided, self.metrics, rng=rng)
+        self.clock = Clock()
+        self.mandate = Mandate(clock=self.clock)
+        self.mandate.extend()
+        kube.guard = self.mandate.write
+        self.labeler = Labeler(
+            kube,
+            self.cluster,
+            self.decided,
+            self.metrics,
+            bucket=bucket or Bucket(rate=1e6, burst=1000),
+            allowed=self.mandate.allowed,
+            rng=rng,
+        )
         self.cluster.listeners.labels.append(self.labeler.wake)
         self.watcher = Watcher(kube, NODES, cluster.decode_node, self.cluster.nodes, rng=rng)
 
@@ -246,6 +268,95 @@ async def test_more_nodes_than_one_batch_are_all_written(stand, connect, rng, ba
     world.labeler.wake()
     await until(lambda: world.written() == len(names))
     assert sorted(a.path.rpartition("/")[2] for a in stand.asked) == sorted(names)
+
+
+@pytest.fixture
+async def crowd(stand, connect, rng, background):
+    """So many nodes that all want a label, on a server to be told what it answers."""
+
+    async def start(count, bucket=None):
+        made = Labeling(await connect(stand.url), rng, bucket)
+        names = [f"n{number}" for number in range(count)]
+        made.cluster.nodes.replace([Node(Meta(name=n, uid=n, resource_version="1")) for n in names])
+        made.decided.latest = Decisions(labels={name: {"demo": "violating"} for name in names})
+        background(made.labeler.run())
+        return made
+
+    return start
+
+
+async def test_a_replica_that_lost_its_right_stops_in_the_middle_of_a_batch(crowd, stand, until):
+    """Eight requests are on their way; none of the others follows, and those eight are given up."""
+    world = await crowd(100)
+    world.labeler.wake()
+    await stand.until(8)
+    world.mandate.end()
+    await until(lambda: world.labeler.idle)
+    world.labeler.wake()
+    for _ in range(50):  # turns of the loop in which a labeler that does not ask would have written
+        await asyncio.sleep(0.001)
+    assert len(stand.asked) == 8
+    assert world.written("error") == 0
+    stand.otherwise(answers_but(0, 500))
+    world.mandate.extend()
+    world.labeler.start_over()
+    await until(lambda: world.written() == 100)
+
+
+async def test_a_process_that_slept_past_the_end_of_its_lease_writes_nothing(crowd, stand, until):
+    world = await crowd(3)
+    world.mandate.extend(world.clock.now + 10)
+    world.clock.now += 60  # stopped, and continued a minute later: no timer of ours has run
+    world.labeler.wake()
+    for _ in range(50):
+        await asyncio.sleep(0.001)
+    assert stand.asked == []
+    stand.otherwise(answers_but(0, 500))
+    world.mandate.extend(world.clock.now + 10)
+    world.labeler.start_over()
+    await until(lambda: world.written() == 3)
+
+
+async def test_writes_keep_to_their_rate(crowd, stand, until):
+    """A burst at once, the others in their turn; what is counted is how long the bucket said to wait."""
+
+    class Counting(Bucket):
+        def __init__(self):
+            super().__init__(rate=200.0, burst=5)
+            self.waits = []
+
+        def take(self, now):
+            self.waits.append(super().take(now))
+            return self.waits[-1]
+
+    bucket = Counting()
+    stand.otherwise(answers_but(0, 500))
+    world = await crowd(20, bucket)
+    world.labeler.wake()
+    await until(lambda: world.written() == 20)
+    assert len(bucket.waits) == 20, "one token a write"
+    assert all(wait > 0 for wait in bucket.waits[-5:])
+
+
+async def test_a_server_that_asks_for_quiet_gets_it(crowd, stand, until):
+    """429 with Retry-After: nobody is written before then, also none of those that were not asked about."""
+
+    class Noting(Bucket):
+        until = None
+
+        def empty(self, until):
+            self.until = until
+
+    async def busy(_request):
+        return web.Response(status=429, headers={"Retry-After": "7"})
+
+    stand.otherwise(busy)
+    bucket = Noting(rate=1e6, burst=1000)
+    world = await crowd(1, bucket)
+    before = time.monotonic()
+    world.labeler.wake()
+    await until(lambda: world.written("error") == 1)
+    assert bucket.until >= before + 7
 
 
 @pytest.mark.parametrize(

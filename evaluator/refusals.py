@@ -1,0 +1,40 @@
+"""What an API server says when it says no: a metav1.Status, or whatever a proxy in between made of it."""
+
+from dataclasses import dataclass
+from typing import Any
+
+import msgspec
+
+
+@dataclass(frozen=True, slots=True)
+class Refusal:
+    """Its words, the fields it is about, and the seconds for which it asks to be left alone."""
+
+    message: str = ""
+    causes: tuple[dict[str, Any], ...] = ()
+    retry_after: float | None = None
+
+
+class _Details(msgspec.Struct):
+    causes: list[dict[str, Any]] | None = None
+
+
+class _Status(msgspec.Struct):
+    message: str = ""
+    details: _Details | None = None
+
+
+def read(body: bytes, retry_after: str) -> Refusal:
+    """A refusal out of an answer's body and its Retry-After header; of what is no Status only the header counts."""
+    pause = _seconds(retry_after)
+    try:
+        status = msgspec.json.decode(body, type=_Status)
+    except (msgspec.MsgspecError, UnicodeDecodeError):
+        return Refusal(retry_after=pause)
+    causes = tuple((status.details and status.details.causes) or ())
+    return Refusal(status.message, causes, pause)
+
+
+def _seconds(header: str) -> float | None:
+    """None where the header is not there, or is the date that some proxies send."""
+    return float(header) if header.isascii() and header.isdigit() else None

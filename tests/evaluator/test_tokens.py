@@ -1,0 +1,51 @@
+"""A bucket says how long to wait: nothing up to the burst, then the rate, and never more in a second than it may."""
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from evaluator.tokens import Bucket
+
+
+def test_a_burst_is_free_and_then_it_is_the_rate():
+    bucket = Bucket(rate=10.0, burst=3)
+    assert [round(bucket.take(100.0), 9) for _ in range(6)] == [0, 0, 0, 0.1, 0.2, 0.3]
+
+
+def test_what_is_not_used_is_saved_but_never_more_than_a_burst():
+    bucket = Bucket(rate=10.0, burst=3)
+    for _ in range(3):
+        bucket.take(100.0)
+    assert bucket.take(100.1) == pytest.approx(0)
+    assert bucket.take(100.1) == pytest.approx(0.1)
+    assert [round(bucket.take(999.0), 9) for _ in range(4)] == [0, 0, 0, 0.1]
+
+
+def test_after_quiet_was_asked_for_there_is_no_burst():
+    bucket = Bucket(rate=10.0, burst=3)
+    bucket.empty(until=107.0)
+    assert [round(bucket.take(100.0), 9) for _ in range(3)] == [7, 7.1, 7.2]
+
+
+def test_quiet_that_was_asked_for_twice_is_the_longer_one():
+    bucket = Bucket(rate=10.0, burst=1)
+    bucket.empty(until=107.0)
+    bucket.empty(until=103.0)
+    assert bucket.take(100.0) == pytest.approx(7)
+
+
+@given(
+    st.floats(0.5, 500),
+    st.integers(1, 50),
+    st.lists(st.floats(0, 3), min_size=1, max_size=200),
+)
+def test_no_stretch_of_time_has_more_than_a_burst_and_its_share(rate, burst, pauses):
+    bucket = Bucket(rate, burst)
+    now, used = 50.0, []
+    for pause in pauses:
+        now += pause
+        used.append(now + bucket.take(now))
+    for first, begin in enumerate(used):
+        for last in range(first, len(used)):
+            allowed = burst + rate * (used[last] - begin) + 1e-6
+            assert last - first + 1 <= allowed
