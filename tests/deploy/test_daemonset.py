@@ -1,0 +1,163 @@
+"""The agent's DaemonSet: what it mounts is what its flags name, and it may do no more than it needs."""
+
+from pathlib import Path, PurePosixPath
+
+import pytest
+
+import agent.config
+from agent.endpoints import OPEN_PATHS
+from evaluator.config import Settings as EvaluatorSettings
+from plimsoll import flags
+from plimsoll.commandline import Parser
+
+NAME = "plimsoll-agent"
+HOST = {"proc": "/proc", "sys": "/sys", "root": "/"}
+
+
+def daemonset(objects):
+    (found,) = [obj for obj in objects if obj["kind"] == "DaemonSet"]
+    return found
+
+
+@pytest.fixture
+def pod(built):
+    return daemonset(built("daemonset"))["spec"]["template"]["spec"]
+
+
+@pytest.fixture
+def container(pod):
+    (container,) = pod["containers"]
+    return container
+
+
+@pytest.fixture
+def settings(container):
+    """What the program makes of its arguments; a flag that it does not know ends it."""
+    return agent.config.parse(container["args"], {"NODE_NAME": "node-a"}, hostname="pod")
+
+
+@pytest.fixture
+def mounts(pod, container):
+    """Mount path -> (volume, how it is mounted)."""
+    volumes = {volume["name"]: volume for volume in pod["volumes"]}
+    return {m["mountPath"]: (volumes[m["name"]], m) for m in container["volumeMounts"]}
+
+
+def on_the_host(mounts, path):
+    """Where on the node a path of the container is."""
+    path = PurePosixPath(path)
+    for mount in sorted(mounts, key=len, reverse=True):
+        if path.is_relative_to(mount):
+            root = PurePosixPath(mounts[mount][0]["hostPath"]["path"])
+            return str(root / path.relative_to(mount))
+    raise AssertionError(f"{path} is not mounted")
+
+
+def test_the_paths_it_is_told_are_the_hosts_own(settings, mounts):
+    defaults = agent.config.parse([], {}, hostname="pod")
+    for field in ("procfs", "sysfs", "rootfs", "udev"):
+        told, usual = getattr(settings.host, field), getattr(defaults.host, field)
+        assert on_the_host(mounts, told) == str(usual), field
+    database = "rasdaemon_database"
+    told = getattr(settings.collectors["rasdaemon"], database)
+    assert on_the_host(mounts, told) == str(getattr(defaults.collectors["rasdaemon"], database))
+    (directory,) = settings.collectors["textfile"].textfile_directories
+    assert on_the_host(mounts, directory) == directory, "operators know the path of the label"
+
+
+def test_the_hosts_directories_are_there_to_be_read_only(mounts):
+    hosts = {path: found for path, found in mounts.items() if "hostPath" in found[0]}
+    assert {found[0]["name"] for found in hosts.values()} == {*HOST, "node-metrics"}
+    for path, (volume, mount) in hosts.items():
+        assert mount["readOnly"] is True, path
+        if volume["name"] in HOST:
+            assert volume["hostPath"] == {"path": HOST[volume["name"]], "type": "Directory"}
+    assert all(mount["readOnly"] for _, mount in mounts.values())
+
+
+def test_disks_and_resctrl_mounted_later_are_seen(mounts):
+    for path in ("/host/root", "/host/sys"):
+        assert mounts[path][1]["mountPropagation"] == "HostToContainer"
+
+
+def test_default_collectors_run(settings):
+    assert settings.collectors.keys() == agent.config.parse([], {}, hostname="x").collectors.keys()
+
+
+def test_it_is_nobody_with_no_rights_at_all(pod, container, built):
+    assert pod["securityContext"]["runAsNonRoot"] is True
+    assert pod["securityContext"]["runAsUser"] > 0
+    assert pod["securityContext"]["seccompProfile"] == {"type": "RuntimeDefault"}
+    assert container["securityContext"] == {
+        "allowPrivilegeEscalation": False,
+        "readOnlyRootFilesystem": True,
+        "capabilities": {"drop": ["ALL"]},
+    }
+    for namespace in ("hostPID", "hostNetwork", "hostIPC"):
+        assert not pod.get(namespace)
+    kinds = {obj["kind"] for obj in built("daemonset")}
+    assert kinds == {"DaemonSet", "PriorityClass", "ServiceAccount"}, "no role, no binding"
+
+
+def test_it_has_no_token_for_the_api_server(pod, built):
+    (account,) = [obj for obj in built("daemonset") if obj["kind"] == "ServiceAccount"]
+    assert pod["serviceAccountName"] == account["metadata"]["name"] == NAME
+    assert account["automountServiceAccountToken"] is False
+    assert pod["automountServiceAccountToken"] is False
+
+
+def test_its_token_is_one_that_the_evaluator_takes(pod, settings, mounts, built):
+    parser = Parser("plimsoll-evaluator", about="", examples="", usage="")
+    (deployment,) = [obj for obj in built("evaluator") if obj["kind"] == "Deployment"]
+    args = deployment["spec"]["template"]["spec"]["containers"][0]["args"]
+    theirs = flags.parse_settings(EvaluatorSettings, parser, argv=args, env={})
+    assert theirs.agent_identity == "token"
+    folder, name = str(Path(settings.evaluator_token).parent), Path(settings.evaluator_token).name
+    volume, _ = mounts[folder]
+    ((source,),) = [s.values() for s in volume["projected"]["sources"]]
+    assert source["path"] == name
+    assert source["audience"] == theirs.agent_audience
+    assert f"plimsoll/{pod['serviceAccountName']}" == "/".join(theirs.agent_account.split("/"))
+
+
+def test_it_mounts_the_evaluators_ca_and_not_its_key(settings, mounts):
+    volume, _ = mounts[str(Path(settings.evaluator_ca).parent)]
+    assert [item["key"] for item in volume["secret"]["items"]] == ["ca.crt"]
+    assert volume["secret"]["items"][0]["path"] == Path(settings.evaluator_ca).name
+
+
+def test_it_is_the_node_that_it_runs_on(container):
+    assert container["env"] == [
+        {"name": "NODE_NAME", "valueFrom": {"fieldRef": {"fieldPath": "spec.nodeName"}}}
+    ]
+
+
+def test_it_listens_where_probes_and_prometheus_look(container, settings, built):
+    (address,) = settings.listen_addresses
+    assert container["ports"] == [{"name": "metrics", "containerPort": address.port}]
+    assert address.host == ""
+    for probe, path in (("livenessProbe", "/healthz"), ("readinessProbe", "/readyz")):
+        assert container[probe]["httpGet"] == {"path": path, "port": "metrics"}
+        assert path in OPEN_PATHS
+    (monitor,) = [obj for obj in built("monitoring") if obj["metadata"]["name"] == NAME]
+    (endpoint,) = monitor["spec"]["podMetricsEndpoints"]
+    assert (endpoint["port"], endpoint["path"]) == ("metrics", settings.telemetry_path)
+
+
+def test_it_runs_on_every_node_and_before_users_pods(pod, built):
+    assert pod["tolerations"] == [{"operator": "Exists"}]
+    assert "nodeSelector" not in pod
+    classes = {o["metadata"]["name"]: o for o in built("daemonset") if o["kind"] == "PriorityClass"}
+    assert classes[pod["priorityClassName"]]["value"] > 0
+
+
+def test_memory_is_bounded_and_the_cpu_is_not_throttled(container):
+    assert container["resources"]["limits"].keys() == {"memory"}
+    assert container["resources"]["requests"].keys() == {"cpu", "memory"}
+
+
+def test_as_root_it_still_has_no_capability(with_components, pod):
+    as_root = daemonset(with_components("daemonset", "agent-root"))["spec"]["template"]["spec"]
+    user = {"runAsNonRoot": False, "runAsUser": 0, "runAsGroup": 0}
+    assert as_root["securityContext"] == {**pod["securityContext"], **user}
+    assert as_root["containers"] == pod["containers"]
