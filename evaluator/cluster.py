@@ -1,7 +1,7 @@
 """What is known of the cluster: policies, nodes, and the pods that follow a policy. Fed by watchers, read by everybody."""
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Generic, TypeVar
 
@@ -113,6 +113,11 @@ class Cluster:
     def _tell(listeners: list[Callable[[], None]]) -> None:
         for listener in listeners:
             listener()
+
+    def status_of(self, key: PolicyKey) -> Mapping[str, Any]:
+        """What was last written to a policy's status, by whichever replica."""
+        found = self.policies.objects.get(key)
+        return found.status if found else {}
 
     @property
     def waiting_for(self) -> list[str]:

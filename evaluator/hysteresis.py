@@ -109,9 +109,15 @@ class Standing:
         return _anywhere([memory.clearing for memory in self.memories.values()])
 
     @property
+    def lacking(self) -> Bools:
+        """Which nodes violate the strategy by a rule that lacks a reading."""
+        lacks: Bools = self.found.violated & self.found.missing.any(axis=1)
+        return lacks
+
+    @property
     def missing(self) -> int:
-        """How many nodes violate the strategy with a rule that lacks a reading."""
-        return _anywhere([self.found.violated & self.found.missing.any(axis=1)])
+        """How many nodes those are."""
+        return _anywhere([self.lacking])
 
 
 def _anywhere(masks: Sequence[Bools]) -> int:

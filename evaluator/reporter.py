@@ -2,8 +2,10 @@
 
 import asyncio
 import random
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, NamedTuple
 
+from evaluator.conditions import Condition
 from evaluator.decider import Decider
 from evaluator.kube import Kube, KubeError, now
 from evaluator.labels import Conflict
@@ -19,7 +21,10 @@ _PAUSE = 1.0
 
 
 class Reporter:
-    """Keeps statuses as decided. `wake()` after new decisions."""
+    """Keeps statuses as decided. `wake()` after new decisions.
+
+    `said` is the status that a policy has in the cluster, as far as it is known.
+    """
 
     def __init__(
         self,
@@ -27,6 +32,7 @@ class Reporter:
         decider: Decider,
         conflicts: Callable[[], Sequence[Conflict]],
         *,
+        said: Callable[[PolicyKey], Mapping[str, Any]] = lambda _key: {},
         allowed: Callable[[], bool] = lambda: True,
         pause: float = _PAUSE,
         rng: random.Random | None = None,
@@ -34,11 +40,12 @@ class Reporter:
         self._kube = kube
         self._decider = decider
         self._conflicts = conflicts
+        self._said = said
         self._allowed = allowed
         self._wake = asyncio.Event()
         self._written: dict[PolicyKey, tuple[str, Status]] = {}
         """By policy its uid, since one made anew under its name has no status yet, and what was written."""
-        self._transitions: dict[PolicyKey, tuple[bool | None, str]] = {}
+        self._transitions: dict[PolicyKey, Transitions] = {}
         self._pause = pause
         self._backoff = Backoff((rng or random.Random()).random)  # noqa: S311 (jitter)
 
@@ -48,7 +55,7 @@ class Reporter:
 
     def start_over(self) -> None:
         """This replica writes from now on; what it wrote when it last did, another may have replaced."""
-        self._written.clear()
+        self._written, self._transitions = {}, {}
         self.wake()
 
     async def run(self) -> None:
@@ -69,26 +76,58 @@ class Reporter:
         """Write what differs from what was last written; returns how many failed."""
         decisions = self._decider.latest
         wanted = statuses(decisions, self._conflicts())
-        self._written = {key: old for key, old in self._written.items() if key in wanted}
+        written = (
+            self._written
+        )  # another one after start_over(), and what is on its way then belongs to this one
+        for known in (written, self._transitions):
+            for key in known.keys() - wanted.keys():
+                del known[key]
         failed = 0
         for key, status in wanted.items():
             if not self._allowed():
                 break
             uid = decisions.policies[key].policy.uid
-            if self._written.get(key) == (uid, status):
+            if written.get(key) == (uid, status):
                 continue
             try:
-                await self._kube.patch_policy_status(key, status.body(self._since(key, status)))
-                self._written[key] = (uid, status)
+                await self._kube.patch_policy_status(key, self._body(key, uid, status))
+                written[key] = (uid, status)
             except KubeError as error:
                 failed += error.status != 404  # the policy went away meanwhile
                 log.warning("status not written", policy=str(key), error=str(error))
         return failed
 
-    def _since(self, key: PolicyKey, status: Status) -> str:
-        """When the policy became valid or invalid, as far as this process has seen it."""
-        valid, at = self._transitions.get(key, (None, ""))
-        if valid is not (not status.problems):
-            at = now()
-            self._transitions[key] = (not status.problems, at)
-        return at
+    def _body(self, key: PolicyKey, uid: str, status: Status) -> dict[str, Any]:
+        """The status with the time of each condition's last transition.
+
+        That is what this process saw of it, and where it saw nothing, what the status in the cluster says: a restart is
+        no transition.
+        """
+        past = self._transitions.get(key)
+        before = past.since if past and past.uid == uid else transitions(self._said(key))
+        moment = now()
+
+        def since(condition: Condition) -> str:
+            known, at = before.get(condition.type, ("", ""))
+            return at if known == condition.status and at else moment
+
+        after = {c.type: (c.status, since(c)) for c in status.conditions}
+        self._transitions[key] = Transitions(uid, after)
+        return status.body(since)
+
+
+class Transitions(NamedTuple):
+    """Condition → its status, and since when (RFC 3339); of the policy with this uid."""
+
+    uid: str
+    since: Mapping[str, tuple[str, str]]
+
+
+def transitions(status: Mapping[str, Any]) -> dict[str, tuple[str, str]]:
+    """Condition → its status, and since when, as a status in the cluster says; anybody may have written it."""
+    conditions = status.get("conditions")
+    return {
+        str(c.get("type")): (str(c.get("status")), str(c.get("lastTransitionTime") or ""))
+        for c in (conditions if isinstance(conditions, list) else ())
+        if isinstance(c, Mapping)
+    }

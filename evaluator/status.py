@@ -1,15 +1,14 @@
 """A policy's status, in words: does the cluster comply, what is wrong with the policy, what is not known."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from evaluator.conditions import Condition, conditions, counted, lacks, listed, missing
 from evaluator.decisions import Decision, Decisions
 from evaluator.labels import Conflict
-from evaluator.policy import PolicyKey
-
-_NAMED = 5
-"""How many nodes a sentence names before it only counts them."""
+from evaluator.policy import PolicyKey, StrategyName
+from evaluator.rules import View
 
 
 @dataclass(frozen=True, slots=True)
@@ -20,51 +19,59 @@ class Status:
     message: str
     problems: tuple[str, ...]
     generation: int
+    violating: int
+    conditions: tuple[Condition, ...]
 
-    def body(self, since: str) -> dict[str, Any]:
-        """The status as the API server stores it; `since` (RFC 3339) is when its condition last changed."""
-        problem = "; ".join(self.problems)
+    def body(self, since: Callable[[Condition], str]) -> dict[str, Any]:
+        """The status as the API server stores it; `since` says when a condition became what it is (RFC 3339)."""
         return {
             "compliance": self.compliance,
             "message": self.message,
+            "violatingNodes": self.violating,
             "observedGeneration": self.generation,
-            "conditions": [
-                {
-                    "type": "Valid",
-                    "status": "False" if problem else "True",
-                    "reason": "Problems" if problem else "Understood",
-                    "message": problem or "every part of the policy is in force",
-                    "lastTransitionTime": since,
-                    "observedGeneration": self.generation,
-                }
-            ],
+            "conditions": [c.body(since(c), self.generation) for c in self.conditions],
         }
 
 
 def statuses(decisions: Decisions, conflicts: Sequence[Conflict]) -> Mapping[PolicyKey, Status]:
     """The status of every policy, given what was decided and which labels could not be written."""
     return {
-        key: _status(decision, conflicts, len(decisions.view.nodes))
+        key: _status(decision, conflicts, decisions.view)
         for key, decision in decisions.policies.items()
     }
 
 
-def _status(decision: Decision, conflicts: Sequence[Conflict], nodes: int) -> Status:
+def _status(decision: Decision, conflicts: Sequence[Conflict], view: View) -> Status:
+    nodes = len(view.nodes)
     violating = sorted({*decision.dontschedule, *decision.deschedule})
     problems = (*decision.problems, *_refused(decision, conflicts))
-    unknown = [
-        f"no usable reading of {metric} on {_list(missing, nodes)}"
-        for metric, missing in decision.missing.items()
-    ]
+    unknown = lacks(missing(decision, *decision.policy.strategies.values()), nodes)
     if violating:
-        compliance, says = "Violated", [f"violated on {_list(violating, nodes)}"]
+        lacking = _lacking(decision)
+        want = f", {lacking} of them for want of a reading" if lacking else ""
+        compliance, says = "Violated", [f"violated on {listed(violating, nodes)}{want}"]
     elif unknown:
         compliance, says = "Unknown", []
     else:
-        compliance, says = "Compliant", [f"no violation on {_count(nodes, 'node')}"]
-    told = [f"{_count(len(problems), 'problem')}, see the condition Valid"] if problems else []
-    message = "; ".join([*says, *unknown, *told])
-    return Status(compliance, message, problems, decision.policy.generation)
+        compliance, says = "Compliant", [f"no violation on {counted(nodes, 'node')}"]
+    told = [f"{counted(len(problems), 'problem')}, see the condition Valid"] if problems else []
+    return Status(
+        compliance,
+        "; ".join([*says, *unknown, *told]),
+        problems,
+        decision.policy.generation,
+        len(violating),
+        conditions(decision, view, problems),
+    )
+
+
+def _lacking(decision: Decision) -> int:
+    """On how many of the violating nodes a reading is missing that the policy does not do without."""
+    nodes: set[int] = set()
+    for name in (StrategyName.DONTSCHEDULE, StrategyName.DESCHEDULE):
+        if (standing := decision.standings.get(name)) is not None:
+            nodes |= {*standing.lacking.nonzero()[0].tolist()}
+    return len(nodes)
 
 
 def _refused(decision: Decision, conflicts: Sequence[Conflict]) -> list[str]:
@@ -74,13 +81,3 @@ def _refused(decision: Decision, conflicts: Sequence[Conflict]) -> list[str]:
         for conflict in conflicts
         if decision.labels.get(conflict.node, {}).get(conflict.key) == conflict.value
     ]
-
-
-def _list(names: Sequence[str], total: int) -> str:
-    shown = ", ".join(names[:_NAMED])
-    more = f" and {len(names) - _NAMED} more" if len(names) > _NAMED else ""
-    return f"{len(names)} of {_count(total, 'node')} ({shown}{more})"
-
-
-def _count(number: int, noun: str) -> str:
-    return f"{number} {noun}" if number == 1 else f"{number} {noun}s"

@@ -23,7 +23,15 @@ class Reporting:
     def __init__(self, kube, rng):
         self.decided = SimpleNamespace(latest=None, waiting_for=[])
         self.conflicts = []
-        self.reporter = Reporter(kube, self.decided, lambda: self.conflicts, pause=0.01, rng=rng)
+        self.said = {}
+        self.reporter = Reporter(
+            kube,
+            self.decided,
+            lambda: self.conflicts,
+            said=lambda key: self.said.get(key, {}),
+            pause=0.01,
+            rng=rng,
+        )
 
     def decide(self, *policies, **values):
         store = Store(stale_after=30.0, started=0.0)
@@ -57,8 +65,9 @@ async def test_a_status_follows_what_is_decided(api, world, demo):
     found = await api.seen(f"{PATH}/demo", says("Compliant"))
     assert found["status"]["message"] == "no violation on 2 nodes"
     assert found["status"]["observedGeneration"] == 1
-    (valid,) = found["status"]["conditions"]
+    valid, deschedule = found["status"]["conditions"]
     assert (valid["type"], valid["status"]) == ("Valid", "True")
+    assert (deschedule["type"], deschedule["status"]) == ("DescheduleViolated", "False")
     since = valid["lastTransitionTime"]
 
     world.decide(parse(demo), n0=0.0, n1=2.0)
@@ -158,3 +167,98 @@ async def test_nothing_is_written_while_nothing_is_decided(
     world.decided.waiting_for = []
     world.reporter.wake()
     await stand.until(1)
+
+
+OLD = "2020-02-02T02:02:02Z"
+
+
+def said(**conditions):
+    """A status that an earlier life wrote."""
+    return {
+        "conditions": [
+            {"type": name, "status": status, "lastTransitionTime": OLD}
+            for name, status in conditions.items()
+        ]
+    }
+
+
+def since(asked):
+    conditions = asked.json["status"]["conditions"]
+    return {c["type"]: c["lastTransitionTime"] == OLD for c in conditions}
+
+
+@pytest.fixture
+def silent_world(stand, answer, connect, rng, background):
+    """A reporter whose API server takes everything."""
+
+    async def start():
+        stand.otherwise(answer.says(200, {}))
+        made = Reporting(await connect(stand.url), rng)
+        background(made.reporter.run())
+        return made
+
+    return start
+
+
+async def test_a_restart_is_no_transition(silent_world, stand, demo):
+    world = await silent_world()
+    world.said[KEY] = said(Valid="True", DescheduleViolated="True")
+    world.decide(parse(demo), n0=0.0)
+    await stand.until(1)
+    assert since(stand.asked[0]) == {"Valid": True, "DescheduleViolated": False}
+
+
+async def test_only_what_changed_has_a_new_time(silent_world, stand, demo):
+    world = await silent_world()
+    world.said[KEY] = said(Valid="True", DescheduleViolated="False")
+    world.decide(parse(demo), n0=0.0, n1=0.0)
+    await stand.until(1)
+    world.decide(parse(demo), n0=0.0, n1=2.0)
+    await stand.until(2)
+    world.decide(parse(demo), n0=2.0, n1=2.0)  # more nodes, the same condition
+    await stand.until(3)
+    assert [since(asked)["DescheduleViolated"] for asked in stand.asked] == [True, False, False]
+    assert all(since(asked)["Valid"] for asked in stand.asked)
+    second, third = (asked.json["status"]["conditions"][1] for asked in stand.asked[1:])
+    assert second["lastTransitionTime"] == third["lastTransitionTime"]
+
+
+@pytest.mark.parametrize(
+    "status",
+    [
+        {"conditions": None},
+        {"conditions": "x"},
+        {"conditions": [5, {}, {"type": "Valid"}]},
+        {"conditions": [{"type": "Valid", "status": "True", "lastTransitionTime": None}]},
+    ],
+)
+async def test_a_status_that_somebody_else_wrote_is_no_stumbling_block(
+    silent_world, stand, demo, status
+):
+    world = await silent_world()
+    world.said[KEY] = status
+    world.decide(parse(demo), n0=0.0)
+    await stand.until(1)
+    times = [c["lastTransitionTime"] for c in stand.asked[0].json["status"]["conditions"]]
+    assert all(time.endswith("Z") for time in times)
+
+
+async def test_a_new_leader_goes_on_from_what_the_old_one_wrote(silent_world, stand, demo):
+    world = await silent_world()
+    world.decide(parse(demo), n0=0.0)
+    await stand.until(1)
+    world.said[KEY] = said(Valid="True", DescheduleViolated="False")
+    world.reporter.start_over()
+    await stand.until(2)
+    assert since(stand.asked[1]) == {"Valid": True, "DescheduleViolated": True}
+
+
+async def test_a_policy_made_anew_has_transitions_of_its_own(silent_world, stand, demo):
+    world = await silent_world()
+    world.said[KEY] = said(Valid="True", DescheduleViolated="False")
+    world.decide(parse(demo), n0=0.0)
+    await stand.until(1)
+    world.said[KEY] = {}
+    world.decide(parse({**demo, "metadata": {**demo["metadata"], "uid": "another"}}), n0=0.0)
+    await stand.until(2)
+    assert since(stand.asked[1]) == {"Valid": False, "DescheduleViolated": False}

@@ -73,10 +73,10 @@ def test_problems_are_in_the_condition_and_counted_in_the_message(status, parsed
     found = status(policy, [0.0])
     assert len(found.problems) == 2
     assert found.message == "no violation on 1 node; 2 problems, see the condition Valid"
-    (condition,) = found.body("2026-01-01T00:00:00Z")["conditions"]
-    assert (condition["type"], condition["status"]) == ("Valid", "False")
-    assert "rule 2: it has no metricname: left out" in condition["message"]
-    assert "strategy 'other' is not known" in condition["message"]
+    valid, _ = found.conditions
+    assert (valid.type, valid.status) == ("Valid", "False")
+    assert "rule 2: it has no metricname: left out" in valid.message
+    assert "strategy 'other' is not known" in valid.message
 
 
 def test_several_series_are_a_problem_that_names_the_metric_and_how_many(status, demo):
@@ -98,10 +98,11 @@ def test_a_label_that_somebody_else_owns_is_a_problem_of_the_policy_that_wants_i
 
 
 def test_the_body_is_what_the_crd_describes(status, demo):
-    body = status(demo, [0.0]).body("2026-01-01T00:00:00Z")
+    body = status(demo, [0.0]).body(lambda condition: f"when {condition.type} became so")
     assert body == {
         "compliance": "Compliant",
         "message": "no violation on 1 node",
+        "violatingNodes": 0,
         "observedGeneration": 7,
         "conditions": [
             {
@@ -109,9 +110,17 @@ def test_the_body_is_what_the_crd_describes(status, demo):
                 "status": "True",
                 "reason": "Understood",
                 "message": "every part of the policy is in force",
-                "lastTransitionTime": "2026-01-01T00:00:00Z",
+                "lastTransitionTime": "when Valid became so",
                 "observedGeneration": 7,
-            }
+            },
+            {
+                "type": "DontScheduleViolated",
+                "status": "False",
+                "reason": "NotViolated",
+                "message": "no violation on 1 node",
+                "lastTransitionTime": "when DontScheduleViolated became so",
+                "observedGeneration": 7,
+            },
         ],
     }
 
