@@ -1,0 +1,172 @@
+"""plimsoll-evaluator configure-scheduler on a folder that looks like a control plane's."""
+
+import re
+
+import pytest
+import yaml
+
+from evaluator.main import main
+
+URL = "https://10.96.0.10:9001/scheduler"
+
+
+@pytest.fixture
+def node(tmp_path, kubeadm):
+    """The files of a control plane node, and the command run on them."""
+    return Node(tmp_path, kubeadm)
+
+
+class Node:
+    def __init__(self, root, kubeadm):
+        self.manifests, self.folder = root / "manifests", root / "plimsoll"
+        self.manifest = self.manifests / "kube-scheduler.yaml"
+        self.manifests.mkdir()
+        self.folder.mkdir()
+        for name in ("ca.crt", "tls.crt", "tls.key"):
+            (self.folder / name).touch()
+        self.manifest.write_text(kubeadm)
+        self.manifest.chmod(0o600)
+
+    def run(self, *flags, url=URL):
+        where = (f"--manifest={self.manifest}", f"--folder={self.folder}")
+        return main(["configure-scheduler", *where, *([f"--url={url}"] if url else []), *flags])
+
+    def files(self):
+        """Every file and what is in it."""
+        roots = (self.manifests, self.folder)
+        return {
+            path: path.read_text()
+            for root in roots
+            for path in root.rglob("*")
+            if path.is_file() and "backups" not in path.parts
+        }
+
+    def backups(self):
+        return [path.read_text() for path in (self.folder / "backups").glob("*")]
+
+    def configurations(self):
+        found = self.folder.glob("kube-scheduler-*.yaml")
+        return [yaml.safe_load(path.read_text()) for path in found]
+
+
+def test_the_manifest_names_a_configuration_that_is_there(node, kubeadm):
+    assert node.run() == 0
+    (made,) = node.configurations()
+    (extender,) = made["extenders"]
+    assert extender["urlPrefix"] == URL
+    assert extender["tlsConfig"]["caFile"] == f"{node.folder}/ca.crt"
+    (path,) = node.folder.glob("kube-scheduler-*.yaml")
+    assert f"--config={path}" in node.manifest.read_text()
+    assert node.manifest.stat().st_mode & 0o777 == 0o600
+    assert node.backups() == [kubeadm]
+    assert list(node.manifests.iterdir()) == [node.manifest], (
+        "the kubelet starts whatever lies there"
+    )
+
+
+def test_again_it_does_nothing_and_undone_everything_is_as_it_was(node, capsys):
+    before = node.files()
+    assert node.run() == 0
+    configured = node.files()
+    capsys.readouterr()
+    assert node.run() == 0
+    assert capsys.readouterr().out == "nothing to do\n"
+    assert node.files() == configured
+    assert len(node.backups()) == 1
+    assert node.run("--undo", url="") == 0
+    assert node.files() == before
+    assert node.run("--undo", url="") == 0
+
+
+def test_another_url_is_another_manifest_so_that_kube_scheduler_starts_anew(node, kubeadm):
+    node.run()
+    first = node.manifest.read_text()
+    node.run(url="https://10.96.0.11:9001/scheduler")
+    assert node.manifest.read_text() != first
+    assert node.run("--undo", url="") == 0
+    assert node.manifest.read_text() == kubeadm
+    assert node.configurations() == []
+
+
+def test_a_dry_run_shows_what_would_change_and_changes_nothing(node, capsys):
+    before = node.files()
+    assert node.run("--dry-run") == 0
+    said = capsys.readouterr().out
+    assert f"+++ {node.manifest}\n" in said
+    assert "\n+    - --config=" in said
+    assert f"+- urlPrefix: {URL}\n" in said
+    assert node.files() == before
+    node.run()
+    before = node.files()
+    assert node.run("--undo", "--dry-run", url="") == 0
+    assert "\n-    - --config=" in capsys.readouterr().out
+    assert node.files() == before
+
+
+def test_a_configuration_that_is_there_already_is_the_base_and_stays(node, kubeadm):
+    theirs = node.manifests.parent / "theirs.yaml"
+    theirs.write_text(
+        "apiVersion: kubescheduler.config.k8s.io/v1\n"
+        "kind: KubeSchedulerConfiguration\n"
+        "parallelism: 7\n"
+        "extenders:\n"
+        "- urlPrefix: https://tas-service.default.svc:9001\n"
+        "  managedResources: [{name: telemetry/scheduling}]\n"
+    )
+    text = kubeadm.replace("scheduler.conf\n      name", "s.yaml\n      name").replace(
+        "path: /etc/kubernetes/scheduler.conf", f"path: {theirs}"
+    )
+    text = text.replace("--leader-elect=true", "--config=/etc/kubernetes/s.yaml")
+    node.manifest.write_text(text)
+    assert node.run() == 0
+    (made,) = node.configurations()
+    assert made["parallelism"] == 7
+    assert [one["urlPrefix"] for one in made["extenders"]] == [URL]
+    assert "tas-service" in theirs.read_text()
+    assert node.run("--undo", url="") == 0
+    assert node.manifest.read_text() == text
+
+
+@pytest.mark.parametrize(
+    ("spoil", "url", "says"),
+    [
+        (lambda node: node.manifest.unlink(), URL, "a control plane node of kubeadm's"),
+        (lambda node: node.manifest.write_bytes(b"\xff"), URL, "is not text"),
+        (lambda node: node.manifest.write_text("kind: Pod"), URL, "it has no spec"),
+        (lambda node: (node.folder / "tls.key").unlink(), URL, "no .*tls.key"),
+        (lambda node: None, "https://plimsoll-evaluator.plimsoll.svc:9001", "cluster IP"),
+        (lambda node: None, "https://plimsoll-evaluator:9001/scheduler", "cluster IP"),
+        (lambda node: None, "10.96.0.10:9001", "is not like https://"),
+    ],
+)
+def test_what_cannot_be_done_is_said_in_a_sentence(node, capsys, spoil, url, says):
+    spoil(node)
+    before = sorted(path for path in node.manifests.parent.rglob("*"))
+    assert node.run(url=url) == 1
+    told = capsys.readouterr()
+    assert told.out == ""
+    (line,) = told.err.splitlines()
+    assert line.startswith("plimsoll-evaluator configure-scheduler: ")
+    assert line.endswith("; nothing was changed")
+    assert re.search(says, line)
+    assert sorted(path for path in node.manifests.parent.rglob("*")) == before
+
+
+def test_a_folder_among_the_manifests_is_refused(node, capsys):
+    node.folder = node.manifests / "plimsoll"
+    assert node.run() == 1
+    assert "the kubelet would start what lies there" in capsys.readouterr().err
+
+
+def test_without_a_url_it_is_a_mistake(node, capsys):
+    with pytest.raises(SystemExit) as ended:
+        node.run(url="")
+    assert ended.value.code == 2
+    assert "--url is missing" in capsys.readouterr().err
+
+
+def test_a_manifest_that_cannot_be_written_stays_whole(node, kubeadm, capsys):
+    (node.manifests / ".kube-scheduler.yaml.plimsoll").mkdir()
+    assert node.run() == 1
+    assert node.manifest.read_text() == kubeadm
+    assert "Traceback" not in capsys.readouterr().err
