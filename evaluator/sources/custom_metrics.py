@@ -2,8 +2,10 @@
 
 import asyncio
 import time
-from collections.abc import Callable, Sequence
-from typing import Protocol
+from collections.abc import Callable
+from typing import Any, Protocol
+
+import msgspec
 
 from evaluator.kube import KubeError
 from evaluator.sources import metricvalues
@@ -14,11 +16,19 @@ VERSIONS = ("v1beta2", "v1beta1")
 """Those that we speak, the better first."""
 
 
+class _Version(msgspec.Struct):
+    version: str
+
+
+class _Group(msgspec.Struct):
+    versions: list[_Version]
+
+
 class Api(Protocol):
     """What is asked of the API server. All methods raise KubeError."""
 
-    async def group_versions(self, group: str) -> Sequence[str]:
-        """The versions in which an API group is served."""
+    async def read_group(self, group: str) -> dict[str, Any] | None:
+        """What the server says of an API group; None if it is not served."""
         ...
 
     async def node_metric(self, version: str, metric: str) -> tuple[bytes, str]:
@@ -80,17 +90,21 @@ class CustomMetrics:
 
     async def _discover(self) -> str:
         try:
-            served = await self._api.group_versions(GROUP)
+            found = await self._api.read_group(GROUP)
+            group = None if found is None else msgspec.convert(found, _Group)
         except KubeError as error:
             raise _source_error(error) from error
-        if not served:
+        except msgspec.ValidationError as error:
+            raise SourceError("malformed", f"no API group: {error}") from error
+        if group is None:
             raise SourceError(
                 "no_api", "the cluster serves no custom metrics API: is an adapter installed?"
             )
+        served = [version.version for version in group.versions]
         for version in VERSIONS:
             if version in served:
                 return version
-        known, wanted = ", ".join(served), " or ".join(VERSIONS)
+        known, wanted = ", ".join(served) or "no version", " or ".join(VERSIONS)
         raise SourceError("no_version", f"{GROUP} is served as {known}, not as {wanted}")
 
 

@@ -43,6 +43,7 @@ class Prometheus:
         join: Callable[[], Join],
         *,
         timeout: float,
+        largest: int = _LARGEST,
         clock: Callable[[], float] = time.monotonic,
         wall: Callable[[], float] = time.time,
     ) -> None:
@@ -52,6 +53,7 @@ class Prometheus:
         self._queries = queries
         self._join = join
         self._timeout = timeout
+        self._largest = largest
         self._clock = clock
         self._wall = wall
         self._tls = _trusting(access.cacert) if access.cacert else True
@@ -90,7 +92,7 @@ class Prometheus:
         ) as response:
             if 300 <= response.status < 400:
                 raise SourceError("redirect", f"it redirects to {response.headers.get('Location')}")
-            body = await _bounded(response)
+            body = await _bounded(response, self._largest)
             if response.status >= 400:
                 said = vectors.refusal(body) or response.reason
                 raise SourceError(f"http_{response.status}", f"{response.status} {said}")
@@ -106,12 +108,12 @@ class Prometheus:
         return {}
 
 
-async def _bounded(response: aiohttp.ClientResponse) -> bytes:
+async def _bounded(response: aiohttp.ClientResponse, largest: int) -> bytes:
     body = bytearray()
     async for chunk in response.content.iter_any():
         body += chunk
-        if len(body) > _LARGEST:
-            raise SourceError("too_large", f"an answer of more than {_LARGEST >> 20} MiB")
+        if len(body) > largest:
+            raise SourceError("too_large", f"an answer of more than {largest} bytes")
     return bytes(body)
 
 

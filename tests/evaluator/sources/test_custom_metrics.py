@@ -1,0 +1,163 @@
+"""The custom metrics API over a real socket: which version is spoken, what is asked, and every way it can fail."""
+
+import asyncio
+import datetime
+
+import pytest
+
+from evaluator.sources.answers import SourceError
+from evaluator.sources.custom_metrics import CustomMetrics
+
+GROUP = "/apis/custom.metrics.k8s.io"
+NOON = datetime.datetime(2026, 11, 20, 12, tzinfo=datetime.UTC)
+
+
+def group(*versions):
+    found = [{"groupVersion": f"custom.metrics.k8s.io/{v}", "version": v} for v in versions]
+    return {"kind": "APIGroup", "name": "custom.metrics.k8s.io", "versions": found}
+
+
+def values(**nodes):
+    stamp = datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds").replace("+00:00", "Z")
+    return {
+        "kind": "MetricValueList",
+        "items": [
+            {"describedObject": {"kind": "Node", "name": n}, "timestamp": stamp, "value": value}
+            for n, value in nodes.items()
+        ],
+    }
+
+
+@pytest.fixture
+async def source(stand, connect):
+    """Asks a stand-in for the API server, and finds its version out anew after each failure."""
+    return CustomMetrics(await connect(stand.url), rediscover=0.0)
+
+
+async def refused(source, metric="health_metric"):
+    with pytest.raises(SourceError) as caught:
+        await source.ask(metric)
+    return caught.value.reason, str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("served", "spoken"),
+    [
+        (("v1beta1", "v1beta2"), "v1beta2"),
+        (("v1beta2", "v1beta1"), "v1beta2"),
+        (("v1beta1",), "v1beta1"),
+        (("v1", "v1beta1"), "v1beta1"),
+    ],
+)
+async def test_the_version_is_found_out_once_and_the_metric_asked_by_its_name(
+    source, stand, answer, served, spoken
+):
+    stand.then(answer.says(200, group(*served)))
+    stand.otherwise(answer.says(200, values(a="1500m")))
+    assert (await source.ask("health_metric")).readings["a"].value == 1.5
+    await source.ask("node/odd name")
+    asked = [one.path for one in stand.asked]
+    assert asked[:2] == [GROUP, f"{GROUP}/{spoken}/nodes/*/health_metric"]
+    assert asked[2:] == [f"{GROUP}/{spoken}/nodes/*/node/odd name"]  # as the server decodes it
+
+
+async def test_after_a_failure_the_version_is_found_out_again(source, stand, answer):
+    stand.then(
+        answer.says(200, group("v1beta1")),
+        answer.refuses(404),
+        answer.says(200, group("v1beta2")),
+        answer.says(200, values(a="1")),
+    )
+    assert await refused(source) == ("http_404", "404: the API knows no such metric")
+    assert (await source.ask("health_metric")).readings.keys() == {"a"}
+    assert stand.asked[3].path == f"{GROUP}/v1beta2/nodes/*/health_metric"
+
+
+async def test_metrics_that_do_not_exist_do_not_cause_a_discovery_each(stand, connect, answer):
+    source = CustomMetrics(await connect(stand.url), rediscover=3600.0)
+    stand.then(answer.says(200, group("v1beta2")))
+    stand.otherwise(answer.refuses(404))
+    for number in range(5):
+        await refused(source, f"m{number}")
+    assert [one.path for one in stand.asked].count(GROUP) == 1
+
+
+async def test_questions_at_once_share_one_discovery(source, stand, answer):
+    async def reply(request):
+        body = group("v1beta2") if request.path == GROUP else values(a="1")
+        return await answer.says(200, body)(request)
+
+    stand.otherwise(reply)
+    await asyncio.gather(*(source.ask(f"m{number}") for number in range(10)))
+    assert [one.path for one in stand.asked].count(GROUP) == 1
+
+
+async def test_without_an_adapter_it_says_so(source, stand, answer):
+    stand.otherwise(answer.refuses(404))
+    reason, says = await refused(source)
+    assert reason == "no_api"
+    assert "is an adapter installed?" in says
+
+
+async def test_versions_of_another_age_are_named(source, stand, answer):
+    stand.otherwise(answer.says(200, group("v3")))
+    reason, says = await refused(source)
+    assert reason == "no_version"
+    assert says == "custom.metrics.k8s.io is served as v3, not as v1beta2 or v1beta1"
+
+
+@pytest.mark.parametrize("discovered", [False, True])
+@pytest.mark.parametrize(
+    ("code", "message"), [(500, "boom"), (503, "service unavailable"), (403, "forbidden")]
+)
+async def test_a_refusal_is_the_server_s_own_words(
+    source, stand, answer, discovered, code, message
+):
+    if discovered:
+        stand.then(answer.says(200, group("v1beta2")))
+    stand.otherwise(answer.refuses(code, message=message))
+    assert await refused(source) == (f"http_{code}", f"{code} {message}")
+
+
+async def test_the_same_fault_has_the_same_words_for_every_metric(source, stand, answer):
+    """Or an outage would fill the log."""
+    stand.then(answer.says(200, group("v1beta2")))
+    stand.otherwise(answer.breaks)
+    assert await refused(source, "one") == await refused(source, "two")
+
+
+@pytest.mark.parametrize("body", [b"<html>", b"", b"[]", b'{"items":[{"value":"1"}]}'])
+async def test_garbage_is_no_answer(source, stand, answer, body):
+    stand.then(answer.says(200, group("v1beta2")))
+    stand.otherwise(answer.says(200, body))
+    assert (await refused(source))[0] == "malformed"
+
+
+@pytest.mark.parametrize("body", [b"<html>", b"[]", b'{"versions":[{}]}', b'{"versions":7}'])
+async def test_a_garbled_discovery_is_no_answer(source, stand, answer, body):
+    stand.otherwise(answer.says(200, body))
+    assert (await refused(source))[0] in {"unreachable", "malformed"}
+
+
+async def test_an_empty_list_says_nothing(source, stand, answer):
+    stand.then(answer.says(200, group("v1beta2")))
+    stand.otherwise(answer.says(200, values()))
+    assert await refused(source) == ("empty", "it lists no node")
+
+
+async def test_a_discovery_that_hangs_can_be_given_up_and_begun_again(source, stand, answer):
+    stand.then(answer.hangs, answer.says(200, group("v1beta2")), answer.says(200, values(a="1")))
+    asking = asyncio.create_task(source.ask("health_metric"))
+    await stand.until(1)
+    asking.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await asking
+    assert (await source.ask("health_metric")).readings.keys() == {"a"}
+
+
+async def test_the_age_is_told_by_the_server_s_own_clock(stand, connect, answer):
+    """Its Date is an hour ahead of our wall clock, and so are its readings."""
+    source = CustomMetrics(await connect(stand.url), clock=lambda: 500.0, wall=NOON.timestamp)
+    stand.then(answer.says(200, group("v1beta2")), answer.says(200, values(a="1")))
+    at = (await source.ask("health_metric")).readings["a"].at
+    assert 440.0 < at <= 500.0

@@ -1,0 +1,224 @@
+"""Prometheus' HTTP API over a real socket: what is asked and how, credentials, and every way it can fail."""
+
+import base64
+import shutil
+import ssl
+import subprocess
+
+import pytest
+from aiohttp import web
+
+from evaluator.sources.answers import SourceError
+from evaluator.sources.prometheus import Access, Prometheus
+from evaluator.sources.queries import Queries
+from evaluator.tls import TlsError
+
+DATE = "Fri, 20 Nov 2026 12:00:00 GMT"
+NOON = 1795176000.0
+
+
+def vector(**nodes):
+    result = [{"metric": {"node": n}, "value": [NOON, value]} for n, value in nodes.items()]
+    return {"status": "success", "data": {"resultType": "vector", "result": result}}
+
+
+@pytest.fixture
+async def make(stand, tmp_path):
+    made = []
+
+    def start(queries="", url=None, largest=1 << 20, **access):
+        path = tmp_path / "queries.yaml"
+        path.write_text(queries)
+        source = Prometheus(
+            Access(url or stand.url, **access),
+            Queries(str(path)),
+            lambda: lambda labels: labels.get("node"),
+            timeout=5.0,
+            largest=largest,
+            clock=lambda: 500.0,
+            wall=lambda: NOON,
+        )
+        made.append(source)
+        return source
+
+    yield start
+    for source in made:
+        await source.close()
+
+
+async def refused(source, metric="health_metric"):
+    with pytest.raises(SourceError) as caught:
+        await source.ask(metric)
+    return caught.value.reason, str(caught.value)
+
+
+async def test_a_metric_is_asked_for_by_name(make, stand, answer):
+    stand.then(answer.says(200, vector(a="1")))
+    found = await make().ask("health_metric")
+    assert found.readings.keys() == {"a"}
+    (asked,) = stand.asked
+    assert (asked.method, asked.path) == ("GET", "/api/v1/query")
+    assert asked.query == {
+        "query": '{__name__="health_metric"} or {__name__="node_health_metric"}',
+        "timeout": "5s",
+    }
+    assert "Authorization" not in asked.headers
+
+
+@pytest.mark.parametrize("tail", ["", "/"])
+async def test_a_path_in_the_address_stays(make, stand, answer, tail):
+    stand.then(answer.says(200, vector(a="1")))
+    await make(url=f"{stand.url}/team/prom{tail}").ask("m")
+    assert stand.asked[0].path == "/team/prom/api/v1/query"
+
+
+async def test_a_metric_with_a_query_is_asked_for_by_that(make, stand, answer):
+    stand.then(answer.says(200, vector(a="1")))
+    await make("m: max by (node) (x{a='+ &'})").ask("m")
+    assert stand.asked[0].query["query"] == "max by (node) (x{a='+ &'})"
+
+
+async def test_a_query_too_long_for_a_url_is_posted(make, stand, answer):
+    stand.then(answer.says(200, vector(a="1")))
+    long = " or ".join(["metric"] * 1000)
+    await make(f"m: {long}").ask("m")
+    (asked,) = stand.asked
+    assert (asked.method, asked.query) == ("POST", {})
+    assert asked.body.startswith(b"query=metric+or+metric")
+
+
+async def test_a_token_is_read_anew_for_each_question(make, stand, answer, tmp_path):
+    token = tmp_path / "token"
+    source = make(token_file=str(token))
+    stand.otherwise(answer.says(200, vector(a="1")))
+    for secret in ("one", "two"):
+        token.write_text(f"{secret}\n")
+        await source.ask("m")
+    assert [one.headers["Authorization"] for one in stand.asked] == ["Bearer one", "Bearer two"]
+
+
+async def test_a_user_and_a_password(make, stand, answer, tmp_path):
+    (tmp_path / "password").write_text("geheim:ü\n")
+    stand.then(answer.says(200, vector(a="1")))
+    await make(user="jo", password_file=str(tmp_path / "password")).ask("m")
+    sent = stand.asked[0].headers["Authorization"].removeprefix("Basic ")
+    assert base64.b64decode(sent).decode() == "jo:geheim:ü"
+
+
+@pytest.mark.parametrize("content", [None, b"\xff", b"a\nb: c"])
+async def test_credentials_that_cannot_be_had_are_a_failure_and_are_not_shown(
+    make, stand, answer, tmp_path, content
+):
+    token = tmp_path / "token"
+    if content is not None:
+        token.write_bytes(content)
+    stand.otherwise(answer.says(200, vector(a="1")))
+    reason, says = await refused(make(token_file=str(token)))
+    assert reason in {"credentials", "unreachable"}
+    assert "b: c" not in says
+    assert stand.asked == []
+
+
+async def test_credentials_do_not_follow_a_redirect(make, stand, answer, tmp_path):
+    (tmp_path / "token").write_text("secret")
+
+    async def elsewhere(_request):
+        raise web.HTTPFound("/login")
+
+    stand.otherwise(elsewhere)
+    reason, says = await refused(make(token_file=str(tmp_path / "token")))
+    assert (reason, says) == ("redirect", "it redirects to /login")
+    assert len(stand.asked) == 1
+
+
+@pytest.mark.parametrize(
+    ("status", "body", "says"),
+    [
+        (
+            400,
+            b'{"status":"error","errorType":"bad_data","error":"1:3: parse error"}',
+            "400 bad_data: 1:3: parse error",
+        ),
+        (503, b'{"status":"error","errorType":"timeout","error":"late"}', "503 timeout: late"),
+        (404, b"<html>not here</html>", "404 Not Found"),
+        (500, b"", "500 Internal Server Error"),
+        (401, b"Unauthorized", "401 Unauthorized"),
+    ],
+)
+async def test_a_refusal_is_told_in_its_own_words(make, stand, answer, status, body, says):
+    stand.then(answer.says(status, body))
+    assert await refused(make()) == (f"http_{status}", says)
+
+
+async def test_garbage_is_no_answer(make, stand, answer):
+    stand.then(answer.says(200, b"<html>log in</html>"))
+    assert (await refused(make()))[0] == "malformed"
+
+
+async def test_a_connection_that_breaks_is_unreachable(make, stand, answer):
+    stand.otherwise(answer.breaks)
+    assert (await refused(make()))[0] == "unreachable"
+
+
+async def test_a_server_that_is_not_there_is_unreachable_with_the_same_words_for_all(make):
+    source = make(url="http://127.0.0.1:1")
+    assert await refused(source, "one") == await refused(source, "two")
+    assert (await refused(source))[0] == "unreachable"
+
+
+async def test_an_answer_beyond_all_measure_is_not_kept(make, stand, answer):
+    stand.then(answer.says(200, b" " * 100_000))
+    assert (await refused(make(largest=1000)))[0] == "too_large"
+
+
+async def test_readings_are_dated_by_the_server_s_clock(make, stand):
+    async def dated(_request):
+        return web.json_response(vector(a="1"), headers={"Date": DATE})
+
+    stand.then(dated)
+    assert (await make().ask("m")).readings["a"].at == 500.0
+
+
+def test_a_ca_that_cannot_be_used_is_said_at_the_start(make, tmp_path):
+    (tmp_path / "ca").write_text("no certificate")
+    for path in ("/none", str(tmp_path / "ca")):
+        with pytest.raises(TlsError, match=f"--prometheusCacert {path} cannot be used"):
+            make(cacert=path)
+
+
+@pytest.fixture
+def certificate(tmp_path):
+    """A certificate of its own making for 127.0.0.1, and its key."""
+    if not shutil.which("openssl"):
+        pytest.skip("openssl is not on PATH")
+    names = ("-subj", "/CN=prometheus", "-addext", "subjectAltName=IP:127.0.0.1")
+    key = ("-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:P-256", "-nodes")
+    made = ("openssl", "req", "-x509", *key, "-keyout", "key", "-out", "crt", "-days", "2", *names)
+    subprocess.run(made, cwd=tmp_path, check=True, capture_output=True, timeout=60)
+    return str(tmp_path / "crt"), str(tmp_path / "key")
+
+
+@pytest.fixture
+async def secure(certificate):
+    """The URL of a Prometheus behind TLS, and its certificate."""
+    context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
+    context.load_cert_chain(*certificate)
+
+    async def reply(_request):
+        return web.json_response(vector(a="1"))
+
+    app = web.Application()
+    app.router.add_get("/api/v1/query", reply)
+    runner = web.AppRunner(app)
+    await runner.setup()
+    await web.TCPSite(runner, "127.0.0.1", 0, ssl_context=context).start()
+    yield "https://{}:{}".format(*runner.addresses[0]), certificate[0]
+    await runner.cleanup()
+
+
+async def test_its_certificate_is_checked_against_the_ca(make, secure):
+    url, cacert = secure
+    assert (await make(url=url, cacert=cacert).ask("m")).readings.keys() == {"a"}
+    reason, says = await refused(make(url=url))
+    assert reason == "unreachable"
+    assert "certificate" in says
