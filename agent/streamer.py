@@ -28,6 +28,7 @@ _OPTIONS = [
     ("grpc.keepalive_permit_without_calls", 0),
 ]
 _DEFAULT_INTERVAL = 5.0
+_REST = 10  # looking for changed files may take one eleventh of the time
 _STEADY = 10.0
 """Seconds that a stream has to last before its loss is met with the shortest delay again."""
 
@@ -192,11 +193,15 @@ class Streamer:
         """Return when the interval is over, a source has changed, or the evaluator wants something else."""
         loop = asyncio.get_running_loop()
         due = loop.time() + interval
+        pause = self._target.poll_interval
         while (left := due - loop.time()) > 0:
-            if await wanted.within(min(self._target.poll_interval, left)):
+            if await wanted.within(min(pause, left)):
                 return
+            begin = loop.time()
             if await asyncio.to_thread(self._rounds.fingerprint) != seen:
                 return
+            # A look at thousands of files, or at a slow disk, is not repeated without a pause that is in proportion.
+            pause = max(self._target.poll_interval, _REST * (loop.time() - begin))
 
 
 class _Wanted:

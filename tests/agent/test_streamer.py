@@ -4,6 +4,7 @@ import asyncio
 import contextlib
 import itertools
 import random
+import threading
 from dataclasses import dataclass, field
 
 import grpc
@@ -11,7 +12,7 @@ import pytest
 
 from agent.credentials import Credentials
 from agent.rounds import Rounds
-from agent.streamer import Streamer, Target
+from agent.streamer import Streamer, Target, _Wanted
 from collectors.sample import CollectorError, Family, Sample
 from collectors.textfile import Options, TextFile
 from plimsoll import VERSION
@@ -497,3 +498,18 @@ async def test_credentials_that_are_not_there_yet_are_waited_for(
     assert not task.done()
     task.cancel()
     await asyncio.gather(task, return_exceptions=True)
+
+
+async def test_a_slow_look_for_changed_files_is_not_repeated_without_a_pause() -> None:
+    class Slow:
+        looks = 0
+
+        def fingerprint(self) -> int:
+            self.looks += 1
+            threading.Event().wait(0.03)
+            return 1
+
+    slow = Slow()
+    streamer = Streamer(Target("127.0.0.1:1", "node-a", poll_interval=0.001), slow)
+    await streamer._until_due(_Wanted(), 1, 0.6)
+    assert 1 <= slow.looks <= 3, "one look takes 30 ms, and is followed by ten times as long"
