@@ -4,12 +4,9 @@ Configuration, credentials and their refresh come from the client; bodies go pas
 models cost 8 times the time and 10 times the memory on a list of thousands of nodes.
 """
 
-import asyncio
 import contextlib
 import datetime
-import math
 import os
-import time
 import urllib.parse
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -20,47 +17,18 @@ import aiohttp
 import msgspec
 from kubernetes.aio import client, config
 
-from evaluator import refusals
 from evaluator.labels import FIELD_MANAGER, Apply
 from evaluator.objects import Node, Pod
 from evaluator.policy import PolicyKey
+from evaluator.session import KubeError as KubeError  # whoever calls the API imports it from here
+from evaluator.session import Session, lines, sentence, whole
 from evaluator.sources.identity import TokenReview
-from plimsoll import logs
-
-log = logs.get(__name__)
 
 T = TypeVar("T")
 
 _PAGE = 500
-_RENEWAL_PAUSE = 1.0
-_TIMEOUT = aiohttp.ClientTimeout(total=30)
 # ConfigException: credentials could not be renewed; ValueError: they are no text for a header.
 _UNSENT = (aiohttp.ClientError, TimeoutError, OSError, ValueError, config.ConfigException)
-
-
-class KubeError(Exception):
-    """The API server said no, or could not be reached. `status` is the HTTP status, 0 if there was no answer.
-
-    `retry_after`: the seconds for which a server that is too busy asks to be left alone.
-    """
-
-    def __init__(
-        self,
-        status: int,
-        message: str,
-        *,
-        causes: tuple[dict[str, Any], ...] = (),
-        retry_after: float | None = None,
-    ) -> None:
-        super().__init__(message)
-        self.status = status
-        self.causes = causes
-        self.retry_after = retry_after
-
-    @property
-    def gone(self) -> bool:
-        """Whether a resourceVersion was too old: list again."""
-        return self.status == 410
 
 
 class ConfigError(Exception):
@@ -103,11 +71,9 @@ class _List(msgspec.Struct):
 class Kube:
     """One API server. All methods raise KubeError."""
 
-    def __init__(self, api: client.ApiClient, kubeconfig: str = "") -> None:
-        self._api = api
-        self._kubeconfig = kubeconfig
-        self._renewing = asyncio.Lock()
-        self._renewed = -math.inf
+    def __init__(self, connection: "_Connection") -> None:
+        self._connection = connection
+        self._session = Session(connection)
         self.guard: Callable[[], contextlib.AbstractAsyncContextManager[None]] = (
             contextlib.nullcontext
         )
@@ -121,18 +87,18 @@ class Kube:
         """
         settings = await _settings(kubeconfig)
         try:
-            return cls(client.ApiClient(settings), kubeconfig)
+            return cls(_Connection(client.ApiClient(settings), kubeconfig))
         except Exception as error:  # the certificates in it are only looked at now
-            raise ConfigError(f"the kubeconfig cannot be used: {_sentence(error)}") from error
+            raise ConfigError(f"the kubeconfig cannot be used: {sentence(error)}") from error
 
     async def close(self) -> None:
         """Close the connections."""
-        await self._api.close()
+        await self._connection.close()
 
     async def list_page(self, resource: Resource, more: str = "") -> Page:
         """One page of a list of all namespaces; `more` is what the page before said."""
         query = {"limit": str(_PAGE), "labelSelector": resource.label_selector, "continue": more}
-        body = await self._request("GET", resource.path, query)
+        body = await self._session.request("GET", resource.path, query)
         decoded = _decode(body, _List, f"GET {resource.path}")
         meta = decoded.metadata
         return Page(decoded.items or [], meta.resource_version, meta.continue_)
@@ -159,16 +125,10 @@ class Kube:
         }
         # The server ends a watch in time; one that does not is given up a little later, one that hangs earlier.
         limit = aiohttp.ClientTimeout(total=timeout + 15, sock_connect=10, sock_read=silence)
-        response = await self._send("GET", resource.path, query, timeout=limit)
+        response = await self._session.send("GET", resource.path, query, timeout=limit)
         opened()
-        try:
-            async for line in _lines(response.content):
-                if line.strip():
-                    yield line
-        except (aiohttp.ClientError, TimeoutError) as error:
-            raise KubeError(0, f"watch of {resource.name} broke: {_sentence(error)}") from error
-        finally:
-            response.close()
+        async for line in lines(response, f"watch of {resource.name}"):
+            yield line
 
     async def apply_node_labels(self, apply: Apply) -> Node:
         """Make `apply.labels` all the labels of ours on a node, by server-side apply.
@@ -239,13 +199,13 @@ class Kube:
             "spec": {"token": token, "audiences": [audience]},
         }
         # Past the guard: it changes nothing, and every replica has agents of its own.
-        raw = await self._request("POST", path, {}, body=body)
+        raw = await self._session.request("POST", path, {}, body=body)
         return _decode(raw, _Reviewed, f"POST {path}").status
 
     async def get_pod(self, namespace: str, name: str) -> Pod:
         """One pod."""
         path = f"/api/v1/namespaces/{_segment(namespace)}/pods/{_segment(name)}"
-        return _decode(await self._request("GET", path, {}), Pod, f"GET {path}")
+        return _decode(await self._session.request("GET", path, {}), Pod, f"GET {path}")
 
     async def annotate_pod(
         self, namespace: str, name: str, uid: str, annotations: Mapping[str, str]
@@ -277,7 +237,7 @@ class Kube:
         path, method = _leases(meta["namespace"]), "POST"
         if meta.get("resourceVersion"):
             path, method = f"{path}/{_segment(meta['name'])}", "PUT"
-        raw = await self._request(method, path, {"fieldManager": FIELD_MANAGER}, body=body)
+        raw = await self._session.request(method, path, {"fieldManager": FIELD_MANAGER}, body=body)
         return _decode(raw, dict[str, Any], f"{method} {path}")
 
     async def read_group(self, group: str) -> dict[str, Any] | None:
@@ -287,12 +247,14 @@ class Kube:
     async def node_metric(self, version: str, metric: str) -> tuple[bytes, str]:
         """One metric of all nodes, from the custom metrics API, and the Date of the answer."""
         path = f"/apis/custom.metrics.k8s.io/{version}/nodes/*/{_segment(metric)}"
-        response = await self._send("GET", path, {})
-        return await _whole(response, f"GET {path}"), response.headers.get("Date", "")
+        response = await self._session.send("GET", path, {})
+        return await whole(response, f"GET {path}"), response.headers.get("Date", "")
 
     async def _read(self, path: str) -> dict[str, Any] | None:
         try:
-            return _decode(await self._request("GET", path, {}), dict[str, Any], f"GET {path}")
+            return _decode(
+                await self._session.request("GET", path, {}), dict[str, Any], f"GET {path}"
+            )
         except KubeError as error:
             if error.status == 404:
                 return None
@@ -309,79 +271,60 @@ class Kube:
     ) -> bytes:
         """A request that changes something, and so needs the right to."""
         async with self.guard():
-            return await self._request(method, path, query, body=body, content_type=content_type)
+            return await self._session.request(
+                method, path, query, body=body, content_type=content_type
+            )
 
-    async def _token(self) -> str:
-        """What goes into the Authorization header; empty where nothing does."""
+
+class _Connection:
+    """The client, where the requests go through it."""
+
+    def __init__(self, api: client.ApiClient, kubeconfig: str) -> None:
+        self._api = api
+        self._kubeconfig = kubeconfig
+
+    @property
+    def host(self) -> str:
+        host: str = self._api.configuration.host
+        return host
+
+    async def token(self) -> str:
         headers: dict[str, str] = {}
-        await self._api.update_params_for_auth(headers, [], ["BearerToken"], "", "", None)
+        try:
+            await self._api.update_params_for_auth(headers, [], ["BearerToken"], "", "", None)
+        except _UNSENT as error:
+            raise KubeError(0, f"no credentials: {sentence(error)}") from error
         return headers.get("authorization", "")
 
-    async def _renew(self, refused: str) -> bool:
-        """Read the credentials again, as a token may have been replaced; whether they are others than those refused.
+    async def reload(self) -> None:
+        """The client looks at a pod's token once a minute, and at a kubeconfig's tokenFile never again."""
+        try:
+            found = await _settings(self._kubeconfig)
+        except ConfigError as error:
+            raise KubeError(0, str(error)) from error
+        own = self._api.configuration
+        own.api_key = found.api_key
+        own.refresh_api_key_hook = found.refresh_api_key_hook
 
-        The client itself looks at a pod's token each minute, and at a kubeconfig's tokenFile never again.
-        """
-        async with self._renewing:
-            if await self._token() != refused:
-                return True  # whoever was first has done it
-            if time.monotonic() - self._renewed < _RENEWAL_PAUSE:
-                return False
-            self._renewed = time.monotonic()
-            try:
-                found = await _settings(self._kubeconfig)
-            except ConfigError as error:
-                log.warning("credentials refused, and not to be read again", error=str(error))
-                return False
-            own = self._api.configuration
-            own.api_key = found.api_key
-            own.refresh_api_key_hook = found.refresh_api_key_hook
-            return await self._token() != refused
-
-    async def _request(
+    async def send(
         self,
         method: str,
-        path: str,
-        query: Mapping[str, str],
+        url: str,
+        headers: Mapping[str, str],
+        body: object,
         *,
-        body: object = None,
-        content_type: str = "application/json",
-    ) -> bytes:
-        response = await self._send(method, path, query, body=body, content_type=content_type)
-        return await _whole(response, f"{method} {path}")
-
-    async def _send(
-        self,
-        method: str,
-        path: str,
-        query: Mapping[str, str],
-        *,
-        body: object = None,
-        content_type: str = "application/json",
-        timeout: aiohttp.ClientTimeout = _TIMEOUT,
+        timeout: aiohttp.ClientTimeout,
     ) -> aiohttp.ClientResponse:
-        headers = {"Accept": "application/json", "Content-Type": content_type}
-        wanted = {name: value for name, value in query.items() if value}
-        url = f"{self._api.configuration.host}{path}?{urllib.parse.urlencode(wanted)}"
-
-        async def ask() -> aiohttp.ClientResponse:
-            try:
-                headers["authorization"] = await self._token()
-                answer = await self._api.call_api(
-                    method, url, headers, body, _request_timeout=timeout
-                )
-            except _UNSENT as error:
-                raise KubeError(0, f"{method} {path}: {_sentence(error)}") from error
-            response: aiohttp.ClientResponse = answer.response
-            return response
-
-        response = await ask()
-        if response.status == 401 and await self._renew(headers["authorization"]):
-            response.release()
-            response = await ask()
-        if response.status >= 300:
-            raise await _refusal(response, f"{method} {path}")
+        try:
+            answer = await self._api.call_api(method, url, headers, body, _request_timeout=timeout)
+        except _UNSENT as error:
+            path = urllib.parse.urlsplit(url).path
+            raise KubeError(0, f"{method} {path}: {sentence(error)}") from error
+        response: aiohttp.ClientResponse = answer.response
         return response
+
+    async def close(self) -> None:
+        await self._api.close()
 
 
 async def _settings(kubeconfig: str) -> client.Configuration:
@@ -398,7 +341,7 @@ async def _settings(kubeconfig: str) -> client.Configuration:
     except (
         Exception
     ) as error:  # the loader lets everything through that a malformed file can lead to
-        raise ConfigError(f"the kubeconfig cannot be used: {_sentence(error)}") from error
+        raise ConfigError(f"the kubeconfig cannot be used: {sentence(error)}") from error
     if not settings.host:
         raise ConfigError("the kubeconfig cannot be used: its current context names no server")
     return settings
@@ -411,40 +354,8 @@ def _decode(body: bytes, kind: type[T], call: str) -> T:
         raise KubeError(0, f"{call}: an answer that cannot be read: {error}") from error
 
 
-async def _lines(content: aiohttp.StreamReader) -> AsyncIterator[bytes]:
-    """Lines of any length: aiohttp's own stop at twice its buffer, which a node with many images on it is beyond."""
-    rest = b""
-    async for chunk in content.iter_any():
-        *lines, rest = (rest + chunk).split(b"\n")
-        for line in lines:
-            yield line
-    yield rest
-
-
 class _Reviewed(msgspec.Struct):
     status: TokenReview = msgspec.field(default_factory=TokenReview)
-
-
-async def _whole(response: aiohttp.ClientResponse, call: str) -> bytes:
-    try:
-        return await response.read()
-    except (aiohttp.ClientError, TimeoutError) as error:
-        raise KubeError(0, f"{call}: the answer broke off: {_sentence(error)}") from error
-    finally:
-        response.release()
-
-
-async def _refusal(response: aiohttp.ClientResponse, call: str) -> KubeError:
-    """The error that an answer of 300 or more stands for."""
-    try:
-        body = await response.read()
-    except (aiohttp.ClientError, TimeoutError):
-        body = b""
-    finally:
-        response.release()
-    said = refusals.read(body, response.headers.get("Retry-After", ""))
-    message = f"{call}: {response.status} {said.message or response.reason}"
-    return KubeError(response.status, message, causes=said.causes, retry_after=said.retry_after)
 
 
 def _existing(kubeconfig: str) -> str:
@@ -454,11 +365,6 @@ def _existing(kubeconfig: str) -> str:
             f"no kubeconfig at {path}: name one with --kubeConfig, or run inside the cluster"
         )
     return str(path)
-
-
-def _sentence(error: Exception) -> str:
-    """What went wrong on one line, however many the error takes."""
-    return " ".join(str(error).split()) or type(error).__name__
 
 
 def _leases(namespace: str) -> str:

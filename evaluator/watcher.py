@@ -25,6 +25,8 @@ SILENCE = 120.0
 """Seconds without a word that end a watch. API servers send a bookmark each minute, by and large."""
 _STEADY = 10.0
 """Seconds that a watch has to last before its end is met with the shortest delay again."""
+_LONGEST_PAUSE = 60.0
+"""Seconds for which a server that is too busy is obeyed at most."""
 _ENOUGH = 3
 """Failures in a row after which the version is not believed in any more: a restored etcd may not have come that far."""
 
@@ -101,7 +103,7 @@ class Watcher(Generic[T]):
                 self._failures += 1
                 if error.gone or self._failures >= _ENOUGH:
                     self._version = ""
-                delay = max(self._backoff.next(), error.retry_after or 0.0)
+                delay = max(self._backoff.next(), min(error.retry_after or 0.0, _LONGEST_PAUSE))
                 level = log.info if error.gone else log.warning
                 level(
                     "watch of %s interrupted, trying again",
