@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 import yaml
+from prometheus_client.metrics import MetricWrapperBase
 
 from agent import rounds
 from agent.selfmetrics import SelfMetrics
@@ -77,16 +78,26 @@ def test_each_alert_has_a_case_in_which_it_fires():
     assert firing == {alert["alert"] for alert in ALERTS}
 
 
+ENDINGS = {"counter": ["_total"], "histogram": ["_bucket", "_count", "_sum"]}
+OF_THE_TARGET = {"instance", "job", "le", "node", "pod"}
+"""Labels that a series has from whoever scrapes it, or from being a histogram."""
+
+
 def known():
-    """Every metric that agent and evaluator can have, as Prometheus names its series."""
+    """Every metric that agent and evaluator can have, as Prometheus names its series, with its labels."""
     catalogued = [*catalog.rows(), *(("", metric) for metric in rounds.METRICS)]
-    names = {metric.name for _, metric in catalogued}
+    found = {metric.name: set(metric.labels) for _, metric in catalogued}
     own = SelfMetrics()
     own.watch_stream()
-    for family in [*Metrics().registry.collect(), *own.families()]:
-        endings = {"counter": ["_total"], "histogram": ["_bucket", "_count", "_sum"]}
-        names |= {family.name + ending for ending in endings.get(family.type, [""])}
-    return names | {"up", "ALERTS"}
+    for family in own.families():
+        labels = {label for sample in family.samples for label in sample.labels}
+        found |= {family.name + end: labels for end in ENDINGS.get(family.type, [""])}
+    for metric in vars(Metrics()).values():
+        if isinstance(metric, MetricWrapperBase):
+            (family,) = metric.describe()
+            labels = set(metric._labelnames)
+            found |= {family.name + end: labels for end in ENDINGS.get(family.type, [""])}
+    return found | {"up": set(), "plimsoll_build_info": {"version"}}
 
 
 def metrics_of(query):
@@ -104,10 +115,15 @@ def test_what_a_query_names():
 
 
 @pytest.mark.parametrize("query", [*(alert["expr"] for alert in ALERTS), *QUERIES])
-def test_every_metric_exists(query):
-    found = metrics_of(query)
+def test_every_metric_and_label_exists(query):
+    found, there = metrics_of(query), known()
     assert found
-    assert found <= known()
+    assert found <= there.keys()
+    bare = re.sub(r'"[^"]*"', "", query)
+    grouped = re.findall(r"\b(?:by|without|on|ignoring)\s*\(([^)]*)\)", bare)
+    matched = re.findall(r"(\w+)\s*(?:=~|!~|!=|=)", " ".join(re.findall(r"\{([^}]*)\}", bare)))
+    labels = {*re.findall(r"\w+", " ".join(grouped)), *matched}
+    assert labels <= OF_THE_TARGET.union(*(there[name] for name in found))
 
 
 def test_the_evaluators_metrics_are_watched_by_an_alert_or_drawn():
