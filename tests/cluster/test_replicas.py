@@ -1,0 +1,238 @@
+"""Several real evaluators on one cluster: all answer the scheduler, one writes, and what happens when that one goes away."""
+
+import asyncio
+import contextlib
+import json
+import os
+import signal
+
+import pytest
+
+from sandbox.objects import NODES
+
+pytestmark = pytest.mark.e2e
+
+SHORT = ("--leaseDuration=2s", "--renewDeadline=1500ms", "--retryPeriod=300ms")
+LONG = ("--leaseDuration=1h", "--renewDeadline=30m", "--retryPeriod=100ms")
+
+
+class Replica:
+    """One evaluator, and a stream of every node to it."""
+
+    def __init__(self, evaluator, fleet):
+        self.evaluator = evaluator
+        self.fleet = fleet
+
+    async def leads(self):
+        return await self.evaluator.metric("plimsoll_leader") == 1
+
+    async def written(self):
+        return await self.evaluator.metric('plimsoll_label_writes_total{result="ok"}')
+
+    @property
+    def pid(self):
+        return self.evaluator._processes.pid("evaluator")
+
+
+class Replicas:
+    """A few of them in one election, in the namespace of the scenario."""
+
+    def __init__(self, world, folder):
+        self.world = world
+        self.all = []
+        self._folder = folder
+        self._evaluator, self._fleet = type(world.evaluator), type(world.fleet)
+
+    async def start(self, count, *flags):
+        for number in range(count):
+            made = self._evaluator(self.world.plane.kubeconfig, self._folder / f"r{number}")
+            self.all.append(Replica(made, self._fleet(made.agents)))
+        election = ("--leaderElect=true", f"--leaseNamespace={self.world.namespace}")
+        for one in self.all:
+            await one.evaluator.start(*election, *flags)
+
+    def say(self, node, **values):
+        for one in self.all:
+            one.fleet.say(node, **values)
+
+    async def ready(self):
+        for one in self.all:
+            await one.evaluator.ready()
+
+    async def leader(self, among=None):
+        """The one that leads, once there is one."""
+
+        async def look():
+            for one in among or self.all:
+                if await one.leads():
+                    return one
+            return None
+
+        return await self.world.eventually(look)
+
+    async def close(self):
+        for one in self.all:
+            await one.fleet.close()
+            await one.evaluator.close()
+
+
+@pytest.fixture
+async def replicas(world, tmp_path):
+    made = Replicas(world, tmp_path / "replicas")
+    yield made
+    await made.close()
+
+
+class Record:
+    """Every event on every node since it was made: node → the values that a label had, each change once."""
+
+    def __init__(self, client, label):
+        self._client = client
+        self._label = label
+        self.values = {}
+
+    @classmethod
+    @contextlib.asynccontextmanager
+    async def of(cls, client, label):
+        made = cls(client, label)
+        listing = await client.list(NODES)
+        for node in listing.items:
+            made._note(node)
+        watching = asyncio.create_task(made._watch(listing.version))
+        try:
+            yield made
+        finally:
+            watching.cancel()
+            with contextlib.suppress(asyncio.CancelledError):
+                await watching
+
+    async def _watch(self, version):
+        async for kind, node in self._client.watch(NODES, version):
+            if kind != "BOOKMARK":
+                self._note(node)
+
+    def _note(self, node):
+        value = (node["metadata"].get("labels") or {}).get(self._label)
+        history = self.values.setdefault(node["metadata"]["name"], [])
+        if not history or history[-1] != value:
+            history.append(value)
+
+
+@contextlib.asynccontextmanager
+async def load(evaluators, pod, nodes):
+    """Ask each of these without a pause; gives how often each has answered. A request that fails fails the test."""
+    answered = dict.fromkeys(evaluators, 0)
+
+    async def ask(one):
+        while True:
+            reply = await one.filter(pod, nodes)
+            assert reply["Error"] == "", reply
+            answered[one] += 1
+
+    tasks = [asyncio.create_task(ask(one)) for one in evaluators]
+    try:
+        yield answered
+        for task in tasks:
+            if task.done():
+                task.result()
+    finally:
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+
+
+def asking(world, policy):
+    meta = {"name": "p", "namespace": world.namespace, "labels": {"telemetry-policy": policy}}
+    return {"metadata": meta}
+
+
+async def test_the_leader_is_killed_under_load_and_nobody_notices(world, replicas):
+    nodes = [await world.add_node(f"n{number}") for number in range(12)]
+    sick, flipping = nodes[:6], nodes[6:]
+    policy = await world.add_policy("demo", deschedule=["health Equals 2"])
+    await replicas.start(3, *SHORT)
+    for node in nodes:
+        replicas.say(node, health=2 if node in sick else 0)
+    await replicas.ready()
+    leader = await replicas.leader()
+    for node in sick:
+        await world.labelled(node, **{policy: "violating"})
+    survivors = [one for one in replicas.all if one is not leader]
+
+    async with (
+        Record.of(world.client, policy) as record,
+        load([one.evaluator for one in survivors], asking(world, policy), nodes) as answered,
+    ):
+        for node in flipping:  # what it is in the middle of when it dies
+            replicas.say(node, health=2)
+        await leader.evaluator.stop(kill=True)
+        async with asyncio.timeout(15):
+            successor = await replicas.leader(survivors)
+            for node in nodes:
+                await world.labelled(node, **{policy: "violating"})
+        for node in flipping:
+            replicas.say(node, health=0)
+        for node in flipping:
+            await world.labelled(node)
+        assert all(count > 0 for count in answered.values())
+
+    assert [await one.leads() for one in survivors].count(True) == 1
+    assert await successor.leads()
+    for node in sick:
+        assert record.values[node] == ["violating"], "a label that was right was taken off"
+    for node in flipping:
+        assert record.values[node] in ([None, "violating", None], ["violating", None]), "it flapped"
+
+
+async def test_a_leader_that_is_told_to_go_hands_over_at_once(world, replicas):
+    """The lease lasts an hour: only one that was given up can be had by another."""
+    node = await world.add_node("n")
+    policy = await world.add_policy("demo", deschedule=["health Equals 2"])
+    await replicas.start(2, *LONG)
+    replicas.say(node, health=2)
+    await replicas.ready()
+    leader = await replicas.leader()
+    (other,) = [one for one in replicas.all if one is not leader]
+    await world.labelled(node, **{policy: "violating"})
+    async with Record.of(world.client, policy) as record:
+        await leader.evaluator.stop()
+        assert await replicas.leader([other]) is other
+        other.fleet.say(node, health=0)
+        await world.labelled(node)
+    assert record.values[node] in (["violating", None], ["violating"])
+
+
+async def test_a_leader_that_was_stopped_and_goes_on_writes_nothing(world, replicas):
+    """What it had in mind before is out of date: another has led since."""
+    node, witness = await world.add_node("n"), await world.add_node("witness")
+    policy = await world.add_policy("demo", deschedule=["health Equals 2"])
+    await replicas.start(2, *SHORT)
+    replicas.say(node, health=2)
+    replicas.say(witness, health=0)
+    await replicas.ready()
+    leader = await replicas.leader()
+    (other,) = [one for one in replicas.all if one is not leader]
+    await world.labelled(node, **{policy: "violating"})
+    written = await leader.written()
+    os.kill(leader.pid, signal.SIGSTOP)
+    try:
+        assert await replicas.leader([other]) is other
+        other.fleet.say(node, health=0)  # the stopped one has not heard of it
+        await world.labelled(node)
+        leader.fleet.say(witness, health=2)  # once it goes on, it will want to label this one
+        async with Record.of(world.client, policy) as record:
+            os.kill(leader.pid, signal.SIGCONT)
+
+            async def heard():
+                _, text = await leader.evaluator.get(f"/explain/{world.namespace}/{policy}")
+                reading = json.loads(text)["nodes"][witness]["readings"]["health"] if text else {}
+                return reading.get("value") == 2
+
+            await world.eventually(heard)
+            other.fleet.say(witness, health=2)
+            await world.labelled(witness, **{policy: "violating"})
+            assert await leader.written() == written
+            assert record.values[node] == [None]
+    finally:
+        os.kill(leader.pid, signal.SIGCONT)
+    assert await other.leads()
