@@ -100,7 +100,15 @@ def _reading(column: Column, position: int, now: float) -> dict[str, Any]:
         "value": (value if math.isfinite(value) else str(value)) if samples == 1 else None,
         "ageSeconds": None if at == NEVER else round(now - at, 3),
         "state": _state(column, position, samples),
+        **_source(column, position),
     }
+
+
+def _source(column: Column, position: int) -> dict[str, str]:
+    """Whose reading it is, where there are several sources."""
+    if (origin := column.origin) is None or column.at[position] == NEVER:
+        return {}
+    return {"source": origin.names[origin.place[position]]}
 
 
 def _state(column: Column, position: int, samples: int) -> str:
@@ -108,7 +116,7 @@ def _state(column: Column, position: int, samples: int) -> str:
         return "awaited: no first report yet"
     if column.unread[position]:
         known = "the last reading still counts" if column.fresh[position] else "nothing is known"
-        return f"unread: the node cannot read its source, {known}"
+        return f"unread: its source cannot be read, {known}"
     if not column.fresh[position]:
         never = column.at[position] == NEVER
         return "missing: never reported" if never else "stale: too old to rely on"

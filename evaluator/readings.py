@@ -45,20 +45,18 @@ class Merged:
     def column(self, metric: str, nodes: Sequence[str], now: float) -> Column:
         """The best that the sources have, node by node, and who it is from."""
         best = self._sources[0].column(metric, nodes, now)
-        rank = _rank(best)
-        origin = np.zeros(len(nodes), np.int8)
+        place = np.zeros(len(nodes), np.int8)
         for number, source in enumerate(self._sources[1:], start=1):
-            if (rank == _READING).all():
+            settled = best.fresh & (best.samples > 0)
+            if settled.all():
                 break
             other = source.column(metric, nodes, now)
-            settled = rank == _READING
-            others = _rank(other)
-            better = others > rank
-            rank, origin = np.where(better, others, rank), np.where(better, np.int8(number), origin)
+            better = _rank(other) > _rank(best)
+            place[better] = number
             best = _put_together(
                 best, other, better, awaited=best.awaited | other.awaited & ~settled
             )
-        return best._replace(origin=Origin(self._names, origin))
+        return best._replace(origin=Origin(self._names, place))
 
     def next_expiry(self, now: float) -> float:
         """When time alone will change a column."""
@@ -76,12 +74,11 @@ class Merged:
             source.prune(nodes, now)
 
 
-_READING, _ABSENT, _STALE, _NOTHING = np.int8(3), np.int8(2), np.int8(1), np.int8(0)
-
-
 def _rank(column: Column) -> npt.NDArray[np.int8]:
-    old = np.where(column.at > NEVER, _STALE, _NOTHING)
-    return np.where(column.fresh, np.where(column.samples > 0, _READING, _ABSENT), old)
+    """3: a fresh reading, 2: fresh, but there is none, 1: an old reading, 0: nothing."""
+    good = np.where(column.fresh, column.samples > 0, column.at > NEVER)
+    rank: npt.NDArray[np.int8] = column.fresh.view(np.int8) * np.int8(2) + good.view(np.int8)
+    return rank
 
 
 def _put_together(one: Column, other: Column, better: Bools, *, awaited: Bools) -> Column:

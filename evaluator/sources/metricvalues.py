@@ -28,7 +28,7 @@ class _List(msgspec.Struct):
 
 _decode_list = msgspec.json.Decoder(_List).decode
 _decode_item = msgspec.json.Decoder(_Item).decode
-_quantity = functools.lru_cache(maxsize=4096)(quantity.parse)
+_unix_time = functools.lru_cache(maxsize=256)(unix_time)  # an answer's items bear the same few
 
 
 def parse(body: bytes, now: Moment) -> Answer:
@@ -67,5 +67,13 @@ def _item(item: _Item) -> tuple[str, float, float]:
         raise ValueError("it has no timestamp, so nobody knows how old it is")
     if (item.window_seconds or item.window or 0) < 0:
         raise ValueError("a window of less than nothing")
-    value = _quantity(item.value) if isinstance(item.value, str) else float(item.value)
-    return item.described_object.name, value, unix_time(item.timestamp)
+    value = _number(item.value) if isinstance(item.value, str) else float(item.value)
+    return item.described_object.name, value, _unix_time(item.timestamp)
+
+
+def _number(text: str) -> float:
+    """A quantity; those that adapters write most, whole numbers and thousandths, by a shorter way and as exactly."""
+    digits = text.removesuffix("m")
+    if digits.isascii() and digits.isdigit() and len(digits) <= 15:
+        return int(digits) / (1000 if text.endswith("m") else 1)
+    return quantity.parse(text)

@@ -8,7 +8,9 @@ import pytest
 from evaluator.decisions import decide
 from evaluator.explain import explain, overview
 from evaluator.policy import PolicyKey
-from evaluator.store import Store
+from evaluator.polls import Polls
+from evaluator.readings import Merged
+from evaluator.store import Reading, Store
 from wire.codec import Delta
 
 START = 1000.0
@@ -120,7 +122,7 @@ def test_what_is_no_plain_value_is_said_in_words(store, explained, report, later
         store.report("a", report, START)
         if report.unread:
             store.report("a", report, START + later)
-            state = "unread: the node cannot read its source, nothing is known"
+            state = "unread: its source cannot be read, nothing is known"
     found = explained("a", now=START + later)["nodes"]["a"]["readings"]["m"]
     assert (found["value"], found["state"]) == (value, state)
 
@@ -132,7 +134,7 @@ def test_an_unread_metric_whose_reading_still_counts(store, explained):
     assert found == {
         "value": 7.0,
         "ageSeconds": 12.0,
-        "state": "unread: the node cannot read its source, the last reading still counts",
+        "state": "unread: its source cannot be read, the last reading still counts",
     }
 
 
@@ -162,3 +164,17 @@ def test_the_overview_lists_all_policies_with_where_to_read_on(store, demo, pars
             },
         ]
     }
+
+
+def test_of_several_sources_each_reading_says_whose_it_is(store, demo):
+    polls = Polls("prometheus", stale_after=30.0, started=START)
+    merged = Merged({"agents": store, "prometheus": polls})
+    merged.subscribe(["m"])
+    store.report("a", Delta({"m": 1.0}), START)
+    polls.answer("m", {"b": Reading(1, 2.0, START)}, START)
+    decisions = decide([demo], ["a", "b"], merged, now=START)
+    found = explain(decisions, KEY, now=START)
+    assert [found["nodes"][node]["readings"]["m"]["source"] for node in ("a", "b")] == [
+        "agents",
+        "prometheus",
+    ]
