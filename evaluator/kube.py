@@ -227,6 +227,12 @@ class Kube:
         path = f"/api/v1/namespaces/{_segment(event['metadata']['namespace'])}/events"
         await self._write("POST", path, {}, body=event)
 
+    async def count_event(self, namespace: str, name: str, count: int, at: str) -> None:
+        """Say that what an event tells has happened again, so many times in all, last `at` (RFC 3339)."""
+        path = f"/api/v1/namespaces/{_segment(namespace)}/events/{_segment(name)}"
+        body = {"count": count, "lastTimestamp": at}
+        await self._write("PATCH", path, {}, body=body, content_type="application/merge-patch+json")
+
     async def read_lease(self, namespace: str, name: str) -> dict[str, Any] | None:
         """A Lease; None if there is none."""
         return await self._read(f"{_leases(namespace)}/{_segment(name)}")

@@ -56,6 +56,12 @@ class Metrics:
             ["namespace", "policy", "strategy"],
             registry=self.registry,
         )
+        self.policy_events = Counter(
+            "plimsoll_policy_events",
+            "What there was to tell in events on a policy, by reason; what came too fast was told with the next.",
+            ["namespace", "policy", "reason"],
+            registry=self.registry,
+        )
         self.missing_violations = Gauge(
             "plimsoll_policy_missing_violations",
             "Nodes that violate a strategy for want of a reading, as whenMissing: violate asks.",

@@ -25,6 +25,7 @@ from evaluator.lease import Terms
 from evaluator.mandate import Mandate
 from evaluator.metrics import Metrics
 from evaluator.nudger import Nudger
+from evaluator.recorder import Recorder
 from evaluator.reporter import Reporter
 from evaluator.sources import agentport
 from evaluator.sources.agents import Agents
@@ -87,6 +88,14 @@ class Service:
             said=self._cluster.status_of,
             allowed=allowed,
         )
+        self._recorder = Recorder(
+            api,
+            self._decider,
+            self._metrics,
+            lambda: self._labeler.conflicts,
+            said=self._cluster.status_of,
+            allowed=allowed,
+        )
         self._evictor = Evictor(
             api,
             self._cluster,
@@ -111,17 +120,22 @@ class Service:
         listeners.decisions.append(self._decider.touch)
         listeners.labels.append(self._labeler.wake)
         listeners.placement += [self._evictor.wake, self._nudger.wake]
-        self._labeler.listeners.append(self._reporter.wake)
+        self._labeler.listeners += [self._reporter.wake, self._recorder.wake]
         self._mandate.listeners += [
             self._labeler.start_over,
             self._reporter.start_over,
+            self._recorder.start_over,
             self._evictor.wake,
             self._nudger.wake,
             self._adopter.wake,
         ]
         for wake in (self._labeler.wake, self._reporter.wake, self._evictor.wake):
             self._decider.listeners.append(wake)
-        self._decider.listeners += [self._nudger.decided, self._adopter.wake]
+        self._decider.listeners += [
+            self._recorder.wake,
+            self._nudger.decided,
+            self._adopter.wake,
+        ]
 
     def _polled(self) -> None:
         self._decider.touch()
@@ -218,6 +232,7 @@ class Service:
             self._decider.run(),
             self._labeler.run(),
             self._reporter.run(),
+            self._recorder.run(),
         ]
         loops += [poller.run() for poller in self._sources.pollers]
         if self._settings.evict:

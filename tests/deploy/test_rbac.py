@@ -32,7 +32,7 @@ EXAMPLES = {
     "get_pod": [("ns", "p")],
     "annotate_pod": [("ns", "p", "u", {})],
     "create_event": [({"metadata": {"namespace": "ns"}},)],
-    "count_event": [("ns", "e", 2)],
+    "count_event": [("ns", "e", 2, "")],
     "read_lease": [(LEASE["namespace"], LEASE["name"])],
     "write_lease": [({"metadata": LEASE},), ({"metadata": {**LEASE, "resourceVersion": "1"}},)],
 }
