@@ -175,6 +175,8 @@ def main() -> None:
     parser.add_argument("--scrapes", type=int, default=500, help="of each program (default 500)")
     parser.add_argument("--node-exporter", metavar="PATH", help="default: one found on the PATH")
     arguments = parser.parse_args()
+    if arguments.node_exporter and not shutil.which(arguments.node_exporter):
+        parser.error(f"no program {arguments.node_exporter}")
     peer = arguments.node_exporter or next(filter(None, map(shutil.which, PEERS)), None)
     found = run(arguments.scrapes, peer)
     aim = f"cpu ratio <= {AIM['cpu']}, rss_mib <= {AIM['rss_mib']}"
