@@ -24,7 +24,7 @@ def sources(text: str) -> str:
 def web_address(text: str) -> str:
     """An http or https URL without a user in it: a command line is no place for a password."""
     parts = urlsplit(text)
-    if parts.scheme not in ("http", "https") or not parts.hostname:
+    if parts.scheme not in ("http", "https") or not parts.hostname or parts.port == 0:
         raise ValueError(f"not an http or https URL: {text[:80]!r}")
     if parts.username is not None or parts.query or parts.fragment:
         raise ValueError("a URL without user, query and fragment is wanted")

@@ -1,0 +1,61 @@
+"""Programs to run beside a test of sources: agents, Prometheus, the evaluator."""
+
+import asyncio
+import os
+import re
+
+import pytest
+
+PATIENCE = 60.0
+
+
+class Program:
+    """A process whose log is read as it comes."""
+
+    def __init__(self, process):
+        self._process = process
+        self.lines = []
+        self._told = asyncio.Condition()
+        self._reading = asyncio.create_task(self._read())
+
+    async def _read(self):
+        async for raw in self._process.stderr:
+            async with self._told:
+                self.lines.append(raw.decode())
+                self._told.notify_all()
+
+    async def said(self, pattern):
+        """The first line that fits."""
+
+        def found():
+            return next((m for line in self.lines if (m := re.search(pattern, line))), None)
+
+        async with asyncio.timeout(PATIENCE), self._told:
+            return await self._told.wait_for(found)
+
+    async def kill(self):
+        if self._process.returncode is None:
+            self._process.kill()
+        await self._process.wait()
+        await self._reading
+
+
+@pytest.fixture
+async def run(tmp_path):
+    """Start programs; none outlives the test."""
+    started = []
+
+    async def start(*argv):
+        process = await asyncio.create_subprocess_exec(
+            *argv,
+            stdin=asyncio.subprocess.DEVNULL,
+            stdout=asyncio.subprocess.DEVNULL,
+            stderr=asyncio.subprocess.PIPE,
+            env={"PATH": os.environ["PATH"], "HOME": str(tmp_path)},
+        )
+        started.append(Program(process))
+        return started[-1]
+
+    yield start
+    for program in started:
+        await program.kill()

@@ -1,0 +1,98 @@
+"""The flags that say where readings come from, and what is wrong with them together."""
+
+import pytest
+
+from evaluator.config import Settings
+from plimsoll import flags
+from plimsoll.commandline import Parser
+
+PROMETHEUS = ("--metricsSource=prometheus", "--prometheusUrl=http://prom:9090")
+
+
+def parse(*argv):
+    return flags.parse_settings(Settings, Parser("prog", about=""), argv=argv, env={})
+
+
+@pytest.mark.parametrize(
+    ("argv", "sources"),
+    [
+        ([], ("agents",)),
+        (["--metricsSource=custom-metrics"], ("custom-metrics",)),
+        (["-metricsSource=custom-metrics,agents"], ("custom-metrics", "agents")),
+        (["--metricsSource", "prometheus, agents"], ("prometheus", "agents")),
+        (["--metricsSource=agents", "--metricsSource=prometheus"], ("agents", "prometheus")),
+    ],
+)
+def test_sources_are_named_in_their_order(argv, sources):
+    assert parse(*argv).sources == sources
+
+
+@pytest.mark.parametrize(
+    "argv",
+    [
+        PROMETHEUS,
+        (*PROMETHEUS, "--prometheusUser=jo", "--prometheusPasswordFile=/p"),
+        (
+            *PROMETHEUS,
+            "--prometheusTokenFile=/t",
+            "--prometheusCacert=/c",
+            "--prometheusQueries=/q",
+        ),
+        ("--metricsSource=custom-metrics", "--sourceTimeout=500ms"),
+    ],
+)
+def test_what_goes_together(argv):
+    assert parse(*argv).mistakes() == []
+
+
+@pytest.mark.parametrize(
+    ("argv", "sentence"),
+    [
+        (["--metricsSource=agents,agents"], "--metricsSource names a source twice"),
+        (["--metricsSource=prometheus"], "--metricsSource=prometheus needs --prometheusUrl"),
+        (
+            ["--prometheusUrl=http://x"],
+            "--prometheusUrl is given, but --metricsSource does not name prometheus",
+        ),
+        (
+            [*PROMETHEUS, "--prometheusUser=jo"],
+            "--prometheusUser and --prometheusPasswordFile belong together",
+        ),
+        (
+            [
+                *PROMETHEUS,
+                "--prometheusUser=j",
+                "--prometheusPasswordFile=/p",
+                "--prometheusTokenFile=/t",
+            ],
+            "--prometheusUser and --prometheusTokenFile exclude one another",
+        ),
+        (["--sourceTimeout=0"], "--sourceTimeout must be more than 0"),
+    ],
+)
+def test_what_does_not(argv, sentence):
+    assert parse(*argv).mistakes() == [sentence]
+
+
+@pytest.mark.parametrize(
+    ("argv", "sentence"),
+    [
+        (["--metricsSource=influx"], "'influx' is not one of agents, custom-metrics, prometheus"),
+        (["--metricsSource="], "'' is not one of agents"),
+        (["--metricsSource=agents,"], "'' is not one of agents"),
+        (["--prometheusUrl=prom:9090"], "not an http or https URL: 'prom:9090'"),
+        (["--prometheusUrl=http://"], "not an http or https URL"),
+        (["--prometheusUrl=http://jo:geheim@prom"], "a URL without user"),
+        (["--prometheusUrl=http://prom/?x=1"], "a URL without user, query and fragment"),
+        (["--prometheusUrl=http://[prom"], "--prometheusUrl: "),
+        (["--prometheusUrl=http://prom:web"], "--prometheusUrl: "),
+        (["--sourceTimeout=5"], "--sourceTimeout: not a duration"),
+    ],
+)
+def test_a_mistake_ends_the_program_with_status_2_and_one_sentence(capsys, argv, sentence):
+    with pytest.raises(SystemExit) as ended:
+        parse(*argv)
+    assert ended.value.code == 2
+    said = capsys.readouterr().err
+    assert sentence in said
+    assert "geheim" not in said
