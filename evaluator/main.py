@@ -19,7 +19,7 @@ from plimsoll.commandline import Parser
 PROGRAM = "plimsoll-evaluator"
 _ABOUT = """
 Turns what nodes feel into placement: answers kube-scheduler's extender calls, labels nodes and, with --evict, evicts pods,
-by the TASPolicy objects in the cluster and the readings that node agents stream.
+by the TASPolicy objects in the cluster and the readings of node agents, the custom metrics API or Prometheus.
 """
 _EXAMPLES = """
 example, beside a cluster:
