@@ -5,11 +5,12 @@ from typing import Any
 
 import numpy as np
 
-from evaluator import rules
 from evaluator.decisions import Decision, Decisions
+from evaluator.hysteresis import Standing
 from evaluator.policy import PolicyKey, StrategyName
 from evaluator.rules import View
-from evaluator.store import NEVER, Column
+from evaluator.store import NEVER, Bools, Column, Floats
+from evaluator.terms import WhenMissing
 
 
 def overview(decisions: Decisions) -> dict[str, Any]:
@@ -43,14 +44,8 @@ def explain(decisions: Decisions, key: PolicyKey, *, now: float) -> dict[str, An
             name.value: {
                 "logicalOperator": "allOf" if strategy.all_of else "anyOf",
                 "rules": [
-                    {
-                        "rule": str(rule),
-                        "broken": _names(view, rules.broken(rule, view.columns[rule.metric])),
-                        **(
-                            {"labels": {x.key: x.value for x in rule.labels}} if rule.labels else {}
-                        ),
-                    }
-                    for rule in strategy.rules
+                    _rule(decision.standings[name], number, view, now=now)
+                    for number in range(len(strategy.rules))
                 ],
             }
             for name, strategy in decision.policy.strategies.items()
@@ -61,7 +56,30 @@ def explain(decisions: Decisions, key: PolicyKey, *, now: float) -> dict[str, An
     }
 
 
-def _names(view: View, mask: np.ndarray[Any, np.dtype[np.bool_]]) -> list[str]:
+def _rule(standing: Standing, number: int, view: View, *, now: float) -> dict[str, Any]:
+    """One rule: who violates it, for want of a reading or not, and for whom time is running."""
+    rule, memory = standing.rules[number], standing.memories.get(number)
+    found: dict[str, Any] = {
+        "rule": str(rule),
+        "broken": _names(view, standing.found.broken[:, number]),
+    }
+    if rule.labels:
+        found["labels"] = {label.key: label.value for label in rule.labels}
+    if rule.terms.when_missing is WhenMissing.VIOLATE:
+        found["missing"] = _names(view, standing.found.missing[:, number])
+    if memory is not None:
+        found["pending"] = _left(view, memory.pending, memory.since + rule.terms.hold - now)
+        found["clearing"] = _left(view, memory.clearing, memory.since + rule.terms.clear - now)
+    return found
+
+
+def _left(view: View, where: Bools, seconds: Floats) -> dict[str, float]:
+    """Node → the seconds until its `for` or `clearAfter` runs out."""
+    positions = np.flatnonzero(where).tolist()
+    return {view.nodes[p]: round(max(0.0, float(seconds[p])), 3) for p in positions}
+
+
+def _names(view: View, mask: Bools) -> list[str]:
     return [view.nodes[position] for position in np.flatnonzero(mask).tolist()]
 
 
