@@ -13,7 +13,7 @@ import ssl
 import subprocess
 import sys
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -70,6 +70,8 @@ class ControlPlane:
         self._dir = folder
         self._ports = contextlib.ExitStack()
         self._programs = contextlib.ExitStack()
+        self._apiserver = contextlib.ExitStack()
+        self._accounts_key = folder / "accounts.key"
         self._etcd, self._peer, self._api = (self._hold() for _ in range(3))
         self.url = f"https://127.0.0.1:{self._api}"
         self.ca = folder / "certs" / "apiserver.crt"
@@ -95,13 +97,11 @@ class ControlPlane:
     def _start(self) -> None:
         self._dir.mkdir(parents=True, exist_ok=True)
         self._programs.enter_context(self._running("etcd", self._etcd_command()))
-        key = str(self._dir / "accounts.key")
-        made = ["openssl", "genpkey", "-algorithm", "RSA", "-out", key]
+        made = ["openssl", "genpkey", "-algorithm", "RSA", "-out", str(self._accounts_key)]
         subprocess.run(made, check=True, capture_output=True, timeout=_PATIENCE)  # noqa: S603
         (self._dir / "tokens.csv").write_text(f"{self.token},admin,admin,system:masters\n")
-        apiserver = self._apiserver_command(key)
-        program = self._programs.enter_context(self._running("kube-apiserver", apiserver))
-        self._wait_for_api(program)
+        self._programs.push(self._apiserver)
+        self._serve()
         text = kubeconfig(self.url, token=self.token, ca=self.ca)
         write_atomically(self.kubeconfig, text)
 
@@ -118,7 +118,21 @@ class ControlPlane:
             "--unsafe-no-fsync",  # what is in it need not outlive the machine
         )
 
-    def _apiserver_command(self, accounts_key: str) -> Sequence[str]:
+    def _serve(self) -> None:
+        apiserver = self._running("kube-apiserver", self._apiserver_command())
+        program = self._apiserver.enter_context(apiserver)
+        deadline = time.monotonic() + _PATIENCE
+        while not self._is_up(program, "kube-apiserver", self._api, "/readyz"):
+            if time.monotonic() > deadline:
+                raise ControlPlaneError(f"kube-apiserver is not ready{self._end('kube-apiserver')}")
+            time.sleep(0.05)
+
+    def expire_history(self) -> None:
+        """Start the API server anew: watches end, and one from an earlier resourceVersion gets 410 Gone."""
+        self._apiserver.close()
+        self._serve()
+
+    def _apiserver_command(self) -> Sequence[str]:
         return (
             self._binaries.apiserver,
             f"--etcd-servers=http://127.0.0.1:{self._etcd}",
@@ -128,8 +142,8 @@ class ControlPlane:
             "--endpoint-reconciler-type=none",
             f"--secure-port={self._api}",
             "--service-account-issuer=https://kubernetes.default.svc",
-            f"--service-account-signing-key-file={accounts_key}",
-            f"--service-account-key-file={accounts_key}",
+            f"--service-account-signing-key-file={self._accounts_key}",
+            f"--service-account-key-file={self._accounts_key}",
             f"--token-auth-file={self._dir / 'tokens.csv'}",
             "--authorization-mode=RBAC",
             "--service-cluster-ip-range=10.96.0.0/16",
@@ -138,8 +152,11 @@ class ControlPlane:
         )
 
     @contextlib.contextmanager
-    def scheduler(self, config: Path) -> Iterator[None]:
-        """A real kube-scheduler with a configuration file, until the block ends. Raises NoControlPlaneError without one."""
+    def scheduler(self, config: Path) -> Iterator[Callable[[], bool]]:
+        """A real kube-scheduler with a configuration file, until the block ends; what that gives says whether it is up.
+
+        Raises NoControlPlaneError where there is none, and when asked ControlPlaneError if it ended by itself.
+        """
         if self._binaries.scheduler is None:
             raise NoControlPlaneError("no kube-scheduler beside kube-apiserver")
         with HeldPort() as port:
@@ -153,8 +170,7 @@ class ControlPlane:
                 "--v=3",
             )
             with self._running("kube-scheduler", command) as program:
-                self._wait(program, "kube-scheduler", port.number, "/healthz")
-                yield
+                yield lambda: self._is_up(program, "kube-scheduler", port.number, "/healthz")
 
     def log(self, name: str) -> str:
         """All that a part of it has said."""
@@ -178,31 +194,15 @@ class ControlPlane:
         finally:
             program.terminate()
             try:
-                program.wait(10)
+                program.wait(3)
             except subprocess.TimeoutExpired:
                 program.kill()
                 program.wait()
 
-    def _wait_for_api(self, program: "subprocess.Popen[bytes]") -> None:
-        self._wait(program, "kube-apiserver", self._api, "/readyz", token=self.token)
-
-    def _wait(
-        self,
-        program: "subprocess.Popen[bytes]",
-        name: str,
-        port: int,
-        path: str,
-        *,
-        token: str = "",
-    ) -> None:
-        headers = {"Authorization": f"Bearer {token}"} if token else {}
-        deadline = time.monotonic() + _PATIENCE
-        while not _is_well(port, path, headers):
-            if program.poll() is not None:
-                raise ControlPlaneError(f"{name} ended with {program.returncode}{self._end(name)}")
-            if time.monotonic() > deadline:
-                raise ControlPlaneError(f"{name} is not ready{self._end(name)}")
-            time.sleep(0.05)
+    def _is_up(self, program: "subprocess.Popen[bytes]", name: str, port: int, path: str) -> bool:
+        if program.poll() is not None:
+            raise ControlPlaneError(f"{name} ended with {program.returncode}{self._end(name)}")
+        return _is_well(port, path, {"Authorization": f"Bearer {self.token}"})
 
     def _end(self, name: str) -> str:
         lines = self.log(name).splitlines()[-_LAST_LINES:]

@@ -12,6 +12,7 @@ import os
 import random
 import re
 import secrets
+import signal
 import subprocess
 from dataclasses import dataclass
 from pathlib import Path
@@ -60,8 +61,8 @@ class Plane:
             config = folder / "scheduler.yaml"
             config.write_text(json.dumps(scheduler_config(self.kubeconfig, extender)))
             try:
-                # It is waited for in a blocking way; nothing else happens meanwhile that needs the loop.
-                with self.server.scheduler(config):
+                with self.server.scheduler(config) as is_up:
+                    await eventually(is_up)
                     yield
             except NoControlPlaneError as error:
                 pytest.skip(str(error))
@@ -259,6 +260,16 @@ class Evaluator:
     async def stop(self, *, kill=False):
         await self._processes.stop("evaluator", kill=kill)
 
+    @contextlib.contextmanager
+    def paused(self):
+        """Stopped in its tracks, with all its connections, until the block ends."""
+        pid = self._processes.pid("evaluator")
+        os.kill(pid, signal.SIGSTOP)
+        try:
+            yield
+        finally:
+            os.kill(pid, signal.SIGCONT)
+
     async def close(self):
         await self._processes.close()
         await self._session.close()
@@ -387,17 +398,27 @@ class World:
         return {key: value for key, value in found.items() if self.suffix in key}
 
     async def labelled(self, node, **wanted):
-        """Wait until those are just these; dashes in keys are written as underscores."""
-        keyed = {key.replace("_", "-"): value for key, value in wanted.items()}
+        """Wait until those are just these."""
 
         async def agree():
-            return await self.labels(node) == keyed
+            return await self.labels(node) == wanted
 
         try:
             await eventually(agree)
         except TimeoutError:
             found = await self.labels(node)
-            raise AssertionError(f"{node} has {found}, not {keyed}{self.evaluator.log()}") from None
+            raise AssertionError(
+                f"{node} has {found}, not {wanted}{self.evaluator.log()}"
+            ) from None
+
+    async def status(self, policy, predicate):
+        """A policy's status once it is there and satisfies a predicate."""
+
+        async def told():
+            found = (await self.client.get(POLICIES, policy, self.namespace)).get("status")
+            return found if found and predicate(found) else None
+
+        return await eventually(told)
 
     async def start(self, *flags):
         """Start the evaluator, and wait until it is ready."""

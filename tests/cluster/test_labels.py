@@ -2,7 +2,16 @@
 
 import pytest
 
+from sandbox.client import ApiError
+from sandbox.objects import NODES, POLICIES
+
 pytestmark = pytest.mark.e2e
+
+
+async def versions(world, *nodes):
+    """The resourceVersions of nodes: what has one as before was not written."""
+    found = [await world.client.get(NODES, node) for node in nodes]
+    return [node["metadata"]["resourceVersion"] for node in found]
 
 
 async def test_labels_follow_the_readings(world):
@@ -13,3 +22,177 @@ async def test_labels_follow_the_readings(world):
     await world.labelled(node, **{policy: "violating"})
     world.fleet.say(node, health=0)
     await world.labelled(node)
+
+
+async def test_the_labels_of_a_labeling_strategy_change_with_its_rules(world):
+    node = await world.add_node("a")
+    rules = ["health Equals 1: state=limping", "health Equals 2: state=sick"]
+    policy = await world.add_policy("demo", labeling=rules)
+    key = f"telemetry.aware.scheduling.{policy}/state"
+    world.fleet.say(node, health=1)
+    await world.start()
+    await world.labelled(node, **{key: "limping"})
+    world.fleet.say(node, health=2)
+    await world.labelled(node, **{key: "sick"})
+    await world.edit_policy(policy, labeling=["health Equals 2: other=sick"])
+    await world.labelled(node, **{f"telemetry.aware.scheduling.{policy}/other": "sick"})
+
+
+async def test_a_users_label_of_the_same_key_stays_his(world):
+    node, other = await world.add_node("a"), await world.add_node("b")
+    policy = await world.add_policy("demo", deschedule=["health Equals 2"])
+    await world.client.patch(NODES, node, {"metadata": {"labels": {policy: "mine"}}})
+    for one in (node, other):
+        world.fleet.say(one, health=2)
+    await world.start()
+    await world.labelled(other, **{policy: "violating"})
+    await world.labelled(node, **{policy: "mine"})
+    told = await world.status(policy, lambda status: "belongs to somebody else" in str(status))
+    assert told["compliance"] == "Violated"
+    await world.client.delete(POLICIES, policy, world.namespace)
+    await world.labelled(other)
+    await world.labelled(node, **{policy: "mine"})
+
+
+async def test_a_label_in_dispute_keeps_no_other_from_being_written(world):
+    node = await world.add_node("a")
+    policy = await world.add_policy(
+        "demo", deschedule=["health Equals 2"], labeling=["health Equals 2: state=sick"]
+    )
+    await world.client.patch(NODES, node, {"metadata": {"labels": {policy: "mine"}}})
+    world.fleet.say(node, health=2)
+    await world.start()
+    key = f"telemetry.aware.scheduling.{policy}/state"
+    await world.labelled(node, **{policy: "mine", key: "sick"})
+
+
+async def test_a_label_that_a_user_takes_off_comes_back(world):
+    node = await world.add_node("a")
+    policy = await world.add_policy("demo", deschedule=["health Equals 2"])
+    world.fleet.say(node, health=2)
+    await world.start()
+    await world.labelled(node, **{policy: "violating"})
+    before = await versions(world, node)
+    await world.client.patch(NODES, node, {"metadata": {"labels": {policy: None}}})
+    await world.eventually(lambda: _changed_twice(world, node, before))
+    await world.labelled(node, **{policy: "violating"})
+
+
+async def _changed_twice(world, node, before):
+    return await world.labels(node) and await versions(world, node) != before
+
+
+async def test_a_node_that_vanished_is_not_made_again(world):
+    node, other = await world.add_node("a"), await world.add_node("b")
+    policy = await world.add_policy("demo", deschedule=["health Equals 2"])
+    for one in (node, other):
+        world.fleet.say(one, health=0)
+    await world.start()
+    await world.client.delete(NODES, node)
+    for one in (node, other):
+        world.fleet.say(one, health=2)
+    await world.labelled(other, **{policy: "violating"})
+    with pytest.raises(ApiError) as gone:
+        await world.client.get(NODES, node)
+    assert gone.value.status == 404
+
+
+async def test_a_node_made_anew_under_its_name_is_labelled_anew(world):
+    node = await world.add_node("a")
+    policy = await world.add_policy("demo", deschedule=["health Equals 2"])
+    world.fleet.say(node, health=2)
+    await world.start()
+    await world.labelled(node, **{policy: "violating"})
+    await world.client.delete(NODES, node)
+    await world.add_node("a")
+    await world.labelled(node, **{policy: "violating"})
+
+
+@pytest.mark.parametrize("kill", [False, True], ids=["SIGTERM", "SIGKILL"])
+async def test_a_restart_writes_nothing_that_is_right_already(world, kill):
+    sick, well = await world.add_node("sick"), await world.add_node("well")
+    policy = await world.add_policy("demo", deschedule=["health Equals 2"])
+    world.fleet.say(sick, health=2)
+    world.fleet.say(well, health=0)
+    await world.start()
+    await world.labelled(sick, **{policy: "violating"})
+    before = await versions(world, sick, well)
+    await world.evaluator.stop(kill=kill)
+    await world.start()
+    # It writes again: another node's label shows that it has had its say about these.
+    other = await world.add_node("other")
+    world.fleet.say(other, health=2)
+    await world.labelled(other, **{policy: "violating"})
+    assert await versions(world, sick, well) == before
+
+
+async def test_a_policy_deleted_while_nobody_looked_leaves_no_label(world):
+    node = await world.add_node("a")
+    policy = await world.add_policy("demo", deschedule=["health Equals 2"])
+    stays = await world.add_policy("stays", deschedule=["health Equals 2"])
+    world.fleet.say(node, health=2)
+    await world.start()
+    await world.labelled(node, **{policy: "violating", stays: "violating"})
+    await world.evaluator.stop(kill=True)
+    await world.client.delete(POLICIES, policy, world.namespace)
+    await world.start()
+    await world.labelled(node, **{stays: "violating"})
+
+
+async def test_a_strategy_dropped_takes_just_its_labels(world):
+    node = await world.add_node("a")
+    policy = await world.add_policy(
+        "demo", deschedule=["health Equals 2"], labeling=["health Equals 2: state=sick"]
+    )
+    key = f"telemetry.aware.scheduling.{policy}/state"
+    world.fleet.say(node, health=2)
+    await world.start()
+    await world.labelled(node, **{policy: "violating", key: "sick"})
+    await world.edit_policy(policy, deschedule=["health Equals 2"])
+    await world.labelled(node, **{policy: "violating"})
+
+
+async def test_two_policies_of_one_name_label_for_either(world):
+    first, second = await world.add_node("a"), await world.add_node("b")
+    elsewhere = f"{world.namespace}-b"
+    await world.add_namespace(elsewhere)
+    policy = await world.add_policy("demo", deschedule=["health Equals 1"])
+    await world.add_policy("demo", elsewhere, deschedule=["health Equals 2"])
+    world.fleet.say(first, health=1)
+    world.fleet.say(second, health=2)
+    await world.start()
+    for node in (first, second):
+        await world.labelled(node, **{policy: "violating"})
+    await world.client.delete(POLICIES, policy, elsewhere)
+    await world.labelled(second)
+    await world.labelled(first, **{policy: "violating"})
+
+
+async def test_readings_that_stop_take_the_label_off(world):
+    node = await world.add_node("a")
+    policy = await world.add_policy("demo", deschedule=["health Equals 2"])
+    world.fleet.say(node, health=2)
+    await world.start()
+    await world.labelled(node, **{policy: "violating"})
+    await world.fleet.silence(node)
+    await world.labelled(node)
+    told = await world.status(policy, lambda status: status["compliance"] == "Unknown")
+    assert "no usable reading of health" in told["message"]
+
+
+async def test_what_was_deleted_while_the_watch_was_gone_is_found(world):
+    """410 Gone, as after an API server's restart, or when its history was compacted."""
+    if world.plane.server is None:
+        pytest.skip("a cluster's API server is not ours to restart")
+    expire = world.plane.server.expire_history
+    node = await world.add_node("a")
+    policy = await world.add_policy("demo", deschedule=["health Equals 2"])
+    stays = await world.add_policy("stays", deschedule=["health Equals 2"])
+    world.fleet.say(node, health=2)
+    await world.start()
+    await world.labelled(node, **{policy: "violating", stays: "violating"})
+    with world.evaluator.paused():
+        expire()  # ends its watch
+        await world.client.delete(POLICIES, policy, world.namespace)
+        expire()  # and now no watch will ever tell
+    await world.labelled(node, **{stays: "violating"})
