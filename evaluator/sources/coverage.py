@@ -28,20 +28,20 @@ class Coverage:
         self._source = source
         self._states: dict[str, _State] = {}
         self._told: dict[str, _State] = {}
+        self.new = False
+        """Whether there may be something to tell."""
 
     @property
     def failing(self) -> int:
         """How many metrics the source has no answer for."""
         return sum(state.lacking is None for state in self._states.values())
 
-    @property
-    def new(self) -> bool:
-        """Whether there is something to tell."""
-        return self._states != self._told
-
     def note(self, metric: str, lacking: frozenset[str] | None, fault: str) -> None:
         """This is how it stands with a metric now."""
-        self._states[metric] = _State(lacking, fault)
+        state = _State(lacking, fault)
+        if self._states.get(metric) != state:
+            self._states[metric] = state
+            self.new = True
 
     def keep(self, metrics: Collection[str]) -> None:
         """Forget all other metrics."""
@@ -56,6 +56,7 @@ class Coverage:
             if self._told.get(metric) != state:
                 news.setdefault(state, []).append(metric)
         self._told = dict(self._states)
+        self.new = False
         return [self._line(state, sorted(metrics), nodes) for state, metrics in news.items()]
 
     def _line(self, state: _State, metrics: list[str], nodes: int) -> Line:

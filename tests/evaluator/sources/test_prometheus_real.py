@@ -4,8 +4,10 @@ import asyncio
 import contextlib
 import json
 import math
+import re
 import shutil
 import sys
+from pathlib import Path
 
 import aiohttp
 import pytest
@@ -14,7 +16,7 @@ from evaluator.objects import Address, Meta, Node, NodeStatus
 from evaluator.sources.answers import SourceError
 from evaluator.sources.nodenames import NodeNames
 from evaluator.sources.prometheus import Access, Prometheus
-from evaluator.sources.queries import Queries
+from evaluator.sources.queries import Queries, parse
 
 pytestmark = [
     pytest.mark.e2e,
@@ -22,6 +24,7 @@ pytestmark = [
 ]
 
 PATIENCE = 60.0
+ROOT = Path(__file__).parents[3]
 
 
 class Fleet:
@@ -143,6 +146,19 @@ async def test_from_a_file_on_a_node_to_a_reading(fleet, source):
         with pytest.raises(SourceError, match=says) as caught:
             await asked.ask(metric)
         assert caught.value.reason == reason
+
+
+async def test_the_queries_that_the_docs_show_are_understood(source):
+    """By the real parser; agents with only a text file have none of their series."""
+    page = (ROOT / "docs/sources.md").read_text()
+    shown = "\n".join(re.findall(r"```yaml\n(# what policies.*?)```", page, re.DOTALL))
+    strict = re.search(r"`(my_metric and .*?)`", page)[1]
+    asked = await source(f"{shown}\nstrict: {strict}\n")
+    await settled(asked, "up", {"node-a": 1.0, "node-b": 1.0})
+    metrics = [*parse(shown), "strict"]
+    assert len(metrics) > 2
+    for metric in metrics:
+        await settled(asked, metric, "empty")
 
 
 async def test_the_reading_of_a_node_goes_with_its_agent(fleet, source):

@@ -1,0 +1,37 @@
+"""docs/sources.md: the flags that it tells of are there, all that there are it tells of, and what it quotes is said."""
+
+import re
+from pathlib import Path
+
+from evaluator.config import Settings
+from evaluator.metrics import Metrics
+from evaluator.sources.coverage import Coverage
+from evaluator.sources.options import SourceOptions
+from plimsoll import flags
+
+PAGE = (Path(__file__).parents[2] / "docs/sources.md").read_text()
+
+
+def test_every_flag_in_it_is_one_and_every_flag_of_sources_is_in_it():
+    known = {opt.flag for _, opt in flags.options(Settings)}
+    named = set(re.findall(r"--([a-zA-Z]+)\b", PAGE)) - {"raw", "query"}  # kubectl's, Prometheus'
+    assert named <= known
+    assert {opt.flag for _, opt in flags.options(SourceOptions)} <= named
+
+
+def test_every_metric_in_it_is_one():
+    metrics = Metrics().registry.collect()
+    known = {f"{m.name}_total" if m.type == "counter" else m.name for m in metrics}
+    named = set(re.findall(r"\bplimsoll_\w+", PAGE))
+    assert len(named) == 3
+    assert named <= known
+
+
+def test_the_log_lines_in_it_are_those_of_the_program():
+    coverage = Coverage("prometheus")
+    for metric in ("health_metric", "load1"):
+        coverage.note(metric, frozenset(), "")
+    coverage.note("gpu_temperature", frozenset({"node-c"}), "")
+    coverage.note("disk_health", None, "no series")
+    said = [line.text for line in coverage.tell(3)]
+    assert re.findall(r'msg="(prometheus .*)"', PAGE) == said
