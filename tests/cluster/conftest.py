@@ -322,6 +322,7 @@ class World:
         self.suffix = secrets.token_hex(3)
         self.namespace = f"plimsoll-{self.suffix}"
         self.eventually = eventually
+        self.marks = OURS
 
     def name(self, name):
         return f"{name}-{self.suffix}"

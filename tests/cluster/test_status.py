@@ -1,0 +1,78 @@
+"""A policy's status, as the evaluator writes it and as an API server keeps it."""
+
+import pytest
+
+from sandbox.objects import POLICIES
+
+pytestmark = pytest.mark.e2e
+
+
+def compliance(word):
+    return lambda status: status.get("compliance") == word
+
+
+async def test_it_follows_the_readings(world):
+    node = await world.add_node("a")
+    policy = await world.add_policy("demo", dontschedule=["health Equals 1"])
+    world.fleet.say(node, health=1)
+    await world.start()
+    told = await world.status(policy, compliance("Violated"))
+    assert node in told["message"]
+    world.fleet.say(node, health=0)
+    told = await world.status(policy, compliance("Compliant"))
+    assert {one["type"]: one["status"] for one in told["conditions"]}["Valid"] == "True"
+    world.fleet.say(node)
+    await world.status(policy, compliance("Unknown"))
+
+
+async def test_it_says_which_generation_it_is_about(world):
+    node = await world.add_node("a")
+    policy = await world.add_policy("demo", dontschedule=["health Equals 1"])
+    world.fleet.say(node, health=1)
+    await world.start()
+    await world.status(policy, compliance("Violated"))
+    await world.edit_policy(policy, dontschedule=["health Equals 3"])
+    told = await world.status(policy, compliance("Compliant"))
+    generation = (await world.client.get(POLICIES, policy, world.namespace))["metadata"][
+        "generation"
+    ]
+    assert told["observedGeneration"] == generation == 2
+
+
+async def test_what_is_wrong_with_a_policy_stands_in_it(world):
+    node = await world.add_node("a")
+    rules = ["health Equals 1: a=1", "health LessThan 1: a=2"]
+    policy = await world.add_policy("demo", labeling=rules)
+    world.fleet.say(node, health=1)
+    await world.start()
+    told = await world.status(policy, lambda status: "conditions" in status)
+    valid = next(one for one in told["conditions"] if one["type"] == "Valid")
+    assert valid["status"] == "False"
+    assert "different operators" in valid["message"]
+
+
+async def test_it_is_written_once_and_not_again(world):
+    node = await world.add_node("a")
+    policy = await world.add_policy("demo", dontschedule=["load GreaterThan 50"])
+    world.fleet.say(node, load=60)
+    await world.start()
+    await world.status(policy, compliance("Violated"))
+    before = await world.client.get(POLICIES, policy, world.namespace)
+    marker = await world.add_policy("marker", dontschedule=["load GreaterThan 80"])
+    await world.status(marker, compliance("Compliant"))
+    for load in (70, 75, 90):
+        world.fleet.say(node, load=load)
+    await world.status(marker, compliance("Violated"))
+    after = await world.client.get(POLICIES, policy, world.namespace)
+    assert after["metadata"]["resourceVersion"] == before["metadata"]["resourceVersion"]
+
+
+async def test_an_edit_of_the_spec_leaves_the_status_and_the_other_way_round(world):
+    policy = await world.add_policy("demo", dontschedule=["health Equals 1"])
+    body = {"status": {"compliance": "Compliant"}, "spec": {"strategies": {}}}
+    await world.client.patch(POLICIES, policy, body, world.namespace, subresource="status")
+    await world.edit_policy(policy, dontschedule=["health Equals 3"])
+    found = await world.client.get(POLICIES, policy, world.namespace)
+    assert found["status"] == {"compliance": "Compliant"}
+    (rule,) = found["spec"]["strategies"]["dontschedule"]["rules"]
+    assert rule["target"] == 3
