@@ -1,0 +1,79 @@
+"""What the documents refer to is there: tests, files, headings, flags."""
+
+import re
+from pathlib import Path
+
+import pytest
+
+import agent.config
+from collectors.host import Host
+from collectors.registry import COLLECTORS
+from evaluator.config import Settings
+from plimsoll import flags
+
+ROOT = Path(__file__).parents[2]
+DOCS = ["README.md", "CONTRIBUTING.md"]
+DOCS += sorted(str(path.relative_to(ROOT)) for path in (ROOT / "docs").glob("*.md"))
+DOCS += sorted(str(path.relative_to(ROOT)) for path in (ROOT / "deploy").rglob("*.md"))
+OTHERS = {"query.lookback-delta"}
+"""Flags of other programs: Prometheus'."""
+TEST = re.compile(r"`(tests/[\w/]+\.py)::(\w+)`")
+
+
+def text_of(name: str) -> str:
+    """A document without its code blocks."""
+    return re.sub(r"^```.*?^```", "", (ROOT / name).read_text(), flags=re.MULTILINE | re.DOTALL)
+
+
+def anchors(path: Path) -> set[str]:
+    """The headings of a document as links spell them."""
+    found = re.findall(r"^#+ (.+)$", path.read_text(), re.MULTILINE)
+    bare = [re.sub(r"[^\w\- ]", "", heading).lower().replace(" ", "-") for heading in found]
+    return set(bare)
+
+
+@pytest.mark.parametrize("name", DOCS)
+def test_tests_that_are_named_exist(name: str) -> None:
+    for path, test in set(TEST.findall((ROOT / name).read_text())):
+        assert (ROOT / path).is_file(), path
+        assert re.search(rf"def {test}\(", (ROOT / path).read_text()), f"{path}::{test}"
+
+
+@pytest.mark.parametrize("name", DOCS)
+def test_links_lead_somewhere(name: str) -> None:
+    here = ROOT / name
+    for target in re.findall(r"\]\(([^)\s]+)\)", text_of(name)):
+        if target.startswith(("https:", "http:", "mailto:")):
+            continue
+        file, _, anchor = target.partition("#")
+        path = (here.parent / file).resolve() if file else here
+        assert path.exists(), target
+        if anchor:
+            assert anchor in anchors(path), target
+
+
+def known_flags() -> set[str]:
+    """Every flag of the two programs, without its dashes."""
+    classes = [Settings, agent.config.Settings, agent.config.Switches, Host]
+    classes += [entry.options for entry in COLLECTORS.values()]
+    return {option.flag for settings in classes for _, option in flags.options(settings)}
+
+
+@pytest.mark.parametrize("name", DOCS)
+def test_flags_that_are_named_exist(name: str) -> None:
+    """The evaluator's are told by their capitals, the agent's by their dots; other programs' flags have neither."""
+    written = re.findall(r"`?--([a-z]+[A-Z]\w*|[a-z]+(?:\.[\w-]+)+)", (ROOT / name).read_text())
+    wrong = {flag for flag in written if flag.rstrip(".") not in known_flags()} - OTHERS
+    assert wrong == set()
+
+
+def test_every_row_about_tas_is_held_by_a_test() -> None:
+    rows = re.findall(
+        r"^\| (.+) \|$", (ROOT / "docs/tas-compatibility.md").read_text(), re.MULTILINE
+    )
+    cells = [row.split(" | ") for row in rows if not row.startswith("what |")]
+    body = [row for row in cells if row[-1] != "held by"]
+    assert len(body) > 50
+    assert [row[0] for row in body if not TEST.search(row[-1])] == [
+        "GPU Aware Scheduling beside it"
+    ]
