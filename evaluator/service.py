@@ -110,7 +110,7 @@ class Service:
             self._decider,
             self._metrics,
             allowed=allowed,
-            pace=nudges.Pace(),
+            pace=nudges.Pace(settle=_settling(settings)),
         )
         self._connect()
 
@@ -246,6 +246,11 @@ class Service:
         else:
             self._mandate.extend()
         return [asyncio.create_task(loop) for loop in loops]
+
+
+def _settling(settings: Settings) -> float:
+    """Seconds until every replica has decided on what one of them has read: agents tell all at once, pollers do not."""
+    return 0.1 if settings.sources == ("agents",) else settings.sync_period + 0.1
 
 
 def authority(host: str, port: int) -> str:
