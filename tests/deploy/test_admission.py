@@ -28,6 +28,8 @@ NOT_IN_THE_SANDBOX = {
     "DaemonSet",
     "Role",
     "RoleBinding",
+    "ValidatingAdmissionPolicy",
+    "ValidatingAdmissionPolicyBinding",
 }
 """Kinds that the sandbox does without: it asks nobody for rights, and starts agents itself."""
 
@@ -119,6 +121,8 @@ async def test_every_manifest_is_admitted(prepared, built, folder):
         for obj in built(folder)
         if prepared.server is None or obj["kind"] not in NOT_IN_THE_SANDBOX
     ]
+    if not objects:
+        pytest.skip("the sandbox has none of these kinds")
     code, out, err = await prepared(
         "apply",
         "--server-side",

@@ -17,6 +17,8 @@ CLUSTER_WIDE = {
     "CustomResourceDefinition",
     "Namespace",
     "PriorityClass",
+    "ValidatingAdmissionPolicy",
+    "ValidatingAdmissionPolicyBinding",
 }
 OURS = re.compile(rf"plimsoll/(agent|evaluator):{re.escape(VERSION)}")
 NO_MANIFESTS = {"README.md", ".gitignore", "openssl.cnf", "kustomization.yaml", "Kustomization"}

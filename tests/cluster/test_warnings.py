@@ -1,0 +1,85 @@
+"""What kubectl prints when a policy is applied that is admitted, but of which a part will not work (deploy/crd-warnings)."""
+
+import asyncio
+import json
+import shutil
+import subprocess
+
+import pytest
+
+from sandbox import manifests
+from sandbox.apiserver import ApiServer
+from sandbox.client import ensure
+from sandbox.objects import Resource
+
+PATIENCE = 60.0
+FOLDER = manifests.folder() / "crd-warnings"
+GROUP = "admissionregistration.k8s.io/v1"
+KINDS = {
+    "ValidatingAdmissionPolicy": Resource("validatingadmissionpolicies", GROUP, namespaced=False),
+    "ValidatingAdmissionPolicyBinding": Resource(
+        "validatingadmissionpolicybindings", GROUP, namespaced=False
+    ),
+}
+RULE = {"metricname": "m", "operator": "LessThan"}
+GOOD = {
+    "dontschedule": {"rules": [RULE]},
+    "scheduleonmetric": {"rules": [RULE]},
+    "deschedule": {"rules": [RULE]},
+    "labeling": {"rules": [{**RULE, "labels": ["a=b", "c_d.e=", "f=G-h"]}]},
+}
+
+
+@pytest.fixture
+async def apply(plane):
+    """What kubectl warns of when a policy with these strategies is made."""
+    if isinstance(plane.server, ApiServer):
+        pytest.skip("the sandbox's API has no ValidatingAdmissionPolicy")
+    if not shutil.which("kubectl"):
+        pytest.skip("no kubectl on PATH")
+    for obj in manifests.load(FOLDER / "warnings.yaml"):
+        await ensure(plane.client, KINDS[obj["kind"]], obj)
+
+    def ask(strategies, name="warned"):
+        body = {
+            "apiVersion": "telemetry.intel.com/v1alpha1",
+            "kind": "TASPolicy",
+            "metadata": {"name": name, "namespace": "default"},
+            "spec": {"strategies": strategies},
+        }
+        command = ["kubectl", f"--kubeconfig={plane.kubeconfig}", "create", "--dry-run=server"]
+        done = subprocess.run(
+            [*command, "-f", "-"], input=json.dumps(body), capture_output=True, text=True
+        )
+        assert done.returncode == 0, done.stderr
+        return [
+            line.rpartition(f"{obj['metadata']['name']}': ")[2] for line in done.stderr.splitlines()
+        ]
+
+    async with asyncio.timeout(PATIENCE):  # the API server takes a while to notice new rules
+        while not ask({}):  # noqa: ASYNC110
+            await asyncio.sleep(0.2)
+    return ask
+
+
+async def test_what_is_left_out_is_said_at_once_and_admitted_all_the_same(apply):
+    assert apply({**GOOD, "reschedule": {"rules": []}}) == [
+        "there are the strategies dontschedule, scheduleonmetric, deschedule and labeling; "
+        "left out: reschedule"
+    ]
+    (too_long,) = apply(GOOD, name="a" * 64)
+    assert "which is too long" in too_long
+    labels = ["fine=1", "bad", "a b=c", "x=y=z", f"{'k' * 64}=v"]
+    (bad,) = apply({"labeling": {"rules": [{**RULE, "labels": labels}]}})
+    assert bad.endswith(f"left out: bad, a b=c, x=y=z, {'k' * 64}=v")
+    assert apply({"labeling": {"rules": [RULE]}}) == [
+        "a rule of labeling names no labels, so it sets none"
+    ]
+    ranking = [{**RULE, "operator": "Equals"}, RULE]
+    assert len(apply({"scheduleonmetric": {"rules": ranking}})) == 2
+    assert apply({}) == ["the policy has no strategies, so pods that follow it go anywhere"]
+
+
+async def test_of_a_good_policy_nothing_is_said(apply):
+    assert apply(GOOD) == []
+    assert apply({"scheduleonmetric": {"rules": []}, "labeling": {"rules": []}}) == []
