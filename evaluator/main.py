@@ -9,6 +9,7 @@ from collections.abc import Callable, Mapping, Sequence
 
 from evaluator.config import Settings
 from evaluator.kube import ConfigError, Kube
+from evaluator.manifests import checker
 from evaluator.scheduler import configurer
 from evaluator.service import Service
 from evaluator.sources.queries import QueriesError
@@ -28,13 +29,17 @@ example, beside a cluster:
   curl localhost:8080/explain/<namespace>/<policy>
 
 commands, each with a --help of its own:
+  check                 check policy manifests without a cluster, and say what each rule means
   configure-scheduler   have the kube-scheduler of a kubeadm control plane ask the evaluator
 
 A switch is turned off by --no-<flag> or --<flag>=false. Flags may be written with one dash or two, as for Telemetry Aware
 Scheduling.
 """
 
-COMMANDS: Mapping[str, Callable[[Sequence[str]], int]] = {"configure-scheduler": configurer.main}
+COMMANDS: Mapping[str, Callable[[Sequence[str]], int]] = {
+    "check": checker.main,
+    "configure-scheduler": configurer.main,
+}
 """What else this program does, by its first argument; each gets the arguments after it."""
 
 

@@ -15,7 +15,7 @@ from evaluator.terms import PLAIN, Terms
 
 VIOLATING = "violating"
 
-_METRIC = re.compile(r"[a-zA-Z0-9_:-]+", re.ASCII)
+_METRIC = re.compile(r"[a-zA-Z0-9_-]+", re.ASCII)
 
 
 class PolicyKey(NamedTuple):
@@ -216,7 +216,7 @@ class _Reader:
             raise _FlawError("it has no metricname")
         if not _METRIC.fullmatch(metric):
             raise _FlawError(
-                f"metricname {_shown(metric)} is no metric's name (letters, digits, '_', ':' and '-')"
+                f"metricname {_shown(metric)} is no metric's name (letters, digits, '_' and '-')"
             )
         if operator not in tuple(Operator):
             known = ", ".join(Operator)

@@ -1,0 +1,112 @@
+"""Checks policy manifests without a cluster, and prints what each rule means."""
+
+import sys
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from evaluator import policy
+from evaluator.conditions import counted
+from evaluator.manifests import documents, fields
+from evaluator.manifests.advice import advice
+from evaluator.manifests.documents import UnreadableError
+from evaluator.manifests.sentences import explained
+from plimsoll.commandline import Parser
+
+PROGRAM = "plimsoll-evaluator check"
+_ABOUT = """
+Checks TASPolicy manifests without a cluster, and prints what each rule means. An error is what the API server would refuse, or
+the evaluator would leave out; a warning is what works, but is probably not meant. Other kinds of objects are passed over.
+"""
+_EXAMPLES = """
+exit status: 0 without an error, 1 with one, 2 if it was called wrongly.
+
+example:
+  plimsoll-evaluator check deploy/health-metric-demo/*.yaml
+  kubectl get taspolicies -A -o yaml | plimsoll-evaluator check -
+"""
+
+
+@dataclass(slots=True)
+class Findings:
+    """What was found in one object, or in a file as a whole."""
+
+    title: str
+    errors: list[str] = field(default_factory=list)
+    warnings: list[str] = field(default_factory=list)
+    meanings: list[str] = field(default_factory=list)
+    is_policy: bool = False
+
+    def lines(self) -> Iterator[str]:
+        """For people."""
+        yield self.title
+        yield from (f"  {line}" for line in self.meanings)
+        yield from (f"  error: {line}" for line in self.errors)
+        yield from (f"  warning: {line}" for line in self.warnings)
+
+
+def main(argv: Sequence[str]) -> int:
+    """Check what the arguments name; the exit status."""
+    command = Parser(PROGRAM, about=_ABOUT, examples=_EXAMPLES)
+    command.add_argument("files", nargs="+", metavar="FILE", help="a manifest; - is standard input")
+    names = command.parse_args(argv).files
+    found = [one for name in names for one in check_file(name)]
+    if not any(one.is_policy or one.errors for one in found):
+        found = [Findings(", ".join(names), ["there is no TASPolicy in it"])]
+    for one in found:
+        sys.stdout.writelines(f"{line}\n" for line in one.lines())
+    policies = sum(one.is_policy for one in found)
+    errors, warnings = (
+        sum(len(getattr(one, kind)) for one in found) for kind in ("errors", "warnings")
+    )
+    noun = "policy" if policies == 1 else "policies"
+    sys.stdout.write(
+        f"{policies} {noun}, {counted(errors, 'error')}, {counted(warnings, 'warning')}\n"
+    )
+    return 1 if errors else 0
+
+
+def check_file(name: str) -> list[Findings]:
+    """What is in a file, or why it cannot be read."""
+    try:
+        text = sys.stdin.read() if name == "-" else Path(name).read_text(encoding="utf-8")
+    except UnicodeDecodeError:
+        return [Findings(name, ["it is not text"])]
+    except OSError as error:
+        return [Findings(name, [f"it cannot be read: {error.strerror}"])]
+    return check_text("standard input" if name == "-" else name, text)
+
+
+def check_text(name: str, text: str) -> list[Findings]:
+    """What is in a text; what comes before a place that cannot be read is looked at."""
+    found: list[Findings] = []
+    try:
+        for obj in documents.objects(text):
+            if not isinstance(obj, Mapping) or not obj.get("kind"):
+                found.append(Findings(name, ["a document in it is no Kubernetes object"]))
+            elif obj["kind"] == fields.KIND:
+                found.append(_check(name, obj))
+            elif str(obj.get("apiVersion")).startswith(fields.GROUP):
+                kind = f"there is no kind {obj['kind']!r} in {fields.GROUP}, only {fields.KIND}"
+                found.append(Findings(name, [kind]))
+    except UnreadableError as error:
+        found.append(Findings(name, [f"it is not YAML: {error}"]))
+    return found
+
+
+def _check(name: str, obj: Mapping[str, object]) -> Findings:
+    refused = list(fields.flaws(obj))
+    meta = obj.get("metadata")
+    if not isinstance(meta, Mapping) or not isinstance(meta.get("name"), str):
+        return Findings(f"{name}: a policy without a name", refused, is_policy=True)
+    understood = policy.parse({**obj, "metadata": {**meta, "generation": 0, "uid": ""}})
+    where = f"{meta['namespace']}/" if meta.get("namespace") else ""
+    # A duration that is none is refused, and left out for the same reason: once will do.
+    left_out = [problem for problem in understood.problems if "not a duration" not in problem]
+    return Findings(
+        f"{name}: policy {where}{meta['name']}",
+        [*refused, *(left_out if refused else understood.problems)],
+        list(advice(understood, obj)),
+        list(explained(understood)),
+        is_policy=True,
+    )
