@@ -130,3 +130,66 @@ def test_what_cannot_be_used_is_named_in_a_sentence(pki, cert, key, ca, names):
         tls.server_context(str(pki / cert), str(pki / key), str(pki / ca))
     assert "\n" not in str(refused.value)
     assert "--unsafe" in str(refused.value)
+
+
+@pytest.fixture
+def renewed(pki, tmp_path):
+    """Files in use, as (cert, key, cacert); and a function that puts others of the PKI into their place."""
+    places = {name: tmp_path / name for name in ("tls.crt", "tls.key", "ca.crt")}
+
+    def put(**files):
+        for place, source in files.items():
+            # Renamed into place, as a kubelet does: never is there half a file.
+            new = tmp_path / "new"
+            shutil.copy(pki / source, new)
+            new.replace(places[place.replace("_", ".")])
+
+    put(tls_crt="server.crt", tls_key="server.key", ca_crt="ca.crt")
+    return [str(place) for place in places.values()], put
+
+
+@pytest.fixture
+async def renewable(renewed):
+    context = tls.server_context(*renewed[0])
+    runner, bound = await serve(Extender(Decisions, Metrics()).app(), "127.0.0.1", 0, tls=context)
+    yield bound, renewed[1]
+    await runner.cleanup()
+
+
+async def test_another_client_ca_counts_for_the_next_connection(renewable, pki):
+    """Both ways: who is trusted now gets in, and who was trusted before does not."""
+    port, put = renewable
+    assert (await ask(port, client(pki, "client")))[0] == 200
+    put(ca_crt="other-ca.crt")
+    assert (await ask(port, client(pki, "stranger")))[0] == 200
+    with pytest.raises((aiohttp.ClientError, ssl.SSLError, ConnectionError)):
+        await ask(port, client(pki, "client"))
+
+
+async def shown(port, pki):
+    """The name in the certificate that the server shows to a connection that begins now."""
+    _, writer = await asyncio.open_connection("127.0.0.1", port, ssl=client(pki, "client"))
+    subject = writer.get_extra_info("ssl_object").getpeercert()["subject"]
+    writer.close()
+    await writer.wait_closed()
+    return subject[0][0][1]
+
+
+async def test_a_renewed_certificate_is_shown_to_the_next_connection(renewable, pki):
+    port, put = renewable
+    assert await shown(port, pki) == "server"
+    put(tls_crt="client.crt", tls_key="client.key")  # any other pair of the same CA
+    assert await shown(port, pki) == "client"
+
+
+async def test_files_that_cannot_be_used_leave_those_before_in_force(renewable, pki, log_lines):
+    """A certificate that is there before its key, say; the pair counts once it is one."""
+    port, put = renewable
+    lines = log_lines("logfmt")
+    put(tls_crt="client.crt")
+    assert await shown(port, pki) == "server"
+    assert await shown(port, pki) == "server"
+    said = [line for line in lines() if "certificates stay as they were" in line]
+    assert len(said) == 1
+    put(tls_key="client.key")
+    assert await shown(port, pki) == "client"
