@@ -86,11 +86,15 @@ class ControlPlane:
         try:
             self._start()
         except BaseException:
-            self._programs.close()
+            self.close()
             raise
         return self
 
     def __exit__(self, *_error: object) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """End what was started, and let go of the ports."""
         self._programs.close()
         self._ports.close()
 
