@@ -48,6 +48,32 @@ AT_ONCE = 16
 PAUSE = 1.0  # seconds between two edits
 
 
+@contextlib.contextmanager
+def beside(target: Callable[..., None], *args: object) -> Iterator["Connection[Any, Any]"]:
+    """A function in a process of its own, which gets the other end of the connection first."""
+    context = multiprocessing.get_context("spawn")
+    ours, theirs = context.Pipe()
+    process = context.Process(target=target, args=(theirs, *args), daemon=True)
+    process.start()
+    try:
+        yield ours
+    finally:
+        process.terminate()
+        process.join()
+
+
+def run_fleet(told: "Connection[Any, Any]", address: str, nodes: list[str]) -> None:
+    """The nodes: they say what they are told, elsewhere than where the time is taken."""
+
+    async def run() -> None:
+        fleet = Fleet(address)
+        asyncio.get_running_loop().add_reader(told.fileno(), lambda: fleet.say(told.recv()))
+        with contextlib.suppress(grpc.aio.AioRpcError):  # the evaluator is gone: it is over
+            await fleet.run(nodes)
+
+    asyncio.run(run())
+
+
 @dataclass
 class Fleet:
     """A stream of every node to the evaluator; all say the same, and 1 of what is called constant."""
@@ -240,24 +266,27 @@ def policy(name: str, strategy: str, metric: str, target: int) -> dict[str, Any]
 async def measure(where: "Plane", count: int, qps: float) -> dict[str, Any]:
     """Flip them all, and flip them back."""
     nodes = [f"relabel-{number:05}" for number in range(count)]
-    async with where.client as client, aiohttp.ClientSession() as http:
+    async with (
+        where.client as client,
+        aiohttp.ClientSession() as http,
+        contextlib.AsyncExitStack() as stack,
+    ):
         bench = Bench(client, http, nodes)
         processes = Processes(where.folder / "logs")
         tasks: list[asyncio.Task[None]] = []
         try:
             await bench.prepare()
-            fleet = Fleet(bench.ports["agents"].address)
             await processes.start("evaluator", command(bench, where.kubeconfig, qps))
             while (await bench.get("/healthz"))[0] != 200:
                 processes.check("evaluator")
                 await asyncio.sleep(0.1)
-            tasks.append(asyncio.create_task(fleet.run(nodes)))
+            fleet = stack.enter_context(beside(run_fleet, bench.ports["agents"].address, nodes))
             await bench.ready()
             tasks.append(asyncio.create_task(bench.edit()))
             seconds = []
             for value, label in ((2.0, "violating"), (0.0, None)):
                 before, begin = await bench.written(), time.perf_counter()
-                fleet.say(value)
+                fleet.send(value)
                 await bench.until_labelled(label, before)
                 seconds.append(time.perf_counter() - begin)
             for task in tasks:
@@ -309,21 +338,14 @@ class Plane:
 @contextlib.contextmanager
 def sandbox_plane(folder: Path) -> Iterator[Plane]:
     """The sandbox's API in a process of its own."""
-    context = multiprocessing.get_context("spawn")
-    ours, theirs = context.Pipe()
-    process = context.Process(target=serve, args=(theirs,), daemon=True)
-    process.start()
-    try:
-        url = ours.recv()
+    with beside(serve) as told:
+        url = told.recv()
         config = folder / "kubeconfig"
         config.write_text(kubeconfig(url))
         yield Plane("sandbox", Client(url), config, folder)
-    finally:
-        process.terminate()
-        process.join()
 
 
-def serve(told: "Connection[str, str]") -> None:
+def serve(told: "Connection[Any, Any]") -> None:
     """The sandbox's API, for ever."""
     logs.setup("warn")
 

@@ -11,7 +11,7 @@ from evaluator import labels
 from evaluator.cluster import Cluster
 from evaluator.decider import Decider
 from evaluator.kube import Kube, KubeError
-from evaluator.labels import Apply, Conflict
+from evaluator.labels import Apply, Conflict, NodeLabels
 from evaluator.mandate import NoMandateError
 from evaluator.metrics import Metrics
 from evaluator.objects import Node
@@ -64,6 +64,9 @@ class Labeler:
         self._wake = asyncio.Event()
         self._rested = 0.0
         self._slots = asyncio.Semaphore(_AT_ONCE)
+        self._has_turn = False
+        self._read: dict[str, tuple[Node, NodeLabels]] = {}
+        """What was read of a node for the last plan: reading whose each label is costs more than planning."""
         self._queue: dict[str, Apply] = {}
         self._under_way: set[str] = set()
         self._failing: dict[str, _Failing] = {}
@@ -113,14 +116,23 @@ class Labeler:
     def _look(self) -> None:
         """Plan, and queue what is due of it in place of what an earlier plan still had there."""
         begin = time.monotonic()
-        nodes = {name: node.node_labels for name, node in self._cluster.nodes.objects.items()}
-        plan = labels.plan(nodes, self._decider.latest.labels)
+        plan = labels.plan(self._found(), self._decider.latest.labels)
         self._report(plan.conflicts)
         planned = {apply.node for apply in plan.applies}
         self._failing = {node: f for node, f in self._failing.items() if node in planned}
         self._queue = {apply.node: apply for apply in plan.applies if self._due(apply.node, begin)}
         now = time.monotonic()
         self._rested = now + _REST * (now - begin)
+
+    def _found(self) -> dict[str, NodeLabels]:
+        """The labels of every node, read anew only where the node is another object than for the last plan."""
+        before, self._read = self._read, {}
+        for name, node in self._cluster.nodes.objects.items():
+            known = before.get(name)
+            if known is None or known[0] is not node:
+                known = (node, node.node_labels)
+            self._read[name] = known
+        return {name: found for name, (_, found) in self._read.items()}
 
     def _due(self, node: str, now: float) -> bool:
         """Not one that failed lately, nor one whose answer is still to come: what that says may be all that is wanted."""
@@ -129,15 +141,26 @@ class Labeler:
 
     async def _write(self, writes: asyncio.TaskGroup) -> None:
         """Start the writes that are queued, at the pace allowed, until they are all on their way or a new plan is due."""
-        while self._queue and not (self._wake.is_set() and self._rested <= time.monotonic()):
+        while self._queue and not self._outdated():
             await self._slots.acquire()
-            await asyncio.sleep(self._bucket.take(time.monotonic()))
-            if not self._may_write():
+            await self._turn()
+            # Either wait may have been long: what was planned before it is perhaps not wanted any more.
+            if not self._may_write() or self._outdated():
                 self._slots.release()
                 return
+            self._has_turn = False
             apply = self._queue.pop(next(iter(self._queue)))
             self._under_way.add(apply.node)
             writes.create_task(self._apply(apply)).add_done_callback(self._ended(apply.node))
+
+    def _outdated(self) -> bool:
+        return self._wake.is_set() and self._rested <= time.monotonic()
+
+    async def _turn(self) -> None:
+        """Wait for a token, unless there is one that was not used: a plan that is made anew costs none."""
+        if not self._has_turn:
+            await asyncio.sleep(self._bucket.take(time.monotonic()))
+            self._has_turn = True
 
     def _ended(self, node: str) -> Callable[[object], None]:
         def note(_task: object) -> None:
