@@ -192,3 +192,15 @@ def test_every_cell_is_one_source_s_own(answers):
             np.testing.assert_equal(
                 getattr(merged, part)[position], getattr(chosen, part)[position]
             )
+
+
+def test_where_the_first_has_a_reading_of_every_node_the_next_is_not_even_looked_at(sources):
+    """Several sources cost what one costs, on thousands of nodes, as long as the first is well."""
+
+    class Unread:
+        def column(self, *_args):
+            raise AssertionError("nobody needs this")
+
+    for node in NODES:
+        sources.agent(node, 1.0)
+    assert Merged({"agents": sources.store, "x": Unread()}).column("m", NODES, NOW).usable.all()
