@@ -12,6 +12,7 @@ from typing import Any
 
 import agent.config
 import evaluator.config
+import evaluator.scheduler.configurer
 import sandbox.config
 from agent import rounds
 from agent.selfmetrics import SelfMetrics
@@ -63,6 +64,11 @@ def flags_page() -> Iterator[str]:
         "plimsoll-evaluator",
         "Telemetry Aware Scheduling's names where it has the flag.",
         evaluator.config.Settings,
+    )
+    yield from _program(
+        "plimsoll-evaluator configure-scheduler",
+        "How to use it is in [deploy/scheduler](../deploy/scheduler/README.md).",
+        evaluator.scheduler.configurer.Settings,
     )
     yield from _program("plimsoll-sandbox up", "", sandbox.config.UpSettings)
     yield from _program("plimsoll-sandbox demo", "", sandbox.config.DemoSettings)
