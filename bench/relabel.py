@@ -68,8 +68,7 @@ def run_fleet(told: "Connection[Any, Any]", address: str, nodes: list[str]) -> N
     async def run() -> None:
         fleet = Fleet(address)
         asyncio.get_running_loop().add_reader(told.fileno(), lambda: fleet.say(told.recv()))
-        with contextlib.suppress(grpc.aio.AioRpcError):  # the evaluator is gone: it is over
-            await fleet.run(nodes)
+        await fleet.run(nodes)
 
     asyncio.run(run())
 
@@ -183,11 +182,8 @@ class Bench:
         except aiohttp.ClientError:
             return 0, ""
 
-    async def ready(self) -> None:
-        """Wait for it; all nodes have reported then."""
-        await until(lambda: self._answers("/readyz"))
-
-    async def _answers(self, path: str) -> bool:
+    async def answers(self, path: str) -> bool:
+        """Whether that port says yes."""
         return (await self.get(path))[0] == 200
 
     async def written(self) -> int:
@@ -273,31 +269,24 @@ async def measure(where: "Plane", count: int, qps: float) -> dict[str, Any]:
     ):
         bench = Bench(client, http, nodes)
         processes = Processes(where.folder / "logs")
-        tasks: list[asyncio.Task[None]] = []
-        try:
-            await bench.prepare()
-            await processes.start("evaluator", command(bench, where.kubeconfig, qps))
-            while (await bench.get("/healthz"))[0] != 200:
-                processes.check("evaluator")
-                await asyncio.sleep(0.1)
-            fleet = stack.enter_context(beside(run_fleet, bench.ports["agents"].address, nodes))
-            await bench.ready()
-            tasks.append(asyncio.create_task(bench.edit()))
-            seconds = []
-            for value, label in ((2.0, "violating"), (0.0, None)):
-                before, begin = await bench.written(), time.perf_counter()
-                fleet.send(value)
-                await bench.until_labelled(label, before)
-                seconds.append(time.perf_counter() - begin)
-            for task in tasks:
-                if task.done():
-                    task.result()  # what broke it
-        finally:
-            for task in tasks:
-                task.cancel()
-            await asyncio.gather(*tasks, return_exceptions=True)
-            await processes.close()
-            await bench.clean()
+        # In this order backwards: nodes that lose their evaluator would complain, each in many lines.
+        stack.push_async_callback(bench.clean)
+        stack.push_async_callback(processes.close)
+        await bench.prepare()
+        await processes.start("evaluator", command(bench, where.kubeconfig, qps))
+        await until(lambda: bench.answers("/healthz"))
+        fleet = stack.enter_context(beside(run_fleet, bench.ports["agents"].address, nodes))
+        await until(lambda: bench.answers("/readyz"))
+        editing = asyncio.create_task(bench.edit())
+        seconds = []
+        for value, label in ((2.0, "violating"), (0.0, None)):
+            before, begin = await bench.written(), time.perf_counter()
+            fleet.send(value)
+            await bench.until_labelled(label, before)
+            seconds.append(time.perf_counter() - begin)
+        if editing.done():
+            await editing  # what broke it
+        editing.cancel()
     return {
         "benchmark": "relabel",
         "api": where.name,
