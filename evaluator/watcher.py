@@ -86,6 +86,7 @@ class Watcher(Generic[T]):
         self._sink = sink
         self._heard = heard
         self._silence = silence
+        self._steady = min(_STEADY, silence / 2)
         self._rng = rng or random.Random()  # noqa: S311 (jitter, not a secret)
         self._backoff = Backoff(self._rng.random)
         self._version = ""
@@ -133,17 +134,20 @@ class Watcher(Generic[T]):
         lines = self._kube.watch(
             self._resource, before, timeout=timeout, silence=self._silence, opened=self._alive
         )
-        async for line in lines:
-            try:
-                # Kept at each event: after a break, an earlier one would take the copy back in time.
-                self._version = self._take(line)
-            except msgspec.MsgspecError as error:
-                raise KubeError(0, f"an event that cannot be read: {error}") from error
-            self._alive()
-            self._backoff.reset()
-        if clock() - begin > _STEADY:
-            self._backoff.reset()
-        elif self._version == before:  # ended before it said anything: not at once again
+        try:
+            async for line in lines:
+                try:
+                    # Kept at each event: after a break, an earlier one would take the copy back in time.
+                    self._version = self._take(line)
+                except msgspec.MsgspecError as error:
+                    raise KubeError(0, f"an event that cannot be read: {error}") from error
+                self._alive()
+                self._backoff.reset()
+        finally:
+            # One that stood for a while was none too many, even if there was nothing to say.
+            if steady := clock() - begin > self._steady:
+                self._backoff.reset()
+        if not steady and self._version == before:  # ended before it said anything
             await asyncio.sleep(self._backoff.next())
 
     def _alive(self) -> None:

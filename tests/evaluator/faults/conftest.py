@@ -147,6 +147,7 @@ class Proxy:
         self._runner = None
         self._port = 0
         self._open = {}
+        self._held = set()
         self._freeze = asyncio.Event()
         self._freeze.set()
 
@@ -178,6 +179,12 @@ class Proxy:
     def thaw(self):
         """What was frozen goes on, unless it was given up meanwhile."""
         self._freeze.set()
+
+    def hold_watches(self):
+        """The watches that are open bring nothing any more, and do not end either; those to come are as ever."""
+        held = [id(request) for request in self._open.values() if is_watch(request)]
+        self._held |= set(held)
+        return held
 
     def spoil(self, act):
         """Another weather, for what is open as well: watches that stand break."""
@@ -234,6 +241,8 @@ class Proxy:
         while lines is None or count < lines:
             line = await answer.content.readline()
             await self._freeze.wait()
+            if id(request) in self._held:
+                await asyncio.Event().wait()
             if not line:
                 return
             if torn:
@@ -387,9 +396,9 @@ class World:
         return (await self.get("/readyz"))[0] == 200
 
     async def stale(self):
-        """What /readyz waits for, if it is news from the API server."""
+        """What /readyz waits for, if it is news from the API server, of everything."""
         status, text = await self.get("/readyz")
-        return text if status == 503 and "from the API server" in text else ""
+        return text if status == 503 and text.count("from the API server") == 3 else ""
 
     async def rule(self, target):
         """Edit the policy: another target, another answer."""

@@ -1,0 +1,128 @@
+"""The API server is away for longer than what is known of it may be old: answered on, said to be stale, caught up with."""
+
+import asyncio
+import json
+
+import pytest
+
+pytestmark = pytest.mark.e2e
+
+POLICY = "/apis/telemetry.intel.com/v1alpha1/namespaces/default/taspolicies/demo"
+
+
+@pytest.fixture(params=["one replica", "a leader"])
+def flags(request, flags):
+    if request.param == "one replica":
+        return flags
+    lease = ("--leaseDuration=3s", "--renewDeadline=2s", "--retryPeriod=500ms")
+    return (*flags, "--leaderElect", "--leaseNamespace=default", *lease)
+
+
+def writes(world):
+    """How many writes have reached the proxy; elections are no matter here."""
+    return sum(
+        1 for method, path, _ in world.proxy.asked if method != "GET" and "lease" not in path
+    )
+
+
+@pytest.mark.parametrize("how", ["nothing listens", "nothing is answered"])
+async def test_an_outage_is_survived_told_and_made_good(world, how):
+    if how == "nothing listens":
+        await world.proxy.stop()
+    else:
+        world.proxy.freeze()
+    text = await world.until(world.stale)
+    assert text.startswith("waiting for news of ")
+    assert (await world.get("/healthz"))[0] == 200
+    _, explained = await world.get("/explain/default/demo")
+    waiting = json.loads(explained)["waitingFor"]
+    assert any("nodes from the API server (none for " in sentence for sentence in waiting)
+    _, metrics = await world.get("/metrics")
+    assert "plimsoll_ready 0.0" in metrics
+
+    # The readings of agents go on counting, and so the scheduler is answered by what they say now.
+    world.nodes["node-b"].value = 1.0
+    await world.until(lambda: world.refused() == {"node-a", "node-b"})
+    before = writes(world)
+    await world.answered(30)
+    assert writes(world) == before, "nothing is written by stale knowledge"
+
+    # Meanwhile: the policy is edited, one node is replaced, another one is new.
+    await world.rule(3)
+    await world.api.delete("/api/v1/nodes/node-c")
+    await world.api.node("node-c")
+    await world.api.node("node-d")
+    world.nodes["node-c"].value = 3.0
+
+    if how == "nothing listens":
+        await world.proxy.start()
+    else:
+        world.proxy.thaw()
+    await world.until(world.ready)
+    await world.until(lambda: world.refused() == {"node-c"})
+    await world.until(lambda: world.labelled() == {"node-c"})
+    assert {status for status, _ in world.answers} == {200}
+    assert world.labels["node-a"][-2:] == ["violating", None], "off once, by the new rule"
+    assert world.labels["node-b"] in ([None], [None, "violating", None])
+    assert "node-d" not in world.labelled()
+    _, metrics = await world.get("/metrics")
+    assert "plimsoll_ready 1.0" in metrics
+    # A status says what is so, not what was when the API server went away.
+    await world.api.seen(
+        POLICY, lambda policy: policy.get("status", {}).get("observedGeneration", 2) >= 2
+    )
+
+
+async def test_a_policy_deleted_in_an_outage_leaves_no_label(world):
+    await world.proxy.stop()
+    await world.until(world.stale)
+    await world.api.delete(POLICY)
+    await world.proxy.start()
+    await world.until(lambda: world.refused() == set())
+    await world.until(lambda: not world.labelled())
+    assert world.labels["node-a"][-2:] == ["violating", None]
+
+
+async def test_a_short_outage_is_nobodys_business(world):
+    """Not stale, not red, and nothing is written anew."""
+    node = await world.api.get("/api/v1/nodes/node-a")
+    await world.proxy.stop()
+    await world.answered(5)
+    await world.proxy.start()
+    world.nodes["node-b"].value = 1.0
+    await world.until(lambda: "node-b" in world.labelled())
+    assert await world.api.get("/api/v1/nodes/node-a") == node
+
+
+class TestCredentials:
+    """The token is replaced as kubelets do, or a little late."""
+
+    @pytest.fixture
+    async def guarded(self, world):
+        world.proxy.token = "first"
+        world.proxy.spoil(world.proxy.weather)
+        await world.until(lambda: world.proxy.asked)
+        return world
+
+    async def test_a_new_token_is_taken_up_without_anybody_noticing(self, guarded, token):
+        token.write_text("second")
+        guarded.proxy.token = "second"
+        guarded.proxy.spoil(guarded.proxy.weather)
+        guarded.nodes["node-b"].value = 1.0
+        await guarded.until(lambda: "node-b" in guarded.labelled())
+        assert not [line for line in guarded.evaluator.lines if "labels not written" in line]
+
+    async def test_an_expired_token_is_an_outage_until_there_is_a_new_one(self, guarded, token):
+        guarded.proxy.token = "second"
+        guarded.proxy.spoil(guarded.proxy.weather)
+        await guarded.until(guarded.stale)
+        asked = len(guarded.proxy.asked)
+        await guarded.answered(30)
+        assert len(guarded.proxy.asked) - asked < 60, "a refusal is no reason to hammer"
+        token.unlink()
+        await asyncio.sleep(0)
+        token.write_text("second")
+        await guarded.until(guarded.ready)
+        guarded.nodes["node-b"].value = 1.0
+        await guarded.until(lambda: "node-b" in guarded.labelled())
+        assert {status for status, _ in guarded.answers} == {200}

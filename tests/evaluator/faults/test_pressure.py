@@ -1,0 +1,69 @@
+"""An API server that is there, but slow, strict or silent: it is neither hammered nor waited for in vain."""
+
+import pytest
+
+pytestmark = pytest.mark.e2e
+
+
+def requests(world, wanted):
+    return sum(1 for asked in world.proxy.asked if wanted(*asked))
+
+
+async def test_a_server_that_asks_to_be_left_alone_is(world, weather):
+    """The pause that it names counts for all writes of labels, and nothing else waits for them."""
+    busy = weather.says(429, "too many requests", headers={"Retry-After": "3"})
+    world.proxy.weather = weather.only(weather.is_write, busy)
+    begin = requests(world, lambda method, *_: method == "PATCH")
+    world.nodes["node-b"].value = 1.0
+    await world.until(lambda: requests(world, lambda method, *_: method == "PATCH") > begin)
+    world.nodes["node-c"].value = 1.0
+    await world.until(lambda: world.refused() == {"node-a", "node-b", "node-c"})
+    await world.rule(2)
+    await world.until(lambda: world.refused() == set())
+    labels = "/api/v1/nodes/"
+    assert requests(world, lambda _, path, __: path.startswith(labels)) <= begin + 2
+    world.proxy.weather = weather.passes
+    await world.until(lambda: not world.labelled())
+    assert world.labels["node-c"] == [None]
+
+
+async def test_a_watch_that_has_died_in_silence_is_opened_again(world, weather):
+    """No reset, no end: as when a load balancer has forgotten the connection."""
+    watches = requests(world, lambda _, __, watch: watch)
+    dead = world.proxy.hold_watches()
+    world.nodes["node-b"].value = 1.0
+    await world.rule(2)
+    await world.until(lambda: world.refused() == set())
+    assert requests(world, lambda _, __, watch: watch) > watches
+    assert dead
+
+
+@pytest.mark.parametrize("kind", ["watches end at once", "410", "500", "no watch is opened"])
+async def test_what_fails_at_once_is_not_tried_at_once_again(world, weather, kind):
+    act = {
+        "watches end at once": weather.ends_watches(0),
+        "410": weather.expires_watches,
+        "500": weather.says(500, "no"),
+        "no watch is opened": weather.only(weather.is_watch, weather.resets),
+    }[kind]
+    world.proxy.spoil(act)
+    world.proxy.asked.clear()
+    await world.answered(100)  # two seconds or more
+    assert len(world.proxy.asked) < 60
+    world.proxy.spoil(weather.passes)
+    world.nodes["node-b"].value = 1.0
+    await world.until(lambda: "node-b" in world.labelled())
+
+
+async def test_a_label_write_that_hangs_holds_up_no_other_node(world, weather):
+    def is_node_b(request):
+        return request.method == "PATCH" and request.path == "/api/v1/nodes/node-b"
+
+    world.proxy.weather = weather.only(is_node_b, weather.hangs)
+    world.nodes["node-b"].value = 1.0
+    await world.until(lambda: requests(world, lambda _, path, __: path.endswith("/node-b")))
+    world.nodes["node-c"].value = 1.0
+    await world.until(lambda: "node-c" in world.labelled())
+    await world.rule(2)
+    await world.until(lambda: world.labelled() == set())
+    assert "node-b" not in world.labelled()
