@@ -9,7 +9,7 @@ from evaluator.cluster import Cluster
 from evaluator.decider import Decider
 from evaluator.extender.verbs import NotReadyError
 from evaluator.metrics import Metrics
-from evaluator.objects import Meta, Node
+from evaluator.objects import ManagedFields, Meta, Node
 from evaluator.policy import PolicyKey
 from evaluator.store import Store
 from evaluator.subscription import Subscriptions
@@ -29,7 +29,7 @@ class Clock:
 class Deciding:
     def __init__(self, stale_after=STALE, clock=None):
         self.clock = clock or Clock()
-        self.cluster = Cluster()
+        self.cluster = Cluster(stale_after=60.0)
         self.store = Store(stale_after=stale_after, started=self.clock())
         self.subscriptions = Subscriptions()
         self.metrics = Metrics()
@@ -96,6 +96,29 @@ def test_not_ready_until_every_kind_is_listed_and_every_node_has_reported(demo):
     decider.evaluate()
     assert not decider.waiting_for
     assert decider.current() is decider.latest
+    assert world.value("plimsoll_ready") == 1
+
+
+def test_without_news_from_the_api_server_it_is_red_and_goes_on_answering(world):
+    world.hear(node_a=0.0, node_b=1.0)
+    freshness = world.cluster.freshness
+    for kind in ("taspolicies", "nodes", "pods"):
+        freshness.heard(kind, world.clock.now)
+    world.decider.evaluate()
+    world.clock.now += 61
+    freshness.heard("pods", world.clock.now)
+    world.hear(node_a=1.0, node_b=1.0)
+    world.decider.evaluate()
+    assert [sentence.split(" from ")[0] for sentence in world.decider.waiting_for] == [
+        "news of taspolicies",
+        "news of nodes",
+    ]
+    assert world.value("plimsoll_ready") == 0
+    (decision,) = world.decider.current().policies.values()
+    assert set(decision.dontschedule) == {"node-a", "node-b"}
+    freshness.heard("taspolicies", world.clock.now)
+    freshness.heard("nodes", world.clock.now)
+    assert not world.decider.waiting_for
     assert world.value("plimsoll_ready") == 1
 
 
@@ -311,3 +334,62 @@ async def test_a_burst_of_changes_costs_a_few_evaluations(demo, background):
     world.cluster.policies.replace([])
     await decided(world, lambda decisions: not decisions.policies)
     assert world.value("plimsoll_decide_duration_seconds_count") - before < 200
+
+
+async def test_the_loop_evaluates_when_a_for_and_a_clear_after_run_out(parsed, rule, background):
+    loop = asyncio.get_running_loop()
+    world = Deciding(clock=loop.time)
+    background(world.decider.run())
+    patient = {**rule("health_metric Equals 1"), "for": "200ms", "clearAfter": "200ms"}
+    world.know(parsed("demo-policy", dontschedule=[patient]), nodes=["node-a"])
+    await decided(world, lambda decisions: KEY in decisions.policies)
+    for value, there in ((1.0, True), (0.0, False)):
+        at = loop.time()
+        world.store.report("node-a", Delta({"health_metric": value}), at)
+        world.decider.touch()
+        await decided(world, lambda d, there=there: bool(d.policies[KEY].dontschedule) is there)
+        assert loop.time() >= at + 0.2
+
+
+def test_a_label_of_ours_from_an_earlier_life_is_kept_for_its_time(parsed, rule):
+    world = Deciding()
+    patient = {**rule("health_metric Equals 2"), "clearAfter": "60s"}
+    ours = ManagedFields(
+        manager="plimsoll",
+        operation="Apply",
+        fields_v1={"f:metadata": {"f:labels": {"f:demo-policy": {}}}},
+    )
+    world.know(parsed("demo-policy", deschedule=[patient]), nodes=[])
+    labels = {"demo-policy": "violating"}
+    world.cluster.nodes.replace(
+        [
+            Node(Meta(name="node-a", uid="a", labels=labels, managed_fields=[ours])),
+            Node(Meta(name="node-b", uid="b", labels=labels)),  # somebody else's
+        ]
+    )
+    world.decider.evaluate()
+    world.hear(node_a=0.0, node_b=0.0)
+    world.decider.evaluate()
+    assert world.decider.latest.labels == {"node-a": labels}
+    of = {"namespace": "ns", "policy": "demo-policy", "strategy": "deschedule"}
+    assert world.value("plimsoll_policy_timed_nodes", **of, state="clearing") == 1
+    assert world.value("plimsoll_policy_timed_nodes", **of, state="pending") == 0
+    world.clock.now += 60
+    world.hear(node_a=0.0, node_b=0.0)
+    world.decider.evaluate()
+    assert world.decider.latest.labels == {}
+
+
+def test_violations_for_want_of_a_reading_are_counted(parsed, rule):
+    world = Deciding()
+    strict = {**rule("health_metric Equals 2"), "whenMissing": "violate"}
+    world.know(parsed("demo-policy", dontschedule=[strict]))
+    world.decider.evaluate()
+    world.hear(node_a=0.0)
+    world.store.report("node-b", Delta(absent=["health_metric"]), world.clock.now)
+    world.decider.evaluate()
+    assert world.decider.latest.policies[KEY].dontschedule == {
+        "node-b": "violating demo-policy: health_metric is missing"
+    }
+    of = {"namespace": "ns", "policy": "demo-policy", "strategy": "dontschedule"}
+    assert world.value("plimsoll_policy_missing_violations", **of) == 1

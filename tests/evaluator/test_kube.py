@@ -151,6 +151,63 @@ async def test_a_token_goes_with_every_request(stand, answer, connect):
     assert [asked.headers["Authorization"] for asked in stand.asked] == ["Bearer secret"] * 2
 
 
+async def test_a_token_that_was_replaced_is_read_again_when_the_old_one_is_refused(
+    stand, answer, connect, tmp_path
+):
+    token = tmp_path / "token"
+    token.write_text("old")
+    kube = await connect(stand.url, tokenFile=str(token))
+    token.write_text("new")
+    stand.then(answer.refuses(401), answer.lists(), answer.lists())
+    await kube.list_page(NODES)
+    await kube.list_page(NODES)
+    sent = [asked.headers["Authorization"] for asked in stand.asked]
+    assert sent == ["Bearer old", "Bearer new", "Bearer new"]
+
+
+async def test_a_refusal_of_the_only_token_there_is_is_an_error(stand, answer, connect, tmp_path):
+    token = tmp_path / "token"
+    token.write_text("old")
+    kube = await connect(stand.url, tokenFile=str(token))
+    stand.then(answer.refuses(401), answer.refuses(401))
+    for _ in range(2):
+        with pytest.raises(KubeError) as refused:
+            await kube.list_page(NODES)
+        assert refused.value.status == 401
+    assert len(stand.asked) == 2, "what was refused is not sent again"
+
+
+async def test_a_kubeconfig_that_went_away_is_an_error_of_the_request(
+    stand, answer, connect, tmp_path
+):
+    kube = await connect(stand.url, token="old")
+    (tmp_path / "kubeconfig").unlink()
+    stand.then(answer.refuses(401))
+    with pytest.raises(KubeError, match="no kubeconfig"):
+        await kube.list_page(NODES)
+
+
+async def test_without_credentials_no_authorization_is_sent(stand, answer, kube):
+    stand.then(answer.lists())
+    await kube.list_page(NODES)
+    assert "Authorization" not in stand.asked[0].headers
+
+
+async def test_a_token_is_reviewed_for_an_audience(stand, answer, kube):
+    status = {
+        "authenticated": True,
+        "user": {"username": "u", "uid": "1", "groups": ["g"], "extra": {"k": ["v"]}},
+        "audiences": ["us"],
+    }
+    stand.then(answer.says(201, {"kind": "TokenReview", "status": status}))
+    review = await kube.review_token("secret", "us")
+    assert (review.authenticated, review.audiences) == (True, ["us"])
+    assert (review.user.username, review.user.extra) == ("u", {"k": ["v"]})
+    (asked,) = stand.asked
+    assert (asked.method, asked.path) == ("POST", "/apis/authentication.k8s.io/v1/tokenreviews")
+    assert asked.json["spec"] == {"token": "secret", "audiences": ["us"]}
+
+
 async def test_a_token_that_is_no_header_is_an_error(stand, connect):
     kube = await connect(stand.url, token="two\nlines")
     with pytest.raises(KubeError, match=r"GET /api/v1/nodes: .*header"):

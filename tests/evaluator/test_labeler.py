@@ -338,6 +338,27 @@ async def test_writes_keep_to_their_rate(crowd, stand, until):
     assert all(wait > 0 for wait in bucket.waits[-5:])
 
 
+async def test_what_is_not_wanted_any_more_after_a_pause_is_not_written(crowd, stand, until):
+    """A label by an old plan would be set only to be taken off again."""
+
+    class Slow(Bucket):
+        asked = 0
+
+        def take(self, now):
+            self.asked += 1
+            return 0.1
+
+    bucket = Slow(rate=1e6, burst=1000)
+    stand.otherwise(answers_but(0, 500))
+    world = await crowd(1, bucket)
+    world.labeler.wake()
+    await until(lambda: bucket.asked == 1)
+    world.want(n0={"now": "1"})
+    (asked,) = await stand.until(1)
+    assert asked.json["metadata"]["labels"] == {"now": "1"}
+    assert bucket.asked == 1, "a plan that is made anew costs no token"
+
+
 async def test_a_server_that_asks_for_quiet_gets_it(crowd, stand, until):
     """429 with Retry-After: nobody is written before then, also none of those that were not asked about."""
 

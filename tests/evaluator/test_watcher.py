@@ -4,6 +4,7 @@ import asyncio
 import json
 
 import pytest
+from aiohttp import web
 
 from evaluator.kube import NODES
 from evaluator.watcher import Watcher
@@ -68,9 +69,9 @@ def copy():
 async def watch(connect, stand, copy, rng, background):
     """Start watching nodes; returns the task."""
 
-    async def start():
+    async def start(**more):
         kube = await connect(stand.url)
-        return background(Watcher(kube, NODES, decode, copy, rng=rng).run())
+        return background(Watcher(kube, NODES, decode, copy, rng=rng, **more).run())
 
     return start
 
@@ -221,6 +222,75 @@ async def test_a_server_restarted_is_found_again(watch, stand, answer, copy):
     await stand.start(port)
     await copy.until(lambda: "c" in copy.objects)
     assert asked_versions(stand)[-1] == "2"
+
+
+async def test_a_watch_on_which_nothing_comes_is_opened_again(watch, stand, answer, copy):
+    """Its other end may be gone without a word; and a server that sends no bookmarks loses nothing by it."""
+    stand.then(
+        answer.lists(version="1"),
+        answer.streams(("BOOKMARK", obj("", 5)), end="hang"),
+        answer.streams(end="hang"),
+        answer.hangs,
+        answer.streams(("ADDED", obj("a", 6)), end="hang"),
+    )
+    await watch(silence=0.05)
+    await copy.until(lambda: "a" in copy.objects)
+    assert asked_versions(stand)[:5] == ["list", "1", "5", "5", "5"]
+
+
+async def test_silence_is_no_reason_to_wait_longer_each_time(watch, stand, answer):
+    """An idle kind on a server without bookmarks: what is known of it must not grow old between two watches."""
+    stand.then(answer.lists(version="1"))
+    stand.otherwise(answer.streams(end="hang"))
+    await watch(silence=0.02)
+    loop = asyncio.get_running_loop()
+    begin = loop.time()
+    await stand.until(12)  # with growing pauses, the shortest there are, 11 of them take 18 s
+    assert loop.time() - begin < 15
+
+
+async def test_a_version_that_fails_again_and_again_is_given_up(watch, stand, answer, copy):
+    """An etcd restored from a backup has not come that far yet, and says so with another error than 410."""
+    stand.then(
+        answer.lists(obj("a", 90), obj("b", 91), version="99"),
+        *[answer.refuses(504, "Timeout", "Too large resource version")] * 3,
+        answer.lists(obj("a", 9), version="10"),
+    )
+    await watch()
+    await copy.until(lambda: copy.log[1:] == [("replace", ["a"])])
+    await stand.until(6)
+    assert asked_versions(stand) == ["list", "99", "99", "99", "list", "10"]
+
+
+async def test_a_server_that_is_busy_is_left_alone_for_as_long_as_it_asks(watch, stand, answer):
+    async def busy(_request):
+        return web.Response(status=429, headers={"Retry-After": "1"})
+
+    stand.then(busy, answer.lists(version="1"))
+    begin = asyncio.get_running_loop().time()
+    await watch()
+    await stand.until(2)
+    assert asyncio.get_running_loop().time() - begin >= 0.99
+
+
+async def test_it_says_when_the_copy_is_known_to_be_true(watch, stand, answer, copy):
+    heard = []
+    opened = asyncio.Event()
+
+    def note():
+        heard.append(len(copy.log))
+        if len(heard) == 3:
+            opened.set()
+
+    stand.then(
+        answer.refuses(500),
+        answer.lists(obj("a", 1), version="1"),
+        answer.streams(("BOOKMARK", obj("", 5)), end="hang"),
+    )
+    await watch(heard=note)
+    async with asyncio.timeout(PATIENCE):
+        await opened.wait()
+    assert heard == [1, 1, 1], "after the list, with the watch that stands, with the bookmark"
 
 
 async def test_an_object_that_cannot_be_read_hides_no_other(watch, stand, answer, copy):
