@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 import yaml
 
+from evaluator.main import main
 from plimsoll import VERSION
 
 ROOT = Path(__file__).parents[2]
@@ -110,3 +111,12 @@ def test_the_demo_can_be_applied_as_a_folder_too():
     folder = DEPLOY / "health-metric-demo"
     kinds = [yaml.safe_load(path.read_text())["kind"] for path in folder.glob("*.y*ml")]
     assert "Kustomization" not in kinds
+
+
+def test_policies_that_we_ship_are_understood(capsys):
+    """By the command that users check theirs with."""
+    files = [
+        str(path) for path in DEPLOY.rglob("*.yaml") if "kind: TASPolicy\n" in path.read_text()
+    ]
+    assert len(files) >= 2
+    assert main(["check", *files]) == 0, capsys.readouterr().out
