@@ -13,6 +13,7 @@ must be there); it gets nodes called relabel-<number> for a while, and every oth
 import argparse
 import asyncio
 import contextlib
+import functools
 import json
 import multiprocessing
 import os
@@ -225,7 +226,7 @@ class Bench:
             await self.client.patch(
                 POLICIES, EDITED, policy(EDITED, "dontschedule", "constant", target), NAMESPACE
             )
-            await until(lambda wanted=refused: self._refuses(wanted), pause=0.005)
+            await until(functools.partial(self._refuses, refused), pause=0.005)
             self.edits.append(time.perf_counter() - begin)
             await asyncio.sleep(PAUSE)
 

@@ -47,16 +47,25 @@ class Evictor:
         """Look at the plan soon."""
         self._wake.set()
 
+    def start_over(self) -> None:
+        """This replica evicts from now on. What another did just before is not known: all turns count as used up."""
+        used = (self._clock(),) * self._pace.limit
+        self._recent = dict.fromkeys(self._decider.latest.policies, used)
+        self.wake()
+
     async def run(self) -> None:
         """Evict for ever: when something changed, and when the next of a policy is due."""
         while True:
             with contextlib.suppress(TimeoutError):
                 await asyncio.wait_for(self._wake.wait(), self._until_next_due())
             self._wake.clear()
-            if not self._decider.waiting_for and self._allowed():
+            if self._may_evict():
                 for eviction in self._plan():
-                    if self._allowed():
+                    if self._may_evict():
                         await self._evict(eviction)
+
+    def _may_evict(self) -> bool:
+        return self._allowed() and not self._decider.waiting_for
 
     def _plan(self) -> list[Eviction]:
         moment = self._clock()
@@ -76,7 +85,9 @@ class Evictor:
 
     def _until_next_due(self) -> float | None:
         oldest = min((times[0] for times in self._recent.values()), default=None)
-        return None if oldest is None else max(0.01, oldest + self._pace.period - self._clock())
+        if oldest is None or not self._may_evict():
+            return None
+        return max(0.01, oldest + self._pace.period - self._clock())
 
     async def _evict(self, eviction: Eviction) -> None:
         pod, key = eviction.pod, eviction.policy

@@ -125,7 +125,7 @@ class Service:
             self._labeler.start_over,
             self._reporter.start_over,
             self._recorder.start_over,
-            self._evictor.wake,
+            self._evictor.start_over,
             self._nudger.wake,
             self._adopter.wake,
         ]

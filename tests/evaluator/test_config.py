@@ -47,6 +47,9 @@ def test_the_kubeconfig_comes_from_the_environment_too():
         (["--unsafe=perhaps"], "--unsafe: not a boolean: 'perhaps'"),
         (["--evictLimit=0"], "--evictLimit: not a number of 1 or more: '0'"),
         (["--evictLimit=-1"], "--evictLimit: not a number of 1 or more: '-1'"),
+        (["--kubeQPS=0"], "--kubeQPS: not a number above 0: '0'"),
+        (["--kubeQPS=nan"], "--kubeQPS: not a number above 0: 'nan'"),
+        (["--kubeBurst=0.5"], "--kubeBurst: not a number of 1 or more"),
         (["--v=x"], "--v: not a verbosity: 'x'"),
         (["--log.level=loud"], "--log.level: 'loud' is not one of debug, info, warn, error"),
         (["--log.format=xml"], "--log.format: 'xml' is not one of logfmt, json"),
@@ -72,6 +75,10 @@ def test_a_mistake_ends_the_program_with_status_2_and_one_sentence(capsys, argv,
         (["--syncPeriod=20s"], "--staleAfter must be at least twice --syncPeriod"),
         (["--staleAfter=9s"], "--staleAfter must be at least twice --syncPeriod"),
         (["--evict", "--evictPeriod=0"], "--evictPeriod must be more than 0"),
+        (["--leaseDuration=12500ms"], "--leaseDuration must be whole seconds"),
+        (["--leaseDuration=8s"], "--renewDeadline must be less than --leaseDuration"),
+        (["--retryPeriod=0"], "--retryPeriod must be more than 0"),
+        (["--retryPeriod=5s"], "at most half of --renewDeadline"),
         (["--agentCert=c"], "--agentCert and --agentKey belong together"),
         (["--agentUnsafe", "--agentCert=c", "--agentKey=k"], "contradict each other"),
         (["--unsafe", "--agentIdentity=token"], "--agentIdentity=token needs TLS"),
@@ -118,3 +125,11 @@ def test_help_in_every_spelling(capsys, word):
     text = capsys.readouterr().out
     for flag in ("--kubeConfig=FILE", "--[no-]unsafe", "--staleAfter=DURATION", "(default 30s)"):
         assert flag in text
+
+
+def test_by_default_a_killed_leader_is_followed_within_fifteen_seconds():
+    """A renewal is noticed a retry late, and counts for a whole duration from there; the rest is for the first write."""
+    settings = parse()
+    assert settings.leader_elect
+    assert settings.lease_duration + settings.retry_period <= 14
+    assert settings.lease_duration - settings.renew_deadline >= 2 * settings.retry_period

@@ -1,0 +1,150 @@
+"""What a replica does that is not the one that writes: nothing, and then all that is due when it becomes that one."""
+
+import asyncio
+from types import SimpleNamespace
+
+import pytest
+
+from evaluator.cluster import Cluster
+from evaluator.decisions import Decision, Decisions
+from evaluator.evictions import Pace
+from evaluator.evictor import Evictor
+from evaluator.labels import Apply
+from evaluator.mandate import Mandate, NoMandateError
+from evaluator.metrics import Metrics
+from evaluator.objects import Condition, Meta, Node, NodeStatus, Pod, PodSpec
+from evaluator.policy import Policy, PolicyKey
+from evaluator.reporter import Reporter
+
+KEY = PolicyKey("default", "demo")
+EVENT = {"metadata": {"namespace": "default", "name": "e"}}
+LEASE = {"metadata": {"namespace": "default", "name": "l"}, "spec": {}}
+
+WRITES = {
+    "labels": lambda kube: kube.apply_node_labels(Apply("n", "u", {})),
+    "whose labels": lambda kube: kube.put_managed_fields(
+        {"metadata": {"name": "n", "resourceVersion": "1"}}, []
+    ),
+    "status": lambda kube: kube.patch_policy_status(KEY, {}),
+    "eviction": lambda kube: kube.evict("default", "p", "u"),
+    "annotation": lambda kube: kube.annotate_pod("default", "p", "u", {}),
+    "event": lambda kube: kube.create_event(EVENT),
+    "event again": lambda kube: kube.count_event("default", "e", 2, "T"),
+}
+
+
+@pytest.fixture
+async def kube(stand, answer, connect):
+    stand.otherwise(answer.says(200, {"metadata": {"name": "n"}}))
+    return await connect(stand.url)
+
+
+@pytest.mark.parametrize("write", WRITES.values(), ids=WRITES)
+async def test_no_write_leaves_a_replica_that_may_not(stand, kube, write):
+    mandate = Mandate()
+    kube.guard = mandate.write
+    with pytest.raises(NoMandateError):
+        await write(kube)
+    assert stand.asked == []
+    mandate.extend()
+    await write(kube)
+    assert len(stand.asked) == 1
+
+
+async def test_the_lease_itself_is_written_by_whoever_wants_it(stand, kube):
+    kube.guard = Mandate().write
+    await kube.write_lease(LEASE)
+    assert [(asked.method, asked.path.rpartition("/")[2]) for asked in stand.asked] == [
+        ("POST", "leases")
+    ]
+
+
+class Following:
+    """A replica whose decisions are set by hand, and that leads when told to."""
+
+    def __init__(self, kube):
+        self.leading = False
+        self.now = 1000.0
+        self.cluster = Cluster()
+        self.decided = SimpleNamespace(latest=Decisions(), waiting_for=[])
+        self.metrics = Metrics()
+        self.reporter = Reporter(
+            kube, self.decided, tuple, allowed=lambda: self.leading, pause=0.001
+        )
+        self.evictor = Evictor(
+            kube,
+            self.cluster,
+            self.decided,
+            self.metrics,
+            pace=Pace(period=60.0, limit=1),
+            allowed=lambda: self.leading,
+            clock=lambda: self.now,
+        )
+
+    def violate(self):
+        well = NodeStatus(conditions=[Condition("Ready", "True")])
+        names = ("sick", "well")
+        self.cluster.nodes.replace([Node(Meta(name=name), status=well) for name in names])
+        labels = {"telemetry-policy": "demo"}
+        meta = Meta(name="web", namespace="default", uid="u", labels=labels)
+        self.cluster.pods.replace([Pod(meta, spec=PodSpec(node_name="sick"))])
+        decision = Decision(Policy(KEY), deschedule={"sick": "violating demo"})
+        self.decided.latest = Decisions(policies={KEY: decision})
+
+
+@pytest.fixture
+async def follower(kube):
+    return Following(kube)
+
+
+async def some_turns():
+    """Of the loop: enough for one that does not ask to have written."""
+    for _ in range(50):
+        await asyncio.sleep(0.001)
+
+
+async def test_a_follower_writes_no_status_and_a_new_leader_every_one(stand, follower, background):
+    follower.violate()
+    background(follower.reporter.run())
+    follower.reporter.wake()
+    await some_turns()
+    assert stand.asked == []
+    for term in (1, 2):  # what it wrote in its first term, another may have replaced since
+        follower.leading = True
+        follower.reporter.start_over()
+        assert (await stand.until(term))[-1].path.endswith("/taspolicies/demo/status")
+        follower.leading = False
+        follower.reporter.wake()
+        await some_turns()
+    assert len(stand.asked) == 2
+
+
+async def test_a_follower_evicts_nothing(stand, follower, background):
+    follower.violate()
+    background(follower.evictor.run())
+    follower.evictor.wake()
+    await some_turns()
+    assert stand.asked == []
+
+
+async def test_a_new_leader_leaves_the_pods_their_time(stand, follower, background):
+    """The one before may have evicted a moment ago."""
+    follower.violate()
+    background(follower.evictor.run())
+    follower.leading = True
+    follower.evictor.start_over()
+    await some_turns()
+    assert stand.asked == []
+    follower.now += 60.0
+    follower.evictor.wake()
+    first, _event = await stand.until(2)
+    assert first.path.endswith("/pods/web/eviction")
+
+
+async def test_one_that_leads_from_its_start_need_not_wait(stand, follower, background):
+    background(follower.evictor.run())
+    follower.leading = True
+    follower.evictor.start_over()
+    follower.violate()
+    follower.evictor.wake()
+    assert (await stand.until(1))[0].path.endswith("/pods/web/eviction")
