@@ -116,7 +116,7 @@ def test_the_demo_can_be_applied_as_a_folder_too():
 def test_policies_that_we_ship_are_understood(capsys):
     """By the command that users check theirs with."""
     files = [
-        str(path) for path in DEPLOY.rglob("*.yaml") if "kind: TASPolicy\n" in path.read_text()
+        str(path) for path in DEPLOY.rglob("*.yaml") if "\nkind: TASPolicy\n" in path.read_text()
     ]
     assert len(files) >= 2
     assert main(["check", *files]) == 0, capsys.readouterr().out
