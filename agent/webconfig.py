@@ -159,7 +159,7 @@ def _check_headers(headers: Mapping[str, str]) -> None:
 
 
 def _load(text: str) -> Any:
-    from agent import strictyaml  # 4 MB that an agent without such a file does without
+    from plimsoll import strictyaml  # 4 MB that an agent without such a file does without
 
     try:
         return strictyaml.load(text)

@@ -3,11 +3,8 @@
 import os
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
 
-import yaml
-
-from plimsoll import logs
+from plimsoll import logs, strictyaml
 
 log = logs.get(__name__)
 
@@ -19,8 +16,8 @@ class QueriesError(Exception):
 def parse(text: str) -> dict[str, str]:
     """Metric name → query. Raises ValueError with a sentence."""
     try:
-        found = yaml.load(text, _PlainText)  # noqa: S506 (a BaseLoader makes nothing but text, lists and mappings)
-    except yaml.YAMLError as error:
+        found = strictyaml.load(text)
+    except strictyaml.YAMLError as error:
         raise ValueError(f"not YAML: {' '.join(str(error).split())}") from error
     if found is None:
         return {}
@@ -77,17 +74,3 @@ class Queries:
 
 def _identity(stat: os.stat_result) -> tuple[int, ...]:
     return (stat.st_dev, stat.st_ino, stat.st_size, stat.st_mtime_ns)
-
-
-class _PlainText(yaml.BaseLoader):
-    """No value is guessed to be a number, and no key may come twice."""
-
-    def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Any, Any]:
-        seen: set[str] = set()
-        for key, _ in node.value:
-            if isinstance(key, yaml.ScalarNode) and key.value in seen:
-                raise yaml.constructor.ConstructorError(
-                    None, None, f"{key.value} appears twice", key.start_mark
-                )
-            seen.add(str(key.value))
-        return super().construct_mapping(node, deep)

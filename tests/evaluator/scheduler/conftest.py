@@ -21,7 +21,7 @@ spec:
     - --bind-address=127.0.0.1
     - --kubeconfig=/etc/kubernetes/scheduler.conf
     - --leader-elect=true
-    image: registry.k8s.io/kube-scheduler:v1.36.2
+    image: kube-scheduler:v1.36.2
     imagePullPolicy: IfNotPresent
     livenessProbe:
       httpGet:

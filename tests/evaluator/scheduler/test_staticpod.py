@@ -40,7 +40,7 @@ STYLES = {
             "  labels: {a: b}\n",
         )
     ],
-    "command last": [("    image: registry.k8s.io/kube-scheduler:v1.36.2\n", "")],
+    "command last": [("    image: kube-scheduler:v1.36.2\n", "")],
     "with another configuration": [
         ("    - --leader-elect=true\n", "    - --config=/etc/kubernetes/mine.yaml\n")
     ],
