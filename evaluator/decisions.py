@@ -102,7 +102,6 @@ class _History:
 
     def __init__(self, before: Decisions, nodes: Sequence[str], labels_of: LabelsOf) -> None:
         self._before = before
-        self._nodes = nodes
         self._labels_of = labels_of
         old = before.view.nodes
         if old == nodes:
@@ -119,14 +118,9 @@ class _History:
     def past(self, policy: Policy, name: StrategyName) -> Past:
         """How a strategy of it stood."""
         decision = self.of(policy)
-        standing = decision.standings.get(name) if decision else None
-        decided = self._positions >= 0 if decision else np.zeros(len(self._nodes), dtype=bool)
-        if decision and decision.awaited:
-            decided = decided & [node not in decision.awaited for node in self._nodes]
         return Past(
-            standing,
+            decision.standings.get(name) if decision else None,
             self._positions,
-            decided,
             lambda rule, node: _marked(policy, name, rule, self._labels_of(node)),
         )
 

@@ -90,10 +90,14 @@ class Memory:
 
 @dataclass(frozen=True)
 class Standing:
-    """A strategy over the nodes at one moment. `due` is when time alone will change it."""
+    """A strategy over the nodes at one moment. `due` is when time alone will change it.
+
+    `settled` are the nodes about which something was decided: once every first reading that it takes was there.
+    """
 
     rules: tuple[Rule, ...]
     found: Violations
+    settled: Bools
     memories: Mapping[int, Memory] = field(default_factory=dict)
     """By the number of the rule; only for those that have a `for` or a `clearAfter`."""
     due: float = np.inf
@@ -128,14 +132,20 @@ def _anywhere(masks: Sequence[Bools]) -> int:
 class Past:
     """What is known of a strategy from before.
 
-    `positions` says where each of today's nodes was then (-1: nowhere), `decided` whether something was decided about
-    it. Where nothing was, `marked` tells whether the node bears the label that a rule set in an earlier life.
+    `positions` says where each of today's nodes was then (-1: nowhere). Where nothing was decided yet, `marked` tells
+    whether the node bears the label that a rule set in an earlier life.
     """
 
     standing: Standing | None
     positions: Positions
-    decided: Bools
     marked: Callable[[Rule, str], bool]
+
+    def settled(self) -> Bools:
+        """About which of today's nodes something was decided."""
+        known = self.positions >= 0
+        if self.standing is None or not known.any():
+            return np.zeros(known.shape, dtype=bool)
+        return known & self.standing.settled[self.positions]
 
 
 def advance(strategy: Strategy, view: View, past: Past, *, now: float) -> Standing:
@@ -143,14 +153,18 @@ def advance(strategy: Strategy, view: View, past: Past, *, now: float) -> Standi
     by_reading, by_lack = rules.by_rule(strategy, view)
     broken = by_reading | by_lack
     violated, missing, carried = broken.copy(), by_lack.copy(), np.zeros_like(broken)
+    awaited = np.zeros(len(view.nodes), dtype=bool)
     memories: dict[int, Memory] = {}
     for number, rule in enumerate(strategy.rules):
+        column = view.columns[rule.metric]
+        awaited |= column.awaited
         if not rule.terms.timed:
             continue
-        column = view.columns[rule.metric]
         before = _remembered(past, strategy, number)
         blank = np.isnan(before.since)
-        was = np.where(blank, _once_violated(past, strategy, number, view, blank), before.violated)
+        was = before.violated
+        if blank.any():
+            was = np.where(blank, _once_violated(past, strategy, number, view, blank), was)
         seen = _Seen(broken[:, number], by_lack[:, number], column.at == NEVER)
         after = _step(rule, seen, before, was, now)
         # Before its first word, a node is neither in violation nor out of it.
@@ -159,7 +173,7 @@ def advance(strategy: Strategy, view: View, past: Past, *, now: float) -> Standi
         missing[:, number], carried[:, number] = memory.missing, memory.carried
     found = rules.combined(strategy, violated, missing & violated, carried & violated)
     due = min((_due(strategy.rules[number], m) for number, m in memories.items()), default=np.inf)
-    return Standing(strategy.rules, found, memories, due)
+    return Standing(strategy.rules, found, past.settled() | ~awaited, memories, due)
 
 
 class _Seen(NamedTuple):
@@ -209,14 +223,12 @@ def _once_violated(past: Past, strategy: Strategy, number: int, view: View, blan
     An edit of a rule makes another one of it. So that nothing flaps, a new rule inherits the violators of the strategy if
     some rule of it is no more.
     """
-    rule, decided = strategy.rules[number], past.decided & (past.positions >= 0)
+    rule, settled = strategy.rules[number], past.settled()
     was = np.zeros(blank.shape, dtype=bool)
-    if not blank.any():
-        return was
-    if past.standing is not None and decided.any():
-        was = decided & _inherited(past.standing, strategy, number)[past.positions]
+    if past.standing is not None and settled.any():
+        was = settled & _inherited(past.standing, strategy, number)[past.positions]
     # Of several rules of a labeling strategy, it is the one whose label the node bears.
-    asked = blank & (~decided | (was & bool(rule.labels)))
+    asked = blank & (~settled | (was & bool(rule.labels)))
     for position in np.flatnonzero(asked).tolist():
         was[position] = past.marked(rule, view.nodes[position])
     return was
