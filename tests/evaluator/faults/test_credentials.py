@@ -1,0 +1,36 @@
+"""The token by which the evaluator talks to the API server is replaced, as kubelets do, or a little late."""
+
+import pytest
+
+pytestmark = pytest.mark.e2e
+
+
+@pytest.fixture
+async def guarded(world):
+    """From now on the proxy looks at tokens, also of what is open."""
+    world.proxy.token = "first"
+    world.proxy.spoil(world.proxy.weather)
+    return world
+
+
+async def test_a_new_token_is_taken_up_without_anybody_noticing(guarded, token):
+    token.write_text("second")
+    guarded.proxy.token = "second"
+    guarded.proxy.spoil(guarded.proxy.weather)
+    guarded.nodes["node-b"].value = 1.0
+    await guarded.until(lambda: "node-b" in guarded.labelled())
+    assert not [line for line in guarded.evaluator.lines if "labels not written" in line]
+
+
+async def test_an_expired_token_is_an_outage_until_there_is_a_new_one(guarded, token):
+    guarded.proxy.token = "second"
+    guarded.proxy.spoil(guarded.proxy.weather)
+    await guarded.until(guarded.stale)
+    asked = len(guarded.proxy.asked)
+    await guarded.answered(30)
+    assert len(guarded.proxy.asked) - asked < 60, "a refusal is no reason to hammer"
+    token.write_text("second")
+    await guarded.until(guarded.ready)
+    guarded.nodes["node-b"].value = 1.0
+    await guarded.until(lambda: "node-b" in guarded.labelled())
+    assert {status for status, _ in guarded.answers} == {200}
