@@ -1,5 +1,6 @@
 """What a user sees of a policy that the real evaluator works on: columns, conditions, events, and rules that wait."""
 
+import asyncio
 import shutil
 import subprocess
 
@@ -141,14 +142,14 @@ async def test_the_columns_of_kubectl(world, conditions):
     world.fleet.say(node, health=2)
     await world.start()
     await conditions(policy, DescheduleViolated="True")
-    command = [
+    program = await asyncio.create_subprocess_exec(
         "kubectl",
         f"--kubeconfig={world.plane.kubeconfig}",
         f"--namespace={world.namespace}",
-    ]
-    done = subprocess.run(
-        [*command, "get", "taspolicies", policy, "-o", "wide"], capture_output=True, text=True
+        *("get", "taspolicies", policy, "-o", "wide"),
+        stdout=subprocess.PIPE,
     )
-    head, row = done.stdout.splitlines()
+    out, _ = await program.communicate()
+    head, row = out.decode().splitlines()
     assert head.split() == ["NAME", "COMPLIANCE", "VIOLATING", "VALID", "MESSAGE", "AGE"]
     assert row.split()[:4] == [policy, "Violated", "1", "True"]

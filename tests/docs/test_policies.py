@@ -1,0 +1,31 @@
+"""docs/policies.md: its policies are good ones, and `check` prints what the page says it prints."""
+
+import re
+from pathlib import Path
+
+import yaml
+
+from evaluator.conditions import TYPES
+from evaluator.manifests import checker
+
+PAGE = (Path(__file__).parents[2] / "docs" / "policies.md").read_text()
+POLICIES = re.findall(r"```yaml\n(.*?)```", PAGE, re.DOTALL)
+
+
+def test_every_policy_is_without_error() -> None:
+    assert len(POLICIES) == 2
+    for text in POLICIES:
+        assert yaml.safe_load(text)["kind"] == "TASPolicy"
+        for found in checker.check_text("policy.yaml", text):
+            assert found.errors == []
+
+
+def test_check_prints_what_the_page_shows() -> None:
+    (shown,) = re.findall(r"\$ plimsoll-evaluator check policy.yaml\n(.*?)```", PAGE, re.DOTALL)
+    (found,) = checker.check_text("policy.yaml", POLICIES[0])
+    assert shown.splitlines() == [*found.lines(), "1 policy, 0 errors, 1 warning"]
+
+
+def test_every_condition_is_in_the_table() -> None:
+    for name in TYPES.values():
+        assert f"`{name}`" in PAGE
