@@ -5,13 +5,16 @@ PYTHON ?= python3
 STAMP  := $(VENV)/.installed
 EXTRAS := .[agent,evaluator,gpu,sandbox]
 
-.PHONY: demo test check bench proto docs clean
+.PHONY: demo test soak check bench proto docs clean
 
 demo: $(STAMP)  ## the health-metric story on three nodes, on this machine
 	$(BIN)/plimsoll-sandbox demo
 
 test: $(STAMP)  ## all tests
 	$(BIN)/pytest
+
+soak: $(STAMP)  ## fuzzing and long runs at full size: hours
+	$(BIN)/pytest --soak --timeout=0 tests/fuzz tests/soak
 
 check: $(STAMP)  ## lint, format, types, imports
 	$(BIN)/ruff check .
