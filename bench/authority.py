@@ -1,0 +1,159 @@
+"""Certificates for thousands of simulated nodes, within a second: one CA, one key for all of them, a name for each.
+
+OpenSSL's command line takes some milliseconds for each certificate, the library that is below it a tenth of one.
+"""
+
+import ctypes
+import ctypes.util
+import functools
+import subprocess
+import zlib
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+_KUBELET = "system:node:"
+_DAY = 24 * 3600
+_ASN1_STRING = 0x1001  # MBSTRING_ASC
+
+# Every result that is a pointer has to be said to be one.
+_GIVE_POINTERS = (
+    "BIO_new",
+    "BIO_new_mem_buf",
+    "BIO_s_mem",
+    "EVP_sha256",
+    "PEM_read_bio_PrivateKey",
+    "PEM_read_bio_X509",
+    "X509_get_serialNumber",
+    "X509_get_subject_name",
+    "X509_getm_notAfter",
+    "X509_getm_notBefore",
+    "X509_gmtime_adj",
+    "X509_new",
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Authority:
+    """A CA in a folder, which signs what is asked of it. A path, so that it can be handed to another process."""
+
+    folder: Path
+
+    @classmethod
+    def make(cls, folder: Path) -> "Authority":
+        """A new one: its own certificate, that of a server on 127.0.0.1, and the clients' key."""
+        folder.mkdir(parents=True, exist_ok=True)
+        made = cls(folder)
+        made._request("ca", "-x509", "-days", "2", subject="/CN=bench-ca")
+        made._request(
+            *("server", "-x509", "-days", "2", "-CA", str(made.ca), "-CAkey", made.path("ca.key")),
+            *("-addext", "subjectAltName=IP:127.0.0.1"),
+            subject="/CN=evaluator",
+        )
+        made._request("node", subject="/CN=node")
+        return made
+
+    def _request(self, name: str, *arguments: str, subject: str) -> None:
+        key = ("-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:P-256", "-nodes")
+        out = ("-keyout", self.path(f"{name}.key"), "-out", self.path(f"{name}.crt"))
+        words = ["openssl", "req", *key, *out, "-subj", subject, *arguments]
+        subprocess.run(words, check=True, capture_output=True, timeout=60)
+
+    def path(self, name: str) -> str:
+        """A file of the folder."""
+        return str(self.folder / name)
+
+    @property
+    def ca(self) -> Path:
+        """The CA's certificate."""
+        return self.folder / "ca.crt"
+
+    def read(self, name: str) -> bytes:
+        """What is in a file of the folder."""
+        return (self.folder / name).read_bytes()
+
+    def client(self, name: str) -> bytes:
+        """A client certificate for `name` as its common name (PEM); its key is node.key."""
+        return _signed(_crypto(), self._secrets(), name)
+
+    def node(self, name: str) -> bytes:
+        """The client certificate of a node, named as kubelets' are (PEM)."""
+        return self.client(_KUBELET + name)
+
+    def _secrets(self) -> "_Secrets":
+        return _loaded(self.folder)
+
+
+@dataclass(frozen=True, slots=True)
+class _Secrets:
+    """What a signature takes: pointers of libcrypto's, kept for the life of the process."""
+
+    ca: int
+    ca_key: int
+    key: int
+
+
+@functools.cache
+def _crypto() -> Any:
+    """libcrypto, as Python's own ssl uses it."""
+    found = ctypes.util.find_library("crypto")
+    if found is None:
+        raise SystemExit("OpenSSL's libcrypto is not on this machine")
+    library = ctypes.CDLL(found)
+    for name in _GIVE_POINTERS:
+        getattr(library, name).restype = ctypes.c_void_p
+    return _Library(library)
+
+
+class _Library:
+    """Calls with Python's integers as pointers and longs: what ctypes makes of them unasked has 32 bits."""
+
+    def __init__(self, library: ctypes.CDLL) -> None:
+        self._library = library
+
+    def __getattr__(self, name: str) -> Callable[..., Any]:
+        function = getattr(self._library, name)
+
+        def call(*arguments: Any) -> Any:
+            return function(*(ctypes.c_long(a) if isinstance(a, int) else a for a in arguments))
+
+        return call
+
+
+@functools.cache
+def _loaded(folder: Path) -> _Secrets:
+    crypto, folder_of = _crypto(), Authority(folder)
+
+    def load(reader: Callable[..., int | None], name: str) -> int:
+        text = folder_of.read(name)
+        found = reader(crypto.BIO_new_mem_buf(text, len(text)), None, None, None)
+        assert found, f"{name} cannot be read"
+        return found
+
+    return _Secrets(
+        ca=load(crypto.PEM_read_bio_X509, "ca.crt"),
+        ca_key=load(crypto.PEM_read_bio_PrivateKey, "ca.key"),
+        key=load(crypto.PEM_read_bio_PrivateKey, "node.key"),
+    )
+
+
+def _signed(crypto: Any, secrets: _Secrets, name: str) -> bytes:
+    cert = crypto.X509_new()
+    crypto.X509_set_version(cert, 2)
+    crypto.ASN1_INTEGER_set(crypto.X509_get_serialNumber(cert), zlib.crc32(name.encode()) >> 1)
+    crypto.X509_gmtime_adj(crypto.X509_getm_notBefore(cert), -_DAY)
+    crypto.X509_gmtime_adj(crypto.X509_getm_notAfter(cert), _DAY)
+    crypto.X509_set_pubkey(cert, secrets.key)
+    subject, text = crypto.X509_get_subject_name(cert), name.encode()
+    crypto.X509_NAME_add_entry_by_txt(subject, b"CN", _ASN1_STRING, text, len(text), -1, 0)
+    # The CA's own names itself as its issuer, so both are one.
+    crypto.X509_set_issuer_name(cert, crypto.X509_get_subject_name(secrets.ca))
+    assert crypto.X509_sign(cert, secrets.ca_key, crypto.EVP_sha256()) > 0
+    memory = crypto.BIO_new(crypto.BIO_s_mem())
+    crypto.PEM_write_bio_X509(memory, cert)
+    buffer = ctypes.create_string_buffer(4096)
+    size = crypto.BIO_read(memory, buffer, len(buffer))
+    crypto.BIO_free(memory)
+    crypto.X509_free(cert)
+    return buffer.raw[:size]
