@@ -1,4 +1,13 @@
-"""What holds for all tests."""
+"""What holds for all tests, and what tests of any port need: certificates, and a client that sends exact bytes."""
+
+import asyncio
+import contextlib
+import re
+import ssl
+import subprocess
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
 
 import pytest
 from hypothesis import settings
@@ -18,3 +27,156 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 def soak(request: pytest.FixtureRequest) -> bool:
     """Whether tests that have two sizes run at the full one."""
     return bool(request.config.getoption("--soak"))
+
+
+class Authority:
+    """A CA that signs what a test asks for, with the openssl command line."""
+
+    def __init__(self, folder: Path, name: str = "ca") -> None:
+        self.folder = folder
+        self.name = name
+        self.file = folder / f"{name}.crt"
+        self._openssl(
+            *("req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:P-256", "-nodes"),
+            *("-days", "3650", "-subj", f"/CN={name}"),
+            *("-keyout", str(folder / f"{name}.key"), "-out", str(self.file)),
+        )
+
+    def issue(
+        self, name: str, *, san: str = "IP:127.0.0.1", days: int = 3650, usage: str = ""
+    ) -> tuple[Path, Path]:
+        """A certificate and its key; the certificate is good for so many days from now (or was, until so many ago)."""
+        cert, key = self.folder / f"{name}.crt", self.folder / f"{name}.key"
+        request = self.folder / f"{name}.csr"
+        self._openssl(
+            *("req", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:P-256", "-nodes"),
+            *("-subj", f"/CN={name}", "-addext", f"subjectAltName={san}"),
+            *(("-addext", f"extendedKeyUsage={usage}") if usage else ()),
+            *("-keyout", str(key), "-out", str(request)),
+        )
+        self._openssl(
+            *("x509", "-req", "-in", str(request), "-days", str(days)),
+            *("-copy_extensions", "copyall"),
+            *("-CA", str(self.file), "-CAkey", str(self.folder / f"{self.name}.key")),
+            *("-CAcreateserial", "-out", str(cert)),
+        )
+        return cert, key
+
+    def client(self, *pair: Path) -> ssl.SSLContext:
+        """How a client that trusts this CA shakes hands, with a certificate of its own or without."""
+        context = ssl.create_default_context(cafile=str(self.file))
+        if pair:
+            context.load_cert_chain(*pair)
+        return context
+
+    @staticmethod
+    def _openssl(*argv: str) -> None:
+        subprocess.run(["openssl", *argv], check=True, capture_output=True)
+
+
+@pytest.fixture(scope="session")
+def authority(tmp_path_factory: pytest.TempPathFactory) -> Authority:
+    return Authority(tmp_path_factory.mktemp("pki"))
+
+
+@pytest.fixture(scope="session")
+def stranger(tmp_path_factory: pytest.TempPathFactory) -> Authority:
+    """A CA that nobody here trusts."""
+    return Authority(tmp_path_factory.mktemp("stranger"), "stranger")
+
+
+PATIENCE = 30.0
+
+_STATUS_LINE = re.compile(r"HTTP/1\.1 (\d{3}) [ -~]*")
+_FIELD_LINE = re.compile(r"([-!#$%&'*+.^_`|~0-9A-Za-z]+): ([ -~]*)")
+
+
+@dataclass(frozen=True)
+class Reply:
+    """An answer. Header names are in lower case, and none may come twice."""
+
+    status: int
+    headers: Mapping[str, str]
+    body: bytes
+
+
+class Peer:
+    """One connection, plain or TLS, to whatever speaks HTTP: it says exactly these bytes, and takes no sloppy answer."""
+
+    def __init__(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        self.reader = reader
+        self.writer = writer
+
+    async def say(self, raw: bytes, *, end: bool = False) -> None:
+        """Send; a server that has gone meanwhile is noticed by reading. `end` closes this half."""
+        with contextlib.suppress(ConnectionError):
+            self.writer.write(raw)
+            if end:
+                self.writer.write_eof()
+            await self.writer.drain()
+
+    async def ask(self, raw: bytes, *, end: bool = False) -> Reply:
+        """Send, and take one answer."""
+        await self.say(raw, end=end)
+        return await self.reply()
+
+    async def reply(self, *, head: bool = False) -> Reply:
+        """The next answer, to a HEAD or to another method. Raises asyncio.IncompleteReadError or ConnectionError."""
+        async with asyncio.timeout(PATIENCE):
+            raw = await self.reader.readuntil(b"\r\n\r\n")
+            first, *lines = raw.decode("ascii").removesuffix("\r\n\r\n").split("\r\n")
+            status = int(_matched(_STATUS_LINE, first)[1])
+            fields = [_matched(_FIELD_LINE, line) for line in lines]
+            headers = {field[1].lower(): field[2] for field in fields}
+            assert len(headers) == len(lines), lines
+            bodiless = head or status < 200
+            length = 0 if bodiless else int(headers["content-length"])
+            return Reply(status, headers, await self.reader.readexactly(length))
+
+    async def replies(self) -> list[Reply]:
+        """Every answer until the server closes the connection; the last one must be whole."""
+        found: list[Reply] = []
+        try:
+            while True:
+                found.append(await self.reply())
+        except asyncio.IncompleteReadError as error:
+            assert not error.partial, error.partial
+        except ConnectionError:
+            pass  # bytes of ours that nobody read any more come back as a reset
+        return found
+
+    async def rest(self) -> bytes:
+        """What else comes until the server closes the connection, or resets it."""
+        found = bytearray()
+        async with asyncio.timeout(PATIENCE):
+            with contextlib.suppress(ConnectionError, ssl.SSLError):
+                while part := await self.reader.read(65536):
+                    found += part
+        return bytes(found)
+
+    def vanish(self) -> None:
+        """Reset the connection."""
+        self.writer.transport.abort()
+
+
+def _matched(pattern: re.Pattern[str], text: str) -> re.Match[str]:
+    found = pattern.fullmatch(text)
+    assert found, text
+    return found
+
+
+Dial = Callable[..., Awaitable[Peer]]
+
+
+@pytest.fixture
+async def dial() -> AsyncIterator[Dial]:
+    """Connect to a port of the loopback, plain or with TLS; the connections end with the test."""
+    async with contextlib.AsyncExitStack() as stack:
+
+        async def connect(port: int, tls: ssl.SSLContext | None = None) -> Peer:
+            async with asyncio.timeout(PATIENCE):
+                reader, writer = await asyncio.open_connection("127.0.0.1", port, ssl=tls)
+            stack.callback(writer.transport.abort)
+            return Peer(reader, writer)
+
+        yield connect

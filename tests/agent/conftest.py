@@ -2,7 +2,6 @@
 
 import asyncio
 import ssl
-import subprocess
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass, field
@@ -139,58 +138,6 @@ async def serve() -> AsyncIterator[Callable[..., Awaitable[Site]]]:
         yield start
 
 
-class Authority:
-    """A CA that signs what a test asks for, with the openssl command line."""
-
-    def __init__(self, folder: Path, name: str = "ca") -> None:
-        self.folder = folder
-        self.name = name
-        self.file = folder / f"{name}.crt"
-        self._openssl(
-            *("req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:P-256", "-nodes"),
-            *("-days", "3650", "-subj", f"/CN={name}"),
-            *("-keyout", str(folder / f"{name}.key"), "-out", str(self.file)),
-        )
-
-    def issue(self, name: str, *, san: str = "IP:127.0.0.1") -> tuple[Path, Path]:
-        """A certificate and its key."""
-        cert, key = self.folder / f"{name}.crt", self.folder / f"{name}.key"
-        request = self.folder / f"{name}.csr"
-        self._openssl(
-            *("req", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:P-256", "-nodes"),
-            *("-subj", f"/CN={name}", "-addext", f"subjectAltName={san}"),
-            *("-keyout", str(key), "-out", str(request)),
-        )
-        self._openssl(
-            *("x509", "-req", "-in", str(request), "-days", "3650", "-copy_extensions", "copyall"),
-            *("-CA", str(self.file), "-CAkey", str(self.folder / f"{self.name}.key")),
-            *("-CAcreateserial", "-out", str(cert)),
-        )
-        return cert, key
-
-    def client(self, *pair: Path) -> ssl.SSLContext:
-        """How a client that trusts this CA shakes hands, with a certificate of its own or without."""
-        context = ssl.create_default_context(cafile=str(self.file))
-        if pair:
-            context.load_cert_chain(*pair)
-        return context
-
-    @staticmethod
-    def _openssl(*argv: str) -> None:
-        subprocess.run(["openssl", *argv], check=True, capture_output=True)
-
-
 @pytest.fixture(scope="session")
-def authority(tmp_path_factory: pytest.TempPathFactory) -> Authority:
-    return Authority(tmp_path_factory.mktemp("pki"))
-
-
-@pytest.fixture(scope="session")
-def stranger(tmp_path_factory: pytest.TempPathFactory) -> Authority:
-    """A CA that nobody here trusts."""
-    return Authority(tmp_path_factory.mktemp("stranger"), "stranger")
-
-
-@pytest.fixture(scope="session")
-def server_pair(authority: Authority) -> tuple[Path, Path]:
+def server_pair(authority) -> tuple[Path, Path]:
     return authority.issue("server")
