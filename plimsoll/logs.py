@@ -1,17 +1,19 @@
 """Log lines of one shape for every program: logfmt for people, JSON for machines, one line an event, on stderr.
 
-Ours and the libraries' lines go through the same pipe. Values are escaped by the renderers, so a name with a newline in
-it cannot forge a second line.
+Ours and the libraries' lines go through the same pipe. Values are bounded in length (`logvalues`) and escaped by the
+renderers, so that a name with a newline in it cannot forge a second line, and one of a megabyte fills no disk.
 """
 
+import json
 import logging
 import sys
+from collections.abc import MutableMapping
 from dataclasses import dataclass
 from typing import Any
 
 import structlog
 
-from plimsoll import flags
+from plimsoll import flags, logvalues
 from plimsoll.flags import option
 
 
@@ -53,13 +55,17 @@ def setup(level: str = "info", fmt: str = "logfmt") -> None:
         key_order=["ts", "level", "msg"], drop_missing=True
     )
     renderers: list[Any] = (
-        [structlog.processors.JSONRenderer()] if fmt == "json" else [logfmt, _printable]
+        [structlog.processors.JSONRenderer(), _undeleted] if fmt == "json" else [logfmt, _printable]
     )
     handler = logging.StreamHandler(sys.stderr)
     handler.setFormatter(
         structlog.stdlib.ProcessorFormatter(
             foreign_pre_chain=shared,
-            processors=[structlog.stdlib.ProcessorFormatter.remove_processors_meta, *renderers],
+            processors=[
+                structlog.stdlib.ProcessorFormatter.remove_processors_meta,
+                _bounded,
+                *renderers,
+            ],
         )
     )
     root = logging.getLogger()
@@ -78,15 +84,33 @@ def setup(level: str = "info", fmt: str = "logfmt") -> None:
     )
 
 
+def _bounded(
+    _logger: object, _method: str, event: MutableMapping[str, Any]
+) -> MutableMapping[str, Any]:
+    """Each value as text or number, and none longer than is read."""
+    bounded: dict[str, Any] = {key: logvalues.plain(value) for key, value in event.items()}
+    if "msg" in event:
+        bounded["msg"] = logvalues.plain(event["msg"], logvalues.LONGEST_MESSAGE)
+    if "exception" in event:
+        bounded["exception"] = logvalues.trace(str(event["exception"]))
+    return bounded
+
+
 def _printable(_logger: object, _method: str, line: str) -> str:
-    """Escape what ends a line or drives a terminal; the logfmt renderer itself knows of newlines only."""
+    """Escape what ends a line or drives a terminal; the logfmt renderer itself knows of newlines only.
+
+    As JSON does it, which readers of logfmt understand.
+    """
     return line if line.isprintable() else "".join(map(_escaped, line))
 
 
 def _escaped(character: str) -> str:
-    if character.isprintable():
-        return character
-    return character.encode("unicode_escape").decode("ascii")
+    return character if character.isprintable() else json.dumps(character)[1:-1]
+
+
+def _undeleted(_logger: object, _method: str, line: str) -> str:
+    """JSON escapes all control characters but one."""
+    return line.replace("\x7f", "\\u007f")
 
 
 def get(name: str) -> structlog.stdlib.BoundLogger:

@@ -1,0 +1,50 @@
+"""How much of a value gets into a log line: names and sentences whole, what somebody made a megabyte long no further than that.
+
+Much of what is logged was written by others: names in requests, what a server says when it refuses. A line stays one that
+a person can read and that no container runtime splits into several.
+"""
+
+import math
+
+LONGEST = 1_000
+"""Characters of a value. Every name that Kubernetes knows is shorter."""
+LONGEST_MESSAGE = 2_000
+LONGEST_TRACE = 8_000
+"""Of a traceback its beginning and, four times as much, its end are kept: what failed stands there."""
+
+Plain = str | int | float | bool | None
+
+
+def plain(value: object, most: int = LONGEST) -> Plain:
+    """A value as every renderer can write it: numbers, None and booleans as they are, all else as text of `most` characters."""
+    match value:
+        case None | bool():
+            return value
+        case int() if value.bit_length() <= 64:
+            return value
+        case int():
+            return shortened(
+                hex(value), most
+            )  # in decimals, Python itself refuses from some size on
+        case float() if math.isfinite(value):
+            return value
+        case _:
+            return shortened(_sound(str(value)), most)
+
+
+def shortened(text: str, most: int, *, end: int = 0) -> str:
+    """A text no longer than `most` characters and a note of what was left out; `end` of them are of its end."""
+    if len(text) <= most:
+        return text
+    left_out = f" ... {len(text) - most} more characters ... "
+    return text[: most - end] + left_out + text[len(text) - end :]
+
+
+def trace(text: str) -> str:
+    """A traceback of bounded length."""
+    return shortened(_sound(text), LONGEST_TRACE, end=LONGEST_TRACE * 4 // 5)
+
+
+def _sound(text: str) -> str:
+    """Without halves of characters, which file names can bring in and strict readers of JSON refuse."""
+    return text if text.isascii() else text.encode("utf-8", "backslashreplace").decode()

@@ -1,0 +1,206 @@
+"""Whatever is logged: one event is one line, which readers of logfmt and of JSON take apart into what was logged, and no more."""
+
+import io
+import json
+import logging
+import unicodedata
+
+import pytest
+import structlog
+from hypothesis import example, given
+from hypothesis import strategies as st
+
+from plimsoll import logs, logvalues
+from plimsoll.logvalues import LONGEST, LONGEST_MESSAGE, LONGEST_TRACE
+
+LIBRARY = "some.library"
+HOSTILE = st.one_of(
+    st.text(st.characters(codec=None), max_size=60),  # any code point, halves of characters too
+    st.text(' "=\\\n\r\t\0\x1b\x7f\x85\xa0\u2028\u2029\u202e\ud800abc,{}', max_size=60),
+)
+VALUES = st.one_of(
+    HOSTILE,
+    st.none(),
+    st.booleans(),
+    st.integers(),
+    st.floats(),
+    st.binary(max_size=20),
+    st.lists(HOSTILE, max_size=3),
+)
+EXAMPLES = (
+    'a" level=error msg="forged',
+    'a\\" level=error msg=\\"forged',
+    "a\n{}",
+    "\\",
+    "",
+    "%s %(x)s {x}",
+    "x" * 5_000_000,
+    "\ud83d" * 5_000,
+    "\U000e0001" * 5_000,
+)
+
+
+def each_example(test):
+    for text in EXAMPLES:
+        test = example(text)(test)
+    return test
+
+
+class Lines:
+    """Logging as a program has it, with its lines in memory."""
+
+    def __init__(self, fmt):
+        logs.setup("debug", fmt)
+        self._out = logging.getLogger().handlers[0].stream = io.StringIO()
+        self._read = json.loads if fmt == "json" else read_logfmt
+        self.ours, self.theirs = logs.get("test"), logging.getLogger(LIBRARY)
+
+    def one(self):
+        """What was logged since, taken apart; it has to be one line."""
+        text = self._out.getvalue()
+        self._out.seek(0)
+        self._out.truncate()
+        assert text.endswith("\n")
+        line = text[:-1]
+        assert line.isprintable(), (
+            "no end of a line, nothing that drives a terminal or turns text around"
+        )
+        assert len(line.encode()) < 200_000
+        found = self._read(line)
+        assert found.pop("ts")
+        "".join(
+            map(str, found.values())
+        ).encode()  # no halves of characters: strict readers refuse them
+        return found
+
+
+@pytest.fixture(scope="module", params=["logfmt", "json"])
+def lines(request):
+    root = logging.getLogger()
+    handlers, level = root.handlers[:], root.level
+    yield Lines(request.param)
+    root.handlers[:] = handlers
+    root.setLevel(level)
+    structlog.reset_defaults()
+
+
+def read_logfmt(line):
+    """Key to value, as strictly as github.com/go-logfmt/logfmt reads."""
+    found, rest = {}, line
+    while rest:
+        key, equals, after = partition(rest)
+        assert key, line
+        assert not set(key) & set('"='), line
+        assert key not in found, f"{key} twice in {line}"
+        if not equals:
+            value, rest = True, after
+        elif after.startswith('"'):
+            value, length = json.JSONDecoder().raw_decode(after)
+            assert after[length : length + 1] in {"", " "}, line
+            rest = after[length + 1 :]
+        else:
+            value, _, rest = after.partition(" ")
+            assert not set(value) & set('"='), line
+        found[key] = value
+    return found
+
+
+def partition(rest):
+    """The next key, whether a value follows, and what is left."""
+    end = next((i for i, c in enumerate(rest) if c in " ="), len(rest))
+    return rest[:end], rest[end : end + 1] == "=", rest[end + 1 :]
+
+
+@given(HOSTILE)
+@each_example
+def test_a_name_is_one_value_on_one_line_of_ours(lines, text):
+    lines.ours.info("Filtered nodes for %s", text, pod=text, policy="p")
+    found = lines.one()
+    assert found.keys() == {"level", "msg", "pod", "policy"}
+    assert (found["level"], found["policy"]) == ("info", "p")
+    assert found["msg"].startswith("Filtered nodes for ")
+
+
+@given(HOSTILE)
+@each_example
+def test_a_name_is_one_message_on_one_line_of_a_library(lines, text):
+    lines.theirs.warning("lost %s", text)
+    found = lines.one()
+    assert found.keys() == {"level", "msg"}
+    assert found["level"] == "warning"
+
+
+@given(HOSTILE)
+@each_example
+def test_what_is_said_by_somebody_else_is_no_template(lines, text):
+    """As a whole message: an answer of Prometheus with a percent sign in it."""
+    lines.ours.warning(text or "-", source="prometheus")
+    assert lines.one().keys() == {"level", "msg", "source"}
+
+
+@given(HOSTILE)
+@each_example
+def test_an_error_with_its_traceback_is_one_line(lines, text):
+    try:
+        raise ValueError(text)
+    except ValueError:
+        lines.ours.exception("a request failed", path=text)
+    found = lines.one()
+    assert found.keys() == {"level", "msg", "path", "exception"}
+    assert "Traceback (most recent call last)" in found["exception"]
+    assert len(found["exception"]) < LONGEST_TRACE * 6 + 100
+
+
+@given(VALUES)
+@example(float("nan"))
+@example(float("inf"))
+def test_whatever_a_value_is_it_can_be_logged_and_read(lines, value):
+    lines.ours.info("m", value=value, more="x")
+    found = lines.one()
+    assert found.keys() == {"level", "msg", "value", "more"}
+    json.dumps(found, allow_nan=False)
+
+
+def test_a_number_that_python_writes_in_no_decimals_is_one_all_the_same():
+    assert logvalues.plain(10**6000).startswith("0x")
+
+
+@given(st.text(st.characters(exclude_categories=["Cs"]), max_size=LONGEST))
+def test_what_is_short_enough_stays_as_it_was(text):
+    assert logvalues.plain(text) == text
+
+
+@given(st.text(st.characters(codec="utf-8", exclude_categories=["C", "Z"]), max_size=LONGEST))
+def test_what_is_printable_reads_back_in_both_formats(lines, text):
+    lines.ours.info("m", pod=text)
+    assert lines.one()["pod"] == text
+
+
+@given(st.integers(min_value=LONGEST + 1, max_value=3_000_000))
+def test_a_long_name_is_cut_and_says_so(lines, length):
+    lines.ours.info("m", pod="x" * length)
+    assert lines.one()["pod"] == f"{'x' * LONGEST} ... {length - LONGEST} more characters ... "
+
+
+def test_a_message_is_cut_later_than_a_value_and_a_trace_keeps_its_end(lines):
+    lines.ours.info("y" * LONGEST_MESSAGE)
+    assert lines.one()["msg"] == "y" * LONGEST_MESSAGE
+    trace = "begin" + "z" * LONGEST_TRACE + "end"
+    assert logvalues.trace(trace).startswith("beginz")
+    assert logvalues.trace(trace).endswith("zend")
+    assert len(logvalues.trace(trace)) < LONGEST_TRACE + 60
+
+
+def test_no_line_is_so_long_that_a_container_runtime_splits_it(lines):
+    """They do at 16 KiB: with as many values as a line of ours has, each as long as may be."""
+    lines.ours.error("m" * 9_999, **{f"key{number}": "v" * 9_999 for number in range(5)})
+    assert sum(len(str(value)) for value in lines.one().values()) < 16 << 10
+
+
+@pytest.mark.parametrize("category", ["Cc", "Cf", "Zl", "Zp", "Zs"])
+def test_the_escapes_are_those_of_json(category):
+    """All characters of a kind, in one value of logfmt that is read as JSON reads it."""
+    line = Lines("logfmt")
+    text = "".join(c for c in map(chr, range(0x3000)) if unicodedata.category(c) == category)
+    line.ours.info("m", pod=f"a {text}")
+    assert line.one()["pod"] == f"a {text}"
