@@ -163,8 +163,8 @@ def _load(text: str) -> Any:
 
     try:
         return strictyaml.load(text)
-    except strictyaml.YAMLError as error:
-        raise WebConfigError(f"not YAML: {' '.join(str(error).split())}") from error
+    except strictyaml.MalformedError as error:
+        raise WebConfigError(f"not YAML: {error}") from error
 
 
 def _section(kind: type[S], top: Mapping[str, Any], name: str) -> S:

@@ -23,6 +23,8 @@ from evaluator.policy import PolicyKey
 from evaluator.session import KubeError as KubeError  # whoever calls the API imports it from here
 from evaluator.session import Session, lines, sentence, whole
 from evaluator.sources.identity import TokenReview
+from plimsoll import strictyaml
+from plimsoll.strictyaml import YAMLError
 
 T = TypeVar("T")
 
@@ -347,7 +349,8 @@ async def _settings(kubeconfig: str) -> client.Configuration:
     except (
         Exception
     ) as error:  # the loader lets everything through that a malformed file can lead to
-        raise ConfigError(f"the kubeconfig cannot be used: {sentence(error)}") from error
+        why = strictyaml.sentence(error) if isinstance(error, YAMLError) else sentence(error)
+        raise ConfigError(f"the kubeconfig cannot be used: {why}") from error
     if not settings.host:
         raise ConfigError("the kubeconfig cannot be used: its current context names no server")
     return settings

@@ -9,6 +9,7 @@ from typing import Any, Protocol
 import aiohttp
 
 from evaluator import refusals
+from evaluator.redaction import redacted
 
 _TIMEOUT = aiohttp.ClientTimeout(total=30)
 _RENEWAL_PAUSE = 1.0
@@ -118,7 +119,7 @@ class Session:
             response.release()
             response = await ask()
         if response.status >= 300:
-            raise await _refusal(response, f"{method} {path}")
+            raise await _refusal(response, f"{method} {path}", headers.get("authorization", ""))
         return response
 
     async def _renew(self, refused: str) -> bool:
@@ -164,8 +165,8 @@ async def lines(response: aiohttp.ClientResponse, call: str) -> AsyncIterator[by
         yield rest
 
 
-async def _refusal(response: aiohttp.ClientResponse, call: str) -> KubeError:
-    """The error that an answer of 300 or more stands for."""
+async def _refusal(response: aiohttp.ClientResponse, call: str, shown: str) -> KubeError:
+    """The error that an answer of 300 or more stands for; `shown` are the credentials that were sent."""
     try:
         body = await response.read()
     except (aiohttp.ClientError, TimeoutError):
@@ -173,7 +174,8 @@ async def _refusal(response: aiohttp.ClientResponse, call: str) -> KubeError:
     finally:
         response.release()
     said = refusals.read(body, response.headers.get("Retry-After", ""))
-    message = f"{call}: {response.status} {said.message or response.reason}"
+    words = redacted(said.message or response.reason or "", shown)
+    message = f"{call}: {response.status} {words}"
     return KubeError(response.status, message, causes=said.causes, retry_after=said.retry_after)
 
 

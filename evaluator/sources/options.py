@@ -9,6 +9,7 @@ from plimsoll.flags import option
 AGENTS = "agents"
 CUSTOM_METRICS = "custom-metrics"
 PROMETHEUS = "prometheus"
+_NO_URL = "not an http or https URL: write it like http://prometheus.monitoring:9090"
 SOURCES = (AGENTS, CUSTOM_METRICS, PROMETHEUS)
 
 
@@ -22,10 +23,17 @@ def sources(text: str) -> str:
 
 
 def web_address(text: str) -> str:
-    """An http or https URL without a user in it: a command line is no place for a password."""
-    parts = urlsplit(text)
-    if parts.scheme not in ("http", "https") or not parts.hostname or parts.port == 0:
-        raise ValueError(f"not an http or https URL: {text[:80]!r}")
+    """An http or https URL without a user in it: a command line is no place for a password.
+
+    Nor is a message: what may have a password in it is not quoted.
+    """
+    try:
+        parts = urlsplit(text)
+        port = parts.port
+    except ValueError:
+        raise ValueError(_NO_URL) from None
+    if parts.scheme not in ("http", "https") or not parts.hostname or port == 0:
+        raise ValueError(_NO_URL)
     if parts.username is not None or parts.query or parts.fragment:
         raise ValueError("a URL without user, query and fragment is wanted")
     return text

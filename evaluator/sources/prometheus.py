@@ -1,6 +1,7 @@
 """Readings from Prometheus, or whatever speaks its HTTP API: one instant query per metric."""
 
 import base64
+import re
 import ssl
 import time
 from collections.abc import Callable
@@ -9,6 +10,7 @@ from pathlib import Path
 
 import aiohttp
 
+from evaluator.redaction import redacted
 from evaluator.sources import vectors
 from evaluator.sources.answers import Answer, SourceError, moment
 from evaluator.sources.queries import Queries
@@ -18,6 +20,7 @@ from plimsoll import VERSION, flags
 
 _LARGEST = 64 << 20
 """Bytes of an answer: 5,000 nodes are one or two million of them, and a query that matches everything is a mistake."""
+_USER = re.compile(r"//[^/@]*@")
 _LONGEST = 2000
 """A longer query is posted: proxies bound the length of a URL, and some let nothing but GET through."""
 
@@ -82,30 +85,37 @@ class Prometheus:
             self._session = aiohttp.ClientSession(connector=connector, headers=agent)
         asked = {"query": query, "timeout": flags.format_duration(self._timeout)}
         short = len(query) <= _LONGEST
+        headers, secret = self._credentials()
         async with self._session.request(
             "GET" if short else "POST",
             self._url,
             params=asked if short else None,
             data=None if short else asked,
-            headers=self._credentials(),
+            headers=headers,
             allow_redirects=False,  # or the credentials would go wherever the answer says
         ) as response:
             if 300 <= response.status < 400:
-                raise SourceError("redirect", f"it redirects to {response.headers.get('Location')}")
+                raise SourceError(
+                    "redirect", f"it redirects to {_place(response.headers.get('Location', ''))}"
+                )
             body = await _bounded(response, self._largest)
             if response.status >= 400:
-                said = vectors.refusal(body) or response.reason
-                raise SourceError(f"http_{response.status}", f"{response.status} {said}")
+                said = vectors.refusal(body) or response.reason or ""
+                shown = redacted(said, secret, *headers.values())
+                raise SourceError(f"http_{response.status}", f"{response.status} {shown}")
             return body, response.headers.get("Date", "")
 
-    def _credentials(self) -> dict[str, str]:
+    def _credentials(self) -> tuple[dict[str, str], str]:
+        """The headers that show who we are, and the secret in them."""
         access = self._access
         if access.token_file:
-            return {"Authorization": f"Bearer {_secret(access.token_file)}"}
+            token = _secret(access.token_file)
+            return {"Authorization": f"Bearer {token}"}, token
         if access.user:
-            pair = f"{access.user}:{_secret(access.password_file)}"
-            return {"Authorization": f"Basic {base64.b64encode(pair.encode()).decode()}"}
-        return {}
+            password = _secret(access.password_file)
+            pair = base64.b64encode(f"{access.user}:{password}".encode()).decode()
+            return {"Authorization": f"Basic {pair}"}, password
+        return {}, ""
 
 
 async def _bounded(response: aiohttp.ClientResponse, largest: int) -> bytes:
@@ -115,6 +125,11 @@ async def _bounded(response: aiohttp.ClientResponse, largest: int) -> bytes:
         if len(body) > largest:
             raise SourceError("too_large", f"an answer of more than {largest} bytes")
     return bytes(body)
+
+
+def _place(location: str) -> str:
+    """Where a redirect leads, without what else such addresses bear: users, and tickets of a login page."""
+    return _USER.sub("//", location.partition("?")[0].partition("#")[0]) or "nowhere"
 
 
 def _secret(path: str) -> str:

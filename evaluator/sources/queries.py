@@ -17,8 +17,8 @@ def parse(text: str) -> dict[str, str]:
     """Metric name → query. Raises ValueError with a sentence."""
     try:
         found = strictyaml.load(text)
-    except strictyaml.YAMLError as error:
-        raise ValueError(f"not YAML: {' '.join(str(error).split())}") from error
+    except strictyaml.MalformedError as error:
+        raise ValueError(f"not YAML: {error}") from error
     if found is None:
         return {}
     if not isinstance(found, dict):

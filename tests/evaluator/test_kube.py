@@ -208,6 +208,15 @@ async def test_a_token_is_reviewed_for_an_audience(stand, answer, kube):
     assert asked.json["spec"] == {"token": "secret", "audiences": ["us"]}
 
 
+async def test_a_server_that_repeats_our_token_does_not_bring_it_into_the_log(
+    stand, answer, connect
+):
+    stand.otherwise(answer.refuses(403, message="Bearer eyJhbGciOi may not"))
+    kube = await connect(stand.url, token="eyJhbGciOi")
+    with pytest.raises(KubeError, match=r"403 Bearer \[hidden] may not"):
+        await kube.read_node("n")
+
+
 async def test_a_token_that_is_no_header_is_an_error(stand, connect):
     kube = await connect(stand.url, token="two\nlines")
     with pytest.raises(KubeError, match=r"GET /api/v1/nodes: .*header"):
@@ -315,6 +324,30 @@ async def test_a_kubeconfig_that_cannot_be_used_is_said_in_a_sentence(tmp_path, 
     with pytest.raises(ConfigError, match="kubeconfig") as refused:
         await Kube.connect(str(path))
     assert "\n" not in str(refused.value)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "users: [{user: {token: 'hunter2}}]",
+        "users:\n- user: {token: hunter2: x}",
+        "users: *hunter2",
+        "hunter2",
+        "users: [{name: u, user: {client-key-data: hunter2}}]\n",
+        "users: [{name: u, user: {client-key-data: aHVudGVyMg==, client-certificate-data: aHVudGVyMg==}}]\n",
+        "users: [{name: u, user: hunter2}]\n",
+    ],
+)
+async def test_a_kubeconfig_that_cannot_be_used_is_not_shown(tmp_path, text):
+    path = tmp_path / "kubeconfig"
+    path.write_text(
+        f"{text}\ncontexts: [{{name: c, context: {{cluster: c, user: u}}}}]\ncurrent-context: c\n"
+        "clusters: [{name: c, cluster: {server: 'https://localhost'}}]\n"
+    )
+    with pytest.raises(ConfigError) as caught:
+        await Kube.connect(str(path))
+    for secret in ("hunter2", "aHVudGVyMg=="):
+        assert secret not in str(caught.value)
 
 
 async def test_no_kubeconfig_says_how_to_name_one(tmp_path):

@@ -131,6 +131,31 @@ async def test_credentials_do_not_follow_a_redirect(make, stand, answer, tmp_pat
     assert len(stand.asked) == 1
 
 
+async def test_what_else_is_in_the_address_of_a_redirect_is_not_told(make, stand, answer):
+    async def elsewhere(_request):
+        raise web.HTTPFound("https://jo:geheim@login.example/start?ticket=geheim#geheim")
+
+    stand.otherwise(elsewhere)
+    _, says = await refused(make())
+    assert says == "it redirects to https://login.example/start"
+
+
+@pytest.mark.parametrize("how", ["token_file", "password_file"])
+async def test_a_server_that_repeats_our_credentials_does_not_bring_them_into_the_log(
+    make, stand, tmp_path, how
+):
+    (tmp_path / "secret").write_text("s3cr3t-of-ours")
+
+    async def repeats(request):
+        shown = f"not {request.headers['Authorization']}, s3cr3t-of-ours"
+        return web.json_response({"status": "error", "error": shown}, status=403)
+
+    stand.otherwise(repeats)
+    user = {"user": "jo"} if how == "password_file" else {}
+    _, says = await refused(make(**{how: str(tmp_path / "secret")}, **user))
+    assert says in {"403 not Bearer [hidden], [hidden]", "403 not Basic [hidden], [hidden]"}
+
+
 @pytest.mark.parametrize(
     ("status", "body", "says"),
     [

@@ -93,6 +93,17 @@ async def test_a_no_is_remembered_too(reviewer, authority, clock):
     assert await reviewer.node_of("x") == "x"
 
 
+async def test_a_token_that_the_review_repeats_is_not_told(reviewer, authority):
+    async def repeats(token, _audience):
+        return TokenReview(error=f"no such token: {token}")
+
+    authority.review_token = repeats
+    with pytest.raises(
+        NotAnAgentError, match=r"^the token is not valid: no such token: \[hidden]$"
+    ):
+        await reviewer.node_of("eyJhbGciOi")
+
+
 async def test_many_with_one_token_ask_once(reviewer, authority):
     authority.free.clear()
     asking = [asyncio.create_task(reviewer.node_of("node-a")) for _ in range(20)]
