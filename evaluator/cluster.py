@@ -1,7 +1,7 @@
 """What is known of the cluster: policies, nodes, and the pods that follow a policy. Fed by watchers, read by everybody."""
 
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Generic, TypeVar
 
@@ -14,6 +14,9 @@ from evaluator.policy import Policy, PolicyKey
 
 K = TypeVar("K")
 T = TypeVar("T")
+
+_STEP = 200
+"""So many objects are compared with what is known of them in well below a millisecond."""
 
 
 class Collection(Generic[K, T]):
@@ -38,12 +41,19 @@ class Collection(Generic[K, T]):
 
     def replace(self, objects: list[T]) -> None:
         """These are all there are."""
-        new = {self._key(obj): obj for obj in objects}
-        for key in self.objects.keys() - new.keys():
+        for _ in self.replacing(objects):
+            pass
+
+    def replacing(self, objects: list[T]) -> Iterator[None]:
+        """These are all there are: a step for every so many, between which others may have a turn."""
+        keys = {self._key(obj) for obj in objects}
+        for key in self.objects.keys() - keys:
             self._changed(self.objects.pop(key), None)
-        first, self.synced = not self.synced, True
-        for obj in new.values():
+        for number, obj in enumerate(objects, start=1):
             self.put(obj)
+            if number % _STEP == 0:
+                yield
+        first, self.synced = not self.synced, True
         if first:
             self._listed()
 
@@ -51,8 +61,8 @@ class Collection(Generic[K, T]):
         """This one is new, or different, or the same again."""
         key = self._key(obj)
         before = self.objects.get(key)
-        self.objects[key] = obj
         if before != obj:
+            self.objects[key] = obj
             self._changed(before, obj)
 
     def drop(self, obj: T) -> None:
@@ -89,7 +99,7 @@ class Cluster:
         )
         self.pods: Collection[tuple[str, str], Pod] = Collection(
             lambda pod: (pod.metadata.namespace, pod.metadata.name),
-            changed=lambda _before, _after: self._tell(self.listeners.placement),
+            changed=self._pod_changed,
             listed=self._kind_listed,
         )
 
@@ -107,6 +117,11 @@ class Cluster:
         if before.node_labels != after.node_labels:
             self._tell(self.listeners.labels)
         if before.placement != after.placement:
+            self._tell(self.listeners.placement)
+
+    def _pod_changed(self, before: Pod | None, after: Pod | None) -> None:
+        """Of a pod that runs, its kubelet has much to tell, and nothing that we look at."""
+        if before is None or after is None or before.placement != after.placement:
             self._tell(self.listeners.placement)
 
     @staticmethod

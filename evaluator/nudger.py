@@ -13,7 +13,8 @@ from evaluator.decider import Decider
 from evaluator.decisions import Decisions
 from evaluator.kube import Kube, KubeError
 from evaluator.metrics import Metrics
-from evaluator.nudges import NUDGED, Pace, Plan, Refusal
+from evaluator.nudges import Pace, Plan, Refusal
+from evaluator.objects import NUDGED
 from evaluator.policy import PolicyKey
 from plimsoll import logs
 from plimsoll.backoff import Backoff

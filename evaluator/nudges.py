@@ -12,12 +12,9 @@ from dataclasses import dataclass, replace
 from evaluator.decisions import Decision, Decisions
 from evaluator.evictions import would_take
 from evaluator.extender.verbs import POLICY_LABEL
-from evaluator.objects import Node, Pod
+from evaluator.objects import NUDGED, Node, Pod
 from evaluator.policy import PolicyKey
 from evaluator.rules import accusation
-
-NUDGED = "plimsoll.io/nudged-at"
-"""The annotation that a nudge is: when it was given, RFC 3339."""
 
 _IN_FLIGHT = 2.0
 """Seconds between our answer and its text in the pod. A refusal seen so late may be of before the node was let in again."""

@@ -1,32 +1,67 @@
-"""The parts of Kubernetes objects that the evaluator looks at; everything else in them is skipped, not decoded."""
+"""The parts of Kubernetes objects that the evaluator looks at; everything else in them is skipped, not decoded.
 
+What is kept is less still: a cluster has thousands of nodes, and its labels say the same few words again and again.
+"""
+
+from sys import intern
 from typing import Any
 
 import msgspec
 
 from evaluator.labels import FIELD_MANAGER, NodeLabels
 
+NUDGED = "plimsoll.io/nudged-at"
+"""The annotation of a pod that a nudge is: when it was given, RFC 3339."""
+
+
+class _OwnedMeta(msgspec.Struct):
+    labels: dict[str, Any] | None = msgspec.field(default=None, name="f:labels")
+
+
+class _OwnedFields(msgspec.Struct):
+    metadata: _OwnedMeta | None = msgspec.field(default=None, name="f:metadata")
+
 
 class ManagedFields(msgspec.Struct, rename="camel"):
-    """Which fields one manager owns: https://kubernetes.io/docs/reference/using-api/server-side-apply/."""
+    """Which labels one manager owns: https://kubernetes.io/docs/reference/using-api/server-side-apply/."""
 
     manager: str = ""
     operation: str = ""
     subresource: str = ""
-    fields_v1: dict[str, Any] | None = msgspec.field(default=None, name="fieldsV1")
+    fields_v1: _OwnedFields | None = msgspec.field(default=None, name="fieldsV1")
+
+    @property
+    def labels(self) -> frozenset[str]:
+        """Their keys, out of `{"f:metadata": {"f:labels": {"f:<key>": {}}}}`."""
+        metadata = self.fields_v1 and self.fields_v1.metadata
+        fields = (metadata and metadata.labels) or ()
+        return frozenset(intern(field[2:]) for field in fields if field.startswith("f:"))
+
+    @property
+    def ours(self) -> bool:
+        """Whether it is what our field manager applied."""
+        return (self.manager, self.operation, self.subresource) == (FIELD_MANAGER, "Apply", "")
 
 
 class Meta(msgspec.Struct, rename="camel"):
-    """ObjectMeta."""
+    """ObjectMeta. Of the managed fields is kept only which labels are ours: they are the larger half of many objects."""
 
     name: str = ""
     namespace: str = ""
     uid: str = ""
     resource_version: str = ""
-    generation: int = 0
     labels: dict[str, str] | None = None
     deletion_timestamp: str | None = None
     managed_fields: list[ManagedFields] | None = None
+    owned_labels: frozenset[str] = frozenset()
+
+    def __post_init__(self) -> None:
+        if self.labels:
+            self.labels = {intern(key): intern(value) for key, value in self.labels.items()}
+        if self.managed_fields is not None:
+            ours = (entry.labels for entry in self.managed_fields if entry.ours)
+            self.owned_labels = frozenset[str]().union(*ours)
+            self.managed_fields = None
 
 
 class Taint(msgspec.Struct):
@@ -68,10 +103,14 @@ class Address(msgspec.Struct):
 
 
 class NodeStatus(msgspec.Struct):
-    """core/v1 NodeStatus."""
+    """core/v1 NodeStatus; of its conditions only Ready is kept."""
 
     conditions: list[Condition] | None = None
     addresses: list[Address] | None = None
+
+    def __post_init__(self) -> None:
+        if self.conditions is not None:
+            self.conditions = [c for c in self.conditions if c.type == "Ready"]
 
 
 class Node(msgspec.Struct):
@@ -84,9 +123,7 @@ class Node(msgspec.Struct):
     @property
     def node_labels(self) -> NodeLabels:
         """Its labels, and which of them are ours."""
-        return NodeLabels(
-            self.metadata.uid, self.metadata.labels or {}, _owned(self.metadata.managed_fields)
-        )
+        return NodeLabels(self.metadata.uid, self.metadata.labels or {}, self.metadata.owned_labels)
 
     def older_than(self, other: "Node") -> bool:
         """Whether this is an earlier state of the same node, as far as the resource versions can be compared."""
@@ -102,17 +139,6 @@ class Node(msgspec.Struct):
     def ready(self) -> bool:
         """Whether its kubelet says so."""
         return any(c.type == "Ready" and c.status == "True" for c in self.status.conditions or ())
-
-
-def _owned(managed: list[ManagedFields] | None) -> frozenset[str]:
-    """The label keys that our field manager applied, out of `{"f:metadata": {"f:labels": {"f:<key>": {}}}}`."""
-    keys: set[str] = set()
-    for entry in managed or ():
-        if (entry.manager, entry.operation, entry.subresource) != (FIELD_MANAGER, "Apply", ""):
-            continue
-        fields = (entry.fields_v1 or {}).get("f:metadata", {}).get("f:labels", {})
-        keys |= {field[2:] for field in fields if field.startswith("f:")}
-    return frozenset(keys)
 
 
 class Requirement(msgspec.Struct):
@@ -151,10 +177,15 @@ class Affinity(msgspec.Struct, rename="camel"):
 
 
 class PodMeta(Meta, rename="camel"):
-    """ObjectMeta of a pod: of nodes, which are many, neither is kept."""
+    """ObjectMeta of a pod; of its annotations only the nudge is kept, since some are as large as the pod itself."""
 
     annotations: dict[str, str] | None = None
     creation_timestamp: str | None = None
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.annotations is not None:
+            self.annotations = {k: v for k, v in self.annotations.items() if k == NUDGED}
 
 
 class PodCondition(msgspec.Struct):
@@ -177,10 +208,14 @@ class PodSpec(msgspec.Struct, rename="camel"):
 
 
 class PodStatus(msgspec.Struct):
-    """core/v1 PodStatus."""
+    """core/v1 PodStatus; of its conditions only what the scheduler says is kept."""
 
     phase: str = ""
     conditions: list[PodCondition] | None = None
+
+    def __post_init__(self) -> None:
+        if self.conditions is not None:
+            self.conditions = [c for c in self.conditions if c.type == "PodScheduled"] or None
 
 
 class Pod(msgspec.Struct):
@@ -192,6 +227,13 @@ class Pod(msgspec.Struct):
 
     def __str__(self) -> str:
         return f"{self.metadata.namespace}/{self.metadata.name}"
+
+    @property
+    def placement(self) -> tuple[Any, ...]:
+        """What decides where it may run, whether it should leave, and whether it waits: all but its version."""
+        meta = self.metadata
+        told = (meta.uid, meta.labels, meta.annotations, meta.deletion_timestamp)
+        return (*told, self.spec, self.status)
 
     @property
     def running(self) -> bool:

@@ -7,12 +7,12 @@ on which nothing comes, not even a bookmark, may be dead without anybody having 
 
 import asyncio
 import random
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Generic, Protocol, TypeVar
 
 import msgspec
 
-from evaluator.kube import Kube, KubeError, Page, Resource
+from evaluator.kube import Kube, KubeError, Resource
 from evaluator.objects import Meta
 from plimsoll import logs
 from plimsoll.backoff import Backoff
@@ -30,12 +30,15 @@ _LONGEST_PAUSE = 60.0
 _ENOUGH = 3
 """Failures in a row after which the version is not believed in any more: a restored etcd may not have come that far."""
 
+_STEP = 50
+"""So many objects are read in about a millisecond."""
+
 
 class Sink(Protocol[T]):
-    """Where the copy is kept. `replace` is the whole truth at one moment, the other two are one change."""
+    """Where the copy is kept. `replacing` is the whole truth at one moment, the other two are one change."""
 
-    def replace(self, objects: list[T]) -> None:
-        """These are all objects there are."""
+    def replacing(self, objects: list[T]) -> Iterator[None]:
+        """These are all objects there are; they are taken in step by step."""
         ...
 
     def put(self, obj: T) -> None:
@@ -116,15 +119,26 @@ class Watcher(Generic[T]):
 
     async def _list(self) -> None:
         objects: list[T] = []
-        page = Page([], "", "")
-        first = True
-        while first or page.more:
-            page = await self._kube.list_page(self._resource, page.more)
-            objects += [obj for item in page.items if (obj := self._read(item)) is not None]
-            first = False
-        self._sink.replace(objects)
-        self._version = page.resource_version
+        more, version = await self._page("", objects)
+        while more:
+            more, version = await self._page(more, objects)
+        for _ in self._sink.replacing(objects):
+            await asyncio.sleep(0)
+        self._version = version
         self._alive()
+
+    async def _page(self, more: str, objects: list[T]) -> tuple[str, str]:
+        """Add the objects of one page; where the next begins, and the version of the list.
+
+        The page is megabytes of JSON: it is read in turns with everybody else, and gone before the next is asked for.
+        """
+        page = await self._kube.list_page(self._resource, more)
+        for number, item in enumerate(page.items, start=1):
+            if (obj := self._read(item)) is not None:
+                objects.append(obj)
+            if number % _STEP == 0:
+                await asyncio.sleep(0)
+        return page.more, page.resource_version
 
     async def _watch(self) -> None:
         """Follow events until the server ends the watch."""

@@ -1,10 +1,11 @@
 """What is known of the cluster, and who is told when it changes."""
 
+import json
 from itertools import permutations
 
 import pytest
 
-from evaluator.cluster import Cluster, Collection
+from evaluator.cluster import Cluster, Collection, decode_pod
 from evaluator.objects import Condition, Meta, Node, NodeSpec, NodeStatus, Pod
 
 KINDS = ("policies", "nodes", "pods")
@@ -44,6 +45,52 @@ def test_a_heartbeat_of_a_node_wakes_nobody() -> None:
     assert told == ["labels", "placement"]
     cluster.nodes.drop(node())
     assert told[2:] == ["decisions", "labels", "placement"]
+
+
+def pod(**status: object) -> Pod:
+    body = {
+        "metadata": {"name": "web", "namespace": "ns", "uid": "1", "resourceVersion": "1"},
+        "spec": {"nodeName": "node-a"},
+        "status": {"phase": "Running", **status},
+    }
+    return decode_pod(json.dumps(body))
+
+
+def test_what_the_kubelet_tells_of_a_running_pod_wakes_nobody() -> None:
+    cluster = Cluster()
+    cluster.pods.replace([pod()])
+    told: list[str] = []
+    cluster.listeners.placement.append(lambda: told.append("placement"))
+    cluster.pods.put(pod(conditions=[{"type": "Ready", "status": "True"}], podIP="10.0.0.1"))
+    assert told == []
+    cluster.pods.put(pod(phase="Succeeded"))
+    assert told == ["placement"]
+    waits = {"type": "PodScheduled", "status": "False", "reason": "Unschedulable", "message": "no"}
+    cluster.pods.put(pod(phase="Succeeded", conditions=[waits]))
+    assert told == ["placement"] * 2
+
+
+def test_a_long_list_is_taken_in_step_by_step_and_counts_once_it_is_whole() -> None:
+    """Others have their turn meanwhile, and must not take half a list for all there is."""
+    cluster = Cluster()
+    many = [Node(Meta(name=f"node-{number}", uid="u")) for number in range(1000)]
+    known = []
+    for _ in cluster.nodes.replacing(many):
+        assert not cluster.nodes.synced
+        known.append(len(cluster.nodes.objects))
+    assert len(known) > 1
+    assert known == sorted(set(known))
+    assert cluster.nodes.synced
+    assert list(cluster.nodes.objects.values()) == many
+
+
+def test_an_object_that_is_listed_again_as_it_was_stays_the_same_one() -> None:
+    """Who remembers what it made of an object need not look at it again."""
+    cluster = Cluster()
+    first = node()
+    cluster.nodes.replace([first])
+    cluster.nodes.replace([node()])
+    assert cluster.nodes.objects["node-a"] is first
 
 
 def test_a_later_list_finds_what_was_deleted_meanwhile() -> None:

@@ -14,7 +14,7 @@ from evaluator.cluster import Cluster
 from evaluator.decider import Decider
 from evaluator.labels import FIELD_MANAGER, NodeLabels
 from evaluator.metrics import Metrics
-from evaluator.objects import ManagedFields, Meta, Node
+from evaluator.objects import Meta, Node
 from evaluator.policy import parse
 from evaluator.store import Store
 from evaluator.subscription import Subscriptions
@@ -164,13 +164,7 @@ def nodes_as_watched(api):
                 name=name,
                 uid=seen.uid,
                 labels=dict(seen.labels),
-                managed_fields=[
-                    ManagedFields(
-                        manager="plimsoll",
-                        operation="Apply",
-                        fields_v1={"f:metadata": {"f:labels": {f"f:{k}": {} for k in seen.owned}}},
-                    )
-                ],
+                owned_labels=seen.owned,
             )
         )
         for name, seen in api.seen().items()

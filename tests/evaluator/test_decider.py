@@ -9,7 +9,7 @@ from evaluator.cluster import Cluster
 from evaluator.decider import Decider
 from evaluator.extender.verbs import NotReadyError
 from evaluator.metrics import Metrics
-from evaluator.objects import ManagedFields, Meta, Node
+from evaluator.objects import Meta, Node
 from evaluator.policy import PolicyKey
 from evaluator.store import Store
 from evaluator.subscription import Subscriptions
@@ -354,16 +354,12 @@ async def test_the_loop_evaluates_when_a_for_and_a_clear_after_run_out(parsed, r
 def test_a_label_of_ours_from_an_earlier_life_is_kept_for_its_time(parsed, rule):
     world = Deciding()
     patient = {**rule("health_metric Equals 2"), "clearAfter": "60s"}
-    ours = ManagedFields(
-        manager="plimsoll",
-        operation="Apply",
-        fields_v1={"f:metadata": {"f:labels": {"f:demo-policy": {}}}},
-    )
+    ours = frozenset({"demo-policy"})
     world.know(parsed("demo-policy", deschedule=[patient]), nodes=[])
     labels = {"demo-policy": "violating"}
     world.cluster.nodes.replace(
         [
-            Node(Meta(name="node-a", uid="a", labels=labels, managed_fields=[ours])),
+            Node(Meta(name="node-a", uid="a", labels=labels, owned_labels=ours)),
             Node(Meta(name="node-b", uid="b", labels=labels)),  # somebody else's
         ]
     )

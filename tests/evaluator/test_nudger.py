@@ -11,7 +11,8 @@ from evaluator.decisions import Decision, Decisions
 from evaluator.kube import LINKED_PODS, NODES
 from evaluator.metrics import Metrics
 from evaluator.nudger import Nudger
-from evaluator.nudges import NUDGED, Pace
+from evaluator.nudges import Pace
+from evaluator.objects import NUDGED
 from evaluator.policy import Policy, PolicyKey
 from evaluator.rules import View
 from evaluator.watcher import Watcher

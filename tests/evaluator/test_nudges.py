@@ -7,7 +7,8 @@ import pytest
 from evaluator import nudges
 from evaluator.cluster import decode_node, decode_pod
 from evaluator.decisions import Decision, Decisions
-from evaluator.nudges import NUDGED, Pace
+from evaluator.nudges import Pace
+from evaluator.objects import NUDGED
 from evaluator.policy import Policy, PolicyKey
 from evaluator.rules import View
 

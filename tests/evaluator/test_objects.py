@@ -3,10 +3,12 @@
 import json
 from pathlib import Path
 
+import msgspec
 import pytest
 
 from evaluator.cluster import decode_node, decode_pod
 from evaluator.labels import NodeLabels
+from evaluator.objects import NUDGED
 
 RECORDED = sorted((Path(__file__).parent / "extender/requests").glob("*-nodes-3.json"))
 
@@ -21,6 +23,21 @@ def test_objects_of_a_real_cluster(path):
     pod = decode_pod(json.dumps(request["Pod"]))
     assert str(pod) == "default/pod-nodes-3"
     assert not pod.running  # it waits for a node: that is what was asked
+
+
+@pytest.mark.parametrize("path", RECORDED, ids=lambda path: path.stem)
+def test_little_is_kept_of_a_node(path):
+    """A cluster has thousands, of 10 KB and more each."""
+    for node in json.loads(path.read_bytes())["Nodes"]["items"]:
+        kept = msgspec.json.encode(decode_node(json.dumps(node)))
+        assert len(kept) < 1000 + len(json.dumps(node["metadata"]["labels"]))
+        assert b'managedFields":null' in kept
+
+
+def test_of_a_pod_s_annotations_only_the_nudge_is_kept():
+    told = {NUDGED: "2026-01-01T00:00:00Z", "kubectl.kubernetes.io/last-applied": "x" * 10_000}
+    pod = decode_pod(json.dumps({"metadata": {"name": "p", "annotations": told}}))
+    assert pod.metadata.annotations == {NUDGED: "2026-01-01T00:00:00Z"}
 
 
 def managed(**entry):

@@ -24,8 +24,11 @@ class Copy:
         self.log = []
         self._changed = asyncio.Condition()
 
-    def replace(self, objects):
-        self.objects = {name(o): o for o in objects}
+    def replacing(self, objects):
+        self.objects = {}
+        for o in objects:
+            yield
+            self.objects[name(o)] = o
         self._note(("replace", sorted(self.objects)))
 
     def put(self, obj):
