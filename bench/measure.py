@@ -1,0 +1,62 @@
+"""What is measured of another process and of many requests, and how a result is judged by its aim."""
+
+import operator
+import time
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+_RELATIONS: Mapping[str, Callable[[float, float], bool]] = {"<=": operator.le, ">=": operator.ge}
+
+
+def cpu_seconds(pid: int) -> float:
+    """User and system time of a process so far.
+
+    The clock behind utime and stime of /proc/<pid>/stat, without their rounding to hundredths.
+    Raises OSError where there is no such process.
+    """
+    return time.clock_gettime(
+        ~pid << 3 | 2
+    )  # CPUCLOCK_SCHED of that process, as clock_getcpuclockid(3) makes it
+
+
+def memory_mb(pid: int, field: str = "VmRSS") -> float:
+    """Megabytes (10^6) of resident memory: `VmRSS` now, `VmHWM` at its highest since `forget_peak`."""
+    for line in Path(f"/proc/{pid}/status").read_text().splitlines():
+        name, _, rest = line.partition(":")
+        if name == field:
+            return int(rest.split()[0]) * 1024 / 1e6
+    raise ValueError(f"no {field} in /proc/{pid}/status")
+
+
+def forget_peak(pid: int) -> None:
+    """The highest resident memory counts from now."""
+    Path(f"/proc/{pid}/clear_refs").write_text("5")
+
+
+def settle(pid: int, *, below: float = 0.03, window: float = 0.5, patience: float = 120.0) -> None:
+    """Wait until a process uses hardly any CPU: what it does at its start is over. Raises TimeoutError."""
+    until = time.monotonic() + patience
+    calm = 0
+    while calm < 2:
+        before = cpu_seconds(pid)
+        time.sleep(window)
+        calm = calm + 1 if cpu_seconds(pid) - before < below * window else 0
+        if time.monotonic() > until:
+            raise TimeoutError(f"process {pid} does not come to rest within {patience:g} s")
+
+
+def percentile(values: Sequence[float], share: float) -> float:
+    """The value that this share of all does not exceed."""
+    ordered = sorted(values)
+    return ordered[min(len(ordered) - 1, int(share * len(ordered)))]
+
+
+def met(line: Mapping[str, Any], aim: str) -> bool:
+    """Whether a line keeps to `field <= number, field >= number…`. Raises KeyError for a field that is not in it."""
+    return all(_holds(line, part.split()) for part in aim.split(","))
+
+
+def _holds(line: Mapping[str, Any], words: Sequence[str]) -> bool:
+    field, relation, number = words
+    return _RELATIONS[relation](float(line[field]), float(number))

@@ -1,0 +1,99 @@
+"""What surrounds an evaluator on the bench, in a process of its own: an API server with a cluster in it, and Prometheus."""
+
+import asyncio
+import re
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass
+from multiprocessing.connection import Connection
+from typing import Any
+
+import msgspec
+from aiohttp import web
+
+from bench import cluster, nodes
+from plimsoll import logs
+from sandbox import manifests
+from sandbox.apiserver import ApiServer
+from sandbox.client import ApiError, Client, ensure
+from sandbox.objects import CRDS, NAMESPACES, POLICIES
+
+
+@dataclass(frozen=True, slots=True)
+class Spec:
+    """How large it is."""
+
+    nodes: int
+    policies: int
+
+
+@dataclass(frozen=True, slots=True)
+class Edit:
+    """Give the dontschedule strategy of `policy-<number>` another limit."""
+
+    number: int
+    limit: int
+
+
+def run(told: "Connection[Any, Any]", spec: Spec) -> None:
+    """Serve, say both URLs, then edit as told for ever."""
+    logs.setup("warn")
+    asyncio.run(_run(told, spec))
+
+
+async def _run(told: "Connection[Any, Any]", spec: Spec) -> None:
+    api = ApiServer()
+    names = cluster.names(spec.nodes)
+    api.load_nodes(nodes.node(name, index) for index, name in enumerate(names))
+    url = await api.start()
+    prometheus = await _serve_prometheus(
+        {metric: cluster.readings(names, metric) for metric in cluster.METRICS}
+    )
+    async with Client(url) as client:
+        await _add_policies(client, spec.policies)
+        told.send((url, prometheus))
+        edits: asyncio.Queue[Edit] = asyncio.Queue()
+        asyncio.get_running_loop().add_reader(told.fileno(), lambda: edits.put_nowait(told.recv()))
+        while True:
+            edit = await edits.get()
+            body = cluster.policy(edit.number, limit=edit.limit)
+            await client.patch(POLICIES, body["metadata"]["name"], body, cluster.NAMESPACE)
+
+
+async def _add_policies(client: Client, count: int) -> None:
+    for crd in manifests.crds():
+        await ensure(client, CRDS, crd)
+    meta = {"name": cluster.NAMESPACE}
+    await ensure(client, NAMESPACES, {"apiVersion": "v1", "kind": "Namespace", "metadata": meta})
+    while True:  # a kind is served a moment after its CRD was made
+        try:
+            await client.list(POLICIES)
+        except ApiError:
+            await asyncio.sleep(0.1)
+        else:
+            break
+    for body in cluster.policies(count):
+        await client.create(POLICIES, body)
+
+
+async def _serve_prometheus(readings: Mapping[str, Mapping[str, float]]) -> str:
+    """As much of Prometheus as is asked of it: instant queries for one metric by its name."""
+
+    async def query(request: web.Request) -> web.Response:
+        found = re.search(r'__name__="(\w+)"', request.query["query"])
+        metric = found[1] if found else ""
+        now = time.time()
+        series = [
+            {"metric": {"__name__": metric, "node": node}, "value": (now, str(value))}
+            for node, value in readings.get(metric, {}).items()
+        ]
+        data = {"resultType": "vector", "result": series}
+        body = msgspec.json.encode({"status": "success", "data": data})
+        return web.Response(body=body, content_type="application/json")
+
+    app = web.Application()
+    app.router.add_get("/api/v1/query", query)
+    runner = web.AppRunner(app, access_log=None)
+    await runner.setup()
+    await web.TCPSite(runner, "127.0.0.1", 0).start()
+    return "http://{}:{}".format(*runner.addresses[0])
