@@ -22,7 +22,7 @@ _STEP = 200
 class Collection(Generic[K, T]):
     """All objects of one kind by key.
 
-    Tells `changed` of each difference, with what was and what is (None: nothing), and `listed` when the kind was listed
+    Tells `changed` of each difference: the key, what was and what is (None: nothing); and `listed` when the kind was listed
     for the first time. Until then (`synced` is false), that something is not here means nothing.
     """
 
@@ -30,7 +30,7 @@ class Collection(Generic[K, T]):
         self,
         key: Callable[[T], K],
         *,
-        changed: Callable[[T | None, T | None], None],
+        changed: Callable[[K, T | None, T | None], None],
         listed: Callable[[], None],
     ) -> None:
         self.objects: dict[K, T] = {}
@@ -48,7 +48,7 @@ class Collection(Generic[K, T]):
         """These are all there are: a step for every so many, between which others may have a turn."""
         keys = {self._key(obj) for obj in objects}
         for key in self.objects.keys() - keys:
-            self._changed(self.objects.pop(key), None)
+            self._changed(key, self.objects.pop(key), None)
         for number, obj in enumerate(objects, start=1):
             self.put(obj)
             if number % _STEP == 0:
@@ -63,12 +63,13 @@ class Collection(Generic[K, T]):
         before = self.objects.get(key)
         if before != obj:
             self.objects[key] = obj
-            self._changed(before, obj)
+            self._changed(key, before, obj)
 
     def drop(self, obj: T) -> None:
         """This one is gone."""
-        if (before := self.objects.pop(self._key(obj), None)) is not None:
-            self._changed(before, None)
+        key = self._key(obj)
+        if (before := self.objects.pop(key, None)) is not None:
+            self._changed(key, before, None)
 
 
 @dataclass(slots=True)
@@ -77,8 +78,8 @@ class Listeners:
 
     decisions: list[Callable[[], None]] = field(default_factory=list)
     """Policies or the set of nodes changed, or a kind was listed for the first time."""
-    labels: list[Callable[[], None]] = field(default_factory=list)
-    """The labels of a node, or whose they are, changed."""
+    labels: list[Callable[[str], None]] = field(default_factory=list)
+    """The labels of this node, or whose they are, changed; or it came, or went."""
     placement: list[Callable[[], None]] = field(default_factory=list)
     """Linked pods, or what decides where they may run, changed."""
 
@@ -91,7 +92,7 @@ class Cluster:
         self.freshness = Freshness(("taspolicies", "nodes", "pods"), bound=stale_after)
         self.policies: Collection[PolicyKey, Policy] = Collection(
             lambda policy: policy.key,
-            changed=lambda _before, _after: self._tell(self.listeners.decisions),
+            changed=lambda *_: self._tell(self.listeners.decisions),
             listed=self._kind_listed,
         )
         self.nodes: Collection[str, Node] = Collection(
@@ -107,19 +108,17 @@ class Cluster:
         """Whichever kind comes last, it is what the first decision has waited for."""
         self._tell(self.listeners.decisions)
 
-    def _node_changed(self, before: Node | None, after: Node | None) -> None:
+    def _node_changed(self, name: str, before: Node | None, after: Node | None) -> None:
         """A kubelet's heartbeat changes its node every few seconds, and nothing that we look at."""
         if before is None or after is None:
             self._tell(self.listeners.decisions)
-            self._tell(self.listeners.labels)
-            self._tell(self.listeners.placement)
-            return
-        if before.node_labels != after.node_labels:
-            self._tell(self.listeners.labels)
-        if before.placement != after.placement:
+        if before is None or after is None or before.node_labels != after.node_labels:
+            for listener in self.listeners.labels:
+                listener(name)
+        if before is None or after is None or before.placement != after.placement:
             self._tell(self.listeners.placement)
 
-    def _pod_changed(self, before: Pod | None, after: Pod | None) -> None:
+    def _pod_changed(self, _key: object, before: Pod | None, after: Pod | None) -> None:
         """Of a pod that runs, its kubelet has much to tell, and nothing that we look at."""
         if before is None or after is None or before.placement != after.placement:
             self._tell(self.listeners.placement)

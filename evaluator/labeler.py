@@ -2,15 +2,17 @@
 
 import asyncio
 import contextlib
+import heapq
+import itertools
 import random
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from evaluator import labels
 from evaluator.cluster import Cluster
 from evaluator.decider import Decider
 from evaluator.kube import Kube, KubeError
+from evaluator.labelplan import LabelPlan, Step
 from evaluator.labels import Apply, Conflict, NodeLabels
 from evaluator.mandate import NoMandateError
 from evaluator.metrics import Metrics
@@ -23,8 +25,10 @@ log = logs.get(__name__)
 
 _AT_ONCE = 8
 """More writes at a time add only latency at the API server."""
-_REST = 5.0
-"""Times as long as planning took, until the plan is made anew: every write changes a node, and so calls for another plan."""
+_STEP = 100
+"""So many nodes are looked at before others have a turn: each may need a line in the log."""
+_REST = 0.02
+"""Seconds between two looks at what is wanted: to compare it takes up to a millisecond, and every reading may change it."""
 
 _FIELD = ".metadata.labels."
 
@@ -38,7 +42,7 @@ class _Failing:
 
 
 class Labeler:
-    """Keeps the labels of all nodes as decided. `wake()` after new decisions, and when a node changed.
+    """Keeps the labels of all nodes as decided. `wake()` after new decisions, and with a node when its labels changed.
 
     `allowed` says whether this replica is the one that writes.
     """
@@ -65,11 +69,13 @@ class Labeler:
         self._rested = 0.0
         self._slots = asyncio.Semaphore(_AT_ONCE)
         self._has_turn = False
-        self._read: dict[str, tuple[Node, NodeLabels]] = {}
-        """What was read of a node for the last plan: reading whose each label is costs more than planning."""
-        self._queue: dict[str, Apply] = {}
+        self._plan = LabelPlan()
+        self._queue: dict[str, None] = {}
+        """The nodes to be written next."""
         self._under_way: set[str] = set()
         self._failing: dict[str, _Failing] = {}
+        self._tries: list[tuple[float, str]] = []
+        """A heap of when (seconds, monotonic) a node may be tried again."""
         self.conflicts: tuple[Conflict, ...] = ()
         """Labels that could not be set because somebody else has them."""
         self.listeners: list[Callable[[], None]] = []
@@ -80,13 +86,18 @@ class Labeler:
         """Whether no write is on its way."""
         return not self._under_way
 
-    def wake(self) -> None:
+    def wake(self, node: str | None = None) -> None:
         """Look at the plan soon."""
+        if node is not None:
+            self._plan.changed(node)
         self._wake.set()
 
     def start_over(self) -> None:
         """This replica writes from now on; what failed when it last did says nothing."""
         self._failing.clear()
+        self._tries.clear()
+        for node in self._cluster.nodes.objects:
+            self._plan.changed(node)
         self.wake()
 
     async def run(self) -> None:
@@ -94,9 +105,7 @@ class Labeler:
         async with asyncio.TaskGroup() as writes:
             while True:
                 await self._until_woken()
-                if self._may_write():
-                    self._look()
-                    await self._write(writes)
+                await self._write(writes)
 
     def _may_write(self) -> bool:
         """While nothing is decided no label is wrong."""
@@ -109,69 +118,76 @@ class Labeler:
         self._wake.clear()
 
     def _until_next_try(self) -> float | None:
-        if not self._failing or not self._may_write():
+        if not self._tries or not self._may_write():
             return None
-        return max(0.0, min(f.at for f in self._failing.values()) - time.monotonic())
-
-    def _look(self) -> None:
-        """Plan, and queue what is due of it in place of what an earlier plan still had there."""
-        begin = time.monotonic()
-        plan = labels.plan(self._found(), self._decider.latest.labels)
-        self._report(plan.conflicts)
-        planned = {apply.node for apply in plan.applies}
-        self._failing = {node: f for node, f in self._failing.items() if node in planned}
-        self._queue = {apply.node: apply for apply in plan.applies if self._due(apply.node, begin)}
-        now = time.monotonic()
-        self._rested = now + _REST * (now - begin)
-
-    def _found(self) -> dict[str, NodeLabels]:
-        """The labels of every node, read anew only where the node is another object than for the last plan."""
-        before, self._read = self._read, {}
-        for name, node in self._cluster.nodes.objects.items():
-            known = before.get(name)
-            if known is None or known[0] is not node:
-                known = (node, node.node_labels)
-            self._read[name] = known
-        return {name: found for name, (_, found) in self._read.items()}
-
-    def _due(self, node: str, now: float) -> bool:
-        """Not one that failed lately, nor one whose answer is still to come: what that says may be all that is wanted."""
-        failing = self._failing.get(node)
-        return node not in self._under_way and (failing is None or failing.at <= now)
+        return max(0.0, self._tries[0][0] - time.monotonic())
 
     async def _write(self, writes: asyncio.TaskGroup) -> None:
-        """Start the writes that are queued, at the pace allowed, until they are all on their way or a new plan is due."""
-        while self._queue and not self._outdated():
-            await self._slots.acquire()
-            await self._turn()
-            # Either wait may have been long: what was planned before it is perhaps not wanted any more.
-            if not self._may_write() or self._outdated():
-                self._slots.release()
-                return
+        """Start the writes that are planned, at the pace allowed, until they are all on their way."""
+        while await self._anything():
+            if not self._has_turn:
+                # The wait may be long: what was planned before it is perhaps not wanted any more.
+                await self._turn()
+                continue
             self._has_turn = False
-            apply = self._queue.pop(next(iter(self._queue)))
-            self._under_way.add(apply.node)
-            writes.create_task(self._apply(apply)).add_done_callback(self._ended(apply.node))
+            node = next(iter(self._queue))
+            del self._queue[node]
+            self._under_way.add(node)
+            apply = self._plan.applies[node]
+            writes.create_task(self._apply(apply)).add_done_callback(self._ended(node))
 
-    def _outdated(self) -> bool:
-        return self._wake.is_set() and self._rested <= time.monotonic()
+    async def _anything(self) -> bool:
+        """Bring the plan up to date, if something may be written; whether there is something to write."""
+        if not self._may_write():
+            return False
+        now = time.monotonic()
+        if now >= self._rested:
+            self._plan.want(self._decider.latest.labels)
+            self._rested = now + _REST
+        while self._tries and self._tries[0][0] <= now:
+            self._consider(heapq.heappop(self._tries)[1], now)
+        while self._plan.pending:
+            step = self._plan.step(self._seen, _STEP)
+            for node in step.nodes:
+                self._consider(node, now)
+            self._report(step)
+            await asyncio.sleep(0)
+        return bool(self._queue) and self._may_write()
+
+    def _seen(self, node: str) -> NodeLabels | None:
+        found = self._cluster.nodes.objects.get(node)
+        return found.node_labels if found else None
+
+    def _consider(self, node: str, now: float) -> None:
+        """Put a node into the queue, or take it out.
+
+        Not one that failed lately, nor one whose answer is still to come: what that says may be all that is wanted.
+        """
+        planned = node in self._plan.applies
+        if not planned:
+            self._failing.pop(node, None)
+        failing = self._failing.get(node)
+        if planned and node not in self._under_way and (failing is None or failing.at <= now):
+            self._queue[node] = None
+        else:
+            self._queue.pop(node, None)
 
     async def _turn(self) -> None:
-        """Wait for a token, unless there is one that was not used: a plan that is made anew costs none."""
-        if not self._has_turn:
-            await asyncio.sleep(self._bucket.take(time.monotonic()))
-            self._has_turn = True
+        """Wait for a slot and a token; they are kept until there is something to use them for."""
+        await self._slots.acquire()
+        await asyncio.sleep(self._bucket.take(time.monotonic()))
+        self._has_turn = True
 
     def _ended(self, node: str) -> Callable[[object], None]:
         def note(_task: object) -> None:
             self._under_way.discard(node)
             self._slots.release()
-            self.wake()
+            self.wake(node)
 
         return note
 
-    def _report(self, conflicts: tuple[Conflict, ...]) -> None:
-        for conflict in set(conflicts) - set(self.conflicts):
+    def _report(self, step: Step) -> None:
+        for conflict in step.began:
             log.warning(
                 "label belongs to somebody else, not set",
                 node=conflict.node,
@@ -179,11 +195,12 @@ class Labeler:
                 wanted=conflict.value,
                 found=conflict.theirs,
             )
-        if conflicts != self.conflicts:
-            self.conflicts = conflicts
+        if step.began or step.ended:
+            by_node = self._plan.conflicts
+            self.conflicts = tuple(itertools.chain.from_iterable(by_node.values()))
+            self._metrics.label_conflicts.set(len(self.conflicts))
             for tell in self.listeners:
                 tell()
-        self._metrics.label_conflicts.set(len(conflicts))
 
     async def _apply(self, apply: Apply) -> None:
         try:
@@ -209,6 +226,7 @@ class Labeler:
             delay = max(delay, error.retry_after)
             self._bucket.empty(until=now + error.retry_after)
         failing.at = now + delay
+        heapq.heappush(self._tries, (failing.at, node))
         self._metrics.label_writes.labels("error").inc()
         log.warning(
             "labels not written, trying again", node=node, error=str(error), delay=round(delay, 2)

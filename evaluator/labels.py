@@ -87,21 +87,35 @@ class Plan:
     conflicts: tuple[Conflict, ...]
 
 
+@dataclass(frozen=True, slots=True)
+class Look:
+    """The same for one node: what has to be written there (None: nothing), and what cannot be."""
+
+    apply: Apply | None
+    conflicts: tuple[Conflict, ...]
+
+
 def plan(nodes: Mapping[str, NodeLabels], wanted: Mapping[str, Mapping[str, str]]) -> Plan:
-    """The writes that turn the labels seen into the labels wanted; empty when they agree.
+    """The writes that turn the labels seen into the labels wanted; empty when they agree. `labelplan` keeps it up to date."""
+    looks = [look(name, seen, wanted.get(name, {})) for name, seen in nodes.items()]
+    return Plan(
+        tuple(look.apply for look in looks if look.apply is not None),
+        tuple(conflict for look in looks for conflict in look.conflicts),
+    )
+
+
+def look(node: str, seen: NodeLabels, wanted: Mapping[str, str]) -> Look:
+    """The part of a plan that is about one node.
 
     A wanted key that another owner holds with another value is left out and reported; the rest of that node is written.
     """
-    applies: list[Apply] = []
-    conflicts: list[Conflict] = []
-    for name, seen in nodes.items():
-        ours = dict(wanted.get(name, {}))
-        for key, value in tuple(ours.items()):
-            theirs = seen.labels.get(key)
-            if theirs is not None and theirs != value and key not in seen.owned:
-                conflicts.append(Conflict(name, key, value, theirs))
-                del ours[key]
-        have = {key: seen.labels.get(key) for key in seen.owned}
-        if have != ours:
-            applies.append(Apply(name, seen.uid, ours))
-    return Plan(tuple(applies), tuple(conflicts))
+    there, owned = seen.labels, seen.owned
+    conflicts = tuple(
+        Conflict(node, key, value, there[key])
+        for key, value in wanted.items()
+        if key in there and there[key] != value and key not in owned
+    )
+    taken = {conflict.key for conflict in conflicts}
+    ours = {key: value for key, value in wanted.items() if key not in taken}
+    agrees = {key: there.get(key) for key in owned} == ours
+    return Look(None if agrees else Apply(node, seen.uid, ours), conflicts)

@@ -38,7 +38,7 @@ def test_a_heartbeat_of_a_node_wakes_nobody() -> None:
     cluster.nodes.replace([node()])
     told: list[str] = []
     for name in ("decisions", "labels", "placement"):
-        getattr(cluster.listeners, name).append(lambda name=name: told.append(name))
+        getattr(cluster.listeners, name).append(lambda *_, name=name: told.append(name))
     cluster.nodes.put(node(resource_version="2"))
     assert told == []
     cluster.nodes.put(node(resource_version="3", labels={"a": "b"}))

@@ -9,9 +9,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from evaluator import labels
 from evaluator.cluster import Cluster
 from evaluator.decider import Decider
+from evaluator.labelplan import LabelPlan
 from evaluator.labels import FIELD_MANAGER, NodeLabels
 from evaluator.metrics import Metrics
 from evaluator.objects import Meta, Node
@@ -114,7 +114,13 @@ class Life:
         self.decider = Decider(
             self.cluster, self.store, Subscriptions(), Metrics(), clock=lambda: 1.0
         )
+        self.plan = LabelPlan()
+        self.cluster.listeners.labels.append(self.plan.changed)
         self.writes = []
+
+    def seen(self, node):
+        found = self.cluster.nodes.objects.get(node)
+        return found.node_labels if found else None
 
     def step(self):
         if self._steps is not None:
@@ -148,8 +154,10 @@ class Life:
         self.decider.evaluate()
         if self.decider.waiting_for:
             return
-        seen = {name: node.node_labels for name, node in self.cluster.nodes.objects.items()}
-        for apply in labels.plan(seen, self.decider.latest.labels).applies:
+        self.plan.want(self.decider.latest.labels)
+        while self.plan.pending:
+            self.plan.step(self.seen, 2)
+        for apply in tuple(self.plan.applies.values()):
             self.step()
             self.api.apply(apply.node, apply.uid, apply.labels)
             self.writes.append(apply)
