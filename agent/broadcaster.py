@@ -11,8 +11,8 @@ import socket
 from collections.abc import Awaitable, Callable, Iterable
 from typing import Protocol
 
-from agent.addresses import Address
 from plimsoll import logs
+from plimsoll.http.addresses import Address
 
 log = logs.get(__name__)
 

@@ -5,13 +5,13 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from agent import addresses
-from agent.addresses import Address
 from collectors.host import Host
 from collectors.registry import COLLECTORS
 from plimsoll import flags
 from plimsoll.commandline import Parser
 from plimsoll.flags import option
+from plimsoll.http import addresses
+from plimsoll.http.addresses import Address
 from plimsoll.logs import LogOptions
 
 PROGRAM = "plimsoll-agent"

@@ -12,13 +12,13 @@ from http import HTTPStatus
 from pathlib import Path
 
 from agent import tls, webconfig
-from agent.connection import Handler, Request, Response
 from agent.passwords import Passwords
-from agent.tls import Tls
 from agent.webconfig import WebConfig, WebConfigError
 from collectors import steadyfile
 from collectors.steadyfile import Mark
 from plimsoll import logs
+from plimsoll.http.messages import Handler, Request, Response
+from plimsoll.http.tls import Tls
 
 log = logs.get(__name__)
 

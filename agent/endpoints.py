@@ -9,10 +9,10 @@ from functools import partial
 from http import HTTPStatus
 
 from agent import exposition
-from agent.connection import Request, Response
 from agent.rounds import RoundMaker, Rounds
 from agent.selfmetrics import SelfMetrics
 from plimsoll import VERSION, logs
+from plimsoll.http.messages import Request, Response
 
 log = logs.get(__name__)
 

@@ -9,21 +9,26 @@ import sys
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
-from agent import addresses, config
-from agent.addresses import Address
+from agent import config
 from agent.broadcaster import Broadcaster
 from agent.config import Settings
 from agent.doorkeeper import Doorkeeper
 from agent.endpoints import OPEN_PATHS, Endpoints
 from agent.rounds import Rounds
 from agent.selfmetrics import SelfMetrics
-from agent.server import Server
-from agent.sockets import ListenError
 from agent.webconfig import WebConfigError
 from collectors import registry
 from plimsoll import VERSION, logs
+from plimsoll.http import addresses
+from plimsoll.http.addresses import Address
+from plimsoll.http.limits import Limits
+from plimsoll.http.server import Server
+from plimsoll.http.sockets import ListenError
 
 log = logs.get(__name__)
+
+# A scrape has no body; one that has is read and thrown away.
+_LIMITS = Limits(body_bytes=64 << 10, bodies_bytes=1 << 20, connections=128)
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -78,10 +83,10 @@ async def run(settings: Settings) -> None:
 
 def _server(settings: Settings, endpoints: Endpoints) -> Server:
     if not settings.web_config:
-        return Server(endpoints.answer)
+        return Server(endpoints.answer, limits=_LIMITS)
     doorkeeper = Doorkeeper(Path(settings.web_config))
     guarded = doorkeeper.guard(endpoints.answer, open_paths=OPEN_PATHS)
-    return Server(guarded, tls=doorkeeper.tls)
+    return Server(guarded, limits=_LIMITS, tls=doorkeeper.tls)
 
 
 async def _first_round(rounds: Rounds, endpoints: Endpoints) -> None:

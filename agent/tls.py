@@ -6,11 +6,12 @@ import ssl
 import warnings
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any, TypeVar
 
 from agent.webconfig import TlsConfig, WebConfigError
+from plimsoll.http.tls import Certificate, Tls
 
 T = TypeVar("T")
 
@@ -53,20 +54,6 @@ _CLIENT_AUTH: Mapping[str, ssl.VerifyMode] = {
 _UNVERIFIED = {"RequireAnyClientCert", "RequireClientCert"}
 
 
-@dataclass(frozen=True, slots=True)
-class Tls:
-    """What a new connection needs: how to shake hands, and the names of which a client's certificate must have one."""
-
-    context: ssl.SSLContext
-    allowed_names: frozenset[str] = frozenset()
-
-    def admits(self, certificate: Mapping[str, Any] | None) -> bool:
-        """Whether a client may stay after the handshake, with this certificate or with none."""
-        if not self.allowed_names or not certificate:
-            return True
-        return not self.allowed_names.isdisjoint(_names(certificate))
-
-
 def build(config: TlsConfig) -> Tls:
     """What a configuration and the files it names ask for. WebConfigError where they make no sense to OpenSSL."""
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
@@ -89,7 +76,8 @@ def build(config: TlsConfig) -> Tls:
         context.set_ecdh_curve(curves[0])
     _load_certificate(context, config)
     _load_clients(context, config)
-    return Tls(context, frozenset(config.client_allowed_sans))
+    allowed = frozenset(config.client_allowed_sans)
+    return Tls(context, partial(_objection, allowed)) if allowed else Tls(context)
 
 
 def _load_certificate(context: ssl.SSLContext, config: TlsConfig) -> None:
@@ -158,6 +146,12 @@ def _no_password() -> str:
 
 def _reason(error: Exception) -> str:
     return (error.reason if isinstance(error, ssl.SSLError) else "") or str(error)
+
+
+def _objection(allowed: frozenset[str], certificate: Certificate | None) -> str:
+    if not certificate or not allowed.isdisjoint(_names(certificate)):
+        return ""
+    return "the client certificate is of nobody who is allowed"
 
 
 def _names(certificate: Mapping[str, Any]) -> Iterator[str]:

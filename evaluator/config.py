@@ -2,17 +2,11 @@
 
 from dataclasses import dataclass
 
+from evaluator.extender.options import ExtenderOptions
 from evaluator.sources.options import SourceOptions
 from plimsoll import flags
 from plimsoll.flags import option
 from plimsoll.logs import LogOptions
-
-
-def count(text: str) -> int:
-    """A whole number, 1 or more."""
-    if not text.isascii() or not text.isdigit() or int(text) < 1:
-        raise ValueError(f"not a number of 1 or more: {text!r}")
-    return int(text)
 
 
 def rate(text: str) -> float:
@@ -42,7 +36,7 @@ def account(text: str) -> str:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Settings(SourceOptions, LogOptions):
+class Settings(ExtenderOptions, SourceOptions, LogOptions):
     """Every flag of plimsoll-evaluator. Times are in seconds."""
 
     kube_config: str = option(
@@ -51,22 +45,6 @@ class Settings(SourceOptions, LogOptions):
         "kubeconfig file; without it the pod's service account is used, else ~/.kube/config",
         env="KUBECONFIG",
         metavar="FILE",
-    )
-    port: int = option(
-        "port", 9001, "port on which kube-scheduler is answered", metavar="PORT", parse=flags.port
-    )
-    cert: str = option(
-        "cert", "/etc/kubernetes/pki/ca.crt", "server certificate of that port", metavar="FILE"
-    )
-    key: str = option("key", "/etc/kubernetes/pki/ca.key", "its private key", metavar="FILE")
-    cacert: str = option(
-        "cacert",
-        "/etc/kubernetes/pki/ca.crt",
-        "the CA that must have signed the scheduler's client certificate",
-        metavar="FILE",
-    )
-    unsafe: bool = option(
-        "unsafe", False, "answer kube-scheduler over plain HTTP, to anybody who can reach the port"
     )
     sync_period: float = option(
         "syncPeriod",
@@ -157,7 +135,7 @@ class Settings(SourceOptions, LogOptions):
         parse=flags.duration,
     )
     evict_limit: int = option(
-        "evictLimit", 1, "pods of one policy evicted in one period", metavar="N", parse=count
+        "evictLimit", 1, "pods of one policy evicted in one period", metavar="N", parse=flags.count
     )
     leader_elect: bool = option(
         "leaderElect",
@@ -204,7 +182,11 @@ class Settings(SourceOptions, LogOptions):
         parse=rate,
     )
     kube_burst: int = option(
-        "kubeBurst", 100, "writes of node labels that may come at once", metavar="N", parse=count
+        "kubeBurst",
+        100,
+        "writes of node labels that may come at once",
+        metavar="N",
+        parse=flags.count,
     )
     nudge: bool = option(
         "nudge",
@@ -265,6 +247,7 @@ class Settings(SourceOptions, LogOptions):
         found += self._agent_mistakes()
         if self.cluster_stale_after <= 0:
             found.append("--clusterStaleAfter must be more than 0")
+        found += self.extender_mistakes()
         found += self.source_mistakes()
         if self.stale_after < 2 * self.sync_period:
             found.append(

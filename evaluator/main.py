@@ -7,15 +7,16 @@ import signal
 import sys
 from collections.abc import Callable, Mapping, Sequence
 
+from evaluator.certfiles import TlsError
 from evaluator.config import Settings
 from evaluator.kube import ConfigError, Kube
 from evaluator.manifests import checker
 from evaluator.scheduler import configurer
 from evaluator.service import Service
 from evaluator.sources.queries import QueriesError
-from evaluator.tls import TlsError
 from plimsoll import flags, logs
 from plimsoll.commandline import Parser
+from plimsoll.http.sockets import ListenError
 
 PROGRAM = "plimsoll-evaluator"
 _ABOUT = """
@@ -57,7 +58,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     logs.setup("debug" if settings.v >= 4 else settings.log_level, settings.log_format)
     try:
         asyncio.run(run(settings))
-    except (ConfigError, OSError, QueriesError, TlsError) as error:
+    except (ConfigError, ListenError, OSError, QueriesError, TlsError) as error:
         sys.stderr.write(f"{PROGRAM}: {error}\n")
         return 1
     return 0

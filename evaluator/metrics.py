@@ -1,5 +1,7 @@
 """The evaluator's own metrics, all in one registry; docs/metrics.md lists them from here."""
 
+from collections.abc import Callable
+
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, disable_created_metrics
 
 from plimsoll import VERSION
@@ -23,6 +25,24 @@ class Metrics:
             "Time from a whole request to its answer.",
             ["verb"],
             buckets=(0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5),
+            registry=self.registry,
+        )
+        self.connections = Gauge(
+            "plimsoll_http_connections",
+            "Connections to a port, busy or idle.",
+            ["port"],
+            registry=self.registry,
+        )
+        self.certificates = Gauge(
+            "plimsoll_certificates_last_reload_successful",
+            "Whether the certificate files of a port could be used when they last changed; if not, those before are.",
+            ["port"],
+            registry=self.registry,
+        )
+        self.reload_failures = Counter(
+            "plimsoll_certificate_reload_failures",
+            "Times that the certificate files of a port changed and could not be used.",
+            ["port"],
             registry=self.registry,
         )
         self.filtered_nodes = Counter(
@@ -156,3 +176,14 @@ class Metrics:
             registry=self.registry,
         )
         build.labels(VERSION).set(1)
+
+    def reloaded(self, port: str) -> Callable[[bool], None]:
+        """Whom to tell whether the certificate files of a port, which changed, can be used."""
+        certificates, failures = self.certificates.labels(port), self.reload_failures.labels(port)
+        certificates.set(1)
+
+        def tell(usable: bool) -> None:
+            certificates.set(usable)
+            failures.inc(not usable)
+
+        return tell

@@ -1,80 +1,74 @@
-"""The extender port's TLS: a certificate of ours and a client certificate from the scheduler, both read again when they change."""
+"""The extender port's TLS: a certificate of ours, and clients whose certificate the scheduler's CA signed."""
 
 import ssl
-from collections.abc import Hashable
-from pathlib import Path
+from collections.abc import Callable, Collection
+from dataclasses import dataclass
+from functools import partial
 
-from plimsoll import logs
+from evaluator.certfiles import Rotation, TlsError, load_pair
+from plimsoll.http.tls import Certificate, Tls
 
-log = logs.get(__name__)
-
-
-class TlsError(Exception):
-    """Certificates that cannot be used; the text names the file and says what to do."""
+_HINT = "or pass --unsafe to answer over plain HTTP"
 
 
-def server_context(cert: str, key: str, cacert: str) -> ssl.SSLContext:
-    """Mutual TLS, 1.2 or newer: only clients with a certificate that `cacert` signed. Raises TlsError.
+@dataclass(frozen=True, slots=True)
+class Files:
+    """A certificate, its key, and the CA that must have signed a client's."""
 
-    The files are looked at with each connection that begins, so that a renewal needs no restart. Those that cannot be used
-    later leave the ones before in force.
+    cert: str
+    key: str
+    cacert: str
+
+
+def rotation(
+    files: Files,
+    *,
+    names: Collection[str] = (),
+    on_change: Callable[[bool], None] = lambda _usable: None,
+) -> Rotation[Tls]:
+    """Mutual TLS, 1.2 or newer: only clients with a certificate of the CA, and if there are names, of one of them.
+
+    Raises TlsError.
     """
-    rotation = _Rotation(cert, key, cacert)
-    context = _load(cert, key, cacert)
-    context.sni_callback = rotation.pick
-    return context
+    objection = partial(_objection, frozenset(names))
+    return Rotation(
+        (files.cert, files.key, files.cacert),
+        lambda: Tls(server_context(files), objection),
+        port="extender",
+        on_change=on_change,
+    )
 
 
-class _Rotation:
-    """The newest usable context."""
-
-    def __init__(self, cert: str, key: str, cacert: str) -> None:
-        self._files = (cert, key, cacert)
-        self._seen = self._fingerprint()
-        self._newest: ssl.SSLContext | None = None
-
-    def pick(
-        self, connection: ssl.SSLObject, _name: str | None, _context: ssl.SSLContext
-    ) -> int | None:
-        """Give a connection that begins what is in the files now. Called by OpenSSL, with or without a server name."""
-        # Taken before reading: what changes meanwhile is looked at again with the next connection.
-        seen = self._fingerprint()
-        if seen != self._seen:
-            self._seen = seen
-            try:
-                self._newest = _load(*self._files)
-            except TlsError as error:
-                log.warning("certificates stay as they were", error=str(error))
-            else:
-                log.info("certificates read again", cert=self._files[0])
-        if self._newest is not None:
-            connection.context = self._newest
-        return None
-
-    def _fingerprint(self) -> Hashable:
-        return tuple(_stamp(name) for name in self._files)
-
-
-def _stamp(name: str) -> Hashable:
-    try:
-        found = Path(name).stat()
-    except OSError as error:
-        return error.errno
-    return found.st_ino, found.st_size, found.st_mtime_ns
-
-
-def _load(cert: str, key: str, cacert: str) -> ssl.SSLContext:
+def server_context(files: Files) -> ssl.SSLContext:
+    """What is in the files. Raises TlsError."""
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     context.minimum_version = ssl.TLSVersion.TLSv1_2
     context.verify_mode = ssl.CERT_REQUIRED
-    hint = "or pass --unsafe to answer over plain HTTP"
+    context.set_alpn_protocols(["http/1.1"])
     try:
-        # Without a password to try, OpenSSL would ask for one on the terminal, and wait.
-        context.load_cert_chain(cert, key, password="")
+        load_pair(context, files.cert, files.key)
     except (OSError, ssl.SSLError) as error:
-        raise TlsError(f"--cert {cert} with --key {key} cannot be used: {error}; {hint}") from error
+        raise TlsError(
+            f"--cert {files.cert} with --key {files.key} cannot be used: {error}; {_HINT}"
+        ) from error
     try:
-        context.load_verify_locations(cacert)
+        context.load_verify_locations(files.cacert)
     except (OSError, ssl.SSLError) as error:
-        raise TlsError(f"--cacert {cacert} cannot be used: {error}; {hint}") from error
+        raise TlsError(f"--cacert {files.cacert} cannot be used: {error}; {_HINT}") from error
     return context
+
+
+def _objection(allowed: frozenset[str], certificate: Certificate | None) -> str:
+    names = _names(certificate or {})
+    if not allowed or not allowed.isdisjoint(names):
+        return ""
+    told = ", ".join(sorted(names)) or "nobody"
+    return f"the client certificate is for {told[:300]}, which --clientNames does not allow"
+
+
+def _names(certificate: Certificate) -> frozenset[str]:
+    """A certificate's common names and DNS names."""
+    subject = [pair for part in certificate.get("subject", ()) for pair in part]
+    common = {value for kind, value in subject if kind == "commonName"}
+    dns = {value for kind, value in certificate.get("subjectAltName", ()) if kind == "DNS"}
+    return frozenset(common | dns)

@@ -12,6 +12,8 @@ from typing import Any, TypeVar
 
 from plimsoll.durations import duration as duration
 from plimsoll.durations import format_duration as format_duration
+from plimsoll.sizes import format_size
+from plimsoll.sizes import size as size
 
 T = TypeVar("T")
 
@@ -57,6 +59,20 @@ def port(text: str) -> int:
     """A TCP port, 0 (any free one) to 65535."""
     if not text.isascii() or not text.isdigit() or int(text) > 65535:
         raise ValueError(f"not a port: {text!r} (a number from 0 to 65535)")
+    return int(text)
+
+
+def positive_duration(text: str) -> float:
+    """Seconds in a duration, more than 0."""
+    if (seconds := duration(text)) <= 0:
+        raise ValueError(f"not a duration above 0: {text!r}")
+    return seconds
+
+
+def count(text: str) -> int:
+    """A whole number, 1 or more."""
+    if not text.isascii() or not text.isdigit() or int(text) < 1:
+        raise ValueError(f"not a number of 1 or more: {text!r}")
     return int(text)
 
 
@@ -159,6 +175,8 @@ def default_text(default: object, opt: Option) -> str:
         return str(default).lower()
     if isinstance(default, tuple):
         return ", ".join(str(item) for item in default)
-    if opt.parse is duration and isinstance(default, int | float):
+    if opt.parse in (duration, positive_duration) and isinstance(default, int | float):
         return format_duration(default)
+    if opt.parse is size and isinstance(default, int):
+        return format_size(default)
     return str(default)

@@ -8,9 +8,15 @@ import subprocess
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import pytest
 from hypothesis import settings
+
+from plimsoll.http.addresses import Address
+from plimsoll.http.limits import Limits
+from plimsoll.http.messages import Handler
+from plimsoll.http.server import Server
 
 # A machine that is busy with something else is no defect of ours.
 settings.register_profile("patient", deadline=None)
@@ -181,3 +187,44 @@ async def dial() -> AsyncIterator[Dial]:
             return Peer(reader, writer)
 
         yield connect
+
+
+class Client(Peer):
+    """One connection to a server under test, by a client that asks for pages."""
+
+    async def get(self, path: str, *headers: str, method: str = "GET") -> Reply:
+        head = "\r\n".join([f"{method} {path} HTTP/1.1", "Host: test", *headers, "", ""])
+        await self.say(head.encode())
+        return await self.reply(head=method == "HEAD")
+
+    async def ended(self) -> bool:
+        """Wait until the server has closed the connection; True if it sent nothing more."""
+        return await self.rest() == b""
+
+
+@dataclass
+class Site:
+    """A running server."""
+
+    address: Address
+    server: Server
+    stack: contextlib.AsyncExitStack
+
+    async def connect(self, tls: ssl.SSLContext | None = None) -> Client:
+        reader, writer = await asyncio.open_connection("127.0.0.1", self.address.port, ssl=tls)
+        self.stack.callback(writer.close)
+        return Client(reader, writer)
+
+
+@pytest.fixture
+async def serve() -> AsyncIterator[Callable[..., Awaitable[Site]]]:
+    """Start a server on a free port of the loopback; it ends with the test."""
+    async with contextlib.AsyncExitStack() as stack:
+
+        async def start(handler: Handler, limits: Limits | None = None, **more: Any) -> Site:
+            server = Server(handler, limits=limits, **more)
+            (address,) = await server.listen([Address("127.0.0.1", 0)])
+            stack.push_async_callback(server.close)
+            return Site(address, server, stack)
+
+        yield start

@@ -1,5 +1,7 @@
 """The agents' port as the flags ask for it: its certificates, and who is believed to be which node."""
 
+from collections.abc import Callable
+
 from evaluator.cluster import Cluster
 from evaluator.config import Settings
 from evaluator.sources.certificates import Certificates, Files
@@ -7,15 +9,18 @@ from evaluator.sources.reviewer import Authority, Reviewer
 from evaluator.sources.verifier import Check, Verifier, anybody, by_certificate, by_token
 
 
-def certificates(settings: Settings) -> Certificates | None:
-    """None for a port without TLS. Raises TlsError."""
+def certificates(
+    settings: Settings, *, on_change: Callable[[bool], None] = lambda _usable: None
+) -> Certificates | None:
+    """None for a port without TLS. `on_change` is told whether files that changed can be used. Raises TlsError."""
     if settings.agents_plain:
         return None
     cert, key = settings.agent_cert or settings.cert, settings.agent_key or settings.key
     # gRPC can ask for a client certificate only by insisting on one, and who has a token has none.
     wants_certificate = settings.agent_identity == "certificate"
     return Certificates(
-        Files(cert, key, (settings.agent_cacert or settings.cacert) if wants_certificate else "")
+        Files(cert, key, (settings.agent_cacert or settings.cacert) if wants_certificate else ""),
+        on_change=on_change,
     )
 
 

@@ -1,16 +1,13 @@
-"""The agents' port's TLS: certificate files that are looked at with each connection, so that a rotation needs no restart."""
+"""The agents' port's TLS, as gRPC wants it."""
 
 import ssl
-from collections.abc import Hashable
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
 import grpc
 
-from evaluator.tls import TlsError
-from plimsoll import logs
-
-log = logs.get(__name__)
+from evaluator.certfiles import Rotation, TlsError, load_pair
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,12 +20,20 @@ class Files:
 
 
 class Certificates:
-    """What is in the files, as gRPC wants it. Files that cannot be used later leave those before in force."""
+    """What is in the files. Files that cannot be used later leave those before in force."""
 
-    def __init__(self, files: Files) -> None:
+    def __init__(
+        self, files: Files, *, on_change: Callable[[bool], None] = lambda _usable: None
+    ) -> None:
+        """Raises TlsError."""
         self._files = files
-        self._seen = _fingerprint(files)
-        self._initial = _load(files)
+        self._rotation = Rotation(
+            [name for name in (files.cert, files.key, files.ca) if name],
+            lambda: _load(files),
+            port="agents",
+            on_change=on_change,
+        )
+        self._initial = self._told = self._rotation.current()
 
     def credentials(self) -> grpc.ServerCredentials:
         """TLS 1.2 or newer; with a CA, only clients with a certificate that it signed."""
@@ -40,38 +45,18 @@ class Certificates:
 
     def _changed(self) -> grpc.ServerCertificateConfiguration | None:
         """What is new for a connection that begins; called by gRPC's own thread."""
-        # Taken before reading: what changes meanwhile is looked at again with the next connection.
-        seen = _fingerprint(self._files)
-        if seen == self._seen:
+        newest = self._rotation.current()
+        if newest is self._told:
             return None
-        self._seen = seen
-        try:
-            loaded = _load(self._files)
-        except TlsError as error:
-            log.warning("agents' certificates stay as they were", error=str(error))
-            return None
-        log.info("agents' certificates read again", cert=self._files.cert)
-        return loaded
-
-
-def _fingerprint(files: Files) -> Hashable:
-    return tuple(_stamp(name) for name in (files.cert, files.key, files.ca) if name)
-
-
-def _stamp(name: str) -> Hashable:
-    try:
-        found = Path(name).stat()
-    except OSError as error:
-        return error.errno
-    return found.st_ino, found.st_size, found.st_mtime_ns
+        self._told = newest
+        return newest
 
 
 def _load(files: Files) -> grpc.ServerCertificateConfiguration:
     """Raises TlsError for what OpenSSL cannot use: gRPC itself would take anything, and fail with each connection."""
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     try:
-        # Without a password to try, OpenSSL would ask for one on the terminal, and wait.
-        context.load_cert_chain(files.cert, files.key, password="")
+        load_pair(context, files.cert, files.key)
     except (OSError, ssl.SSLError) as error:
         raise TlsError(
             f"agents' port: certificate {files.cert} with key {files.key} cannot be used: {error}; "

@@ -10,12 +10,12 @@ from pathlib import Path
 
 import aiohttp
 
+from evaluator.certfiles import TlsError
 from evaluator.redaction import redacted
 from evaluator.sources import vectors
 from evaluator.sources.answers import Answer, SourceError, moment
 from evaluator.sources.queries import Queries
 from evaluator.sources.vectors import Join
-from evaluator.tls import TlsError
 from plimsoll import VERSION, flags
 
 _LARGEST = 64 << 20

@@ -6,8 +6,8 @@ import socket
 
 import pytest
 
-from agent.addresses import Address
 from agent.broadcaster import Broadcaster, resolved
+from plimsoll.http.addresses import Address
 
 PATIENCE = 20.0
 NAME = Address("evaluator", 9091)

@@ -5,10 +5,10 @@ from pathlib import Path
 import pytest
 
 from agent import config
-from agent.addresses import Address
 from agent.config import GROUPS, Settings
 from collectors.registry import COLLECTORS
 from plimsoll.flags import options
+from plimsoll.http.addresses import Address
 
 DEFAULTS = {name for name, entry in COLLECTORS.items() if entry.on}
 

@@ -11,9 +11,9 @@ import bcrypt
 import pytest
 import structlog
 
-from agent.connection import Request, Response
 from agent.doorkeeper import Doorkeeper
 from agent.webconfig import WebConfigError
+from plimsoll.http.messages import Request, Response
 
 PATIENT = 30
 SALT = bcrypt.gensalt(4)
@@ -103,7 +103,7 @@ async def test_guessing_delays_nobody_who_is_known(site) -> None:
     guesses = [await place.connect() for _ in range(30)]
     for number, guess in enumerate(guesses):
         header = basic("alice", str(number))
-        await guess.send(f"GET / HTTP/1.1\r\nHost: x\r\n{header}\r\n\r\n".encode())
+        await guess.say(f"GET / HTTP/1.1\r\nHost: x\r\n{header}\r\n\r\n".encode())
     first = asyncio.create_task(guesses[-1].reply())
     for _ in range(20):
         assert (await client.get("/", basic("alice", "secret"))).status == 200

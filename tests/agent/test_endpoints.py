@@ -126,7 +126,7 @@ async def test_only_so_many_scrapes_are_answered_at_once(serve, source, family) 
     site = await serve(endpoints.answer)
     first, second = await site.connect(), await site.connect()
     try:
-        await first.send(b"GET /metrics HTTP/1.1\r\nHost: x\r\n\r\n")
+        await first.say(b"GET /metrics HTTP/1.1\r\nHost: x\r\n\r\n")
         assert await asyncio.to_thread(entered.wait, PATIENT)
         refused = await second.get("/metrics")
         assert refused.status == 503
@@ -149,7 +149,7 @@ async def test_many_scrapes_that_wait_for_one_collector_keep_no_other_scrape_wai
     waiting = [await site.connect() for _ in range(20)]
     try:
         for client in waiting:
-            await client.send(b"GET /metrics HTTP/1.1\r\nHost: x\r\n\r\n")
+            await client.say(b"GET /metrics HTTP/1.1\r\nHost: x\r\n\r\n")
         reply = await (await site.connect()).get("/metrics?collect[]=good")
         assert b"node_good 1" in reply.body
         assert not go_on.is_set()

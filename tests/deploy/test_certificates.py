@@ -140,7 +140,8 @@ def client_context(made, who=""):
 
 @pytest.fixture
 def extender(made):
-    return tls.server_context(*(str(made / f) for f in ("extender.crt", "extender.key", "ca.crt")))
+    files = (str(made / name) for name in ("extender.crt", "extender.key", "ca.crt"))
+    return tls.server_context(tls.Files(*files))
 
 
 SERVICE = "plimsoll-evaluator.plimsoll.svc"

@@ -9,7 +9,6 @@ from prometheus_client.parser import text_string_to_metric_families
 from evaluator import ops
 from evaluator.cluster import Cluster
 from evaluator.decider import Decider
-from evaluator.extender.server import serve
 from evaluator.metrics import Metrics
 from evaluator.objects import Meta, Node
 from evaluator.store import Store
@@ -47,10 +46,9 @@ def world():
 
 
 @pytest.fixture
-async def get(world):
-    runner, port = await serve(
-        ops.app(world.decider, world.metrics, clock=world.clock), "127.0.0.1", 0
-    )
+async def get(world, serve):
+    operations = ops.Operations(world.decider, world.metrics, clock=world.clock)
+    port = (await serve(operations.answer, ops.LIMITS)).address.port
     async with aiohttp.ClientSession() as session:
 
         async def fetch(path, **more):
@@ -58,7 +56,6 @@ async def get(world):
                 return response.status, await response.text()
 
         yield fetch
-    await runner.cleanup()
 
 
 @pytest.fixture

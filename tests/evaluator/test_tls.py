@@ -10,8 +10,9 @@ import aiohttp
 import pytest
 
 from evaluator import tls
+from evaluator.certfiles import TlsError
 from evaluator.decisions import Decisions
-from evaluator.extender.server import Extender, serve
+from evaluator.extender.server import Extender
 from evaluator.metrics import Metrics
 
 pytestmark = pytest.mark.skipif(not shutil.which("openssl"), reason="openssl is not on PATH")
@@ -45,15 +46,26 @@ def pki(tmp_path_factory):
     return folder
 
 
+def files(pki):
+    return tls.Files(str(pki / "server.crt"), str(pki / "server.key"), str(pki / "ca.crt"))
+
+
 @pytest.fixture
-async def port(pki):
-    context = tls.server_context(
-        str(pki / "server.crt"), str(pki / "server.key"), str(pki / "ca.crt")
-    )
-    extender = Extender(Decisions, Metrics())
-    runner, bound = await serve(extender.app(), "127.0.0.1", 0, tls=context)
-    yield bound
-    await runner.cleanup()
+async def listening(serve):
+    """Start an extender with these certificate files; its port."""
+
+    async def start(found, names=()):
+        extender, metrics = Extender(Decisions, Metrics()), Metrics()
+        rotation = tls.rotation(found, names=names, on_change=metrics.reloaded("extender"))
+        site = await serve(extender.answer, refuse=extender.refuse, tls=rotation.current)
+        return site.address.port
+
+    return start
+
+
+@pytest.fixture
+async def port(pki, listening):
+    return await listening(files(pki))
 
 
 def client(pki, who=None):
@@ -92,9 +104,7 @@ async def test_plain_http_is_refused(port):
 
 
 async def test_versions_before_1_2_are_refused(pki):
-    context = tls.server_context(
-        str(pki / "server.crt"), str(pki / "server.key"), str(pki / "ca.crt")
-    )
+    context = tls.server_context(files(pki))
     assert context.minimum_version is ssl.TLSVersion.TLSv1_2
     assert context.verify_mode is ssl.CERT_REQUIRED
 
@@ -126,8 +136,8 @@ async def test_a_body_cut_short_over_tls_harms_nobody(port, pki):
     ],
 )
 def test_what_cannot_be_used_is_named_in_a_sentence(pki, cert, key, ca, names):
-    with pytest.raises(tls.TlsError, match=names) as refused:
-        tls.server_context(str(pki / cert), str(pki / key), str(pki / ca))
+    with pytest.raises(TlsError, match=names) as refused:
+        tls.server_context(tls.Files(str(pki / cert), str(pki / key), str(pki / ca)))
     assert "\n" not in str(refused.value)
     assert "--unsafe" in str(refused.value)
 
@@ -149,11 +159,8 @@ def renewed(pki, tmp_path):
 
 
 @pytest.fixture
-async def renewable(renewed):
-    context = tls.server_context(*renewed[0])
-    runner, bound = await serve(Extender(Decisions, Metrics()).app(), "127.0.0.1", 0, tls=context)
-    yield bound, renewed[1]
-    await runner.cleanup()
+async def renewable(renewed, listening):
+    return await listening(tls.Files(*renewed[0])), renewed[1]
 
 
 async def test_another_client_ca_counts_for_the_next_connection(renewable, pki):

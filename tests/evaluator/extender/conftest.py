@@ -7,9 +7,12 @@ from dataclasses import dataclass
 import pytest
 
 from evaluator.decisions import Decisions, decide
-from evaluator.extender.server import Extender, serve
+from evaluator.extender.server import Extender
 from evaluator.metrics import Metrics
 from evaluator.store import Store
+from plimsoll.http.addresses import Address
+from plimsoll.http.limits import Limits
+from plimsoll.http.server import Server as HttpServer
 from wire.codec import Delta
 
 PATIENCE = 20.0
@@ -99,13 +102,14 @@ async def extender():
     """Start an extender that answers from decisions, or from what a callable returns."""
     async with contextlib.AsyncExitStack() as stack:
 
-        async def start(decisions=None, **options):
+        async def start(decisions=None, **limits):
             source = decisions if callable(decisions) else lambda: decisions or Decisions()
             metrics = Metrics()
-            app = Extender(source, metrics, **options).app()
-            runner, port = await serve(app, "127.0.0.1", 0)
-            stack.push_async_callback(runner.cleanup)
-            return Server(port, metrics)
+            asked = Extender(source, metrics)
+            server = HttpServer(asked.answer, refuse=asked.refuse, limits=Limits(**limits))
+            (address,) = await server.listen([Address("127.0.0.1", 0)])
+            stack.push_async_callback(server.close)
+            return Server(address.port, metrics)
 
         yield start
 

@@ -3,7 +3,7 @@
 import errno
 import socket
 
-from agent.addresses import Address
+from plimsoll.http.addresses import Address
 
 
 class ListenError(Exception):

@@ -1,6 +1,6 @@
 import pytest
 
-from agent.addresses import Address, parse, parse_peer
+from plimsoll.http.addresses import Address, parse, parse_peer
 
 
 @pytest.mark.parametrize(

@@ -6,10 +6,11 @@ from http import HTTPStatus
 
 import pytest
 
-from agent.addresses import Address
-from agent.connection import Limits, Request, Response
-from agent.server import Server
-from agent.sockets import ListenError
+from plimsoll.http.addresses import Address
+from plimsoll.http.limits import Limits
+from plimsoll.http.messages import Request, Response
+from plimsoll.http.server import Server
+from plimsoll.http.sockets import ListenError
 
 PATIENT = 30  # seconds until a test gives up waiting; nothing should take so long
 
@@ -31,7 +32,7 @@ async def test_answers_one_request_after_the_other_on_one_connection(serve) -> N
 
 async def test_answers_requests_sent_in_one_go(serve) -> None:
     client = await (await serve(echo)).connect()
-    await client.send(b"GET /1 HTTP/1.1\r\nHost: x\r\n\r\nGET /2 HTTP/1.1\r\nHost: x\r\n\r\n")
+    await client.say(b"GET /1 HTTP/1.1\r\nHost: x\r\n\r\nGET /2 HTTP/1.1\r\nHost: x\r\n\r\n")
     assert b"/1" in (await client.reply()).body
     assert b"/2" in (await client.reply()).body
 
@@ -48,7 +49,7 @@ async def test_head_has_the_headers_of_get_and_no_body(serve) -> None:
 )
 async def test_a_client_may_want_one_answer_only(serve, request_: str) -> None:
     client = await (await serve(echo)).connect()
-    await client.send(request_.encode())
+    await client.say(request_.encode())
     assert (await client.reply()).status == 200
     assert await asyncio.wait_for(client.ended(), PATIENT)
 
@@ -70,9 +71,9 @@ async def test_a_client_may_want_one_answer_only(serve, request_: str) -> None:
 async def test_a_malformed_request_is_told_so_and_ends_the_connection(
     serve, raw: bytes, status: int
 ) -> None:
-    site = await serve(echo)
+    site = await serve(echo, Limits(body_bytes=65536))
     client = await site.connect()
-    await client.send(raw)
+    await client.say(raw)
     assert (await asyncio.wait_for(client.reply(), PATIENT)).status == status
     # What the client had still to say when the connection ended may come back to it as a reset.
     with contextlib.suppress(ConnectionError):
@@ -82,7 +83,7 @@ async def test_a_malformed_request_is_told_so_and_ends_the_connection(
 
 async def test_a_small_body_is_read_and_forgotten(serve) -> None:
     client = await (await serve(echo)).connect()
-    await client.send(
+    await client.say(
         b"GET /1 HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\n3\r\nabc\r\n0\r\n\r\n"
     )
     assert (await client.reply()).status == 200
@@ -91,11 +92,11 @@ async def test_a_small_body_is_read_and_forgotten(serve) -> None:
 
 async def test_a_client_that_asks_before_it_sends_a_body_is_told_to_go_on(serve) -> None:
     client = await (await serve(echo)).connect()
-    await client.send(
+    await client.say(
         b"POST / HTTP/1.1\r\nHost: x\r\nContent-Length: 2\r\nExpect: 100-continue\r\n\r\n"
     )
     assert (await client.reader.readuntil(b"\r\n\r\n")).startswith(b"HTTP/1.1 100")
-    await client.send(b"ok")
+    await client.say(b"ok")
     assert (await client.reply()).status == 200
 
 
@@ -103,7 +104,7 @@ async def test_a_client_that_leaves_in_the_middle_is_nobodys_problem(serve) -> N
     site = await serve(echo)
     for raw in (b"", b"GET / HT", b"GET / HTTP/1.1\r\nHost: x\r\nContent-Length: 9\r\n\r\nx"):
         client = await site.connect()
-        await client.send(raw)
+        await client.say(raw)
         client.writer.close()
     assert (await (await site.connect()).get("/")).status == 200
 
@@ -120,9 +121,9 @@ async def test_a_handler_that_fails_is_a_500_and_not_the_end(serve) -> None:
 
 
 async def test_half_a_request_is_given_up(serve) -> None:
-    site = await serve(echo, Limits(receive=0.05))
+    site = await serve(echo, Limits(header=0.05))
     client = await site.connect()
-    await client.send(b"GET / HTTP/1.1\r\nHost:")
+    await client.say(b"GET / HTTP/1.1\r\nHost:")
     assert (await asyncio.wait_for(client.reply(), PATIENT)).status == 408
     assert await asyncio.wait_for(client.ended(), PATIENT)
 
@@ -144,10 +145,10 @@ async def test_a_client_that_does_not_read_is_cut_off(serve) -> None:
 
     site = await serve(much, Limits(send=0.1))
     client = await site.connect()
-    await client.send(b"GET / HTTP/1.1\r\nHost: x\r\n\r\n")
+    await client.say(b"GET / HTTP/1.1\r\nHost: x\r\n\r\n")
     await asyncio.wait_for(asked.wait(), PATIENT)
-    await asyncio.wait(site.server._clients, timeout=PATIENT)
-    assert not site.server._clients
+    await asyncio.wait(site.server._crowd.tasks, timeout=PATIENT)
+    assert not site.server._crowd.tasks
     with pytest.raises((ConnectionError, asyncio.IncompleteReadError)):
         await asyncio.wait_for(client.reply(), PATIENT)
 
@@ -163,7 +164,7 @@ async def test_slow_clients_delay_nobody(serve) -> None:
     site = await serve(handler)
     for raw in (b"", b"GE", b"GET /stuck HTTP/1.1\r\nHost: x\r\n\r\n"):
         for _ in range(10):
-            await (await site.connect()).send(raw)
+            await (await site.connect()).say(raw)
     assert (await asyncio.wait_for((await site.connect()).get("/"), PATIENT)).status == 200
 
 
@@ -188,7 +189,7 @@ async def test_connections_that_are_served_are_not_ended_for_new_ones(serve) -> 
 
     site = await serve(slow, Limits(connections=1))
     busy = await site.connect()
-    await busy.send(b"GET / HTTP/1.1\r\nHost: x\r\n\r\n")
+    await busy.say(b"GET / HTTP/1.1\r\nHost: x\r\n\r\n")
     await asyncio.wait_for(asked.wait(), PATIENT)
     assert await asyncio.wait_for((await site.connect()).ended(), PATIENT)
     go_on.set()
@@ -198,14 +199,14 @@ async def test_connections_that_are_served_are_not_ended_for_new_ones(serve) -> 
 async def test_a_crowd_that_says_nothing_keeps_nobody_out(serve) -> None:
     site = await serve(echo, Limits(connections=4))
     for _ in range(20):
-        await (await site.connect()).send(b"GET / HT")
+        await (await site.connect()).say(b"GET / HT")
     assert (await asyncio.wait_for((await site.connect()).get("/"), PATIENT)).status == 200
 
 
 async def test_closing_ends_every_connection(serve) -> None:
     site = await serve(echo)
     idle, busy = await site.connect(), await site.connect()
-    await busy.send(b"GET / HT")
+    await busy.say(b"GET / HT")
     await idle.get("/")
     await asyncio.wait_for(site.server.close(), PATIENT)
     assert await asyncio.wait_for(idle.ended(), PATIENT)

@@ -1,0 +1,97 @@
+"""What the evaluator listens on: the scheduler's port, the agents', and the operator's."""
+
+from functools import partial
+
+from evaluator import tls
+from evaluator.config import Settings
+from evaluator.extender.server import Extender
+from evaluator.metrics import Metrics
+from evaluator.ops import LIMITS, Operations
+from evaluator.sources import agentport
+from evaluator.sources.agents import Agents
+from evaluator.sources.options import AGENTS
+from plimsoll import logs
+from plimsoll.http.addresses import Address
+from plimsoll.http.server import Server
+
+log = logs.get(__name__)
+
+_GRACE = 5.0
+"""Seconds in which requests that were begun are still answered when all ends."""
+
+
+class Ports:
+    """The servers, which answer from when they are opened until they are closed."""
+
+    def __init__(
+        self,
+        settings: Settings,
+        metrics: Metrics,
+        *,
+        extender: Extender,
+        operations: Operations,
+        agents: Agents,
+    ) -> None:
+        """Certificates are read now. Raises TlsError."""
+        self._settings = settings
+        self._agents = agents if AGENTS in settings.sources else None
+        self._streaming = False
+        files = tls.Files(settings.cert, settings.key, settings.cacert)
+        rotation = (
+            None
+            if settings.unsafe
+            else tls.rotation(
+                files, names=settings.allowed_clients, on_change=metrics.reloaded("extender")
+            )
+        )
+        self._certificates = (
+            agentport.certificates(settings, on_change=metrics.reloaded("agents"))
+            if self._agents
+            else None
+        )
+        self._ops = Server(operations.answer, limits=LIMITS)
+        self._extender = Server(
+            extender.answer,
+            refuse=extender.refuse,
+            limits=settings.limits,
+            tls=rotation.current if rotation else lambda: None,
+        )
+        for name, server in (("ops", self._ops), ("extender", self._extender)):
+            metrics.connections.labels(name).set_function(partial(_connections, server))
+
+    async def open(self) -> None:
+        """Listen. Raises ListenError or OSError."""
+        settings = self._settings
+        await self._listen("ops", self._ops, settings.ops_port, secured=False)
+        await self._open_to_agents()
+        await self._listen("extender", self._extender, settings.port, secured=not settings.unsafe)
+
+    async def close(self) -> None:
+        """Answer what was asked, and end every connection."""
+        if self._streaming and self._agents:
+            await self._agents.stop()
+        for server in (self._extender, self._ops):
+            await server.close(grace=_GRACE)
+
+    async def _listen(self, name: str, server: Server, port: int, *, secured: bool) -> None:
+        (address,) = await server.listen([Address(self._settings.bind_address, port)])
+        log.info("listening", server=name, address=str(address), tls=secured)
+
+    async def _open_to_agents(self) -> None:
+        if self._agents is None:
+            return
+        host, port = self._settings.bind_address, self._settings.agent_port
+        secured = self._certificates
+        credentials = secured.credentials() if secured else None
+        self._streaming = True
+        bound = await self._agents.start(str(Address(host or "::", port)), credentials=credentials)
+        log.info(
+            "listening",
+            server="agents",
+            address=str(Address(host, bound)),
+            tls=secured is not None,
+        )
+
+
+def _connections(server: Server) -> float:
+    return float(server.connections)

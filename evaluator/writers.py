@@ -1,0 +1,113 @@
+"""The loops that act on decisions: labels, statuses, events, evictions, nudges. One replica's write, by a lease."""
+
+from collections.abc import Coroutine
+from typing import Any
+
+from evaluator import nudges
+from evaluator.adopter import Adopter
+from evaluator.cluster import Cluster
+from evaluator.config import Settings
+from evaluator.decider import Decider
+from evaluator.evictions import Pace
+from evaluator.evictor import Evictor
+from evaluator.kube import Kube
+from evaluator.labeler import Labeler
+from evaluator.leader import Leader, own_namespace
+from evaluator.lease import Terms
+from evaluator.mandate import Mandate
+from evaluator.metrics import Metrics
+from evaluator.nudger import Nudger
+from evaluator.recorder import Recorder
+from evaluator.reporter import Reporter
+from evaluator.tokens import Bucket
+
+
+class Writers:
+    """All of them, and the election of who may write."""
+
+    def __init__(
+        self, settings: Settings, api: Kube, cluster: Cluster, decider: Decider, metrics: Metrics
+    ) -> None:
+        self._settings = settings
+        self._mandate = Mandate()
+        allowed = self._mandate.allowed
+        api.guard = self._mandate.write
+        metrics.leader.set_function(allowed)
+        self._leader = Leader(
+            api,
+            self._mandate,
+            Terms(settings.lease_duration, settings.renew_deadline, settings.retry_period),
+            namespace=settings.lease_namespace or own_namespace(),
+            name=settings.lease_name,
+        )
+        bucket = Bucket(settings.kube_qps, settings.kube_burst)
+        labeler = Labeler(api, cluster, decider, metrics, bucket=bucket, allowed=allowed)
+        self._labeler = labeler
+        self._adopter = Adopter(api, cluster, decider, bucket=bucket, allowed=allowed)
+        self._reporter = Reporter(
+            api, decider, lambda: labeler.conflicts, said=cluster.status_of, allowed=allowed
+        )
+        self._recorder = Recorder(
+            api,
+            decider,
+            metrics,
+            lambda: labeler.conflicts,
+            said=cluster.status_of,
+            allowed=allowed,
+        )
+        pace = Pace(settings.evict_period, settings.evict_limit)
+        self._evictor = Evictor(api, cluster, decider, metrics, pace=pace, allowed=allowed)
+        self._nudger = Nudger(
+            api,
+            cluster,
+            decider,
+            metrics,
+            allowed=allowed,
+            pace=nudges.Pace(settle=_settling(settings)),
+        )
+
+    def listen(self, cluster: Cluster, decider: Decider) -> None:
+        """Have them told when something changed."""
+        cluster.listeners.labels.append(self._labeler.wake)
+        cluster.listeners.placement += [self._evictor.wake, self._nudger.wake]
+        self._labeler.listeners += [self._reporter.wake, self._recorder.wake]
+        self._mandate.listeners += [
+            self._labeler.start_over,
+            self._reporter.start_over,
+            self._recorder.start_over,
+            self._evictor.start_over,
+            self._nudger.wake,
+            self._adopter.wake,
+        ]
+        decider.listeners += [
+            self._labeler.wake,
+            self._reporter.wake,
+            self._evictor.wake,
+            self._recorder.wake,
+            self._nudger.decided,
+            self._adopter.wake,
+        ]
+
+    def loops(self) -> list[Coroutine[Any, Any, None]]:
+        """Those that the flags ask for. Without an election, this replica may write from now on."""
+        loops = [self._labeler.run(), self._reporter.run(), self._recorder.run()]
+        if self._settings.evict:
+            loops.append(self._evictor.run())
+        if self._settings.nudge:
+            loops.append(self._nudger.run())
+        if self._settings.take_over_labels:
+            loops.append(self._adopter.run())
+        if self._settings.leader_elect:
+            loops.append(self._leader.run())
+        else:
+            self._mandate.extend()
+        return loops
+
+    async def resign(self) -> None:
+        """Let another replica write, at once."""
+        await self._leader.resign()
+
+
+def _settling(settings: Settings) -> float:
+    """Seconds until every replica has decided on what one of them has read: agents tell all at once, pollers do not."""
+    return 0.1 if settings.sources == ("agents",) else settings.sync_period + 0.1

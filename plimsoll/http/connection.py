@@ -1,0 +1,143 @@
+"""HTTP/1.1 on one connection: one request after the other, and no more patience or memory than the limits allow."""
+
+import asyncio
+import contextlib
+from collections.abc import Callable
+from dataclasses import replace
+from http import HTTPStatus
+
+from plimsoll import logs
+from plimsoll.http.bodies import Bodies
+from plimsoll.http.crowd import Doing
+from plimsoll.http.heads import Framing, Reading, written
+from plimsoll.http.limits import Limits
+from plimsoll.http.messages import (
+    Handler,
+    Parts,
+    Refuse,
+    RefusedError,
+    Request,
+    Response,
+)
+from plimsoll.http.stream import Stream
+
+log = logs.get(__name__)
+
+_ONE_WRITE = 64 << 10
+"""Bytes up to which a reply's body goes out together with its header."""
+
+
+class Connection:
+    """One connection, from its first request to its last.
+
+    `unwelcome` is why no request of it is answered, if so. `note` hears what it is at. `ending()` is true when no further
+    request is wanted.
+    """
+
+    def __init__(
+        self,
+        stream: Stream,
+        handler: Handler,
+        refuse: Refuse,
+        limits: Limits,
+        bodies: Bodies,
+        *,
+        unwelcome: str = "",
+        note: Callable[[Doing], None] = lambda _doing: None,
+        ending: Callable[[], bool] = lambda: False,
+    ) -> None:
+        self._stream = stream
+        self._handler = handler
+        self._refuse = refuse
+        self._limits = limits
+        self._bodies = bodies
+        self._unwelcome = unwelcome
+        self._note = note
+        self._ending = ending
+
+    async def serve(self) -> None:
+        """Answer one request after the other until either side ends the connection."""
+        patience = self._limits.header
+        while (first := await self._wait(patience)) and await self._exchange(first):
+            patience = self._limits.idle
+
+    async def _wait(self, patience: float) -> bytes:
+        """The first bytes of a next request; none if there will be none."""
+        await asyncio.sleep(0)  # or a client that sends many requests at once would be the only one
+        self._note(Doing.NOTHING)
+        try:
+            async with asyncio.timeout(patience):
+                return await self._stream.some()
+        except TimeoutError:
+            return b""
+
+    async def _exchange(self, first: bytes) -> bool:
+        """One request and its reply; whether another may follow."""
+        self._note(Doing.RECEIVING)
+        reading, request = Reading(self._limits.header_bytes), None
+        try:
+            received = await self._head(reading, first)
+            if received is None:
+                return False
+            request, framing = received
+            if self._unwelcome:
+                raise RefusedError(HTTPStatus.FORBIDDEN, self._unwelcome)
+            async with self._bodies.read(self._stream, reading, framing) as body:
+                self._note(Doing.ANSWERING)
+                request = replace(request, body=body)
+                response = await self._answer(request)
+                close = self._ending() or not framing.keep_alive
+                await self._send(request, response, close=close)
+                return not close
+        except RefusedError as refused:
+            log.debug("request refused", status=int(refused.status), reason=str(refused))
+            await self._send(request, self._refuse(refused, request), close=True)
+            await self._part()
+            return False
+
+    async def _head(self, reading: Reading, first: bytes) -> tuple[Request, Framing] | None:
+        """The header of a request; None if the client went away."""
+        try:
+            async with asyncio.timeout(self._limits.header):
+                received = reading.head(first)
+                while received is None:
+                    data = await self._stream.some()
+                    received = reading.head(data)
+                    if not data:
+                        return None
+                return received
+        except TimeoutError as error:
+            raise RefusedError(
+                HTTPStatus.REQUEST_TIMEOUT,
+                f"a header that did not come in {self._limits.header:g} s",
+            ) from error
+
+    async def _answer(self, request: Request) -> Response:
+        try:
+            return await self._handler(request)
+        except Exception:
+            log.exception("request failed", method=request.method, path=request.path)
+            defect = RefusedError(
+                HTTPStatus.INTERNAL_SERVER_ERROR, "a defect of this program: its log says more"
+            )
+            return self._refuse(defect, request)
+
+    async def _send(self, request: Request | None, response: Response, *, close: bool) -> None:
+        begin = written(response, close=close)
+        body = b"" if request is not None and request.method == "HEAD" else response.body
+        async with asyncio.timeout(self._limits.send):
+            if isinstance(body, Parts):
+                await self._stream.send([begin])
+                await self._stream.send(body.parts)
+            elif len(body) <= _ONE_WRITE:
+                await self._stream.send([begin + body])
+            else:
+                await self._stream.send([begin, body])
+
+    async def _part(self) -> None:
+        """Let a client that is still sending read why it was refused: a close at once would take that away from it."""
+        self._note(Doing.NOTHING)
+        self._stream.end_our_half()
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(self._limits.farewell):
+                await self._stream.discard()

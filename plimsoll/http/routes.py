@@ -1,0 +1,45 @@
+"""Which handler answers which path and method; what none answers is refused by the book."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from http import HTTPStatus
+
+from plimsoll.http.messages import Handler, Refuse, RefusedError, Request, Response
+
+
+@dataclass(frozen=True, slots=True)
+class Route:
+    """A handler, and the methods that it takes. HEAD is a GET whose reply has no body."""
+
+    handler: Handler
+    methods: tuple[str, ...] = ("GET", "HEAD")
+
+
+class Routes:
+    """A handler made of routes: by the whole path, or for a key that ends in a slash by what the path begins with."""
+
+    def __init__(self, routes: Mapping[str, Route], refuse: Refuse) -> None:
+        self._exact = {path: route for path, route in routes.items() if not path.endswith("/")}
+        self._below = {path: route for path, route in routes.items() if path.endswith("/")}
+        self._refuse = refuse
+
+    async def answer(self, request: Request) -> Response:
+        """The reply of whoever is asked."""
+        route = self._find(request.path)
+        if route is None:
+            refused = RefusedError(HTTPStatus.NOT_FOUND, f"{request.path}: no such path here")
+        elif request.method not in route.methods:
+            allowed = ", ".join(route.methods)
+            refused = RefusedError(
+                HTTPStatus.METHOD_NOT_ALLOWED,
+                f"{request.method} {request.path}: only {allowed}",
+                headers=(("allow", allowed),),
+            )
+        else:
+            return await route.handler(request)
+        return self._refuse(refused, request)
+
+    def _find(self, path: str) -> Route | None:
+        if (route := self._exact.get(path)) is not None:
+            return route
+        return next((r for below, r in self._below.items() if path.startswith(below)), None)

@@ -1,0 +1,138 @@
+"""A small HTTP/1.1 server, plain or with TLS: no client, however slow, silent or wrong, delays another."""
+
+import asyncio
+import contextlib
+import socket
+from collections.abc import Callable, Sequence
+from functools import partial
+
+from plimsoll import logs
+from plimsoll.http import sockets
+from plimsoll.http.addresses import Address
+from plimsoll.http.bodies import Bodies
+from plimsoll.http.connection import Connection
+from plimsoll.http.crowd import Crowd
+from plimsoll.http.limits import Limits
+from plimsoll.http.messages import Handler, Refuse, plain_refusal
+from plimsoll.http.stream import Stream
+from plimsoll.http.tls import Tls
+
+log = logs.get(__name__)
+
+_PAUSE = 1.0
+"""Seconds without accepting anybody when the machine is out of file descriptors or memory."""
+
+
+class Server:
+    """Listens on some addresses and asks one handler for every answer.
+
+    `tls` is asked for each connection, so that certificates may change while connections stand. `refuse` words what is
+    answered without asking the handler.
+    """
+
+    def __init__(
+        self,
+        handler: Handler,
+        *,
+        refuse: Refuse = plain_refusal,
+        limits: Limits | None = None,
+        tls: Callable[[], Tls | None] = lambda: None,
+    ) -> None:
+        self._handler = handler
+        self._refuse = refuse
+        self._limits = limits or Limits()
+        self._tls = tls
+        self._bodies = Bodies(self._limits)
+        self._listeners: list[tuple[socket.socket, asyncio.Task[None]]] = []
+        self._crowd = Crowd(self._limits.connections)
+        self._ending = False
+
+    @property
+    def connections(self) -> int:
+        """How many there are."""
+        return len(self._crowd.tasks)
+
+    async def listen(self, addresses: Sequence[Address]) -> list[Address]:
+        """Begin to serve on all addresses, or on none. Returns the real ones: a port 0 has become one.
+
+        Raises ListenError.
+        """
+        with contextlib.ExitStack() as undo:
+            found = []
+            for address in addresses:
+                found.append(sockets.bind(address))
+                undo.callback(found[-1].close)
+            undo.pop_all()
+        for listener in found:
+            listener.setblocking(False)
+            self._listeners.append((listener, asyncio.create_task(self._accept(listener))))
+        return [sockets.bound(a, s) for a, s in zip(addresses, found, strict=True)]
+
+    async def close(self, *, grace: float = 0.0) -> None:
+        """Stop listening and end every connection; what is being asked and answered has some seconds of grace."""
+        self._ending = True
+        listening = [task for _, task in self._listeners]
+        for task in listening:
+            task.cancel()
+        self._crowd.end_idle()
+        if grace and self._crowd.tasks:
+            await asyncio.wait(list(self._crowd.tasks), timeout=grace)
+        rest = list(self._crowd.tasks)
+        for task in rest:
+            task.cancel()
+        await asyncio.gather(*listening, *rest, return_exceptions=True)
+        for listener, _ in self._listeners:
+            listener.close()
+
+    async def _accept(self, listener: socket.socket) -> None:
+        loop = asyncio.get_running_loop()
+        while True:
+            try:
+                client, _ = await loop.sock_accept(listener)
+            except OSError as error:
+                log.error("cannot accept connections", reason=error.strerror)
+                await asyncio.sleep(_PAUSE)
+                continue
+            if not self._crowd.has_room():
+                log.warning("connection refused: all are busy", limit=self._limits.connections)
+                client.close()
+                continue
+            self._crowd.admit(asyncio.create_task(self._serve(client)))
+            await asyncio.sleep(0)  # lets it begin, before another one is let in
+
+    async def _serve(self, client: socket.socket) -> None:
+        try:
+            await self._talk(client)
+        except (OSError, TimeoutError) as error:
+            log.debug("connection lost", reason=str(error) or type(error).__name__)
+        except asyncio.CancelledError:
+            log.debug("connection ended from here")
+
+    async def _talk(self, client: socket.socket) -> None:
+        task = asyncio.current_task()
+        assert task is not None
+        stream, tls = Stream(), self._tls()
+        await asyncio.get_running_loop().connect_accepted_socket(
+            lambda: stream,
+            client,
+            ssl=None if tls is None else tls.context,
+            ssl_handshake_timeout=None if tls is None else self._limits.handshake,
+            ssl_shutdown_timeout=None if tls is None else self._limits.farewell,
+        )
+        try:
+            await Connection(
+                stream,
+                self._handler,
+                self._refuse,
+                self._limits,
+                self._bodies,
+                unwelcome="" if tls is None else tls.objection(stream.peer_certificate),
+                note=partial(self._crowd.note, task),
+                ending=lambda: self._ending,
+            ).serve()
+            if not stream.transport.get_write_buffer_size():
+                stream.transport.close()
+        finally:
+            # close() alone would wait for a client to take what it never will.
+            if not stream.transport.is_closing():
+                stream.transport.abort()

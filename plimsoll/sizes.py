@@ -1,0 +1,23 @@
+"""Sizes in bytes as flags have them: 65536, 16KiB, 128MiB."""
+
+import re
+
+_UNITS = {"": 1, "B": 1, "KiB": 1 << 10, "MiB": 1 << 20, "GiB": 1 << 30}
+_SIZE = re.compile(r"(\d{1,15})([KMG]iB|B|)", re.ASCII)
+
+
+def size(text: str) -> int:
+    """Bytes, 1 or more."""
+    found = _SIZE.fullmatch(text)
+    number = int(found[1]) * _UNITS[found[2]] if found else 0
+    if number < 1:
+        raise ValueError(f"not a size: {text[:40]!r} (write it like 65536, 16KiB or 128MiB)")
+    return number
+
+
+def format_size(number: int) -> str:
+    """The shortest spelling of a size that is exact."""
+    for unit in ("GiB", "MiB", "KiB"):
+        if number and number % _UNITS[unit] == 0:
+            return f"{number // _UNITS[unit]}{unit}"
+    return str(number)
