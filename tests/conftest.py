@@ -2,6 +2,7 @@
 
 import asyncio
 import contextlib
+import json
 import re
 import ssl
 import subprocess
@@ -183,8 +184,9 @@ async def dial() -> AsyncIterator[Dial]:
         async def connect(port: int, tls: ssl.SSLContext | None = None) -> Peer:
             async with asyncio.timeout(PATIENCE):
                 reader, writer = await asyncio.open_connection("127.0.0.1", port, ssl=tls)
-            stack.callback(writer.transport.abort)
-            return Peer(reader, writer)
+            peer = Peer(reader, writer)
+            stack.callback(peer.vanish)  # a writer that nobody holds warns that it was not closed
+            return peer
 
         yield connect
 
@@ -228,3 +230,30 @@ async def serve() -> AsyncIterator[Callable[..., Awaitable[Site]]]:
             return Site(address, server, stack)
 
         yield start
+
+
+def _read_logfmt(line: str) -> dict[str, str]:
+    found: dict[str, str] = {}
+    rest = line
+    while rest:
+        end = next((i for i, c in enumerate(rest) if c in " ="), len(rest))
+        key, after = rest[:end], rest[end + 1 :]
+        assert key, line
+        assert '"' not in key, line
+        assert key not in found, f"{key} twice in {line}"
+        if rest[end : end + 1] != "=":  # a flag
+            found[key], rest = "true", after
+        elif after.startswith('"'):
+            found[key], length = json.JSONDecoder().raw_decode(after)
+            assert after[length : length + 1] in {"", " "}, line
+            rest = after[length + 1 :]
+        else:
+            found[key], _, rest = after.partition(" ")
+            assert not {*found[key]} & {"=", '"'}, line
+    return found
+
+
+@pytest.fixture(scope="session")
+def read_logfmt() -> Callable[[str], dict[str, str]]:
+    """Takes a log line apart, as strictly as github.com/go-logfmt/logfmt does."""
+    return _read_logfmt

@@ -1,0 +1,133 @@
+"""Secrets lie wherever secrets can lie. Then everything is read that the programs show, write and log: none of them is there."""
+
+import asyncio
+import base64
+import json
+import os
+
+import aiohttp
+import pytest
+from aiohttp import web
+
+pytestmark = pytest.mark.e2e
+
+OPS = (
+    "/healthz",
+    "/readyz",
+    "/metrics",
+    "/explain",
+    "/explain/default/demo-policy",
+    "/explain/default/no-such-policy",
+    "/explain/kube-system",
+    "/",
+    "/debug",
+    "/metrics/../../etc/passwd",
+)
+AGENT = ("/healthz", "/readyz", "/", "/metrics", "/metrics?collect[]=none", "/web.yaml")
+
+
+def repeats(request):
+    """A server that refuses, and says all that it was shown."""
+    shown = " ".join(f"{name}: {value}" for name, value in request.headers.items())
+    body = {"kind": "Status", "status": "error", "message": shown, "error": shown}
+    return web.json_response(body, status=403)
+
+
+@pytest.fixture
+def read(house, secrets):
+    """What a path of a port answers, headers and all; also somebody's secret headers are sent."""
+
+    async def fetch(port, path, *, tls=None, auth=None):
+        headers = {"X-Secret": secrets.header, "Cookie": f"session={secrets.header}"}
+        headers["Authorization"] = auth or f"Bearer {secrets.header}"
+        async with (
+            aiohttp.ClientSession(headers=headers) as session,
+            session.get(f"{house.url(port)}{path}", ssl=tls) as response,
+        ):
+            return f"{response.status} {dict(response.headers)}\n{await response.text()}"
+
+    return fetch
+
+
+async def test_no_secret_is_shown_written_or_logged(house, secrets, read, eventually):
+    shown = []
+    house.prometheus.says = repeats
+    await house.start_evaluator()
+    await house.start_agent()
+    await house.ready()
+
+    # An agent with a token that is none; the API server says no with all that it was shown.
+    await house.start_agent("liar", token=secrets.false_token, port="liar")
+    await eventually(lambda: "agent turned away" in house.log("evaluator"))
+    await eventually(lambda: "turned this agent away" in house.log("liar"))
+    await eventually(lambda: "prometheus has no answer" in house.log("evaluator"))
+    house.api.weather = lambda request: repeats(request) if request.method != "GET" else None
+    (house.folder / "texts" / "health.prom").write_text("node_health_metric 0\n")
+    await eventually(lambda: " 403 " in house.log("evaluator"))
+    house.api.weather = None
+
+    # kube-scheduler's questions, with all that a pod has, and some that are none.
+    tls = house.authority.client(*house.scheduler)
+    question = {"Pod": house.pod(), "NodeNames": ["node-a"]}
+    for verb in ("filter", "prioritize", "bind"):
+        bodies = (json.dumps(question), json.dumps(question)[:-1], secrets.header, "")
+        shown += [await ask(house, verb, body, tls, secrets) for body in bodies]
+
+    # The agent's port: by whom it may be read, and by who may not; and a web config that is broken meanwhile.
+    right = basic("prom", secrets.scrape_password)
+    wrong = basic("prom", secrets.wrong_password)
+    trusting = house.authority.client()
+    for path in AGENT:
+        shown += [await read("agent", path, tls=trusting, auth=auth) for auth in (right, wrong)]
+    assert "node_health_metric" in shown[-6]
+    config = house.folder / "web.yaml"
+    whole = config.read_text()
+    kept = house.folder / "kept.yaml"
+    kept.write_text(whole)
+    secrets.files.append(kept)
+    config.write_text(whole.replace("prom: ", "prom: '"))
+    await read("agent", "/metrics", tls=trusting, auth=right)
+    await eventually(lambda: "web config not taken" in house.log("agent"))
+
+    shown += [await read("ops", path) for path in OPS]
+    for name in ("liar", "agent", "evaluator"):
+        await house.stop(name)
+        shown.append(house.log(name))
+    shown += house.api.written
+
+    # The secrets were all in use, or their absence would mean nothing.
+    assert f"Bearer {secrets.kube_token}" in house.api.shown
+    assert {secrets.agent_token, secrets.false_token} <= set(house.api.reviewed)
+    assert any(header.startswith("Basic ") for header in house.prometheus.shown)
+    assert os.environ["DATABASE_PASSWORD"] == secrets.environment
+    assert any('"managedFields"' not in body and "violating" in body for body in house.api.written)
+
+    for text in shown:
+        assert secrets.found_in(text) == set(), text
+        assert "BEGIN" not in text
+
+
+def basic(user, password):
+    return f"Basic {base64.b64encode(f'{user}:{password}'.encode()).decode()}"
+
+
+async def ask(house, verb, body, tls, secrets):
+    headers = {"User-Agent": secrets.header, "X-Secret": secrets.header}
+    async with (
+        aiohttp.ClientSession(headers=headers) as session,
+        session.post(f"{house.url('extender')}/scheduler/{verb}", data=body, ssl=tls) as response,
+    ):
+        return f"{response.status} {dict(response.headers)}\n{await response.text()}"
+
+
+async def test_pages_tell_nothing_of_files_and_flags(house, read):
+    """Where keys lie and how the program was started is nobody's business who may only look."""
+    await house.start_evaluator()
+    await house.start_agent()
+    await house.ready()
+    await asyncio.sleep(0)
+    for path in OPS:
+        text = await read("ops", path)
+        assert str(house.folder) not in text
+        assert house.api.url not in text
+        assert house.prometheus.url not in text

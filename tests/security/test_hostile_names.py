@@ -1,0 +1,181 @@
+"""Names and sentences that mean harm, by every way that leads into a log: each event stays one line, with the keys it has."""
+
+import json
+import ssl
+
+import grpc
+import pytest
+from aiohttp import web
+
+from wire import telemetry_pb2, telemetry_pb2_grpc
+
+pytestmark = pytest.mark.e2e
+
+NASTY = (
+    'x\nts=1 level=error msg="forged\\" forged=1\r\n{"level":"error"}\u2028\u2029\x85\x0b\x0c'
+    "\x1b[2K\x1b[1A\x1b]0;t\x07\x7f\u202e\u2066\ufeff\u200b forged=1 \\"
+)
+LONG = "y" * 1_000_000
+NAMES = (NASTY, LONG, NASTY + "\0", "%s %(x)d {0} {x.y}")
+KEYS = {
+    *("ts", "level", "msg", "exception", "server", "address", "tls", "source", "status", "error"),
+    *("pod", "policy", "why", "node", "nodes", "passed", "failed", "strategy", "label", "wanted"),
+    *(
+        "lease",
+        "me",
+        "before",
+        "leader",
+        "version",
+        "peer",
+        "code",
+        "delay",
+        "kind",
+        "path",
+        "names",
+    ),
+    *("labels", "metric", "theirs", "file", "method", "reason", "cert", "verb", "client", "more"),
+    *("listed", "others"),
+}
+"""All that a line of the evaluator has; one that somebody made up is not among them."""
+LONGEST = 16 << 10
+"""Bytes: container runtimes split longer lines."""
+
+
+@pytest.fixture(params=["logfmt", "json"])
+async def lines(request, house, read_logfmt):
+    """Starts the evaluator with a log format; then stops it, and gives what it logged, line by line."""
+    await house.start_evaluator(f"--log.format={request.param}", "--staleAfter=1s")
+    await house.ready()
+    read = json.loads if request.param == "json" else read_logfmt
+
+    async def take():
+        await house.stop("evaluator")
+        return [(line, read(line)) for line in house.log("evaluator").split("\n")[:-1]]
+
+    return take
+
+
+async def test_nothing_forges_a_line_or_a_key(house, lines, dial, eventually):
+    tls = house.authority.client(*house.scheduler)
+    await ask_as_a_scheduler(house, dial, tls)
+    await speak_badly(dial, house.port("extender"), tls)
+    await speak_badly(dial, house.port("ops"), None)
+    await report_as(house)
+    await answer_badly(house, eventually)
+    found = await lines()
+    assert len(found) > 40
+    messages = [fields["msg"] for _, fields in found]
+    for said in ("All nodes pass", "filter refused", "agent turned away", "problem in policy"):
+        assert any(said in message for message in messages), said
+    for line, fields in found:
+        assert line.isprintable(), line
+        assert len(line.encode()) < LONGEST, line[:300]
+        assert fields.keys() <= KEYS, line
+        assert fields["level"] in {"debug", "info", "warning", "error"}
+        assert fields["ts"].startswith("20")
+
+
+async def ask_as_a_scheduler(house, dial, tls):
+    """The pod's names, the policy's and the nodes', each as somebody may have made it up."""
+    peer = await dial(house.port("extender"), tls)
+    for name in NAMES:
+        for metadata, nodes in (
+            ({"name": name}, ["node-a"]),
+            ({"name": "p", "namespace": name}, ["node-a"]),
+            ({"name": "p", "labels": {"telemetry-policy": name}}, ["node-a"]),
+            ({"name": "p", "labels": {name: name}}, [name]),
+            ({"name": "p", "labels": {"telemetry-policy": "demo-policy"}}, [name, f"{name}2"]),
+            ({"name": "p", "labels": name}, [name]),
+        ):
+            body = json.dumps({"Pod": {"metadata": metadata}, "NodeNames": nodes}).encode()
+            for verb in ("filter", "prioritize"):
+                reply = await peer.ask(
+                    b"POST /scheduler/%s HTTP/1.1\r\nHost: x\r\nContent-Length: %d\r\n\r\n%s"
+                    % (verb.encode(), len(body), body)
+                )
+                assert reply.status in {200, 400}
+                json.loads(reply.body)
+
+
+async def speak_badly(dial, port, tls):
+    """Request lines and headers that no client of good will sends."""
+    raw = NASTY.encode()
+    tame = raw.replace(b"\n", b"\\n").replace(b"\r", b"\\r").replace(b" ", b"+")
+    for head in (
+        b"GET /" + tame + b" HTTP/1.1\r\nHost: x\r\n\r\n",
+        b"POST /scheduler/" + tame + b" HTTP/1.1\r\nHost: x\r\nContent-Length: 0\r\n\r\n",
+        b"GET /explain/%0Alevel=error%20msg=forged/%1b%5b2K HTTP/1.1\r\nHost: x\r\n\r\n",
+        b"GET /%2e%2e/" + b"y" * 100_000 + b" HTTP/1.1\r\nHost: x\r\n\r\n",
+        b"GE\x1bT / HTTP/1.1\r\nHost: x\r\n\r\n",
+        b"GET / HTTP/1.1\r\nHost: x\r\nUser-Agent: " + tame + b"\r\n\r\n",
+        b"GET / HTTP/1.1\r\nHost: " + tame + b"\r\n\r\n",
+        b"GET / HTTP/1.1\r\nHost: x\r\nX-" + tame + b": y\r\n\r\n",
+        raw + b"\r\n\r\n",
+    ):
+        peer = await dial(port, tls)
+        await peer.say(head, end=tls is None)
+        peer.vanish()
+
+
+async def report_as(house):
+    """An agent's node name, version, token and metadata."""
+    credentials = grpc.ssl_channel_credentials(house.authority.file.read_bytes())
+    options = [("grpc.primary_user_agent", "forged=1 level=error")]
+    target = f"127.0.0.1:{house.port('agents')}"
+    for name in (*NAMES[:2], NAMES[3]):
+        for token in (house.secrets.agent_token, 'forged" level=error'):
+            async with grpc.aio.secure_channel(target, credentials, options=options) as channel:
+                stub = telemetry_pb2_grpc.TelemetryStub(channel)
+                metadata = (("authorization", f"Bearer {token}"), ("x-nasty-bin", NASTY.encode()))
+                call = stub.Stream(metadata=metadata)
+                report = telemetry_pb2.Report(
+                    node_name=name[:400_000], agent_version=name[:400_000]
+                )
+                await call.write(report)
+                assert await call.code() is not grpc.StatusCode.OK
+
+
+async def answer_badly(house, eventually):
+    """What the API server and Prometheus say when they say no, and policies that are full of it."""
+    rules = [
+        {"metricname": name, "operator": "Equals", "target": 1, "labels": [f"{name}=1"]}
+        for name in (name[:200_000] for name in NAMES)
+    ]
+    policy = {
+        "apiVersion": "telemetry.intel.com/v1alpha1",
+        "kind": "TASPolicy",
+        "metadata": {"name": "nasty", "namespace": "default"},
+        "spec": {"strategies": {"labeling": {"rules": rules}, "dontschedule": {"rules": rules}}},
+    }
+    house.prometheus.says = lambda _request: web.json_response(
+        {"status": "error", "errorType": NASTY, "error": NASTY + LONG}, status=400
+    )
+    house.api.weather = lambda request: (
+        web.json_response({"message": NASTY + LONG, "details": {"causes": []}}, status=403)
+        if request.method in {"PATCH", "POST"}
+        else None
+    )
+    path = "/apis/telemetry.intel.com/v1alpha1/namespaces/default/taspolicies"
+    await house.api.call("POST", path, policy)
+    await eventually(lambda: "status not written" in house.log("evaluator"))
+    await eventually(lambda: "prometheus has no answer" in house.log("evaluator"))
+    strays = [{"metric": {"node": NASTY, "x": LONG}, "value": [1, "1"]}]
+    for data in (
+        {"resultType": NASTY + LONG, "result": []},
+        {"resultType": "vector", "result": strays},
+        {"resultType": "vector", "result": [{"metric": {"node": "node-a"}, "value": [1, NASTY]}]},
+    ):
+        house.prometheus.says = lambda _request, data=data: web.json_response(
+            {"status": "success", "data": data}
+        )
+        before = house.log("evaluator").count("prometheus has no answer")
+        await eventually(
+            lambda before=before: house.log("evaluator").count("prometheus has no answer") > before
+        )
+
+
+def test_what_is_nasty_is_so():
+    """The text would break lines, if nobody saw to it."""
+    assert len(NASTY.splitlines()) > 5
+    assert not NASTY.isprintable()
+    assert ssl.HAS_TLSv1_3
