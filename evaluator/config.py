@@ -121,6 +121,11 @@ class Settings(ExtenderOptions, SourceOptions, LogOptions):
         metavar="PORT",
         parse=flags.port,
     )
+    explain: bool = option(
+        "explain",
+        True,
+        "answer /explain on the ops port: every policy with the readings of every node, to anybody who can reach it",
+    )
     bind_address: str = option(
         "bindAddress", "", "address to listen on; empty means all of them", metavar="ADDRESS"
     )

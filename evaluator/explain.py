@@ -1,7 +1,9 @@
 """Why things are as decided: every reading with its age, every rule with the nodes that break it, as plain data."""
 
+import itertools
 import math
-from typing import Any
+from collections.abc import Iterator
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -13,29 +15,35 @@ from evaluator.store import NEVER, Bools, Column, Floats
 from evaluator.terms import WhenMissing
 
 
-def overview(decisions: Decisions) -> dict[str, Any]:
+class Explanation(NamedTuple):
+    """One policy, in two parts: `head` for the whole cluster, `nodes` for one node after the other.
+
+    There may be thousands of nodes, so they are only worked out as they are asked for.
+    """
+
+    head: dict[str, Any]
+    nodes: Iterator[tuple[str, dict[str, Any]]]
+
+
+def overview(decisions: Decisions) -> Iterator[dict[str, Any]]:
     """All policies, with what they find violated."""
-    return {
-        "policies": [
-            {
-                "policy": str(key),
-                "explain": f"/explain/{key.namespace}/{key.name}",
-                "dontschedule": sorted(decision.dontschedule),
-                "deschedule": sorted(decision.deschedule),
-                "problems": list(decision.problems),
-            }
-            for key, decision in decisions.policies.items()
-        ]
-    }
+    for key, decision in decisions.policies.items():
+        yield {
+            "policy": str(key),
+            "explain": f"/explain/{key.namespace}/{key.name}",
+            "dontschedule": sorted(decision.dontschedule),
+            "deschedule": sorted(decision.deschedule),
+            "problems": list(decision.problems),
+        }
 
 
-def explain(decisions: Decisions, key: PolicyKey, *, now: float) -> dict[str, Any] | None:
+def explain(decisions: Decisions, key: PolicyKey, *, now: float) -> Explanation | None:
     """One policy in full at `now` (seconds, the store's clock); None if there is no such policy."""
     decision = decisions.policies.get(key)
     if decision is None:
         return None
     view = decisions.view
-    return {
+    head = {
         "policy": str(key),
         "generation": decision.policy.generation,
         "problems": list(decision.problems),
@@ -52,8 +60,8 @@ def explain(decisions: Decisions, key: PolicyKey, *, now: float) -> dict[str, An
             if name is not StrategyName.SCHEDULEONMETRIC
         },
         **_ranking(decision, view),
-        "nodes": {node: _node(decision, view, i, now=now) for i, node in enumerate(view.nodes)},
     }
+    return Explanation(head, _nodes(decision, view, now))
 
 
 def _rule(standing: Standing, number: int, view: View, *, now: float) -> dict[str, Any]:
@@ -99,49 +107,72 @@ def _ranking(decision: Decision, view: View) -> dict[str, Any]:
     }
 
 
-def _node(decision: Decision, view: View, position: int, *, now: float) -> dict[str, Any]:
-    node = view.nodes[position]
+def _nodes(decision: Decision, view: View, now: float) -> Iterator[tuple[str, dict[str, Any]]]:
     metrics = sorted(decision.policy.metrics)
-    return {
-        "readings": {m: _reading(view.columns[m], position, now) for m in metrics},
-        "dontschedule": decision.dontschedule.get(node),
-        "deschedule": decision.deschedule.get(node),
-        "labels": dict(decision.labels.get(node, {})),
-    }
+    rows = zip(*(_readings(view.columns[metric]) for metric in metrics), strict=True)
+    for node, row in zip(view.nodes, rows if metrics else itertools.repeat(()), strict=False):
+        yield (
+            node,
+            {
+                "readings": {
+                    metric: reading.told(now) for metric, reading in zip(metrics, row, strict=True)
+                },
+                "dontschedule": decision.dontschedule.get(node),
+                "deschedule": decision.deschedule.get(node),
+                "labels": dict(decision.labels.get(node, {})),
+            },
+        )
 
 
-def _reading(column: Column, position: int, now: float) -> dict[str, Any]:
-    """JSON has no NaN and no infinities: such a value is its name in quotes."""
-    samples, at = int(column.samples[position]), float(column.at[position])
-    value = float(column.values[position])
-    return {
-        "value": (value if math.isfinite(value) else str(value)) if samples == 1 else None,
-        "ageSeconds": None if at == NEVER else round(now - at, 3),
-        "state": _state(column, position, samples),
-        **_source(column, position),
-    }
+class _Reading(NamedTuple):
+    """One node's part of a column."""
 
-
-def _source(column: Column, position: int) -> dict[str, str]:
+    value: float
+    samples: int
+    at: float
+    fresh: bool
+    unread: bool
+    awaited: bool
+    usable: bool
+    source: str = ""
     """Whose reading it is, where there are several sources."""
-    if (origin := column.origin) is None or column.at[position] == NEVER:
-        return {}
-    return {"source": origin.names[origin.place[position]]}
+
+    def told(self, now: float) -> dict[str, Any]:
+        """JSON has no NaN and no infinities: such a value is its name in quotes."""
+        value = self.value if math.isfinite(self.value) else str(self.value)
+        known = self.at != NEVER
+        return {
+            "value": value if self.samples == 1 else None,
+            "ageSeconds": round(now - self.at, 3) if known else None,
+            "state": self.state,
+            **({"source": self.source} if self.source and known else {}),
+        }
+
+    @property
+    def state(self) -> str:
+        if self.awaited:
+            return "awaited: no first report yet"
+        if self.unread:
+            known = "the last reading still counts" if self.fresh else "nothing is known"
+            return f"unread: its source cannot be read, {known}"
+        if not self.fresh:
+            never = self.at == NEVER
+            return "missing: never reported" if never else "stale: too old to rely on"
+        match self.samples:
+            case 0:
+                return "absent: the node does not have this metric"
+            case 1:
+                return "fresh" if self.usable else "fresh, but not a number"
+            case _:
+                return f"ambiguous: {self.samples} series, no single value"
 
 
-def _state(column: Column, position: int, samples: int) -> str:
-    if column.awaited[position]:
-        return "awaited: no first report yet"
-    if column.unread[position]:
-        known = "the last reading still counts" if column.fresh[position] else "nothing is known"
-        return f"unread: its source cannot be read, {known}"
-    if not column.fresh[position]:
-        never = column.at[position] == NEVER
-        return "missing: never reported" if never else "stale: too old to rely on"
-    match samples:
-        case 0:
-            return "absent: the node does not have this metric"
-        case 1:
-            return "fresh" if column.usable[position] else "fresh, but not a number"
-        case _:
-            return f"ambiguous: {samples} series, no single value"
+def _readings(column: Column) -> Iterator[_Reading]:
+    parts = (
+        *(column.values, column.samples, column.at),
+        *(column.fresh, column.unread, column.awaited, column.usable),
+    )
+    lists = [part.tolist() for part in parts]
+    if (origin := column.origin) is not None:
+        lists.append([origin.names[place] for place in origin.place.tolist()])
+    return map(_Reading, *lists)

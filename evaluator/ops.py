@@ -1,12 +1,16 @@
 """The operator's port: is it alive, is it ready, what does it measure, and why did it decide so. Plain HTTP."""
 
+import asyncio
 import gzip
-from collections.abc import Callable
+import itertools
+import time
+from collections.abc import Callable, Iterable
 from http import HTTPStatus
 from typing import Any
 from urllib.parse import unquote
 
 import msgspec
+from prometheus_client import Metric
 from prometheus_client.exposition import choose_encoder, gzip_accepted
 
 from evaluator import explain
@@ -17,20 +21,46 @@ from plimsoll.http.limits import Limits
 from plimsoll.http.messages import Handler, Request, Response, plain_refusal
 from plimsoll.http.routes import Route, Routes
 
-LIMITS = Limits(body_bytes=64 << 10, bodies_bytes=1 << 20, connections=64)
-"""Nothing that is asked here has a body; one that comes is read and thrown away."""
+LIMITS = Limits(body_bytes=64 << 10, bodies_bytes=1 << 20, connections=32)
+"""Nothing that is asked here has a body; one that comes is read and thrown away.
+
+Prometheus, kubelet and some people need few connections; an explanation of thousands of nodes is some megabytes, held
+for each of them that reads slowly.
+"""
 
 _GZIP_FROM = 1400
 """Bytes: what fits one packet gains nothing."""
+_EOF = b"# EOF\n"
+"""The end of OpenMetrics; what an encoder writes where there is no family."""
+_SLICE = 0.001
+"""Seconds of work on a page at a time, before kube-scheduler's questions have their turn."""
+_READABLE = 64 << 10
+"""Bytes of JSON that are worth the time to be put on lines of their own: more, nobody reads without a program."""
+_NAMED = 10
+"""Policies that an error names; of more it tells how many."""
 
 
 class Operations:
-    """/healthz, /readyz, /metrics, /explain and /explain/<namespace>/<policy>. `clock` is the decider's."""
+    """/healthz, /readyz, /metrics, /explain and /explain/<namespace>/<policy>. `clock` is the decider's.
 
-    def __init__(self, decider: Decider, metrics: Metrics, *, clock: Callable[[], float]) -> None:
+    Anybody who reaches the port may ask. So no page costs kube-scheduler more than a moment: they are made one at a
+    time, with rests as long as the work.
+    """
+
+    def __init__(
+        self,
+        decider: Decider,
+        metrics: Metrics,
+        *,
+        clock: Callable[[], float],
+        explaining: bool = True,
+    ) -> None:
         self._decider = decider
         self._metrics = metrics
         self._clock = clock
+        self._explaining = explaining
+        self._making = asyncio.Lock()
+        self._scraping = asyncio.Lock()
 
     @property
     def answer(self) -> Handler:
@@ -39,8 +69,8 @@ class Operations:
             "/healthz": Route(self._health),
             "/readyz": Route(self._readiness),
             "/metrics": Route(self._exposition),
-            "/explain": Route(self._overview),
-            "/explain/": Route(self._policy),
+            "/explain": Route(self._overview if self._explaining else self._switched_off),
+            "/explain/": Route(self._policy if self._explaining else self._switched_off),
         }
         return Routes(routes, plain_refusal).answer
 
@@ -55,7 +85,10 @@ class Operations:
 
     async def _exposition(self, request: Request) -> Response:
         encode, content_type = choose_encoder(request.headers.get("accept", ""))
-        body = encode(self._metrics.registry)
+        async with self._scraping:
+            families = map(_Family, self._metrics.registry.collect())
+            pieces = await _unhurried(encode(family).removesuffix(_EOF) for family in families)
+        body = b"".join((*pieces, encode(_Family())))
         extra: tuple[tuple[str, str], ...] = (("vary", "Accept, Accept-Encoding"),)
         if len(body) >= _GZIP_FROM and gzip_accepted(request.headers.get("accept-encoding", "")):
             body = gzip.compress(body, 1, mtime=0)
@@ -63,15 +96,28 @@ class Operations:
         return Response(HTTPStatus.OK, body, content_type, extra)
 
     async def _overview(self, _request: Request) -> Response:
-        return _json({**self._waiting(), **explain.overview(self._decider.latest)})
+        async with self._making:
+            entries = map(msgspec.json.encode, explain.overview(self._decider.latest))
+            pieces = await _unhurried(entries)
+            return _json(_page(self._waiting(), "policies", b"[%s]" % _lines(pieces)))
 
     async def _policy(self, request: Request) -> Response:
         key = PolicyKey(*_names(request.path))
-        found = explain.explain(self._decider.explainable(), key, now=self._clock())
-        if found is None:
-            known = ", ".join(str(key) for key in self._decider.latest.policies) or "none"
-            return _json({"error": f"no policy {key}; known: {known}"}, HTTPStatus.NOT_FOUND)
-        return _json({**self._waiting(), **found})
+        async with self._making:
+            found = explain.explain(self._decider.explainable(), key, now=self._clock())
+            if found is None:
+                return _error(f"no policy {key}; known: {self._known()}")
+            pieces = await _unhurried(itertools.starmap(_entry, found.nodes))
+            head = {**self._waiting(), **found.head}
+            return _json(_page(head, "nodes", b"{%s}" % _lines(pieces)))
+
+    async def _switched_off(self, _request: Request) -> Response:
+        return _error("explanations are switched off here (--no-explain)")
+
+    def _known(self) -> str:
+        policies = [str(key) for key in self._decider.latest.policies]
+        more = f" and {len(policies) - _NAMED} more" if len(policies) > _NAMED else ""
+        return (", ".join(policies[:_NAMED]) or "none") + more
 
     def _waiting(self) -> dict[str, Any]:
         return {"waitingFor": list(self._decider.waiting_for)}
@@ -83,6 +129,50 @@ def _names(path: str) -> tuple[str, str]:
     return unquote(namespace), unquote(name)
 
 
-def _json(body: dict[str, Any], status: HTTPStatus = HTTPStatus.OK) -> Response:
-    text = msgspec.json.format(msgspec.json.encode(body), indent=2) + b"\n"
-    return Response(status, text, "application/json")
+class _Family:
+    """One family of metrics, or none, as a registry: so that they can be encoded one after the other."""
+
+    def __init__(self, *families: Metric) -> None:
+        self._families = families
+
+    def collect(self) -> Iterable[Metric]:
+        return self._families
+
+
+async def _unhurried(pieces: Iterable[bytes]) -> list[bytes]:
+    """Pieces of a page, made without holding up who waits for an answer meanwhile."""
+    made, begun = [], time.perf_counter()
+    for piece in pieces:
+        made.append(piece)
+        if (worked := time.perf_counter() - begun) > _SLICE:
+            await asyncio.sleep(worked)
+            begun = time.perf_counter()
+    return made
+
+
+def _entry(name: str, value: object) -> bytes:
+    return b"%s: %s" % (msgspec.json.encode(name), msgspec.json.encode(value))
+
+
+def _lines(entries: Iterable[bytes]) -> bytes:
+    """One line for each, for people and grep."""
+    joined = b",\n    ".join(entries)
+    return b"\n    %s\n  " % joined if joined else b""
+
+
+def _page(head: dict[str, Any], name: str, body: bytes) -> bytes:
+    """A JSON object: a few fields, and last one that was made piece by piece."""
+    fields = msgspec.json.encode(head)
+    if len(fields) < _READABLE:
+        fields = msgspec.json.format(fields, indent=2)
+    fields = fields.removesuffix(b"}").rstrip()
+    return b'%s,\n  "%s": %s\n}\n' % (fields, name.encode(), body)
+
+
+def _error(sentence: str) -> Response:
+    body = msgspec.json.format(msgspec.json.encode({"error": sentence}), indent=2) + b"\n"
+    return _json(body, HTTPStatus.NOT_FOUND)
+
+
+def _json(body: bytes, status: HTTPStatus = HTTPStatus.OK) -> Response:
+    return Response(status, body, "application/json")

@@ -52,7 +52,9 @@ class Service:
             settings,
             self._metrics,
             extender=Extender(self._decider.current, self._metrics),
-            operations=Operations(self._decider, self._metrics, clock=time.monotonic),
+            operations=Operations(
+                self._decider, self._metrics, clock=time.monotonic, explaining=settings.explain
+            ),
             agents=self._intake(store, subscriptions),
         )
 

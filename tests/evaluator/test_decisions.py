@@ -216,10 +216,14 @@ def test_a_deleted_policy_keeps_no_labels(store, decided, demo):
     assert decided(before=first).labels == {}
 
 
+def explained(decisions):
+    return [explain(decisions, key, now=NOW) for key in decisions.policies]
+
+
 def seen(decisions):
     """Everything a reader can see of decisions, as plain values."""
     return (
-        {key: explain(decisions, key, now=NOW) for key in decisions.policies},
+        [(found.head, dict(found.nodes)) for found in explained(decisions)],
         {node: dict(labels) for node, labels in decisions.labels.items()},
         {key: decision.missing for key, decision in decisions.policies.items()},
     )

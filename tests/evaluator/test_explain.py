@@ -35,11 +35,15 @@ def demo(parsed, rule):
     )
 
 
+def whole(found):
+    return {**found.head, "nodes": dict(found.nodes)}
+
+
 @pytest.fixture
 def explained(store, demo):
     def run(*nodes, now, decided_at=None):
         decisions = decide([demo], nodes, store, now=decided_at or now)
-        found = explain(decisions, KEY, now=now)
+        found = whole(explain(decisions, KEY, now=now))
         return json.loads(json.dumps(found, allow_nan=False))  # it has to be JSON
 
     return run
@@ -146,7 +150,8 @@ def test_an_unknown_policy_is_none(store, demo):
 def test_the_overview_lists_all_policies_with_where_to_read_on(store, demo, parsed, rule):
     store.report("a", Delta({"m": 10.0}), START)
     other = parsed("other", nonsense=[])
-    assert overview(decide([other, demo], ["a"], store, now=START)) == {
+    found = overview(decide([other, demo], ["a"], store, now=START))
+    assert {"policies": list(found)} == {
         "policies": [
             {
                 "policy": "ns/demo",
@@ -173,7 +178,7 @@ def test_of_several_sources_each_reading_says_whose_it_is(store, demo):
     store.report("a", Delta({"m": 1.0}), START)
     polls.answer("m", {"b": Reading(1, 2.0, START)}, START)
     decisions = decide([demo], ["a", "b"], merged, now=START)
-    found = explain(decisions, KEY, now=START)
+    found = whole(explain(decisions, KEY, now=START))
     assert [found["nodes"][node]["readings"]["m"]["source"] for node in ("a", "b")] == [
         "agents",
         "prometheus",

@@ -1,9 +1,11 @@
 """The operator's port over a real socket: health, readiness, metrics, and why."""
 
+import asyncio
 import json
 
 import aiohttp
 import pytest
+from prometheus_client.exposition import choose_encoder
 from prometheus_client.parser import text_string_to_metric_families
 
 from evaluator import ops
@@ -33,9 +35,9 @@ class Operating:
             self.cluster, self.store, Subscriptions(), self.metrics, clock=self.clock
         )
 
-    def know(self, *policies):
+    def know(self, *policies, nodes=("node-a",)):
         self.cluster.policies.replace(list(policies))
-        self.cluster.nodes.replace([Node(Meta(name="node-a"))])
+        self.cluster.nodes.replace([Node(Meta(name=name)) for name in nodes])
         self.cluster.pods.replace([])
         self.decider.evaluate()
 
@@ -46,8 +48,15 @@ def world():
 
 
 @pytest.fixture
-async def get(world, serve):
-    operations = ops.Operations(world.decider, world.metrics, clock=world.clock)
+def explaining():
+    return True
+
+
+@pytest.fixture
+async def get(world, serve, explaining):
+    operations = ops.Operations(
+        world.decider, world.metrics, clock=world.clock, explaining=explaining
+    )
     port = (await serve(operations.answer, ops.LIMITS)).address.port
     async with aiohttp.ClientSession() as session:
 
@@ -130,3 +139,73 @@ async def test_explain_before_anything_is_known(get):
     status, text = await get("/explain/ns/demo")
     assert (status, json.loads(text)) == (404, {"error": "no policy ns/demo; known: none"})
     assert json.loads((await get("/explain"))[1])["policies"] == []
+
+
+@pytest.mark.parametrize("explaining", [False])
+async def test_explanations_can_be_switched_off(world, get, demo):
+    world.know(demo)
+    for path in ("/explain", "/explain/", "/explain/ns/demo", "/explain/ns/other"):
+        status, text = await get(path)
+        assert status == 404
+        assert json.loads(text) == {"error": "explanations are switched off here (--no-explain)"}
+    assert (await get("/metrics"))[0] == 200
+
+
+async def test_of_many_policies_an_error_names_some(world, get, parsed, rule):
+    world.know(*(parsed(f"p{n:02}", dontschedule=[rule("m Equals 1")]) for n in range(12)))
+    _, text = await get("/explain/ns/other")
+    known = ", ".join(f"ns/p{n:02}" for n in range(10))
+    assert json.loads(text) == {"error": f"no policy ns/other; known: {known} and 2 more"}
+
+
+async def test_a_name_in_a_path_is_no_part_of_the_json(world, get, demo):
+    world.know(demo)
+    status, text = await get("/explain/ns/%22%2C%22forged%22%3A%22%0a%1b")
+    assert status == 404
+    assert json.loads(text) == {"error": 'no policy ns/","forged":"\n\x1b; known: ns/demo'}
+    assert "\x1b" not in text
+
+
+async def test_thousands_of_nodes_are_explained_while_others_are_answered(world, get, demo):
+    """Health is asked for again and again while explanations are made; neither waits for the other to end."""
+    nodes = [f"node-{number:04}" for number in range(3_000)]
+    world.know(demo, nodes=nodes)
+    pages = [asyncio.create_task(get("/explain/ns/demo")) for _ in range(3)]
+    asked = 0
+    while not all(page.done() for page in pages):
+        assert (await get("/healthz"))[0] == 200
+        asked += 1
+    for page in pages:
+        status, text = page.result()
+        assert status == 200
+        assert list(json.loads(text)["nodes"]) == nodes
+    assert asked > 20  # were a page made in one go, there would be no more than one or two between
+
+
+async def test_a_page_for_people_has_a_line_for_each_node(world, get, demo):
+    world.know(demo, nodes=["node-a", "node-b"])
+    _, text = await get("/explain/ns/demo")
+    assert [line.split(":")[0].strip() for line in text.splitlines() if '"readings"' in line] == [
+        '"node-a"',
+        '"node-b"',
+    ]
+
+
+@pytest.mark.parametrize(
+    ("accept", "begins", "ends"),
+    [
+        ("", "# HELP", "\n"),
+        ("application/openmetrics-text; version=1.0.0", "# HELP", "\n# EOF\n"),
+    ],
+)
+async def test_metrics_are_the_same_as_the_library_writes_at_once(
+    world, get, demo, accept, begins, ends
+):
+    world.know(demo)
+    status, text = await get("/metrics", headers={"Accept": accept})
+    encode, _ = choose_encoder(accept)
+    assert status == 200
+    assert text.startswith(begins)
+    assert text.endswith(ends)
+    assert text.count("# EOF") == ends.count("# EOF")
+    assert text == encode(world.metrics.registry).decode()
