@@ -11,6 +11,7 @@ from pathlib import PurePath
 from typing import Any, TypeVar
 
 from plimsoll import flags
+from plimsoll.sentences import SentenceError, shown
 
 S = TypeVar("S")
 
@@ -28,8 +29,11 @@ _HEADERS: Mapping[str, tuple[str, ...]] = {
     "Content-Security-Policy": (),
 }
 
+_DIGITS = 18
+"""Of a whole number: as many as Go's own integers hold."""
 
-class WebConfigError(Exception):
+
+class WebConfigError(SentenceError):
     """A file that cannot be used; the text is for the operator."""
 
 
@@ -188,10 +192,10 @@ def _convert(kind: Any, value: Any, where: str) -> Any:
         raise WebConfigError(f"{where}: a single value belongs here")
     if kind is bool and value in _BOOLEANS:
         return _BOOLEANS[value]
-    if kind is int and value.isascii() and value.isdigit():
+    if kind is int and value.isascii() and value.isdigit() and len(value) <= _DIGITS:
         return int(value)
     if kind is not str:
-        raise WebConfigError(f"{where}: {value!r} is no {kind.__name__}")
+        raise WebConfigError(f"{where}: {shown(value)} is no {kind.__name__}")
     return value
 
 

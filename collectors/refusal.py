@@ -3,6 +3,7 @@
 from collections.abc import Mapping
 
 from collectors.sample import CollectorError
+from plimsoll.sentences import one_line
 
 REASONS: Mapping[str, str] = {
     "age": "the file is older than --collector.textfile.max-age",
@@ -31,5 +32,5 @@ class RefusedError(CollectorError):
 
     def __init__(self, reason: str, text: str) -> None:
         assert reason in REASONS
-        super().__init__(text)
+        super().__init__(one_line(text))
         self.reason = reason

@@ -27,6 +27,8 @@ TYPES: Mapping[StrategyName, str] = {
 
 _NAMED = 5
 """How many nodes a sentence names before it only counts them."""
+_TOLD = 60
+"""How many problems a message tells: Kubernetes allows it 32,768 characters."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,10 +55,15 @@ class Condition:
 def conditions(decision: Decision, view: View, problems: Sequence[str]) -> tuple[Condition, ...]:
     """All conditions of a policy; `problems` is what is wrong with it."""
     if problems:
-        valid = Condition(VALID, "False", "Problems", "; ".join(problems))
+        valid = Condition(VALID, "False", "Problems", _told(problems))
     else:
         valid = Condition(VALID, "True", "Understood", "every part of the policy is in force")
     return (valid, *_of_strategies(decision, view))
+
+
+def _told(problems: Sequence[str]) -> str:
+    more = [f"and {len(problems) - _TOLD} more"] if len(problems) > _TOLD else []
+    return "; ".join([*problems[:_TOLD], *more])
 
 
 def _of_strategies(decision: Decision, view: View) -> Iterator[Condition]:

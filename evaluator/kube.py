@@ -17,6 +17,7 @@ import aiohttp
 import msgspec
 from kubernetes.aio import client, config
 
+from evaluator.decoding import UNREADABLE
 from evaluator.labels import FIELD_MANAGER, Apply
 from evaluator.objects import Node, Pod
 from evaluator.policy import PolicyKey
@@ -24,6 +25,7 @@ from evaluator.session import KubeError as KubeError  # whoever calls the API im
 from evaluator.session import Session, lines, sentence, whole
 from evaluator.sources.identity import TokenReview
 from plimsoll import strictyaml
+from plimsoll.sentences import SentenceError
 from plimsoll.strictyaml import YAMLError
 
 T = TypeVar("T")
@@ -33,7 +35,7 @@ _PAGE = 500
 _UNSENT = (aiohttp.ClientError, TimeoutError, OSError, ValueError, config.ConfigException)
 
 
-class ConfigError(Exception):
+class ConfigError(SentenceError):
     """No usable kubeconfig; the text says what to do."""
 
 
@@ -359,7 +361,7 @@ async def _settings(kubeconfig: str) -> client.Configuration:
 def _decode(body: bytes, kind: type[T], call: str) -> T:
     try:
         return msgspec.json.decode(body, type=kind)
-    except (msgspec.MsgspecError, UnicodeDecodeError) as error:
+    except UNREADABLE as error:
         raise KubeError(0, f"{call}: an answer that cannot be read: {error}") from error
 
 

@@ -128,7 +128,7 @@ class Node(msgspec.Struct):
     def older_than(self, other: "Node") -> bool:
         """Whether this is an earlier state of the same node, as far as the resource versions can be compared."""
         mine, others = self.metadata.resource_version, other.metadata.resource_version
-        return mine.isdigit() and others.isdigit() and int(mine) < int(others)
+        return _comparable(mine) and _comparable(others) and int(mine) < int(others)
 
     @property
     def placement(self) -> tuple[Any, ...]:
@@ -139,6 +139,11 @@ class Node(msgspec.Struct):
     def ready(self) -> bool:
         """Whether its kubelet says so."""
         return any(c.type == "Ready" and c.status == "True" for c in self.status.conditions or ())
+
+
+def _comparable(version: str) -> bool:
+    """Whether it is a number, as those of etcd are: 64 bits."""
+    return version.isascii() and version.isdigit() and len(version) <= 20
 
 
 class Requirement(msgspec.Struct):

@@ -12,10 +12,11 @@ from typing import Any, NamedTuple
 
 from evaluator import labels, terms
 from evaluator.terms import PLAIN, Terms
+from plimsoll.sentences import one_line, shown
 
 VIOLATING = "violating"
 
-_METRIC = re.compile(r"[a-zA-Z0-9_-]+", re.ASCII)
+_METRIC = re.compile(r"[a-zA-Z0-9_-]{1,253}", re.ASCII)
 
 
 class PolicyKey(NamedTuple):
@@ -116,7 +117,7 @@ def parse(obj: Mapping[str, Any]) -> Policy:
     for name, body in sorted(named.items()):
         if name not in tuple(StrategyName):
             known = ", ".join(StrategyName)
-            problems.append(f"strategy {_shown(name)} is not known (one of {known}): left out")
+            problems.append(f"strategy {shown(name)} is not known (one of {known}): left out")
             continue
         try:
             strategies[StrategyName(name)] = _Reader(key.name, StrategyName(name), problems).read(
@@ -128,17 +129,11 @@ def parse(obj: Mapping[str, Any]) -> Policy:
     return Policy(
         key,
         strategies,
-        tuple(problems),
+        tuple(map(one_line, problems)),
         uid=meta.get("uid", ""),
         generation=int(meta.get("generation") or 0),
         status=said if isinstance(said, Mapping) else {},
     )
-
-
-def _shown(value: object) -> str:
-    """A value as its author wrote it, but no longer than a person reads."""
-    text = repr(value)
-    return text if len(text) <= 80 else f"{text[:77]}..."
 
 
 class _FlawError(Exception):
@@ -150,7 +145,7 @@ def _target(given: object) -> float:
         return terms.number(given)
     except ValueError as error:
         raise _FlawError(
-            f"target {_shown(given)} is neither a number nor a quantity (3, 0.5, 1500m, 2Gi)"
+            f"target {shown(given)} is neither a number nor a quantity (3, 0.5, 1500m, 2Gi)"
         ) from error
 
 
@@ -175,7 +170,7 @@ class _Reader:
             raise _FlawError("it has no list of rules")
         logical = body.get("logicalOperator") or "anyOf"
         if logical not in ("anyOf", "allOf"):
-            raise _FlawError(f"logicalOperator {_shown(logical)} is neither anyOf nor allOf")
+            raise _FlawError(f"logicalOperator {shown(logical)} is neither anyOf nor allOf")
         if self._name is StrategyName.DESCHEDULE and (flaw := labels.key_flaw(self._policy)):
             raise _FlawError(f"the policy's name cannot be a label key: {flaw}")
         given, common = body["rules"], _terms(body, PLAIN)
@@ -216,11 +211,11 @@ class _Reader:
             raise _FlawError("it has no metricname")
         if not _METRIC.fullmatch(metric):
             raise _FlawError(
-                f"metricname {_shown(metric)} is no metric's name (letters, digits, '_' and '-')"
+                f"metricname {shown(metric)} is no metric's name (at most 253 letters, digits, '_' and '-')"
             )
         if operator not in tuple(Operator):
             known = ", ".join(Operator)
-            raise _FlawError(f"operator {_shown(operator)} is not known (one of {known})")
+            raise _FlawError(f"operator {shown(operator)} is not known (one of {known})")
         written, patience = body.get("target"), _terms(body, common)
         target = _target(written)
         labeling = self._name is StrategyName.LABELING
@@ -244,7 +239,7 @@ class _Reader:
             flaw = "write it as name=value" if not separator else None
             flaw = flaw or labels.key_flaw(key) or labels.value_flaw(value)
             if flaw:
-                self._problems.append(f"{where}: label {_shown(text)}: {flaw}: left out")
+                self._problems.append(f"{where}: label {shown(text)}: {flaw}: left out")
             else:
                 found.append(Label(key, value))
         return tuple(found)

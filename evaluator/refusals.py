@@ -5,6 +5,11 @@ from typing import Any
 
 import msgspec
 
+from evaluator.decoding import UNREADABLE
+
+_LONGEST = 3600.0
+"""Seconds: who asks to be left alone for a year is asked again after an hour."""
+
 
 @dataclass(frozen=True, slots=True)
 class Refusal:
@@ -29,7 +34,7 @@ def read(body: bytes, retry_after: str) -> Refusal:
     pause = _seconds(retry_after)
     try:
         status = msgspec.json.decode(body, type=_Status)
-    except (msgspec.MsgspecError, UnicodeDecodeError):
+    except UNREADABLE:
         return Refusal(retry_after=pause)
     causes = tuple((status.details and status.details.causes) or ())
     return Refusal(status.message, causes, pause)
@@ -37,4 +42,4 @@ def read(body: bytes, retry_after: str) -> Refusal:
 
 def _seconds(header: str) -> float | None:
     """None where the header is not there, or is the date that some proxies send."""
-    return float(header) if header.isascii() and header.isdigit() else None
+    return min(float(header), _LONGEST) if header.isascii() and header.isdigit() else None

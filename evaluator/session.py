@@ -10,13 +10,14 @@ import aiohttp
 
 from evaluator import refusals
 from evaluator.redaction import redacted
+from plimsoll.sentences import SentenceError, one_line
 
 _TIMEOUT = aiohttp.ClientTimeout(total=30)
 _RENEWAL_PAUSE = 1.0
 """Seconds between two looks for new credentials, however many requests are refused meanwhile."""
 
 
-class KubeError(Exception):
+class KubeError(SentenceError):
     """The API server said no, or could not be reached. `status` is the HTTP status, 0 if there was no answer.
 
     `retry_after`: the seconds for which a server that is too busy asks to be left alone.
@@ -150,19 +151,23 @@ async def lines(response: aiohttp.ClientResponse, call: str) -> AsyncIterator[by
 
     Raises KubeError where the answer breaks off, or says nothing for longer than its timeout allows.
     """
-    rest = b""
+    begun: list[bytes] = []
     try:
         async for chunk in response.content.iter_any():
-            *complete, rest = (rest + chunk).split(b"\n")
-            for line in complete:
+            *complete, rest = chunk.split(b"\n")
+            for end in complete:
+                # Joined once: to add each piece to a long line as it comes would copy it as often.
+                line = b"".join((*begun, end))
+                begun.clear()
                 if line.strip():
                     yield line
+            begun.append(rest)
     except (aiohttp.ClientError, TimeoutError) as error:
         raise KubeError(0, f"{call} broke: {sentence(error)}") from error
     finally:
         response.close()
-    if rest.strip():
-        yield rest
+    if (last := b"".join(begun)).strip():
+        yield last
 
 
 async def _refusal(response: aiohttp.ClientResponse, call: str, shown: str) -> KubeError:
@@ -181,4 +186,4 @@ async def _refusal(response: aiohttp.ClientResponse, call: str, shown: str) -> K
 
 def sentence(error: Exception) -> str:
     """What went wrong on one line, however many the error takes."""
-    return " ".join(str(error).split()) or type(error).__name__
+    return one_line(str(error)) or type(error).__name__

@@ -12,6 +12,7 @@ from typing import Any
 
 from evaluator import quantity
 from plimsoll.durations import duration
+from plimsoll.sentences import shown
 
 
 class WhenMissing(StrEnum):
@@ -57,7 +58,9 @@ def _seconds(body: Mapping[str, Any], name: str, default: float) -> float:
         return default
     try:
         if not isinstance(given, str):
-            raise ValueError(f"not a duration: {given!r} (write it like 30s or 1m30s, in quotes)")
+            raise ValueError(
+                f"not a duration: {shown(given)} (write it like 30s or 1m30s, in quotes)"
+            )
         return duration(given)
     except ValueError as error:
         raise ValueError(f"{name}: {error}") from error
@@ -67,7 +70,7 @@ def _when_missing(given: object, default: WhenMissing) -> WhenMissing:
     if given is None:
         return default
     if not isinstance(given, str) or given not in tuple(WhenMissing):
-        raise ValueError(f"whenMissing {given!r} is neither ignore nor violate")
+        raise ValueError(f"whenMissing {shown(given)} is neither ignore nor violate")
     return WhenMissing(given)
 
 

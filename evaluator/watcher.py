@@ -12,6 +12,7 @@ from typing import Generic, Protocol, TypeVar
 
 import msgspec
 
+from evaluator.decoding import UNREADABLE
 from evaluator.kube import Kube, KubeError, Resource
 from evaluator.objects import Meta
 from plimsoll import logs
@@ -150,11 +151,8 @@ class Watcher(Generic[T]):
         )
         try:
             async for line in lines:
-                try:
-                    # Kept at each event: after a break, an earlier one would take the copy back in time.
-                    self._version = self._take(line)
-                except msgspec.MsgspecError as error:
-                    raise KubeError(0, f"an event that cannot be read: {error}") from error
+                # Kept at each event: after a break, an earlier one would take the copy back in time.
+                self._version = self._take(line)
                 self._alive()
                 self._backoff.reset()
         finally:
@@ -170,11 +168,14 @@ class Watcher(Generic[T]):
         self._heard()
 
     def _take(self, line: bytes) -> str:
-        event = _decode_event(line)
-        if event.type == "ERROR":
-            status = _decode_error(event.object)
-            raise KubeError(status.code, status.message)
-        version = _decode_version(event.object).metadata.resource_version
+        try:
+            event = _decode_event(line)
+            if event.type == "ERROR":
+                status = _decode_error(event.object)
+                raise KubeError(status.code, status.message or f"an error {status.code}")
+            version = _decode_version(event.object).metadata.resource_version
+        except UNREADABLE as error:
+            raise KubeError(0, f"an event that cannot be read: {error}") from error
         if event.type != "BOOKMARK" and (obj := self._read(event.object)) is not None:
             if event.type == "DELETED":
                 self._sink.drop(obj)
@@ -186,6 +187,10 @@ class Watcher(Generic[T]):
         """An object; None for one that cannot be read, which must not hide the others."""
         try:
             return self._decode(raw)
+        except UNREADABLE as error:
+            kind = self._resource.name
+            log.warning("an object that cannot be read is passed over", kind=kind, error=str(error))
+            return None
         except Exception:
             log.exception("an object that cannot be read is passed over", kind=self._resource.name)
             return None

@@ -4,7 +4,6 @@ Ours and the libraries' lines go through the same pipe. Values are bounded in le
 renderers, so that a name with a newline in it cannot forge a second line, and one of a megabyte fills no disk.
 """
 
-import json
 import logging
 import sys
 from collections.abc import MutableMapping
@@ -13,7 +12,7 @@ from typing import Any
 
 import structlog
 
-from plimsoll import flags, logvalues
+from plimsoll import flags, logvalues, sentences
 from plimsoll.flags import option
 
 
@@ -101,11 +100,7 @@ def _printable(_logger: object, _method: str, line: str) -> str:
 
     As JSON does it, which readers of logfmt understand.
     """
-    return line if line.isprintable() else "".join(map(_escaped, line))
-
-
-def _escaped(character: str) -> str:
-    return character if character.isprintable() else json.dumps(character)[1:-1]
+    return sentences.printable(line)
 
 
 def _undeleted(_logger: object, _method: str, line: str) -> str:

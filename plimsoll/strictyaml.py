@@ -6,13 +6,15 @@ from typing import Any
 import yaml
 from yaml import YAMLError
 
+from plimsoll.sentences import SentenceError
+
 __all__ = ["MalformedError", "YAMLError", "load", "sentence"]
 
 _QUOTED = re.compile(r"'[^'<>,\s]{2,}'")
 """What a parser's words quote of the text, but for single characters and its own `<names>` of what it met."""
 
 
-class MalformedError(Exception):
+class MalformedError(SentenceError):
     """A text that is no such YAML. It says where and why, and quotes nothing: there may be keys and passwords."""
 
 

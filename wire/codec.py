@@ -7,12 +7,13 @@ import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
+from plimsoll.sentences import SentenceError
 from wire import telemetry_pb2 as pb
 
 _MOST_SAMPLES = 2**31 - 1
 
 
-class MalformedReportError(ValueError):
+class MalformedReportError(SentenceError, ValueError):
     """A report that breaks the protocol; the stream it came on cannot be trusted any further."""
 
 

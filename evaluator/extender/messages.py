@@ -10,8 +10,10 @@ from dataclasses import dataclass
 import msgspec
 from msgspec import Raw
 
+from plimsoll.sentences import SentenceError
 
-class BadRequestError(ValueError):
+
+class BadRequestError(SentenceError, ValueError):
     """A body that is no ExtenderArgs; the text is for whoever configured the scheduler."""
 
 

@@ -12,6 +12,7 @@ from evaluator.manifests.advice import advice
 from evaluator.manifests.documents import UnreadableError
 from evaluator.manifests.sentences import explained
 from plimsoll.commandline import Parser
+from plimsoll.sentences import one_line
 
 PROGRAM = "plimsoll-evaluator check"
 _ABOUT = """
@@ -39,10 +40,10 @@ class Findings:
 
     def lines(self) -> Iterator[str]:
         """For people."""
-        yield self.title
+        yield one_line(self.title)
         yield from (f"  {line}" for line in self.meanings)
-        yield from (f"  error: {line}" for line in self.errors)
-        yield from (f"  warning: {line}" for line in self.warnings)
+        yield from (f"  error: {one_line(line)}" for line in self.errors)
+        yield from (f"  warning: {one_line(line)}" for line in self.warnings)
 
 
 def main(argv: Sequence[str]) -> int:

@@ -6,13 +6,54 @@ from typing import Any
 
 import yaml
 
+from plimsoll.sentences import SentenceError
 
-class UnreadableError(ValueError):
+_REPEATED = 100_000
+"""Nodes that aliases may add to those that are written out."""
+_DIGITS = 400
+"""Of a number: a double has fewer, and Python takes a time that grows with their square."""
+# The last three: what PyYAML lets through where a tag is not what its text is, as in `!!int ""`.
+_UNREADABLE = (
+    *(yaml.YAMLError, ValueError, TypeError, RecursionError),
+    *(AttributeError, LookupError, OverflowError),
+)
+
+
+class UnreadableError(SentenceError):
     """A text that is not YAML; the message is one line, and says where."""
 
 
 class _Loader(yaml.SafeLoader):
-    """Refuses a key that comes twice, as kubectl does; PyYAML takes the last one without a word."""
+    """Refuses a key that comes twice, as kubectl does; PyYAML takes the last one without a word.
+
+    And what would grow beyond all measure: aliases of aliases, numbers of thousands of digits.
+    """
+
+    def __init__(self, text: str) -> None:
+        super().__init__(text)
+        self._most = len(text) + _REPEATED
+        self._sizes: dict[int, int] = {}
+
+    def compose_node(self, parent: yaml.Node | None, index: int) -> yaml.Node | None:
+        """A node, unless it stands for too many: an alias counts as all that it repeats."""
+        node: yaml.Node | None = super().compose_node(parent, index)
+        if isinstance(node, yaml.CollectionNode):
+            pairs = node.value if isinstance(node, yaml.MappingNode) else [node.value]
+            size = 1 + sum(self._sizes.get(id(part), 1) for pair in pairs for part in pair)
+            if size > self._most:
+                raise yaml.constructor.ConstructorError(
+                    None, None, "its aliases repeat too much", node.start_mark
+                )
+            self._sizes[id(node)] = size
+        return node
+
+    def construct_yaml_int(self, node: yaml.ScalarNode) -> int:
+        """A whole number."""
+        if len(node.value) > _DIGITS:
+            raise yaml.constructor.ConstructorError(
+                None, None, "a number of too many digits", node.start_mark
+            )
+        return int(super().construct_yaml_int(node))
 
     def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Any, Any]:
         seen = set()
@@ -26,15 +67,18 @@ class _Loader(yaml.SafeLoader):
         return super().construct_mapping(node, deep)
 
 
+_Loader.add_constructor("tag:yaml.org,2002:int", _Loader.construct_yaml_int)
+
+
 def objects(text: str) -> Iterator[object]:
     """Every object in a text, those in lists too; empty documents are passed over. Raises UnreadableError."""
     try:
         for document in yaml.load_all(text, _Loader):
             # As kubectl sends it: in JSON, every key is text, and there are no dates.
             yield from _apart(json.loads(json.dumps(document, default=str)))
-    except (yaml.YAMLError, ValueError, TypeError, RecursionError) as error:
+    except _UNREADABLE as error:
         said = str(error).replace('in "<unicode string>", ', "at ")
-        raise UnreadableError(" ".join(said.split())) from error
+        raise UnreadableError(said) from error
 
 
 def _apart(document: object) -> Iterator[object]:

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from plimsoll.flags import boolean, format_duration
+from plimsoll.sentences import SentenceError, shown
 
 API_VERSION = "kubescheduler.config.k8s.io/v1"
 RESOURCE = "telemetry/scheduling"
@@ -14,7 +15,7 @@ RESOURCE = "telemetry/scheduling"
 Object = dict[str, Any]
 
 
-class ConfigurationError(ValueError):
+class ConfigurationError(SentenceError, ValueError):
     """A configuration that is not understood; the text says why."""
 
 
@@ -95,14 +96,19 @@ def with_extender(base: object, extender: Extender) -> Object:
         raise ConfigurationError("it is no KubeSchedulerConfiguration")
     if base.get("apiVersion") != API_VERSION:
         raise ConfigurationError(
-            f"it is of {base.get('apiVersion')}, not {API_VERSION}, which kube-scheduler has known since 1.25"
+            f"it is of {shown(base.get('apiVersion'))}, not {API_VERSION}, which kube-scheduler has known since 1.25"
         )
     made = copy.deepcopy(base)
-    others = [one for one in made.get("extenders") or [] if not _manages(one)]
+    given = made.get("extenders") or []
+    if not isinstance(given, list):
+        raise ConfigurationError("its extenders are no list")
+    others = [one for one in given if not _manages(one)]
     return {**made, "extenders": [*others, extender.entry()]}
 
 
 def _manages(extender: object) -> bool:
     """Whether an extender is asked about pods that follow a policy: TAS, or an earlier evaluator."""
     managed = extender.get("managedResources") if isinstance(extender, dict) else None
-    return any(isinstance(one, dict) and one.get("name") == RESOURCE for one in managed or [])
+    return isinstance(managed, list) and any(
+        isinstance(one, dict) and one.get("name") == RESOURCE for one in managed
+    )

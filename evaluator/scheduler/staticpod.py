@@ -9,11 +9,13 @@ from dataclasses import dataclass
 
 import yaml
 
+from plimsoll.sentences import SentenceError
+
 _VOLUME = "plimsoll"
 _CONFIG = "--config="
 
 
-class ManifestError(ValueError):
+class ManifestError(SentenceError, ValueError):
     """A manifest that is not understood; the text says why, and nothing was changed."""
 
 
@@ -119,8 +121,8 @@ def _named(sequence: yaml.SequenceNode, key: str, folder: str) -> Iterator[yaml.
 def _read(text: str) -> _Pod:
     try:
         root = yaml.compose(text, yaml.SafeLoader)
-    except yaml.YAMLError as error:
-        raise ManifestError(f"it is not one YAML document: {_sentence(error)}") from error
+    except (yaml.YAMLError, RecursionError) as error:
+        raise ManifestError(f"it is not one YAML document: {error}") from error
     if not isinstance(root, yaml.MappingNode) or _scalar(root, "kind") != "Pod":
         raise ManifestError("it is not a Pod")
     spec = _mapping(root, "spec")
@@ -176,7 +178,3 @@ def _last_line(node: yaml.Node) -> int:
     if isinstance(node, yaml.ScalarNode) and node.style in {"|", ">"}:
         raise ManifestError("it has text blocks where a word is expected")
     return int(node.end_mark.line)
-
-
-def _sentence(error: Exception) -> str:
-    return " ".join(str(error).split())

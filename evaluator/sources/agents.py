@@ -225,7 +225,7 @@ class Agents(telemetry_pb2_grpc.TelemetryServicer):
     ) -> codec.Delta:
         if report.node_name != node:
             raise codec.MalformedReportError(
-                f"this stream is for node {node}, not {report.node_name}"
+                f"this stream is for node {node}, not {report.node_name or 'a nameless one'}"
             )
         if (subscription := sent.get(report.generation)) is None:
             raise codec.MalformedReportError(

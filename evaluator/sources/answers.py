@@ -6,9 +6,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from evaluator.store import Reading
+from plimsoll.sentences import SentenceError
 
 
-class SourceError(Exception):
+class SourceError(SentenceError):
     """No answer. The text stays the same while its cause does; `reason` is one word for a counter."""
 
     def __init__(self, reason: str, message: str) -> None:
@@ -43,7 +44,7 @@ def moment(date: str, *, here: float, wall: float) -> Moment:
     """Now, by an answer's Date header; a server that sends none is taken to agree with our own wall clock."""
     try:
         return Moment(here, email.utils.parsedate_to_datetime(date).timestamp())
-    except ValueError:
+    except (ValueError, OverflowError):  # the latter from years and zones beyond any calendar
         return Moment(here, wall)
 
 

@@ -5,7 +5,9 @@ import functools
 import msgspec
 
 from evaluator import quantity
+from evaluator.decoding import UNREADABLE
 from evaluator.sources.answers import Answer, Moment, SourceError, reading, unix_time
+from plimsoll.sentences import one_line
 
 
 class _Described(msgspec.Struct):
@@ -39,15 +41,16 @@ def parse(body: bytes, now: Moment) -> Answer:
     """
     try:
         items = _decode_list(body).items or []
-    except (msgspec.MsgspecError, UnicodeDecodeError) as error:
+    except UNREADABLE as error:
         raise SourceError("malformed", f"no list of metric values: {error}") from error
     samples: dict[str, list[tuple[float, float]]] = {}
     broken: dict[str, int] = {}
     for raw in items:
         try:
             node, value, at = _item(_decode_item(raw))
-        except (msgspec.MsgspecError, UnicodeDecodeError, ValueError) as error:
-            broken[str(error)] = broken.get(str(error), 0) + 1
+        except (*UNREADABLE, ValueError) as error:
+            why = one_line(str(error), 200)
+            broken[why] = broken.get(why, 0) + 1
         else:
             samples.setdefault(node, []).append((value, now.translate(at)))
     flaws = tuple(
@@ -67,8 +70,15 @@ def _item(item: _Item) -> tuple[str, float, float]:
         raise ValueError("it has no timestamp, so nobody knows how old it is")
     if (item.window_seconds or item.window or 0) < 0:
         raise ValueError("a window of less than nothing")
-    value = _number(item.value) if isinstance(item.value, str) else float(item.value)
+    value = _number(item.value) if isinstance(item.value, str) else _double(item.value)
     return item.described_object.name, value, _unix_time(item.timestamp)
+
+
+def _double(value: float) -> float:
+    try:
+        return float(value)
+    except OverflowError as error:
+        raise ValueError("a number beyond any measure") from error
 
 
 def _number(text: str) -> float:

@@ -5,6 +5,7 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from plimsoll import logs, strictyaml
+from plimsoll.sentences import one_line, shown
 
 log = logs.get(__name__)
 
@@ -25,9 +26,9 @@ def parse(text: str) -> dict[str, str]:
         raise ValueError("not a mapping of metric names to queries")
     for metric, query in found.items():
         if not isinstance(metric, str) or not metric:
-            raise ValueError(f"not a metric name: {metric!r}")
+            raise ValueError(f"not a metric name: {shown(metric)}")
         if not isinstance(query, str) or not query.strip():
-            raise ValueError(f"{metric}: its query is not a text")
+            raise ValueError(one_line(f"{metric}: its query is not a text"))
     return found
 
 

@@ -17,6 +17,7 @@ from evaluator.objects import Pod
 from evaluator.redaction import redacted
 from evaluator.sources.identity import Bound, NotAnAgentError, TokenReview, bound
 from plimsoll import logs
+from plimsoll.sentences import one_line
 
 log = logs.get(__name__)
 
@@ -113,7 +114,7 @@ class Reviewer:
                 owner = bound(review, audience=self._audience, account=self._account)
                 return _Answer(self._clock(), node=owner.node or await self._node_of_pod(owner))
             except NotAnAgentError as error:
-                return _Answer(self._clock(), why_not=redacted(str(error), token))
+                return _Answer(self._clock(), why_not=one_line(redacted(str(error), token)))
 
     async def _node_of_pod(self, owner: Bound) -> str:
         """Where the pod runs. API servers before 1.30 say no more of a token than its pod."""

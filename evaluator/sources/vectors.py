@@ -4,7 +4,9 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 
 import msgspec
 
+from evaluator.decoding import UNREADABLE
 from evaluator.sources.answers import Answer, Moment, SourceError, reading
+from plimsoll.sentences import one_line
 
 Labels = Mapping[str, str]
 Join = Callable[[Labels], str | None]
@@ -60,7 +62,7 @@ def parse(body: bytes, metric: str, join: Join, now: Moment) -> Answer:
             found.setdefault(node, []).append(one)
     if not found:
         raise _nothing(strays)
-    flaws = tuple(f"warning: {text}" for text in response.warnings or ())
+    flaws = tuple(one_line(f"warning: {text}") for text in response.warnings or ())
     readings = {node: reading(_samples(metric, own, now)) for node, own in found.items()}
     return Answer(readings, flaws)
 
@@ -69,7 +71,7 @@ def refusal(body: bytes) -> str:
     """What the API says is wrong, in its own words; empty if this is no answer of its."""
     try:
         response = _decode_response(body)
-    except (msgspec.MsgspecError, UnicodeDecodeError):
+    except UNREADABLE:
         return ""
     return ": ".join(part for part in (response.error_type, response.error) if part)
 
@@ -77,7 +79,7 @@ def refusal(body: bytes) -> str:
 def _read(body: bytes) -> _Response:
     try:
         response = _decode_response(body)
-    except (msgspec.MsgspecError, UnicodeDecodeError) as error:
+    except UNREADABLE as error:
         raise SourceError("malformed", f"not an answer of Prometheus: {error}") from error
     if response.status != "success" or response.data is None:
         raise SourceError("refused", refusal(body) or "neither a result nor an error")
@@ -93,7 +95,7 @@ def _vector(response: _Response) -> list[_Series]:
         )
     try:
         series = _decode_vector(data.result)
-    except (msgspec.MsgspecError, UnicodeDecodeError) as error:
+    except UNREADABLE as error:
         raise SourceError("malformed", f"a vector that cannot be read: {error}") from error
     if any(one.value is None for one in series):
         raise SourceError("histogram", "the query answers native histograms, which have no value")

@@ -1,0 +1,48 @@
+"""What holds for every decoder of what others wrote: it says its own error in a sentence, or nothing, and costs little."""
+
+import contextlib
+import signal
+import tracemalloc
+
+LONGEST = 1000
+"""Characters of a sentence: what a person reads, and what a header, a status and a line of a log can hold."""
+
+
+def fits(sentence):
+    """It can stand in a log, a status, an answer: one line, printable, bounded, and it says something."""
+    assert sentence.strip(), "an error that says nothing"
+    assert sentence.isprintable(), f"not printable: {sentence[:200]!r}"
+    assert len(sentence) <= LONGEST, f"{len(sentence)} characters: {sentence[:200]!r}"
+
+
+@contextlib.contextmanager
+def documented(*kinds):
+    """These errors, and their sub-classes, may come out, if their text fits. Any other is a defect."""
+    try:
+        yield
+    except kinds as error:
+        fits(str(error))
+
+
+class TooMuchWorkError(AssertionError):
+    """A decoder that takes longer for an input than its size explains."""
+
+
+@contextlib.contextmanager
+def at_most(*, seconds, peak):
+    """Bound the processor time, which a busy machine does not stretch, and the bytes held at once."""
+
+    def stop(_signal, _frame):
+        raise TooMuchWorkError(f"more than {seconds} s of the processor")
+
+    before = signal.signal(signal.SIGPROF, stop)
+    tracemalloc.start()
+    signal.setitimer(signal.ITIMER_PROF, seconds)
+    try:
+        yield
+        held = tracemalloc.get_traced_memory()[1]
+    finally:
+        signal.setitimer(signal.ITIMER_PROF, 0)
+        tracemalloc.stop()
+        signal.signal(signal.SIGPROF, before)
+    assert held <= peak, f"{held} bytes held"

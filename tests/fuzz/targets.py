@@ -1,0 +1,361 @@
+"""Every decoder of what others wrote, as a function of bytes that fails where the decoder does what it should not.
+
+One table for all who feed it: the kept corpus, hypothesis, and the coverage-guided fuzzer.
+"""
+
+import asyncio
+import json
+import math
+import tempfile
+from collections.abc import Callable, Mapping
+from pathlib import Path, PurePath
+
+import msgspec
+from google.protobuf.message import DecodeError
+
+from agent import webconfig
+from collectors import promtext
+from collectors.sample import CollectorError
+from evaluator import kube, quantity, refusals, session
+from evaluator.cluster import Cluster, decode_node, decode_pod, decode_policy
+from evaluator.decisions import decide
+from evaluator.decoding import UNREADABLE
+from evaluator.extender import messages
+from evaluator.kube import KubeError
+from evaluator.manifests import checker
+from evaluator.manifests.sentences import explained
+from evaluator.objects import Pod
+from evaluator.scheduler import configuration, staticpod
+from evaluator.sources import metricvalues, queries, vectors
+from evaluator.sources.answers import Moment, SourceError, moment
+from evaluator.sources.custom_metrics import CustomMetrics
+from evaluator.sources.identity import NotAnAgentError
+from evaluator.sources.reviewer import Reviewer, UnreviewedError
+from evaluator.status import statuses
+from evaluator.store import Store
+from evaluator.watcher import Watcher
+from plimsoll.durations import duration
+from tests.fuzz.properties import LONGEST, documented, fits
+from wire import codec, telemetry_pb2
+
+NOW = Moment(here=500.0, there=1_763_640_000.0)
+METRICS = ("health", "load", "memory", "disk_full", "ras_errors")
+
+
+def extender_args(data):
+    with documented(messages.BadRequestError):
+        args = messages.decode(data)
+        assert all(isinstance(name, str) and name for name in args.names)
+        assert args.nodes is None or len(args.nodes) == len(args.names)
+        failed = dict.fromkeys(args.names[::2], "violating demo: load GreaterThan 3")
+        answer = messages.encode_filter(args, failed)
+        messages.encode_priorities((name, 10) for name in args.names)
+        if (given := _json(data)) is not None:
+            _is_what_was_asked(args, given)
+            _keeps_what_passes(args, json.loads(answer), failed)
+
+
+def _is_what_was_asked(args, given):
+    """The standard library's decoder agrees, where keys are spelled as Go spells them."""
+    if given.get("Pod") is None or (given.get("Nodes") is None and given.get("NodeNames") is None):
+        return
+    meta = given["Pod"].get("metadata", {})
+    assert args.pod == meta.get("name", "")
+    assert args.namespace == meta.get("namespace", "")
+    assert args.labels == (meta.get("labels") or {})
+    if given.get("Nodes") is None:
+        assert list(args.names) == given["NodeNames"]
+    else:
+        items = given["Nodes"].get("items") or []
+        assert list(args.names) == [item["metadata"]["name"] for item in items]
+        assert [json.loads(bytes(node)) for node in args.nodes] == items
+
+
+def _keeps_what_passes(args, answer, failed):
+    passing = [name for name in args.names if name not in failed]
+    assert answer["NodeNames"] == passing
+    assert answer["FailedNodes"] == failed
+    if args.nodes is None:
+        assert answer["Nodes"] is None
+    else:
+        kept = [
+            json.loads(bytes(node))
+            for name, node in zip(args.names, args.nodes, strict=True)
+            if name not in failed
+        ]
+        assert answer["Nodes"]["items"] == kept
+
+
+def a_quantity(data):
+    with documented(ValueError):
+        assert math.isfinite(quantity.parse(_text(data)))
+
+
+def a_duration(data):
+    with documented(ValueError):
+        seconds = duration(_text(data))
+        assert math.isfinite(seconds)
+        assert seconds >= 0
+
+
+def a_policy(data):
+    """`data` is the spec, of whatever shape: the API server may have been told to let everything through."""
+    if not _is_json(data):
+        return
+    raw = b'{"metadata":{"name":"demo","namespace":"default","generation":1},"spec":%s}' % data
+    _policy(decode_policy(msgspec.Raw(raw)))
+
+
+def _policy(found):
+    for problem in found.problems:
+        fits(problem)
+    for line in explained(found):
+        assert line.isprintable()
+    for strategy in found.strategies.values():
+        for rule in strategy.rules:
+            fits(str(rule))
+            assert math.isfinite(rule.target)
+            assert math.isfinite(rule.terms.hold + rule.terms.clear)
+    for condition in _status(found).conditions:
+        assert len(condition.message) <= 32_768, "more than a condition may hold"
+
+
+def _status(found):
+    store = Store(stale_after=30.0, started=0.0)
+    store.subscribe(found.metrics)
+    return statuses(decide([found], ["node-a"], store, now=1.0), ())[found.key]
+
+
+def a_manifest(data):
+    for found in checker.check_text("a.yaml", _text(data)):
+        for line in found.lines():
+            assert line.isprintable()
+            assert len(line) <= LONGEST or line.strip() in map(str.strip, found.meanings)
+
+
+def a_report(data):
+    try:
+        report = telemetry_pb2.Report.FromString(data)
+    except DecodeError:
+        return
+    with documented(codec.MalformedReportError):
+        said = codec.decode(report, METRICS)
+        named = [*said.values, *said.several, *said.absent, *said.unread]
+        assert len(named) == len(set(named))
+        assert set(named) <= set(METRICS)
+        assert not report.full or set(named) == set(METRICS)
+        assert all(samples >= 2 for samples in said.several.values())
+
+
+def metric_values(data):
+    with documented(SourceError):
+        _readings(metricvalues.parse(data, NOW))
+
+
+def a_vector(data):
+    assert isinstance(vectors.refusal(data), str)
+    with documented(SourceError):
+        _readings(vectors.parse(data, "health", lambda labels: labels.get("node"), NOW))
+
+
+def _readings(answer):
+    assert answer.readings
+    for reading in answer.readings.values():
+        assert reading.samples >= 1
+        assert reading.samples == 1 or math.isnan(reading.value)
+        assert reading.at <= NOW.here
+    for flaw in answer.flaws:
+        fits(flaw)
+
+
+def a_date(data):
+    found = moment(_text(data), here=500.0, wall=7.0)
+    assert found.here == 500.0
+    assert math.isfinite(found.there)
+
+
+def an_api_group(data):
+    """What the API server says of the custom metrics' group, and then of a metric."""
+
+    class Api:
+        async def read_group(self, _group):
+            return kube._decode(data, dict, "GET /apis/custom.metrics.k8s.io")
+
+        async def node_metric(self, _version, _metric):
+            return data, ""
+
+    with documented(SourceError):
+        asyncio.run(CustomMetrics(Api()).ask("health"))
+
+
+def a_refusal(data):
+    said = refusals.read(data, _text(data))
+    fits(str(KubeError(422, f"PATCH /x: 422 {said.message}", causes=said.causes)))
+    assert said.retry_after is None or math.isfinite(said.retry_after)
+
+
+def a_list(data):
+    with documented(KubeError):
+        page = kube._decode(data, kube._List, "GET /api/v1/nodes")
+        for item in page.items or ():
+            an_object(bytes(item))
+
+
+def an_object(data):
+    """A node, a pod and a policy, as the watcher reads them: what is none of them is passed over."""
+    with documented(*UNREADABLE):
+        node = decode_node(data)
+        assert set(node.node_labels.ours) <= set(node.node_labels.labels)
+        assert not node.older_than(node)
+        hash(str(node.placement))
+    with documented(*UNREADABLE):
+        pod = decode_pod(data)
+        assert not (pod.running and pod.waiting)
+        assert isinstance(pod.unschedulable_because, str)
+
+
+def an_event(data):
+    cluster = Cluster()
+    for decode, sink in ((decode_node, cluster.nodes), (decode_pod, cluster.pods)):
+        with documented(KubeError):
+            watcher = Watcher(None, kube.NODES, decode, sink)
+            assert isinstance(watcher._take(data), str)
+
+
+def lines(data):
+    """What comes in pieces, whatever the pieces, is the same lines."""
+
+    class Content:
+        async def iter_any(self):
+            size = 1 + len(data) % 7
+            for at in range(0, len(data), size):
+                yield data[at : at + size]
+
+    class Response:
+        content = Content()
+
+        def close(self):
+            pass
+
+    async def read():
+        return [line async for line in session.lines(Response(), "watch of nodes")]
+
+    assert asyncio.run(read()) == [line for line in data.split(b"\n") if line.strip()]
+
+
+def a_token_review(data):
+    class Authority:
+        async def review_token(self, _token, _audience):
+            return kube._decode(data, kube._Reviewed, "POST /tokenreviews").status
+
+        async def get_pod(self, _namespace, _name):
+            return kube._decode(data, Pod, "GET /pods/agent")
+
+    reviewer = Reviewer(Authority(), audience="plimsoll", account="telemetry/agent")
+    with documented(UnreviewedError, NotAnAgentError):
+        assert asyncio.run(reviewer.node_of("a-token"))
+
+
+def a_kubeconfig(data):
+    """No program is started for credentials here: what could name one is not looked at."""
+    if b"xec" in data or b"auth-provider" in data or b"\\" in data:
+        return
+    with tempfile.NamedTemporaryFile() as file:
+        Path(file.name).write_bytes(data)
+        with documented(kube.ConfigError):
+            settings = asyncio.run(kube._settings(file.name))
+            assert settings.host
+
+
+def some_queries(data):
+    with documented(ValueError):
+        for metric, query in queries.parse(_text(data)).items():
+            assert metric
+            assert query.strip()
+
+
+def a_web_config(data):
+    with documented(webconfig.WebConfigError):
+        found = webconfig.parse(_text(data), PurePath("/etc/plimsoll"))
+        assert found.rate_limit.burst >= 0
+        assert math.isfinite(found.rate_limit.seconds)
+
+
+def a_scheduler_configuration(data):
+    given = _json(data, only=object)
+    with documented(configuration.ConfigurationError):
+        made = configuration.with_extender(given, configuration.Extender("http://127.0.0.1:1"))
+        assert made["extenders"][-1]["urlPrefix"] == "http://127.0.0.1:1"
+    if isinstance(given, dict) and all(isinstance(value, str) for value in given.values()):
+        with documented(configuration.ConfigurationError):
+            configuration.from_flags(given)
+
+
+def a_static_pod(data):
+    text = _text(data)
+    folder, config = "/etc/plimsoll", "/etc/plimsoll/kube-scheduler-1.yaml"
+    with documented(staticpod.ManifestError):
+        staticpod.flags(text)
+        staticpod.sees_services(text)
+        assert staticpod.restored(staticpod.configured(text, folder, config), folder) == (
+            staticpod.restored(text, folder)
+        )
+
+
+def a_text_file(data):
+    with documented(CollectorError):
+        for family in promtext.parse(data):
+            assert family.samples
+            assert len({promtext.identity(one) for one in family.samples}) == len(family.samples)
+
+
+def _text(data):
+    return data.decode("utf-8", "replace")
+
+
+def _is_json(data):
+    try:
+        msgspec.json.decode(data, type=msgspec.Raw)
+        msgspec.json.decode(data)
+    except UNREADABLE:
+        return False
+    return True
+
+
+def _json(data, only=dict):
+    """What the standard library makes of a text that is JSON beyond doubt; None otherwise."""
+    try:
+        found = json.loads(bytes(data).decode("utf-8"), parse_constant=_refuse)
+    except (ValueError, RecursionError):
+        return None
+    return found if isinstance(found, only) else None
+
+
+def _refuse(name):
+    raise ValueError(f"{name} is no JSON")
+
+
+TARGETS: Mapping[str, Callable[[bytes], None]] = {
+    "date": a_date,
+    "duration": a_duration,
+    "event": an_event,
+    "extender": extender_args,
+    "group": an_api_group,
+    "kubeconfig": a_kubeconfig,
+    "lines": lines,
+    "list": a_list,
+    "manifest": a_manifest,
+    "metricvalues": metric_values,
+    "policy": a_policy,
+    "quantity": a_quantity,
+    "queries": some_queries,
+    "refusal": a_refusal,
+    "report": a_report,
+    "scheduler": a_scheduler_configuration,
+    "staticpod": a_static_pod,
+    "textfile": a_text_file,
+    "tokenreview": a_token_review,
+    "vector": a_vector,
+    "webconfig": a_web_config,
+}
+"""By the name of the folder that its corpus is in."""

@@ -1,0 +1,31 @@
+"""Each decoder on random bytes, and on what it should read made worse."""
+
+import random
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from tests.fuzz.mutations import mutate
+from tests.fuzz.targets import TARGETS
+
+SMALL, FULL = 50, 20_000
+
+
+@pytest.fixture
+def effort(soak):
+    """How many examples: few in each run of the tests."""
+    return settings(max_examples=FULL if soak else SMALL, deadline=None)
+
+
+@pytest.mark.parametrize("name", TARGETS)
+def test_nothing_but_the_documented_comes_out(name, corpus, effort):
+    seeds, run = corpus(name), TARGETS[name]
+
+    @effort
+    @given(seed=st.sampled_from(seeds), chance=st.integers(0, 2**64), bare=st.binary(max_size=80))
+    def check(seed, chance, bare):
+        run(mutate(seed, random.Random(chance)))
+        run(bare)
+
+    check()

@@ -1,0 +1,55 @@
+"""Texts of others within sentences of ours: never a second line, nothing that drives a terminal, no more than is read."""
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from plimsoll.sentences import LONGEST, SentenceError, one_line, shown
+
+
+@pytest.mark.parametrize(
+    ("text", "line"),
+    [
+        ("as it is", "as it is"),
+        ("two\r\n  lines\tand more ", "two lines and more"),
+        ("red \x1b[31m", r"red \u001b[31m"),
+        ("half \ud800", r"half \ud800"),
+        ("é 😀", "é 😀"),
+        ("x" * LONGEST, "x" * LONGEST),
+        ("x" * (LONGEST + 1), "x" * (LONGEST - 3) + "..."),
+        (" " * 10_000 + "x", "..."),
+    ],
+)
+def test_one_line(text, line):
+    assert one_line(text) == line
+
+
+@given(st.text())
+def test_it_is_printable_and_bounded_whatever_the_text(text):
+    line = one_line(text, 20)
+    assert line.isprintable()
+    assert len(line) <= 20
+
+
+@pytest.mark.parametrize(
+    ("value", "text"),
+    [
+        ("a b", "'a b'"),
+        ("a\n", r"'a\n'"),
+        (3, "3"),
+        ({"x": 1}, "{'x': 1}"),
+        ([[[[[[]]]]]], "[[[[...]]]]"),
+    ],
+)
+def test_a_value_is_shown_as_it_was_written(value, text):
+    assert shown(value) == text
+
+
+@pytest.mark.parametrize("value", ["x" * 100, 10**200, ["x" * 30] * 10, {"k" * 90: 1}])
+def test_a_long_value_is_cut(value):
+    assert len(shown(value)) <= 80
+    assert "..." in shown(value)
+
+
+def test_an_error_that_quotes_nothing_still_says_something():
+    assert str(SentenceError("\n")) == "no reason was given"
