@@ -100,7 +100,7 @@ def _violation(
 def _ranking(decision: Decision, view: View) -> tuple[str, str, str]:
     if decision.ranking is None:
         return "False", "NoRules", "it has no rules"
-    metric, ranked = decision.ranking.rule.metric, len(decision.ranking.costs)
+    metric, ranked = decision.ranking.rule.metric, decision.ranking.count
     if ranked:
         nodes = f"{ranked} of {counted(len(view.nodes), 'node')}"
         return "True", "NodesRanked", f"{nodes} ranked by {metric}"

@@ -1,15 +1,20 @@
 """decide(): every policy against every reading, at one moment, once. Whatever serves a request reads the result.
 
-The result is immutable and swapped whole, so a reader needs no lock and never sees half of it.
+The result is immutable and swapped whole, so a reader needs no lock and never sees half of it. Everything in it is kept
+as masks over the nodes; names, words and labels by node are put together when somebody asks, and then kept. What came
+out as it was before is the same object as before, so that a reader sees at a glance where there is nothing to do.
 """
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 import numpy as np
 
-from evaluator import hysteresis, rules
+from evaluator import hysteresis
+from evaluator.byname import Accused, Missing
 from evaluator.hysteresis import Past, Standing
+from evaluator.marks import Mark, Marks, marks_of, merged
+from evaluator.nodes import Mask, Moves, Nodes, NodeSet, union
 from evaluator.policy import VIOLATING, Policy, PolicyKey, Rule, StrategyName
 from evaluator.readings import Readings
 from evaluator.rules import View
@@ -21,6 +26,8 @@ NodeLabels = Mapping[str, Mapping[str, str]]
 
 LabelsOf = Callable[[str], Mapping[str, str]]
 """The labels of ours that a node bears at this moment."""
+
+_NOBODY: Mapping[str, str] = {}
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,7 +46,7 @@ class Decision:
     ranking: Ranking | None = None
     labels: NodeLabels = field(default_factory=dict)
     problems: tuple[str, ...] = ()
-    missing: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    missing: Mapping[str, Sequence[str]] = field(default_factory=dict)
     awaited: frozenset[str] = frozenset()
     standings: Mapping[StrategyName, Standing] = field(default_factory=dict, compare=False)
 
@@ -59,7 +66,7 @@ class Decisions:
     That is when some reading will have become too old to rely on, or a rule's `for` or `clearAfter` has run out.
     """
 
-    view: View = field(default_factory=lambda: View((), {}))
+    view: View = field(default_factory=lambda: View(Nodes(), {}))
     policies: Mapping[PolicyKey, Decision] = field(default_factory=dict)
     labels: NodeLabels = field(default_factory=dict)
     valid_until: float = np.inf
@@ -80,35 +87,63 @@ def decide(
     `clearAfter`, and while first readings are awaited, as after an edit that names another metric: labels of such nodes
     stay what they were. `labels_of` is asked about nodes of which `before` says nothing.
     """
+    steps = deciding(policies, nodes, store, now=now, before=before, labels_of=labels_of)
+    while True:
+        try:
+            next(steps)
+        except StopIteration as done:
+            decisions: Decisions = done.value
+            return decisions
+
+
+def deciding(
+    policies: Iterable[Policy],
+    nodes: Iterable[str],
+    store: Readings,
+    *,
+    now: float,
+    before: Decisions | None = None,
+    labels_of: LabelsOf = lambda _node: {},
+) -> Generator[None, None, Decisions]:
+    """`decide()` in small steps, for a loop that has others to serve between them.
+
+    All readings are taken in the first step, so that the result is of one moment, whatever is reported meanwhile.
+    """
+    before = before or Decisions()
     ordered = sorted(policies, key=lambda policy: policy.key)
-    names = tuple(sorted(nodes))
+    names = Nodes(sorted(nodes))
+    names = before.view.nodes if before.view.nodes == names else names
     metrics = sorted(frozenset().union(*(policy.metrics for policy in ordered)))
-    view = View(names, {metric: store.column(metric, names, now) for metric in metrics})
-    history = _History(before or Decisions(), names, labels_of)
-    made = [_decision(policy, view, history, now=now) for policy in ordered]
-    labels, clashes = _merge(made)
+    columns = {metric: store.column(metric, names, now) for metric in metrics}
+    view = View.after(before.view, names, columns)
+    expiry = store.next_expiry(now)
+    yield
+    history = _History(before, view, labels_of)
+    made = []
+    for policy in ordered:
+        made.append(_decision(policy, view, history, now=now))
+        yield
+    claims = [(decision.policy.key, marks_of(decision.labels)) for decision in made]
+    labels, clashes = merged(claims, names)
     decided = {
-        decision.policy.key: replace(
-            decision, problems=(*decision.problems, *clashes.get(decision.policy.key, ()))
-        )
+        decision.policy.key: replace(decision, problems=(*decision.problems, *told))
+        if (told := clashes.get(decision.policy.key))
+        else decision
         for decision in made
     }
     due = [s.due for decision in made for s in decision.standings.values()]
-    return Decisions(view, decided, labels, min(store.next_expiry(now), *due, np.inf))
+    labels = labels.as_before(marks_of(before.labels))
+    return Decisions(view, decided, labels, min(expiry, *due, np.inf))
 
 
 class _History:
     """What was decided before, seen from today's nodes."""
 
-    def __init__(self, before: Decisions, nodes: Sequence[str], labels_of: LabelsOf) -> None:
+    def __init__(self, before: Decisions, view: View, labels_of: LabelsOf) -> None:
         self._before = before
-        self._labels_of = labels_of
-        old = before.view.nodes
-        if old == nodes:
-            self._positions = np.arange(len(nodes))
-        else:
-            places = {node: place for place, node in enumerate(old)}
-            self._positions = np.array([places.get(node, -1) for node in nodes], dtype=np.intp)
+        self._worn = _Worn(view.nodes, labels_of)
+        self._awaited: dict[bytes, NodeSet] = {}
+        self.moves = Moves(before.view.nodes, view.nodes)
 
     def of(self, policy: Policy) -> Decision | None:
         """What was decided for this very policy, not for another that had its name."""
@@ -120,16 +155,47 @@ class _History:
         decision = self.of(policy)
         return Past(
             decision.standings.get(name) if decision else None,
-            self._positions,
-            lambda rule, node: _marked(policy, name, rule, self._labels_of(node)),
+            self.moves,
+            lambda rule, asked: self._marked(policy, name, rule, asked),
         )
 
+    def _marked(self, policy: Policy, name: StrategyName, rule: Rule, asked: Mask) -> Mask:
+        """Of which of these nodes labels of ours show that they violate a rule. No label tells of dontschedule."""
+        if name is StrategyName.DESCHEDULE:
+            return self._worn.by(asked, [(policy.key.name, VIOLATING)])
+        return self._worn.by(asked, [(label.key, label.value) for label in rule.labels])
 
-def _marked(policy: Policy, name: StrategyName, rule: Rule, labels: Mapping[str, str]) -> bool:
-    """Whether labels of ours show that a rule is violated on a node. No label tells of dontschedule."""
-    if name is StrategyName.DESCHEDULE:
-        return labels.get(policy.key.name) == VIOLATING
-    return any(labels.get(label.key) == label.value for label in rule.labels)
+    def awaited(self, mask: Mask) -> frozenset[str]:
+        """Names of nodes of which a first word is awaited: for most policies these are the same."""
+        nodes = self._worn.nodes
+        if mask is nodes.none:
+            return frozenset()
+        known = self._awaited.get(key := mask.tobytes())
+        if known is None:
+            known = self._awaited[key] = NodeSet(nodes, mask)
+        return known.members
+
+
+class _Worn:
+    """The labels of ours that nodes bear already. Each node is asked about once, and not before it matters."""
+
+    def __init__(self, nodes: Nodes, labels_of: LabelsOf) -> None:
+        self.nodes = nodes
+        self._labels_of = labels_of
+        self._asked = np.zeros(len(nodes), dtype=bool)
+        self._where: dict[tuple[str, str], Mask] = {}
+
+    def by(self, asked: Mask, labels: Sequence[tuple[str, str]]) -> Mask:
+        """Which of some nodes bear any of some labels."""
+        if not labels:
+            return self.nodes.none
+        for place in (asked & ~self._asked).nonzero()[0].tolist():
+            for label in self._labels_of(self.nodes[place]).items():
+                if label not in self._where:
+                    self._where[label] = np.zeros(len(self.nodes), dtype=bool)
+                self._where[label][place] = True
+        self._asked |= asked
+        return asked & union((self._where.get(x, self.nodes.none) for x in labels), self.nodes)
 
 
 def _decision(policy: Policy, view: View, history: _History, *, now: float) -> Decision:
@@ -138,100 +204,65 @@ def _decision(policy: Policy, view: View, history: _History, *, now: float) -> D
         for name, strategy in policy.strategies.items()
         if name is not StrategyName.SCHEDULEONMETRIC
     }
-
-    def reasons(name: StrategyName) -> dict[str, str]:
-        if name not in standings:
-            return {}
-        return rules.reasons(policy.key.name, policy.strategies[name], view, standings[name].found)
-
-    deschedule = reasons(StrategyName.DESCHEDULE)
-    labels: dict[str, Mapping[str, str]] = {}
-    for node in deschedule:
-        labels[node] = {policy.key.name: VIOLATING}
-    if (strategy := policy.strategies.get(StrategyName.LABELING)) is not None:
-        wanted = labeling.wanted(strategy, view, standings[StrategyName.LABELING].found)
-        for node, more in wanted.items():
-            labels[node] = {**labels.get(node, {}), **more}
-    awaited = _awaited(policy, view)
-    if before := history.of(policy):
-        labels |= {node: before.labels[node] for node in awaited & before.labels.keys()}
+    before = history.of(policy) or Decision(policy)
+    awaited = view.awaited(policy.metrics)
     preferred = policy.strategies.get(StrategyName.SCHEDULEONMETRIC)
     return Decision(
         policy,
-        dontschedule=reasons(StrategyName.DONTSCHEDULE),
-        deschedule=deschedule,
+        dontschedule=_accused(policy, StrategyName.DONTSCHEDULE, standings, view, before),
+        deschedule=_accused(policy, StrategyName.DESCHEDULE, standings, view, before),
         ranking=scheduleonmetric.rank(preferred.rules[0], view)
         if preferred and preferred.rules
         else None,
-        labels=labels,
+        labels=_labels(policy, standings, view)
+        .keeping(marks_of(before.labels), awaited, history.moves)
+        .as_before(marks_of(before.labels)),
         problems=(*policy.problems, *_ambiguous(policy, view), *_without_source(policy, view)),
-        missing=_missing(policy, view),
-        awaited=awaited,
+        missing=Missing({m: view.sight(m).lacking for m in sorted(policy.metrics)}),
+        awaited=history.awaited(awaited),
         standings=standings,
     )
 
 
-def _awaited(policy: Policy, view: View) -> frozenset[str]:
-    waits = np.zeros(len(view.nodes), dtype=bool)
-    for metric in policy.metrics:
-        waits |= view.columns[metric].awaited
-    return frozenset(view.nodes[position] for position in np.flatnonzero(waits).tolist())
+def _accused(
+    policy: Policy,
+    name: StrategyName,
+    standings: Mapping[StrategyName, Standing],
+    view: View,
+    before: Decision,
+) -> Mapping[str, str]:
+    if name not in standings:
+        return _NOBODY
+    strategy, found = policy.strategies[name], standings[name].found
+    accused = Accused(policy.key.name, strategy, view.nodes, found)
+    return accused.as_before(before.violations[name])
 
 
-def _ambiguous(policy: Policy, view: View) -> list[str]:
+def _labels(policy: Policy, standings: Mapping[StrategyName, Standing], view: View) -> Marks:
+    marks = []
+    if (standing := standings.get(StrategyName.DESCHEDULE)) is not None:
+        marks.append(Mark(policy.key.name, VIOLATING, NodeSet(view.nodes, standing.found.violated)))
+    if (standing := standings.get(StrategyName.LABELING)) is not None:
+        strategy = policy.strategies[StrategyName.LABELING]
+        marks += labeling.wanted(strategy, view, standing.found)
+    return Marks(view.nodes, marks)
+
+
+def _ambiguous(policy: Policy, view: View) -> Iterator[str]:
     """One sentence for each metric that has several samples on some node: such a reading is no value, and fires no rule."""
-    sentences = []
     for metric in sorted(policy.metrics):
-        column = view.columns[metric]
-        several = np.flatnonzero((column.samples > 1) & column.fresh)
-        if several.size:
-            worst = int(several[column.samples[several].argmax()])
-            sentences.append(
-                f"metric {metric} has no single value on {several.size} of {len(view.nodes)} nodes: "
-                f"{column.samples[worst]} series on {view.nodes[worst]}; it counts as missing there"
+        sight = view.sight(metric)
+        if sight.several.count:
+            worst, samples = sight.most_samples
+            yield (
+                f"metric {metric} has no single value on {sight.several.count} of {len(view.nodes)} nodes: "
+                f"{samples} series on {worst}; it counts as missing there"
             )
-    return sentences
 
 
-def _without_source(policy: Policy, view: View) -> list[str]:
+def _without_source(policy: Policy, view: View) -> Iterator[str]:
     """One sentence for each metric that no node has, and of which some source says why it has not got it."""
-    return [
-        f"no source has metric {metric} ({column.fault})"
-        for metric in sorted(policy.metrics)
-        if (column := view.columns[metric]).fault
-        and not (column.awaited | (column.fresh & (column.samples > 0))).any()
-    ]
-
-
-def _missing(policy: Policy, view: View) -> dict[str, tuple[str, ...]]:
-    return {
-        metric: tuple(view.nodes[position] for position in np.flatnonzero(~usable).tolist())
-        for metric in sorted(policy.metrics)
-        if not (usable := view.columns[metric].usable).all()
-    }
-
-
-def _merge(
-    made: Sequence[Decision],
-) -> tuple[dict[str, dict[str, str]], dict[PolicyKey, list[str]]]:
-    """All labels wanted per node, and what each policy has to be told where two of them want different values.
-
-    Policies of one name in two namespaces share label keys. The one whose namespace sorts first wins, so that the result
-    does not depend on who came first.
-    """
-    labels: dict[str, dict[str, str]] = {}
-    owners: dict[tuple[str, str], PolicyKey] = {}
-    clashes: dict[PolicyKey, list[str]] = {}
-    for decision in made:
-        key = decision.policy.key
-        for node, wanted in decision.labels.items():
-            on_node = labels.setdefault(node, {})
-            for label, value in wanted.items():
-                if on_node.setdefault(label, value) == value:
-                    owners.setdefault((node, label), key)
-                else:
-                    winner = owners[node, label]
-                    sentence = f"label {label}: policy {winner} sets another value, and it wins"
-                    told = clashes.setdefault(key, [])
-                    told.extend([sentence] if sentence not in told else [])
-    return labels, clashes
+    for metric in sorted(policy.metrics):
+        sight = view.sight(metric)
+        if sight.column.fault and not sight.known.any():
+            yield f"no source has metric {metric} ({sight.column.fault})"

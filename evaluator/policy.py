@@ -8,6 +8,7 @@ import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
+from functools import cached_property
 from typing import Any, NamedTuple
 
 from evaluator import labels, terms
@@ -83,7 +84,7 @@ class Strategy:
     impossible: bool = False
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Policy:
     """A policy as the evaluator works with it; only strategies that can be enforced are in it."""
 
@@ -95,7 +96,7 @@ class Policy:
     status: Mapping[str, Any] = field(default_factory=dict, compare=False)
     """What was last said about it, by whichever replica: no part of what it asks for."""
 
-    @property
+    @cached_property
     def metrics(self) -> frozenset[str]:
         """The names of all metrics the policy looks at."""
         return frozenset(

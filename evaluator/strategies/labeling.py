@@ -1,36 +1,43 @@
 """labeling: set labels of the user's choice on nodes that break a rule."""
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 
 import numpy as np
 
+from evaluator.marks import Mark
+from evaluator.nodes import NodeSet
 from evaluator.policy import Operator, Strategy
 from evaluator.rules import View, Violations
 from evaluator.store import Bools, Floats
 
 
-def wanted(strategy: Strategy, view: View, found: Violations) -> dict[str, dict[str, str]]:
-    """Node → label key → value.
+def wanted(strategy: Strategy, view: View, found: Violations) -> Iterator[Mark]:
+    """Each label that a rule asks for, with the nodes that get it; a key never has two values on one node.
 
     Where several broken rules name the same key, the rule with the highest reading wins for GreaterThan, the one with
     the lowest for LessThan, and the first for Equals and for ties.
     """
-    chosen: dict[str, dict[str, str]] = {}
-    for key, numbers in _rules_by_key(strategy).items():
-        winner = _winner(strategy, view, found, numbers)
-        for position in np.flatnonzero(found.violated & (winner >= 0)).tolist():
-            rule = strategy.rules[int(winner[position])]
-            value = next(label.value for label in rule.labels if label.key == key)
-            chosen.setdefault(view.nodes[position], {})[key] = value
-    return chosen
+    if not found.violated.any():
+        return
+    for key, by_value in _rules_by_label(strategy).items():
+        numbers = sorted(number for same in by_value.values() for number in same)
+        if len(numbers) == 1:
+            deciding = {numbers[0]: found.violated & found.broken[:, numbers[0]]}
+        else:
+            winner = _winner(strategy, view, found, numbers)
+            deciding = {number: found.violated & (winner == number) for number in numbers}
+        for value, same in by_value.items():
+            where = np.logical_or.reduce([deciding[number] for number in same])
+            yield Mark(key, value, NodeSet(view.nodes, where))
 
 
-def _rules_by_key(strategy: Strategy) -> Mapping[str, list[int]]:
-    by_key: dict[str, list[int]] = {}
+def _rules_by_label(strategy: Strategy) -> Mapping[str, Mapping[str, list[int]]]:
+    """Label key → value → the numbers of the rules that ask for it. Of one key twice in a rule the first counts."""
+    found: dict[str, dict[str, list[int]]] = {}
     for number, rule in enumerate(strategy.rules):
-        for key in dict.fromkeys(label.key for label in rule.labels):
-            by_key.setdefault(key, []).append(number)
-    return by_key
+        for key, value in {label.key: label.value for label in reversed(rule.labels)}.items():
+            found.setdefault(key, {}).setdefault(value, []).append(number)
+    return found
 
 
 def _winner(strategy: Strategy, view: View, found: Violations, numbers: list[int]) -> Floats:
@@ -39,8 +46,7 @@ def _winner(strategy: Strategy, view: View, found: Violations, numbers: list[int
     best = np.full(len(view.nodes), np.nan)
     for number in numbers:
         rule = strategy.rules[number]
-        column = view.columns[rule.metric]
-        values = np.where(column.usable, column.values, np.nan)
+        values = view.sight(rule.metric).values
         takes = found.broken[:, number] & ((winner < 0) | _beats(rule.operator, values, best))
         winner[takes], best[takes] = number, values[takes]
     return winner
@@ -49,11 +55,10 @@ def _winner(strategy: Strategy, view: View, found: Violations, numbers: list[int
 def _beats(operator: Operator, values: Floats, best: Floats) -> Bools:
     """Any reading beats that of a rule that is violated without one."""
     first = np.isnan(best) & ~np.isnan(values)
-    with np.errstate(invalid="ignore"):
-        match operator:
-            case Operator.GREATER_THAN:
-                return first | (values > best)
-            case Operator.LESS_THAN:
-                return first | (values < best)
-            case Operator.EQUALS:
-                return np.zeros(values.shape, dtype=bool)
+    match operator:
+        case Operator.GREATER_THAN:
+            return first | (values > best)
+        case Operator.LESS_THAN:
+            return first | (values < best)
+        case Operator.EQUALS:
+            return np.zeros(values.shape, dtype=bool)

@@ -1,43 +1,63 @@
 """scheduleonmetric: prefer nodes by one metric. Its first rule names the metric and says which end is better."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
+import numpy.typing as npt
 
+from evaluator.nodes import Nodes
 from evaluator.policy import Operator, Rule
-from evaluator.rules import View
+from evaluator.rules import Sight, View
 from evaluator.store import Floats
 
 MAX_SCORE = 10
 """kube-scheduler's MaxExtenderPriority."""
 
+Codes = npt.NDArray[np.intp]
 
-@dataclass(frozen=True, slots=True)
+
 class Ranking:
-    """Which nodes have a reading, and how it compares: a lower `cost` is better."""
+    """Which nodes have a reading, and how it compares: made when the first node is asked about, and once."""
 
-    rule: Rule
-    costs: dict[str, float]
+    def __init__(self, rule: Rule, nodes: Nodes, sight: Sight) -> None:
+        self.rule = rule
+        self._nodes = nodes
+        self._sight = sight
+
+    @property
+    def count(self) -> int:
+        """How many nodes have a reading."""
+        return len(self._nodes) - self._sight.lacking.count
+
+    @cached_property
+    def _classes(self) -> Codes:
+        """Per node its class, best first, of those whose readings compare the same; -1 without a reading.
+
+        One more at the end, for the place -1 of who is no node.
+        """
+        usable, costs = self._sight.usable, self._sight.values
+        if self.rule.operator is Operator.GREATER_THAN:
+            costs = -costs
+        elif self.rule.operator is Operator.EQUALS:  # no order: a node is as good as any other
+            costs = np.zeros(costs.shape)
+        classes = np.full(len(self._nodes) + 1, -1, dtype=np.intp)
+        classes[:-1][usable] = np.unique(costs[usable], return_inverse=True)[1]
+        return classes
 
     def scores(self, nodes: Sequence[str]) -> list[tuple[str, int]]:
         """Scores 0..10 for those of these nodes that have a reading, in the order given."""
-        ranked = [node for node in nodes if node in self.costs]
-        costs = np.fromiter((self.costs[node] for node in ranked), np.float64, len(ranked))
-        return list(zip(ranked, score(costs), strict=True))
+        classes = self._classes[self._nodes.find(nodes)]
+        known = classes >= 0
+        if not known.all():
+            nodes = [nodes[place] for place in known.nonzero()[0].tolist()]
+            classes = classes[known]
+        return list(zip(nodes, _spread(classes), strict=True))
 
 
 def rank(rule: Rule, view: View) -> Ranking:
     """Order the nodes of a view by a rule's metric; its target plays no part, nodes without the metric are left out."""
-    column = view.columns[rule.metric]
-    usable = column.usable
-    costs = column.values
-    if rule.operator is Operator.GREATER_THAN:
-        costs = -costs
-    elif rule.operator is Operator.EQUALS:  # no order at all: a node is as good as any other
-        costs = np.zeros(costs.shape)
-    names = np.array(view.nodes, dtype=object)[usable].tolist()
-    return Ranking(rule, dict(zip(names, costs[usable].tolist(), strict=True)))
+    return Ranking(rule, view.nodes, view.sight(rule.metric))
 
 
 def score(costs: Floats) -> list[int]:
@@ -46,9 +66,17 @@ def score(costs: Floats) -> list[int]:
     A node's rank is the number of nodes that are better. Up to 11 nodes the score is 10 - rank, as in TAS; more are
     spread evenly over 10..0, where TAS goes below zero and so overrules every other plugin of the scheduler.
     """
-    ordered = np.sort(costs)
-    ranks = np.searchsorted(ordered, costs, side="left")
-    last = len(costs) - 1
+    return _spread(np.unique(costs, return_inverse=True)[1])
+
+
+def _spread(classes: Codes) -> list[int]:
+    """Scores of nodes by their class, 0 or more: who is of a lower one is better."""
+    if not classes.size:
+        return []
+    sizes = np.bincount(classes)
+    ranks = (np.cumsum(sizes) - sizes)[classes]
+    last = len(classes) - 1
     if last > MAX_SCORE:
         ranks = (ranks * MAX_SCORE + last // 2) // last
-    return [MAX_SCORE - rank for rank in ranks.tolist()]
+    scores: list[int] = (MAX_SCORE - ranks).tolist()
+    return scores

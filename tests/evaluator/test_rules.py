@@ -32,7 +32,7 @@ def view_of(readings, metrics=("m",), *, silent=()):
 
 def broken(operator, target, value):
     view = view_of({"n": {"m": value}})
-    return bool(rules.broken(Rule("m", Operator(operator), target), view.columns["m"])[0])
+    return bool(rules.broken(Rule("m", Operator(operator), target), view.sight("m").values)[0])
 
 
 @pytest.mark.parametrize(
@@ -74,7 +74,7 @@ def test_what_is_no_single_number_breaks_nothing(operator, value):
 def test_what_is_absent_or_stale_breaks_nothing(operator):
     view = view_of({"absent": {}, "stale": {"m": 0.0}}, silent=["stale"])
     for target in (-1, 0, 1):
-        assert not rules.broken(Rule("m", operator, target), view.columns["m"]).any()
+        assert not rules.broken(Rule("m", operator, target), view.sight("m").values).any()
 
 
 def test_infinities_are_more_and_less_than_anything():
@@ -101,7 +101,7 @@ BOTH = (Rule("a", Operator.GREATER_THAN, 5), Rule("b", Operator.GREATER_THAN, 5)
 def violators(strategy):
     view = view_of(READINGS, ("a", "b"))
     found = rules.violations(strategy, view)
-    return rules.reasons("p", strategy, view, found)
+    return rules.reasons("p", strategy, view.nodes, found)
 
 
 def test_any_of_fires_on_one_rule_and_names_the_first_that_is_broken():
@@ -133,7 +133,7 @@ def test_no_nodes_are_no_violators():
     empty = Store(stale_after=1.0, started=0.0).column("a", (), NOW)
     view = View((), {"a": empty, "b": empty})
     for strategy in (Strategy(BOTH), Strategy(BOTH, all_of=True)):
-        assert rules.reasons("p", strategy, view, rules.violations(strategy, view)) == {}
+        assert rules.reasons("p", strategy, view.nodes, rules.violations(strategy, view)) == {}
 
 
 @given(st.lists(st.floats(allow_nan=False), min_size=1, max_size=8), st.booleans())
@@ -143,7 +143,9 @@ def test_the_reason_stays_the_same_while_the_value_changes(values, all_of):
     texts = set()
     for value in values:
         view = view_of({"n": {"m": value}})
-        texts |= set(rules.reasons("p", strategy, view, rules.violations(strategy, view)).values())
+        texts |= set(
+            rules.reasons("p", strategy, view.nodes, rules.violations(strategy, view)).values()
+        )
     assert texts <= {"violating p: m GreaterThan 5"}
 
 

@@ -3,6 +3,7 @@
 import pytest
 
 from evaluator import rules
+from evaluator.marks import Marks
 from evaluator.policy import Label, Operator, Rule, Strategy
 from evaluator.rules import View
 from evaluator.store import Store
@@ -18,7 +19,8 @@ def wanted(strategy, values):
     store.subscribe({rule.metric for rule in strategy.rules})
     store.report("n", Delta({metric: float(value) for metric, value in values.items()}), NOW)
     view = View(("n",), {m: store.column(m, ("n",), NOW) for m in store.metrics})
-    return labeling.wanted(strategy, view, rules.violations(strategy, view)).get("n", {})
+    marks = labeling.wanted(strategy, view, rules.violations(strategy, view))
+    return dict(Marks(view.nodes, tuple(marks)).get("n", {}))
 
 
 def rule(metric, operator, target, **labels):
