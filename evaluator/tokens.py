@@ -17,6 +17,14 @@ class Bucket:
         self._full += self._interval
         return wait
 
+    def take_now(self, now: float) -> bool:
+        """Take one if there is one; nothing is owed if not."""
+        self._full = max(self._full, now)
+        if self._full - self._saved > now:
+            return False
+        self._full += self._interval
+        return True
+
     def empty(self, until: float) -> None:
         """None before then, and nothing saved up: the server has asked for quiet, and not for a burst afterwards."""
         self._full = max(self._full, until + self._saved)

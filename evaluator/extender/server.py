@@ -7,6 +7,7 @@ from http import HTTPStatus
 from evaluator.decisions import Decisions
 from evaluator.extender import messages, verbs
 from evaluator.metrics import Metrics
+from evaluator.tokens import Bucket
 from plimsoll import logs
 from plimsoll.http.messages import Parts, RefusedError, Request, Response
 from plimsoll.http.routes import Route, Routes
@@ -36,6 +37,7 @@ class Extender:
     def __init__(self, decisions: Callable[[], Decisions], metrics: Metrics) -> None:
         self._decisions = decisions
         self._metrics = metrics
+        self._complaints = Bucket(rate=1, burst=100)
         self._verbs: Mapping[str, tuple[str, Verb]] = {
             "/scheduler/filter": ("filter", self._filter),
             "/scheduler/prioritize": ("prioritize", self._prioritize),
@@ -45,10 +47,13 @@ class Extender:
 
     def refuse(self, refused: RefusedError, request: Request | None) -> Response:
         """Every refusal is JSON that kube-scheduler can show, also where there is no such path or method."""
-        verb, _ = self._verbs.get(request.path if request else "", ("", None))
+        verb, _ = self._verbs.get(request.path if request else "", ("other", None))
         status = refused.status
         self._metrics.requests.labels(verb, int(status), "refused").inc()
-        log.warning("%s refused", verb or "request", status=int(status), error=str(refused))
+        # A client that means harm must not write the log as fast as it can send; the counter has them all.
+        loud = request is not None and self._complaints.take_now(time.monotonic())
+        tell = log.warning if loud else log.debug
+        tell("%s refused", verb, status=int(status), error=str(refused))
         return Response(status, messages.encode_error(str(refused)), _JSON, refused.headers)
 
     async def _ask(self, request: Request) -> Response:

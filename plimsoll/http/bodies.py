@@ -2,6 +2,7 @@
 
 import asyncio
 import contextlib
+import mmap
 from collections.abc import AsyncIterator, Callable
 from http import HTTPStatus
 
@@ -11,6 +12,8 @@ from plimsoll.http.messages import Buffer, RefusedError
 from plimsoll.http.stream import Stream
 
 _RETRY = (("retry-after", "1"),)
+_FIRST, _LARGEST = 64 << 10, 1 << 20
+"""Bytes that may come before they count as held: as many as came before, within these bounds."""
 
 
 class Bodies:
@@ -39,10 +42,12 @@ class Bodies:
             return b""
         if framing.length is not None:
             self._admit(framing.length)
-            held.take(framing.length)
+            held.expect(framing.length)
         if framing.asks_first:
             await stream.send([CONTINUE])
-        body = _Chunked(self._admit, held) if framing.length is None else _Sized(framing.length)
+        body = (
+            _Chunked(self._admit, held) if framing.length is None else _Sized(framing.length, held)
+        )
         try:
             async with asyncio.timeout(self._limits.body):
                 return await body.read(stream, reading)
@@ -61,30 +66,40 @@ class Bodies:
 
 
 class _Held:
-    """What one request takes of the budget."""
+    """What one request takes of the budget: what has come of it, not what was announced, or announcing would be an attack."""
 
     def __init__(self, budget: Budget) -> None:
         self._budget = budget
         self._size = 0
 
+    def expect(self, size: int) -> None:
+        """Refuse what there is no room for even now."""
+        if size > self._budget.left:
+            raise self._full()
+
     def take(self, size: int) -> None:
         if not self._budget.take(size):
-            raise RefusedError(
-                HTTPStatus.SERVICE_UNAVAILABLE,
-                f"bodies of {self._budget.size - self._budget.left} bytes are being answered: try again",
-                headers=_RETRY,
-            )
+            raise self._full()
         self._size += size
 
     def give_back(self) -> None:
         self._budget.give_back(self._size)
 
+    def _full(self) -> RefusedError:
+        others = self._budget.size - self._budget.left - self._size
+        return RefusedError(
+            HTTPStatus.SERVICE_UNAVAILABLE,
+            f"{others} bytes of other requests are being answered: try again",
+            headers=_RETRY,
+        )
+
 
 class _Sized:
     """A body whose length was announced: it goes into its buffer past h11."""
 
-    def __init__(self, length: int) -> None:
+    def __init__(self, length: int, held: _Held) -> None:
         self._length = length
+        self._held = held
         self._came = 0
 
     @property
@@ -93,14 +108,20 @@ class _Sized:
 
     async def read(self, stream: Stream, reading: Reading) -> Buffer:
         stream.put_back(reading.rest)
-        buffer = memoryview(bytearray(self._length))
-        try:
-            self._came = await stream.fill(buffer)
-        except asyncio.CancelledError:
-            self._came = stream.filled
-            raise
-        if self._came < self._length:
-            raise RefusedError(HTTPStatus.BAD_REQUEST, f"a body cut short after {self.so_far}")
+        # Its pages cost nothing until something comes into them.
+        buffer = memoryview(mmap.mmap(-1, self._length))
+        while self._came < self._length:
+            part = buffer[self._came : self._came + min(max(_FIRST, self._came), _LARGEST)]
+            try:
+                filled = await stream.fill(part)
+            except asyncio.CancelledError:
+                self._came += stream.filled
+                raise
+            self._came += filled
+            self._held.take(filled)
+            if filled < len(part):
+                cut = f"a body cut short after {self.so_far}"
+                raise RefusedError(HTTPStatus.BAD_REQUEST, cut)
         return buffer
 
 

@@ -25,10 +25,15 @@ class Crowd:
         self._waiting_clients: dict[Task, Doing] = {}
 
     def admit(self, task: Task) -> None:
-        """A connection that begins; until it has asked for something it is a stranger's."""
+        """A connection that begins; until it is known, or has asked for something, it is a stranger's."""
         self.tasks.add(task)
         self._waiting_strangers[task] = Doing.NOTHING
         task.add_done_callback(self._gone)
+
+    def know(self, task: Task) -> None:
+        """A connection is no stranger's: its client has shown a certificate that can be believed."""
+        self._clients.add(task)
+        self.note(task, Doing.NOTHING)
 
     def note(self, task: Task, doing: Doing) -> None:
         """What a connection is at from now on."""

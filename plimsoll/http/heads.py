@@ -1,13 +1,20 @@
 """The header of one request and of its reply, read and written by h11: RFC 9112, and nothing that two readers could read in two ways."""
 
+import re
 from dataclasses import dataclass
 from email.utils import formatdate
 from http import HTTPStatus
-from urllib.parse import parse_qs, urlsplit
+from urllib.parse import parse_qs
 
 import h11
 
 from plimsoll.http.messages import RefusedError, Request, Response
+
+# A line that ends in LF alone, or that goes on in the next: RFC 9112 2.2 and 5.2 leave both to the reader, so two may differ.
+_TWO_READINGS = re.compile(rb"(?<!\r)\n|\n[ \t]")
+# RFC 9110 7.2: uri-host [":" port]
+_HOST = re.compile(r"(?:[-\w.~!$&'()*+,;=%]*|\[[0-9A-Fa-f:.]+\])(?::[0-9]*)?", re.ASCII)
+_ABSOLUTE = re.compile(r"https?://[^/?#]*", re.IGNORECASE)
 
 CONTINUE = b"HTTP/1.1 100 Continue\r\n\r\n"
 
@@ -30,19 +37,21 @@ class Reading:
     def __init__(self, header_bytes: int) -> None:
         self._http = h11.Connection(h11.SERVER, max_incomplete_event_size=header_bytes)
         self._header_bytes = header_bytes
-        self._begun = False
+        self._fed = bytearray()
 
     def head(self, data: bytes) -> tuple[Request, Framing] | None:
         """The header, once it has come whole; no data is the end of the connection."""
-        if data and not self._begun:
+        if data and not self._fed:
             data = data.lstrip(b"\r\n")  # RFC 9112 2.2: empty lines before a request are no harm
-            self._begun = bool(data)
             if not data:
                 return None
+        self._fed += data
         event = self._next(data)
         if not isinstance(event, h11.Request):
             return None
-        return _request(event), self._framing(event)
+        self._look_closely(bytes(self._fed[: len(self._fed) - len(self.rest)]))
+        request = _request(event)
+        return request, self._framing(event, request)
 
     def chunk(self, data: bytes | None) -> bytes | None:
         """The next part of a body in chunks, nothing at its end; None if more has to come first."""
@@ -63,34 +72,42 @@ class Reading:
             return self._http.next_event()
         except h11.RemoteProtocolError as error:
             status = HTTPStatus(error.error_status_hint)
-            too_large = status is HTTPStatus.REQUEST_HEADER_FIELDS_TOO_LARGE
-            reason = (
-                f"a header of more than {self._header_bytes} bytes"
-                if too_large
-                else f"no HTTP: {str(error)[:150]}"
-            )
-            raise RefusedError(status, reason) from error
+            if status is HTTPStatus.REQUEST_HEADER_FIELDS_TOO_LARGE:
+                raise self._too_large() from error
+            # What follows the colon is what came.
+            raise RefusedError(status, f"not HTTP/1.1: {str(error).partition(':')[0]}") from error
 
-    def _framing(self, event: h11.Request) -> Framing:
-        headers = dict(event.headers)
+    def _too_large(self) -> RefusedError:
+        reason = f"a header of more than {self._header_bytes} bytes"
+        return RefusedError(HTTPStatus.REQUEST_HEADER_FIELDS_TOO_LARGE, reason)
+
+    def _look_closely(self, raw: bytes) -> None:
+        if len(raw) > self._header_bytes:
+            raise self._too_large()
+        if _TWO_READINGS.search(raw):
+            raise RefusedError(HTTPStatus.BAD_REQUEST, "not HTTP/1.1: a line without its end")
+
+    def _framing(self, event: h11.Request, request: Request) -> Framing:
+        headers = request.headers
         if not event.http_version.startswith(b"1."):
             raise RefusedError(HTTPStatus.HTTP_VERSION_NOT_SUPPORTED, "HTTP/1.1 is spoken here")
-        chunked, length = b"transfer-encoding" in headers, headers.get(b"content-length")
+        if not _HOST.fullmatch(headers.get("host", "")):
+            raise RefusedError(HTTPStatus.BAD_REQUEST, "a Host that is none")
+        chunked, length = "transfer-encoding" in headers, headers.get("content-length")
         if chunked and (length is not None or event.http_version == b"1.0"):
             # RFC 9112 6.1: whoever sends that may be trying to hide a request in a body.
             raise RefusedError(
                 HTTPStatus.BAD_REQUEST, "Transfer-Encoding beside Content-Length or HTTP/1.0"
             )
-        expected = headers.get(b"expect", b"").lower()
-        if expected not in (b"", b"100-continue"):
+        if headers.get("expect", "").lower() not in ("", "100-continue"):
             raise RefusedError(
                 HTTPStatus.EXPECTATION_FAILED, "no other expectation than 100-continue"
             )
-        closes = b"close" in headers.get(b"connection", b"").lower()
+        options = {option.strip() for option in headers.get("connection", "").lower().split(",")}
         return Framing(
             None if chunked else int(length or 0),
             self._http.they_are_waiting_for_100_continue,
-            event.http_version != b"1.0" and not closes,
+            event.http_version != b"1.0" and "close" not in options,
         )
 
 
@@ -99,12 +116,18 @@ def _request(event: h11.Request) -> Request:
     for raw, value in event.headers:
         name, text = raw.decode("ascii"), value.decode("latin-1")
         headers[name] = f"{headers[name]}, {text}" if name in headers else text
+    path, _, query = _origin(event.target.decode("ascii")).partition("?")
     try:
-        target = urlsplit(event.target.decode("ascii"))
-        query = parse_qs(target.query, keep_blank_values=True)
-    except ValueError as error:
-        raise RefusedError(HTTPStatus.BAD_REQUEST, f"a request for no path: {error}") from error
-    return Request(event.method.decode("ascii"), target.path, query, headers)
+        parameters = parse_qs(query, keep_blank_values=True)
+    except ValueError as error:  # more of them than parse_qs takes
+        raise RefusedError(HTTPStatus.BAD_REQUEST, "a query that is none") from error
+    return Request(event.method.decode("ascii"), path, parameters, headers)
+
+
+def _origin(target: str) -> str:
+    """Path and query of a target, RFC 9112 3.2; as it is where it is neither a path nor a URL."""
+    absolute = _ABSOLUTE.match(target)
+    return target[absolute.end() :] or "/" if absolute else target
 
 
 def written(response: Response, *, close: bool) -> bytes:

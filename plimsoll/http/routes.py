@@ -6,6 +6,9 @@ from http import HTTPStatus
 
 from plimsoll.http.messages import Handler, Refuse, RefusedError, Request, Response
 
+_SHOWN = 100
+"""Characters of a method or a path that a refusal repeats."""
+
 
 @dataclass(frozen=True, slots=True)
 class Route:
@@ -27,12 +30,14 @@ class Routes:
         """The reply of whoever is asked."""
         route = self._find(request.path)
         if route is None:
-            refused = RefusedError(HTTPStatus.NOT_FOUND, f"{request.path}: no such path here")
+            refused = RefusedError(
+                HTTPStatus.NOT_FOUND, f"{request.path[:_SHOWN]}: no such path here"
+            )
         elif request.method not in route.methods:
             allowed = ", ".join(route.methods)
             refused = RefusedError(
                 HTTPStatus.METHOD_NOT_ALLOWED,
-                f"{request.method} {request.path}: only {allowed}",
+                f"{request.method[:_SHOWN]} {request.path[:_SHOWN]}: only {allowed}",
                 headers=(("allow", allowed),),
             )
         else:

@@ -119,6 +119,8 @@ class Server:
             ssl_handshake_timeout=None if tls is None else self._limits.handshake,
             ssl_shutdown_timeout=None if tls is None else self._limits.farewell,
         )
+        if stream.peer_certificate:
+            self._crowd.know(task)
         try:
             await Connection(
                 stream,

@@ -91,24 +91,27 @@ class Stream(asyncio.BufferedProtocol):
         """What came, at least a byte; nothing once the peer has ended its half."""
         while not self._back and not self._kept and not self._ended:
             await self._read()
-        data, self._back = self._back or bytes(self._ahead[: self._kept]), b""
-        self._kept = 0
+        if self._back:
+            data, self._back = self._back, b""
+            return data
+        data, self._kept = bytes(self._ahead[: self._kept]), 0
         return data
 
     def put_back(self, data: bytes) -> None:
         """The end of what `some` gave was too much: it comes first again."""
-        self._back = data
+        self._back = data + self._back
 
     async def fill(self, buffer: memoryview) -> int:
         """Read until a buffer is full, or the peer has ended its half; how many bytes came."""
-        begin = 0
-        if len(buffer) and (self._back or self._kept):
+        self._filled = 0
+        while self._filled < len(buffer) and (self._back or self._kept):
             data = await self.some()
-            begin = min(len(data), len(buffer))
-            buffer[:begin] = data[:begin]
-            self.put_back(data[begin:])
-        self._filled = begin
-        if begin < len(buffer):
+            end = min(self._filled + len(data), len(buffer))
+            taken = end - self._filled
+            buffer[self._filled : end] = data[:taken]
+            self._filled = end
+            self.put_back(data[taken:])
+        if self._filled < len(buffer):
             await self._fill_rest(buffer)
         return self._filled
 

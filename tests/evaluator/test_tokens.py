@@ -49,3 +49,10 @@ def test_no_stretch_of_time_has_more_than_a_burst_and_its_share(rate, burst, pau
         for last in range(first, len(used)):
             allowed = burst + rate * (used[last] - begin) + 1e-6
             assert last - first + 1 <= allowed
+
+
+def test_what_is_not_waited_for_is_not_owed():
+    bucket = Bucket(rate=1, burst=3)
+    assert [bucket.take_now(100.0) for _ in range(5)] == [True, True, True, False, False]
+    assert [bucket.take_now(101.0) for _ in range(2)] == [True, False]
+    assert [bucket.take_now(1000.0) for _ in range(4)] == [True, True, True, False]
