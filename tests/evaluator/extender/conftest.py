@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 import pytest
 
+from evaluator import tls
 from evaluator.decisions import Decisions, decide
 from evaluator.extender.server import Extender
 from evaluator.metrics import Metrics
@@ -71,9 +72,15 @@ class Connection:
 
 
 class Server:
-    def __init__(self, port, metrics):
+    def __init__(self, port, metrics, http):
         self.port = port
         self.metrics = metrics
+        self._http = http
+
+    @property
+    def connections(self):
+        """How many it has."""
+        return self._http.connections
 
     @contextlib.asynccontextmanager
     async def connection(self):
@@ -102,14 +109,14 @@ async def extender():
     """Start an extender that answers from decisions, or from what a callable returns."""
     async with contextlib.AsyncExitStack() as stack:
 
-        async def start(decisions=None, **limits):
+        async def start(decisions=None, *, tls=lambda: None, **limits):
             source = decisions if callable(decisions) else lambda: decisions or Decisions()
             metrics = Metrics()
             asked = Extender(source, metrics)
-            server = HttpServer(asked.answer, refuse=asked.refuse, limits=Limits(**limits))
+            server = HttpServer(asked.answer, refuse=asked.refuse, limits=Limits(**limits), tls=tls)
             (address,) = await server.listen([Address("127.0.0.1", 0)])
             stack.push_async_callback(server.close)
-            return Server(address.port, metrics)
+            return Server(address.port, metrics, server)
 
         yield start
 
@@ -134,3 +141,10 @@ def decisions(parsed, rule):
 async def server(extender, decisions):
     """An extender that answers from `decisions`."""
     return await extender(decisions)
+
+
+@pytest.fixture(scope="session")
+def secured(authority):
+    """Mutual TLS for `extender`, with a certificate that `authority` signed."""
+    cert, key = authority.issue("extender")
+    return tls.rotation(tls.Files(str(cert), str(key), str(authority.file))).current

@@ -1,0 +1,352 @@
+"""The extender's port over TLS: whose certificates open it, what a renewal changes, and what a refusal tells."""
+
+import asyncio
+import contextlib
+import json
+import shutil
+import socket
+import ssl
+import warnings
+
+import pytest
+
+from evaluator import tls
+
+pytestmark = pytest.mark.skipif(not shutil.which("openssl"), reason="openssl is not on PATH")
+
+QUESTION = json.dumps({"Pod": {"metadata": {"name": "web"}}, "NodeNames": ["a"]}).encode()
+ASKED = (
+    b"POST /scheduler/filter HTTP/1.1\r\nHost: x\r\nContent-Length: %d\r\n\r\n" % len(QUESTION)
+) + QUESTION
+REFUSED = (ssl.SSLError, ConnectionError, asyncio.IncompleteReadError)
+
+
+def is_answered(reply):
+    assert reply.status == 200
+    assert json.loads(reply.body)["NodeNames"] == ["a"]
+
+
+@pytest.fixture(scope="module")
+def scheduler(authority):
+    """How kube-scheduler shakes hands."""
+    return authority.client(*authority.issue("system:kube-scheduler"))
+
+
+@pytest.fixture
+async def port(extender, secured):
+    return (await extender(tls=secured)).port
+
+
+async def is_kept_out(dial, port, context):
+    """By TLS: with 1.3 a client learns only on reading that its certificate was refused."""
+    with pytest.raises(REFUSED):
+        await (await dial(port, context)).ask(ASKED)
+
+
+class TestWhoGetsIn:
+    async def test_a_certificate_of_the_ca(self, port, dial, scheduler):
+        peer = await dial(port, scheduler)
+        for _ in range(2):
+            is_answered(await peer.ask(ASKED))
+
+    @pytest.mark.parametrize("version", [ssl.TLSVersion.TLSv1_2, ssl.TLSVersion.TLSv1_3])
+    async def test_versions_since_1_2(self, port, dial, authority, version):
+        context = authority.client(*authority.issue("system:kube-scheduler"))
+        context.minimum_version = context.maximum_version = version
+        is_answered(await (await dial(port, context)).ask(ASKED))
+
+    async def test_no_version_before_1_2(self, port, dial, authority):
+        context = authority.client(*authority.issue("system:kube-scheduler"))
+        context.set_ciphers("ALL:@SECLEVEL=0")
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", DeprecationWarning)
+            context.minimum_version = ssl.TLSVersion.TLSv1
+            context.maximum_version = ssl.TLSVersion.TLSv1_1
+        with pytest.raises(REFUSED):
+            await dial(port, context)
+
+    @pytest.mark.parametrize(
+        "who",
+        [
+            "nobody",
+            "a stranger",
+            "a stranger whose CA has our CA's name",
+            "an expired one",
+            "a server",
+            "one of its own making",
+            "one whom a client vouches for",
+        ],
+    )
+    async def test_nobody_else_and_those_who_are_in_are_not_disturbed(
+        self, port, dial, authority, stranger, scheduler, tmp_path, who
+    ):
+        peer = await dial(port, scheduler)
+        is_answered(await peer.ask(ASKED))
+        pair = {
+            "nobody": lambda: (),
+            "a stranger": lambda: stranger.issue("system:kube-scheduler"),
+            "a stranger whose CA has our CA's name": lambda: type(authority)(tmp_path).issue("x"),
+            "an expired one": lambda: authority.issue("expired", days=-1),
+            "a server": lambda: authority.issue("serving", usage="serverAuth"),
+            "one of its own making": lambda: (
+                type(stranger)(tmp_path, "self").file,
+                tmp_path / "self.key",
+            ),
+            "one whom a client vouches for": lambda: vouched_for(authority, tmp_path),
+        }[who]()
+        await is_kept_out(dial, port, authority.client(*pair))
+        is_answered(await peer.ask(ASKED))
+        is_answered(await (await dial(port, scheduler)).ask(ASKED))
+
+    async def test_plain_http_is_not_answered(self, port, dial, scheduler):
+        said = await plainly(await dial(port))
+        assert b"HTTP" not in said  # a TLS alert at most
+        is_answered(await (await dial(port, scheduler)).ask(ASKED))
+
+    async def test_a_failed_handshake_is_nothing_to_worry_about(
+        self, port, dial, authority, log_lines, until
+    ):
+        """Port scanners knock every day: no traceback, no warning of asyncio's."""
+        lines = log_lines("logfmt")
+        await plainly(await dial(port))
+        await is_kept_out(dial, port, authority.client())
+        (await dial(port)).vanish()
+        assert not [line for line in lines() if "level=error" in line or "Traceback" in line]
+
+
+async def plainly(peer):
+    await peer.say(ASKED)
+    return await peer.rest()
+
+
+def vouched_for(authority, folder):
+    """A certificate that a client's certificate of the CA signed, and that is shown with it: only a CA's may sign."""
+    forger = type(authority)(folder, "forger")
+    cert, key = authority.issue("forger")
+    shutil.copy(cert, folder / "forger.crt")
+    shutil.copy(key, folder / "forger.key")
+    forged, forged_key = forger.issue("system:kube-scheduler")
+    chain = folder / "chain.crt"
+    chain.write_bytes(forged.read_bytes() + cert.read_bytes())
+    return chain, forged_key
+
+
+class TestProtocols:
+    """RFC 7301: HTTP/1.1 is what is spoken."""
+
+    async def test_http_1_1_is_chosen_of_several(self, port, dial, authority):
+        context = authority.client(*authority.issue("system:kube-scheduler"))
+        context.set_alpn_protocols(["h2", "http/1.1"])
+        peer = await dial(port, context)
+        chosen = peer.writer.get_extra_info("ssl_object").selected_alpn_protocol()
+        assert chosen == "http/1.1"
+        is_answered(await peer.ask(ASKED))
+
+    async def test_a_client_of_http_2_alone_is_not_told_that_it_is_understood(
+        self, port, dial, authority
+    ):
+        context = authority.client(*authority.issue("system:kube-scheduler"))
+        context.set_alpn_protocols(["h2"])
+        with contextlib.suppress(ssl.SSLError):
+            peer = await dial(port, context)
+            assert peer.writer.get_extra_info("ssl_object").selected_alpn_protocol() is None
+
+
+class TestNames:
+    """--clientNames: who of all that the CA signed."""
+
+    @pytest.fixture
+    async def start(self, extender, authority):
+        async def begin(*names):
+            cert, key = authority.issue("extender")
+            files = tls.Files(str(cert), str(key), str(authority.file))
+            rotation = tls.rotation(files, names=names)
+            return await extender(tls=rotation.current, farewell=0.1)
+
+        return begin
+
+    @pytest.mark.parametrize(
+        ("name", "san"),
+        [
+            ("system:kube-scheduler", "IP:127.0.0.1"),
+            ("x", "DNS:kube-scheduler"),
+            ("x", "DNS:y,DNS:kube-scheduler"),
+        ],
+    )
+    async def test_an_allowed_name(self, start, dial, authority, name, san):
+        server = await start("system:kube-scheduler", "kube-scheduler")
+        context = authority.client(*authority.issue(name, san=san))
+        is_answered(await (await dial(server.port, context)).ask(ASKED))
+
+    @pytest.mark.parametrize(
+        ("name", "san"),
+        [
+            ("system:kube-controller-manager", "IP:127.0.0.1"),
+            ("system:kube-scheduler2", "DNS:not-kube-scheduler"),
+            ("SYSTEM:KUBE-SCHEDULER", "DNS:KUBE-SCHEDULER"),
+            ("x", "DNS:*.kube-scheduler"),
+            ("x", "URI:kube-scheduler"),
+            ("x", "email:kube-scheduler"),
+            ("system:kube-scheduler,x", "IP:127.0.0.1"),
+            ("*", "DNS:*"),
+        ],
+    )
+    async def test_any_other_name_is_told_so_in_json(
+        self, start, dial, authority, name, san, log_lines
+    ):
+        lines = log_lines("logfmt")
+        server = await start("system:kube-scheduler", "kube-scheduler")
+        context = authority.client(*authority.issue(name, san=san))
+        peer = await dial(server.port, context)
+        await peer.say(ASKED * 2)
+        (reply,) = await peer.replies()
+        assert reply.status == 403
+        assert "--clientNames" in json.loads(reply.body)["Error"]
+        assert reply.headers["connection"] == "close"
+        assert server.counted("filter", 403, "refused") == 1
+        assert server.counted("filter", 200, "no_policy_label") is None
+        assert [line for line in lines() if "--clientNames" in line]
+
+    async def test_a_name_cannot_write_lines_of_its_own(self, start, dial, authority, log_lines):
+        lines = log_lines("logfmt")
+        server = await start("system:kube-scheduler")
+        cert, key = authority.issue("a\r\nX-Name: b\nlevel=error msg=forged \u202e\u2028")
+        cert, key = cert.rename(cert.parent / "odd.crt"), key.rename(key.parent / "odd.key")
+        peer = await dial(server.port, authority.client(cert, key))
+        (reply,) = await say_and_take(peer)
+        assert reply.status == 403
+        assert not [line for line in lines() if line.startswith(("level=error", "X-Name"))]
+
+    async def test_a_body_of_who_is_not_allowed_is_not_asked_for(self, start, dial, authority):
+        server = await start("system:kube-scheduler")
+        peer = await dial(server.port, authority.client(*authority.issue("x")))
+        start_ = b"POST /scheduler/filter HTTP/1.1\r\nHost: x\r\nExpect: 100-continue\r\n"
+        assert (await peer.ask(start_ + b"Content-Length: 100000000\r\n\r\n")).status == 403
+
+
+async def say_and_take(peer):
+    await peer.say(ASKED)
+    return await peer.replies()
+
+
+class TestRenewal:
+    """Files that change while the server runs."""
+
+    @pytest.fixture
+    def put(self, tmp_path):
+        """Put files into the places that the server was told, as a kubelet does: never is there half a file."""
+
+        def rename(**sources):
+            for place, source in sources.items():
+                new = tmp_path / "new"
+                shutil.copy(source, new)
+                new.replace(tmp_path / place)
+
+        return rename
+
+    @pytest.fixture
+    async def server(self, extender, authority, put, tmp_path):
+        put(crt=authority.issue("before")[0], key=authority.folder / "before.key")
+        put(ca=authority.file)
+        files = tls.Files(*(str(tmp_path / name) for name in ("crt", "key", "ca")))
+        told = []
+        rotation = tls.rotation(files, on_change=told.append)
+        found = await extender(tls=rotation.current)
+        found.told = told
+        return found
+
+    async def test_old_connections_go_on_and_new_ones_see_the_new_certificate(
+        self, server, dial, authority, scheduler, put
+    ):
+        old = await dial(server.port, scheduler)
+        is_answered(await old.ask(ASKED))
+        cert, key = authority.issue("after")
+        put(crt=cert, key=key)
+        new = await dial(server.port, scheduler)
+        assert (shown(old), shown(new)) == ("before", "after")
+        for peer in (old, new, old):
+            is_answered(await peer.ask(ASKED))
+        assert server.told == [True]
+
+    async def test_a_request_that_is_on_its_way_is_answered(
+        self, server, dial, authority, scheduler, put
+    ):
+        old = await dial(server.port, scheduler)
+        await old.say(ASKED[:-10])
+        cert, key = authority.issue("after")
+        put(crt=cert, key=key)
+        assert shown(await dial(server.port, scheduler)) == "after"
+        is_answered(await old.ask(ASKED[-10:]))
+
+    async def test_half_a_renewal_changes_nothing_and_is_told(
+        self, server, dial, authority, scheduler, put, log_lines
+    ):
+        lines = log_lines("logfmt")
+        cert, key = authority.issue("after")
+        put(crt=cert)
+        assert shown(await dial(server.port, scheduler)) == "before"
+        assert shown(await dial(server.port, scheduler)) == "before"
+        assert server.told == [False]
+        (said,) = [line for line in lines() if "certificates stay as they were" in line]
+        assert "PRIVATE" not in said
+        put(key=key)
+        assert shown(await dial(server.port, scheduler)) == "after"
+        assert server.told == [False, True]
+
+    @pytest.mark.parametrize("place", ["crt", "key", "ca"])
+    async def test_a_file_that_goes_or_is_garbage_changes_nothing(
+        self, server, dial, scheduler, put, tmp_path, place
+    ):
+        kept = (tmp_path / place).read_bytes()
+        (tmp_path / place).unlink()
+        assert shown(await dial(server.port, scheduler)) == "before"
+        (tmp_path / "garbage").write_text("-----BEGIN NOTHING-----\n")
+        put(**{place: tmp_path / "garbage"})
+        is_answered(await (await dial(server.port, scheduler)).ask(ASKED))
+        (tmp_path / "empty").write_text("")
+        put(**{place: tmp_path / "empty"})
+        is_answered(await (await dial(server.port, scheduler)).ask(ASKED))
+        assert server.told == [False, False, False]
+        (tmp_path / "kept").write_bytes(kept)
+        put(**{place: tmp_path / "kept"})
+        is_answered(await (await dial(server.port, scheduler)).ask(ASKED))
+        assert server.told == [False, False, False, True]
+
+    async def test_a_session_does_not_outlive_the_ca_it_began_with(
+        self, server, authority, stranger, scheduler, put
+    ):
+        """Or who was let in once would stay trusted for as long as tickets live."""
+        session = await asyncio.to_thread(resume, server.port, scheduler, None)
+        again = await asyncio.to_thread(resume, server.port, scheduler, session)
+        assert again is not None
+        put(ca=stranger.file)
+        with pytest.raises((ssl.SSLError, ConnectionError)):
+            await asyncio.to_thread(resume, server.port, scheduler, session)
+
+    async def test_the_certificates_of_other_names_are_looked_at_too(
+        self, server, dial, authority, scheduler, put
+    ):
+        """Whether a client names a server (SNI) or not."""
+        cert, key = authority.issue("after")
+        put(crt=cert, key=key)
+        context = authority.client(*authority.issue("system:kube-scheduler"))
+        context.check_hostname = False
+        assert await asyncio.to_thread(resume, server.port, context, None, name=None)
+        assert shown(await dial(server.port, scheduler)) == "after"
+
+
+def shown(peer):
+    """The name in the certificate that the server showed."""
+    return peer.writer.get_extra_info("ssl_object").getpeercert()["subject"][0][0][1]
+
+
+def resume(port, context, session, name="127.0.0.1"):
+    """Ask once, by a session of before if there is one; the session to go on with."""
+    with (
+        socket.create_connection(("127.0.0.1", port), timeout=20) as plain,
+        context.wrap_socket(plain, server_hostname=name, session=session) as secure,
+    ):
+        secure.sendall(ASKED)
+        if not secure.recv(65536).startswith(b"HTTP/1.1 200"):
+            raise ConnectionResetError
+        return secure.session
