@@ -6,20 +6,19 @@ import os
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from multiprocessing.connection import Connection
-from pathlib import Path
 from typing import Any
 
 from aiohttp import web
 
-from bench import pki
+from bench import tls
+from bench.authority import Authority
 
 
 @dataclass(frozen=True, slots=True)
 class Spec:
-    """What it needs to know: its certificates, and the answers as lookups."""
+    """What it needs to know: who signs, and the answers as lookups."""
 
-    ca: Path
-    pair: pki.Pair
+    authority: Authority
     failing: Mapping[str, str]
     scores: Mapping[str, int]
     max_body: int = 128 << 20
@@ -35,7 +34,7 @@ def run(told: "Connection[Any, Any]", spec: Spec) -> None:
             app.router.add_post(f"/scheduler/{name}", _handler(verb, spec))
         runner = web.AppRunner(app, access_log=None)
         await runner.setup()
-        context = pki.server_context(spec.ca, spec.pair)
+        context = tls.server_context(spec.authority)
         await web.TCPSite(runner, "127.0.0.1", 0, ssl_context=context).start()
         told.send((os.getpid(), runner.addresses[0][1]))
         await asyncio.Event().wait()

@@ -1,14 +1,16 @@
-"""The real evaluator as a benchmark's process: mutual TLS, default settings but for what the bench says, ready and at rest."""
+"""The real evaluator as a process: mutual TLS on loopback ports, default settings but for what the bench says."""
 
 import contextlib
 import http.client
+import re
 import sys
 import time
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from bench import measure, pki, processes
+from bench import processes
+from bench.authority import Authority
 from sandbox.endpoints import kubeconfig
 from sandbox.processes import HeldPort
 
@@ -45,6 +47,12 @@ class Evaluator:
                 raise TimeoutError(f"no 200 from {path}; its log ends: {self.last_words()}")
             time.sleep(0.05)
 
+    def metric(self, sample: str) -> float:
+        """A sample of its /metrics, named as it is written there; 0 for one that is not there yet."""
+        _, text = self.get("/metrics")
+        found = re.search(rf"^{re.escape(sample)} (\S+)$", text, re.MULTILINE)
+        return float(found[1]) if found else 0.0
+
     def last_words(self) -> str:
         """The end of its log."""
         return self.log.read_text(errors="replace")[-2000:]
@@ -57,19 +65,18 @@ class Evaluator:
 
 @contextlib.contextmanager
 def running(
-    folder: Path, authority: pki.Authority, api: str, flags: Sequence[str]
+    folder: Path, authority: Authority, api: str, flags: Sequence[str]
 ) -> Iterator[Evaluator]:
     """Start it on an API server, under the name that it has when installed; it is not ready yet."""
     config, log = folder / "kubeconfig", folder / "evaluator.log"
     config.write_text(kubeconfig(api))
-    own = authority.server()
     with HeldPort() as extender, HeldPort() as agents, HeldPort() as ops:
         argv = [
             str(Path(sys.executable).with_name("plimsoll-evaluator")),
             f"--kubeConfig={config}",
-            f"--cert={own.cert}",
-            f"--key={own.key}",
-            f"--cacert={authority.cert}",
+            f"--cert={authority.path('server.crt')}",
+            f"--key={authority.path('server.key')}",
+            f"--cacert={authority.ca}",
             "--bindAddress=127.0.0.1",
             f"--port={extender.number}",
             f"--agentPort={agents.number}",
@@ -85,9 +92,3 @@ def running(
             yield found
             if process.poll() is not None:
                 raise ChildProcessError(f"the evaluator died: {found.last_words()}")
-
-
-def at_rest(evaluator: Evaluator) -> None:
-    """Wait until it is ready, and has written what it has to write."""
-    evaluator.until("/readyz")
-    measure.settle(evaluator.pid)

@@ -10,31 +10,34 @@ line a case; times in milliseconds, memory in megabytes (10^6 bytes), CPU is use
 
 import argparse
 import contextlib
+import itertools
 import json
 import random
 import statistics
-import tempfile
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
-from multiprocessing.connection import Connection as Pipe
-from pathlib import Path
 from typing import Any
 
-from bench import baseline, cluster, evaluator, measure, nodes, pki, processes, world
-from bench.evaluator import Evaluator
-from bench.scheduler import Connection, Question, Truth, question
+from bench import baseline, cluster, measure, nodes, processes, site, tls, world
+from bench.authority import Authority
+from bench.fleet import Fleet
+from bench.fleetagent import Habits
+from bench.scheduler import Connection, Question, Truth, WrongAnswerError, question
+from bench.site import Site
 from plimsoll import logs
 
 Line = dict[str, Any]
 
 _WARM_UP = 5
-_STEADY = ("--metricsSource=prometheus", "--syncPeriod=10m", "--staleAfter=30m")
-"""Readings that stay as they are: asked for once."""
 _PODS_PER_SECOND = 50
 _SEEN_BY = 40
-"""Pods after a step for which the answers have to follow from it."""
+"""Pods after a change for which the answers have to follow from it."""
+_NEW_EACH_SECOND = 0.01
+"""The share of all readings."""
+_TRIES = 10
+_POLICY = f"{cluster.NAMESPACE}/{cluster.POD_POLICY}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,68 +56,56 @@ class Server:
 
     pid: int
     port: int
+    authority: Authority
+
+    def connect(self) -> Connection:
+        """As kube-scheduler."""
+        return Connection(self.port, tls.client_context(self.authority))
 
 
 @dataclass(frozen=True, slots=True)
-class Site:
-    """An evaluator that is at rest, the yardstick, and a cluster to ask about."""
+class Scene:
+    """Who answers: the evaluator and, where readings stay as they are, the yardstick."""
 
+    site: Site
     sizes: Sizes
-    names: Sequence[str]
-    evaluator: Evaluator
+    ours: Server
     baseline: Server
-    told: "Pipe[Any, Any]"
-    authority: pki.Authority
-    scheduler: pki.Pair
-
-    @property
-    def ours(self) -> Server:
-        """The evaluator's port for kube-scheduler."""
-        return Server(self.evaluator.pid, self.evaluator.port)
-
-    def connect(self, server: Server) -> Connection:
-        """As kube-scheduler."""
-        return Connection(server.port, pki.client_context(self.authority.cert, self.scheduler))
+    fleet: Fleet | None = None
 
     def ask_about(self, count: int, *, whole: bool = False) -> Truth:
-        """A question about so many of the nodes, in no order, and what is right."""
-        asked = random.Random(count).sample(range(len(self.names)), count)
-        names = [self.names[index] for index in asked]
-        objects = None
-        if whole:
-            objects = [
-                json.dumps(nodes.node(self.names[index], index), separators=(",", ":")).encode()
-                for index in asked
-            ]
-        first, second = (cluster.readings(self.names, metric) for metric in cluster.METRICS[:2])
-        failing = cluster.violating(first)
-        return Truth(question(names, objects), failing, cluster.scores(second, names))
+        """A question about so many of the nodes, in no order, and what is right by the readings of the beginning."""
+        everyone = self.site.names
+        asked = random.Random(count).sample(range(len(everyone)), count)
+        names = [everyone[index] for index in asked]
+        objects = [_json(nodes.node(everyone[i], i)) for i in asked] if whole else None
+        first, second = (cluster.readings(everyone, metric) for metric in cluster.METRICS[:2])
+        about = question(names, objects)
+        return Truth(about, cluster.violating(first), cluster.scores(second, names))
+
+
+def _json(value: object) -> bytes:
+    return json.dumps(value, separators=(",", ":")).encode()
 
 
 @contextlib.contextmanager
-def site(sizes: Sizes, count: int) -> Iterator[Site]:
-    """With so many nodes."""
-    with contextlib.ExitStack() as stack:
-        folder = Path(stack.enter_context(tempfile.TemporaryDirectory()))
-        authority = pki.Authority(folder / "pki")
-        told = stack.enter_context(processes.beside(world.run, world.Spec(count, sizes.policies)))
-        api, prometheus = told.recv()
-        names = cluster.names(count)
-        flags = (*_STEADY, f"--prometheusUrl={prometheus}")
-        found = stack.enter_context(evaluator.running(folder, authority, api, flags))
-        yardstick = _start_baseline(stack, authority, names)
-        evaluator.at_rest(found)
-        yield Site(sizes, names, found, yardstick, told, authority, authority.scheduler())
+def _steady(sizes: Sizes, count: int) -> Iterator[Scene]:
+    with site.steady(count, sizes.policies) as found:
+        first, second = (cluster.readings(found.names, metric) for metric in cluster.METRICS[:2])
+        failing = dict.fromkeys(cluster.violating(first), f"{cluster.POD_POLICY} is violated")
+        scores = cluster.scores(second, found.names)
+        spec = baseline.Spec(found.authority, failing, scores)
+        with processes.beside(baseline.run, spec) as told:
+            ours = Server(found.evaluator.pid, found.evaluator.port, found.authority)
+            pid, port = told.recv()
+            yield Scene(found, sizes, ours, Server(pid, port, found.authority))
 
 
-def _start_baseline(
-    stack: contextlib.ExitStack, authority: pki.Authority, names: Sequence[str]
-) -> Server:
-    first, second = (cluster.readings(names, metric) for metric in cluster.METRICS[:2])
-    failing = dict.fromkeys(cluster.violating(first), f"{cluster.POD_POLICY} is violated")
-    spec = baseline.Spec(authority.cert, authority.server(), failing, cluster.scores(second, names))
-    pid, port = stack.enter_context(processes.beside(baseline.run, spec)).recv()
-    return Server(pid, port)
+@contextlib.contextmanager
+def _streaming(sizes: Sizes, count: int) -> Iterator[Scene]:
+    with site.streaming(count, sizes.policies) as (found, fleet):
+        ours = Server(found.evaluator.pid, found.evaluator.port, found.authority)
+        yield Scene(found, sizes, ours, ours, fleet)
 
 
 @dataclass(frozen=True, slots=True)
@@ -134,25 +125,24 @@ class Case:
         form = "whole nodes" if self.whole else "names"
         return f"{form}, {self.at_once} at once" if self.at_once > 1 else form
 
-    def run(self, site: Site) -> Line:
+    def run(self, scene: Scene) -> Line:
         """Ours, and the yardstick's."""
-        truth = site.ask_about(self.count, whole=self.whole)
-        ours = self._measure(site, site.ours, truth, self.requests)
-        site.evaluator.forget_log()
+        truth = scene.ask_about(self.count, whole=self.whole)
+        ours = self._measure(scene.ours, truth, self.requests)
+        scene.site.evaluator.forget_log()
         # The yardstick knows no ranking, and writes JSON in its own way.
         loosely = replace(truth, scores=None, verbatim=False)
-        theirs = self._measure(site, site.baseline, loosely, max(3, self.requests // 4))
-        return _line(site, self, truth.question, ours) | _beside(ours, theirs)
+        theirs = self._measure(scene.baseline, loosely, max(3, self.requests // 4))
+        return _line(scene, self, truth.question, ours) | _beside(ours, theirs)
 
-    def _measure(self, site: Site, server: Server, truth: Truth, requests: int) -> Line:
+    def _measure(self, server: Server, truth: Truth, requests: int) -> Line:
+        rounds = -(-requests // self.at_once)
         with contextlib.ExitStack() as stack:
-            connections = [stack.enter_context(site.connect(server)) for _ in range(self.at_once)]
-            rounds = -(-requests // self.at_once)
+            open_ = [stack.enter_context(server.connect()) for _ in range(self.at_once)]
             for _ in range(min(_WARM_UP, rounds)):
-                _ask(connections, self.verb, truth)
+                _ask(open_, self.verb, truth)
             return _figures(
-                server,
-                lambda: [t for _ in range(rounds) for t in _ask(connections, self.verb, truth)],
+                server, lambda: [t for _ in range(rounds) for t in _ask(open_, self.verb, truth)]
             )
 
 
@@ -170,48 +160,83 @@ def _ask(connections: Sequence[Connection], verb: str, truth: Truth) -> list[flo
 
 
 @dataclass(frozen=True, slots=True)
-class Steps:
-    """A step each second while pods are scheduled: filter and prioritize for each, so many pods a second.
+class Change:
+    """Something changes each second while pods are scheduled: filter and prioritize for each, so many pods a second.
 
     Not back to back: a client that waits for a slow answer would ask less just while answers are slow.
     """
 
     name: str
     count: int
-    step: Callable[[Site, Truth, int], None]
+    change: Callable[[Scene, Truth, int], None]
     aim: str = ""
+    after: Callable[[Scene, Connection, Question], None] = lambda *_: None
+    """What has to be seen in the end."""
     verb: str = "filter and prioritize"
 
-    def run(self, site: Site) -> Line:
+    def run(self, scene: Scene) -> Line:
         """Ours alone: for the yardstick nothing changes."""
-        truth = site.ask_about(self.count)
-        with site.connect(site.ours) as connection:
-            for verb in ("filter", "prioritize") * _WARM_UP:
-                _ask([connection], verb, truth)
-            ours = _figures(site.ours, lambda: self._schedule(site, connection, truth))
-        site.evaluator.forget_log()
-        return _line(site, self, truth.question, ours)
+        truth = scene.ask_about(self.count)
+        with scene.ours.connect() as connection:
+            ours = _figures(scene.ours, lambda: self._schedule(scene, connection, truth))
+            self.after(scene, connection, truth.question)
+        scene.site.evaluator.forget_log()
+        return _line(scene, self, truth.question, ours)
 
-    def _schedule(self, site: Site, connection: Connection, truth: Truth) -> list[float]:
-        begin, times, steps = time.perf_counter(), [], 0
-        for pod in range(int(site.sizes.seconds * _PODS_PER_SECOND)):
-            time.sleep(max(0.0, begin + pod / _PODS_PER_SECOND - time.perf_counter()))
-            if pod // _PODS_PER_SECOND >= steps:
-                self.step(site, truth, steps)
-                steps += 1
-            elif pod % _PODS_PER_SECOND == _SEEN_BY:
+    def _schedule(self, scene: Scene, connection: Connection, truth: Truth) -> list[float]:
+        begin, times = time.perf_counter(), list[float]()
+        for pod in itertools.count():
+            due, now = pod / _PODS_PER_SECOND, time.perf_counter() - begin
+            if max(due, now) > scene.sizes.seconds:
+                break
+            time.sleep(max(0.0, due - now))
+            second, place = divmod(pod, _PODS_PER_SECOND)
+            if place == 0:
+                self.change(scene, truth, second)
+            elif place == _SEEN_BY:
                 truth.holds()
             for verb in ("filter", "prioritize"):
                 times += _ask([connection], verb, truth)
         return times
 
 
-def _edit(site: Site, truth: Truth, step: int) -> None:
+def _edit(scene: Scene, truth: Truth, second: int) -> None:
     """Give the policy that is asked about another limit."""
-    limit = cluster.LIMIT if step % 2 else cluster.OTHER_LIMIT
-    site.told.send(world.Edit(0, limit))
-    values = cluster.readings(site.names, cluster.METRICS[0])
+    limit = cluster.LIMIT if second % 2 else cluster.OTHER_LIMIT
+    scene.site.world.send(world.Edit(0, limit))
+    values = cluster.readings(scene.site.names, cluster.METRICS[0])
     truth.becomes(cluster.violating(values, limit))
+
+
+def _report(scene: Scene, truth: Truth, second: int) -> None:
+    """Have the agents report from now on so that one reading in a hundred is another after each second."""
+    assert scene.fleet is not None
+    if second == 0:
+        interval = scene.fleet.habits.interval
+        scene.fleet.habits = Habits(interval, share=interval * _NEW_EACH_SECOND)
+        truth.unknown()
+
+
+def _follow_readings(scene: Scene, connection: Connection, asked: Question) -> None:
+    """Once nothing is new, the answers have to be what follows from the readings. Raises WrongAnswerError."""
+    assert scene.fleet is not None
+    scene.fleet.habits = Habits(scene.fleet.habits.interval, share=0.0)
+    for patience in reversed(range(_TRIES)):
+        time.sleep(1.0)
+        found = json.loads(scene.site.evaluator.get(f"/explain/{_POLICY}")[1])["nodes"]
+        first, second = (
+            {node: one["readings"][metric]["value"] for node, one in found.items()}
+            for metric in cluster.METRICS[:2]
+        )
+        truth = Truth(asked, cluster.violating(first), cluster.scores(second, asked.names))
+        try:
+            for verb in ("filter", "prioritize"):
+                _ask([connection], verb, truth)
+        except WrongAnswerError:
+            if not patience:
+                raise
+        else:
+            return
 
 
 def _figures(server: Server, drive: Callable[[], list[float]]) -> Line:
@@ -230,13 +255,13 @@ def _figures(server: Server, drive: Callable[[], list[float]]) -> Line:
     }
 
 
-def _line(site: Site, case: "Case | Steps", asked: Question, ours: Line) -> Line:
+def _line(scene: Scene, case: "Case | Change", asked: Question, ours: Line) -> Line:
     return {
         "benchmark": "extender",
         "case": case.name,
         "verb": case.verb,
         "nodes": case.count,
-        "policies": site.sizes.policies,
+        "policies": scene.sizes.policies,
         "request_bytes": len(asked.body),
         **ours,
     }
@@ -250,38 +275,50 @@ def _beside(ours: Line, theirs: Line) -> Line:
     return {**ratios, "baseline": theirs}
 
 
-def cases(sizes: Sizes) -> Mapping[int, Sequence[Case | Steps]]:
-    """What is measured, by the size of the cluster."""
+@dataclass(frozen=True, slots=True)
+class Act:
+    """A scene, the number of its nodes, and what is measured there, in this order."""
+
+    scene: Callable[[Sizes, int], contextlib.AbstractContextManager[Scene]]
+    nodes: int
+    cases: Sequence[Case | Change]
+
+
+def acts(sizes: Sizes) -> Sequence[Act]:
+    """Everything, by the scene that it needs."""
     few, many, most = sizes.nodes // 10, sizes.nodes, 3 * sizes.nodes
     often, seldom = sizes.requests, max(3, sizes.requests // 30)
+    verbs = ("filter", "prioritize")
     quick = "p50_ms <= 2, p99_ms <= 5"
-    large = "cpu_ms <= 150, cpu_ratio >= 10, peak_rss_mb <= 250"
-    return {
-        many: [
-            *(
-                Case(verb, count, often * factor, aim)
-                for count, factor, aim in ((few, 3, ""), (many, 1, quick))
-                for verb in ("filter", "prioritize")
+    lean = "cpu_ms <= 150, cpu_ratio >= 10, peak_rss_mb <= 250"
+    editing = Change("names, an edit of the policy each second", many, _edit, quick)
+    reporting = Change(
+        "names, 1 % of the readings new each second", many, _report, quick, _follow_readings
+    )
+    return (
+        Act(
+            _steady,
+            many,
+            (
+                *(Case(verb, few, 3 * often) for verb in verbs),
+                *(Case(verb, many, often, quick) for verb in verbs),
+                Case("filter", few, often // 4, whole=True),
+                Case("filter", many, seldom, lean, whole=True),
+                Case("filter", many, seldom, "peak_rss_mb <= 450", whole=True, at_once=4),
+                editing,  # the last one: it leaves the policy edited
             ),
-            Case("filter", few, often // 4, whole=True),
-            Case("filter", many, seldom, large, whole=True),
-            Case("filter", many, seldom, "peak_rss_mb <= 450", whole=True, at_once=4),
-            # The last one: it leaves the policy edited.
-            Steps("names, an edit of the policy each second", many, _edit, quick),
-        ],
-        most: [Case(verb, most, often, "p99_ms <= 12") for verb in ("filter", "prioritize")],
-    }
+        ),
+        Act(_streaming, many, (reporting,)),
+        Act(_steady, most, tuple(Case(verb, most, often, "p99_ms <= 12") for verb in verbs)),
+    )
 
 
 def measured(sizes: Sizes) -> Iterator[Line]:
     """Each case, when it is done."""
-    for count, planned in cases(sizes).items():
-        with site(sizes, count) as found:
-            for case in planned:
-                line = case.run(found)
-                yield line | (
-                    {"aim": case.aim, "met": measure.met(line, case.aim)} if case.aim else {}
-                )
+    for act in acts(sizes):
+        with act.scene(sizes, act.nodes) as scene:
+            for case in act.cases:
+                yield measure.judged(case.run(scene), case.aim)
 
 
 def main() -> None:

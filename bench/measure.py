@@ -52,9 +52,14 @@ def percentile(values: Sequence[float], share: float) -> float:
     return ordered[min(len(ordered) - 1, int(share * len(ordered)))]
 
 
-def met(line: Mapping[str, Any], aim: str) -> bool:
-    """Whether a line keeps to `field <= number, field >= number…`. Raises KeyError for a field that is not in it."""
-    return all(_holds(line, part.split()) for part in aim.split(","))
+def judged(line: Mapping[str, Any], aim: str) -> dict[str, Any]:
+    """The line with its aim, and whether it was met: `field <= number, field >= number…`. Without one, as it was.
+
+    Raises KeyError for a field that is not in it.
+    """
+    if not aim:
+        return dict(line)
+    return {**line, "aim": aim, "met": all(_holds(line, part.split()) for part in aim.split(","))}
 
 
 def _holds(line: Mapping[str, Any], words: Sequence[str]) -> bool:

@@ -170,9 +170,14 @@ class Truth:
         self.failing = failing
         self._right.clear()
 
+    def unknown(self) -> None:
+        """From now on nobody but the server knows: any node may fail, and have any score."""
+        self.uncertain, self.scores = frozenset(self.question.names), None
+
     def holds(self) -> None:
         """Whatever became so has to be seen by now."""
-        self.uncertain = frozenset()
+        if self.scores is not None:
+            self.uncertain = frozenset()
         self._right.clear()
 
     def check(self, verb: str, reply: Reply) -> None:

@@ -1,0 +1,159 @@
+"""All benchmarks, one after the other: each line as it comes, and all of them together in a file, with what they ran on.
+
+A benchmark that fails is said to have failed, there and by the exit status; the others run all the same. An aim that is
+missed is no failure.
+
+    python -P bench/all.py [--only extender,idle] [--output bench/results/latest.json]
+"""
+
+import argparse
+import datetime
+import importlib.metadata
+import json
+import os
+import platform
+import ssl
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+HERE = Path(__file__).parent
+BENCHMARKS: Mapping[str, Sequence[str]] = {
+    "extender": (),
+    "idle": (),
+    "closed_loop": ("--changes=100",),
+    "scrape": (),
+    "relabel": (),
+}
+"""Programs of this folder, by name, and what they are told."""
+
+_LIBRARIES = ("aiohttp", "grpcio", "h11", "kubernetes", "msgspec", "numpy", "protobuf", "structlog")
+_LONGEST = 300.0  # seconds that one may take
+_LAST_LINES = 15
+
+Line = dict[str, Any]
+
+
+def command(name: str, arguments: Sequence[str]) -> list[str]:
+    """How one is started."""
+    return [sys.executable, "-P", str(HERE / f"{name}.py"), *arguments]
+
+
+def run(argv: Sequence[str], *, longest: float = _LONGEST) -> Line:
+    """One benchmark: its lines, printed as they come, and how long it took; `failed` says why, where it did."""
+    begin, lines = time.monotonic(), list[Line]()
+    with tempfile.TemporaryFile("w+") as errors:
+        with subprocess.Popen(argv, stdout=subprocess.PIPE, stderr=errors, text=True) as process:
+            guard = threading.Timer(longest, process.terminate)
+            guard.start()
+            try:
+                failed = _read(process, lines)
+            finally:
+                guard.cancel()
+                process.terminate()
+        status = process.returncode
+        seconds = round(time.monotonic() - begin, 1)
+        if status and not failed:
+            errors.seek(0)
+            late = f" after {seconds} s" if seconds >= longest else ""
+            failed = f"exit status {status}{late}: {_end(errors.read())}"
+    failed = failed or ("" if lines else "no line")
+    return {"seconds": seconds, "lines": lines} | ({"failed": failed} if failed else {})
+
+
+def _read(process: "subprocess.Popen[str]", lines: list[Line]) -> str:
+    """Take lines until there are no more; what is wrong with one, or nothing."""
+    assert process.stdout is not None
+    for text in process.stdout:
+        print(text, end="", flush=True)
+        try:
+            line = json.loads(text)
+        except ValueError:
+            return f"a line that is no JSON: {text[:200]!r}"
+        lines.append(line)
+    process.wait()  # it closes its output before it ends
+    return ""
+
+
+def _end(text: str) -> str:
+    return "\n".join(text.splitlines()[-_LAST_LINES:])
+
+
+def surroundings() -> Line:
+    """What the figures were taken on."""
+    return {
+        "commit": _git("rev-parse", "HEAD") + ("-dirty" if _git("status", "--porcelain") else ""),
+        "at": datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds"),
+        "machine": {
+            "cpu": _cpu_model(),
+            "cores": os.cpu_count(),
+            "memory_mb": round(os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") / 1e6),
+            "kernel": platform.release(),
+            "load_before": os.getloadavg()[0],
+        },
+        "python": platform.python_version(),
+        "openssl": ssl.OPENSSL_VERSION,
+        "libraries": {name: importlib.metadata.version(name) for name in _LIBRARIES},
+    }
+
+
+def _git(*arguments: str) -> str:
+    words = ["git", "-C", str(HERE), *arguments]
+    return subprocess.run(words, capture_output=True, text=True, check=False).stdout.strip()
+
+
+def _cpu_model() -> str:
+    for line in Path("/proc/cpuinfo").read_text().splitlines():
+        name, _, value = line.partition(":")
+        if name.strip() == "model name":
+            return value.strip()
+    return platform.machine()
+
+
+def run_all(commands: Mapping[str, Sequence[str]], output: Path) -> int:
+    """Run them in this order and write the file; the exit status, 1 if one failed."""
+    result: Line = {**surroundings(), "benchmarks": {}}
+    for name, argv in commands.items():
+        found = run(argv)
+        result["benchmarks"][name] = found
+        if "failed" in found:
+            print(f"{name} failed: {found['failed']}", file=sys.stderr, flush=True)
+        output.parent.mkdir(parents=True, exist_ok=True)
+        output.write_text(
+            json.dumps(result, indent=1) + "\n"
+        )  # each time: an interrupted run has something too
+    ran = result["benchmarks"]
+    missed = [line for one in ran.values() for line in one["lines"] if line.get("met") is False]
+    failed = [name for name, one in ran.items() if "failed" in one]
+    seconds = sum(one["seconds"] for one in ran.values())
+    print(
+        f"{len(ran)} benchmarks in {seconds:.0f} s, {len(failed)} failed, {len(missed)} aims missed: {output}",
+        file=sys.stderr,
+    )
+    return 1 if failed else 0
+
+
+def main() -> None:
+    """Read the command line, run, say what came of it."""
+    parser = argparse.ArgumentParser(description=__doc__.split("\n\n")[0])
+    parser.add_argument(
+        "--only",
+        type=lambda text: text.split(","),
+        default=list(BENCHMARKS),
+        help=f"these, with commas between them (default {','.join(BENCHMARKS)})",
+    )
+    parser.add_argument("--output", type=Path, default=HERE / "results/latest.json")
+    given = parser.parse_args()
+    if unknown := set(given.only) - BENCHMARKS.keys():
+        parser.error(f"no benchmark called {', '.join(sorted(unknown))}")
+    chosen = {name: command(name, BENCHMARKS[name]) for name in given.only}
+    sys.exit(run_all(chosen, given.output))
+
+
+if __name__ == "__main__":
+    main()

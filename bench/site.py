@@ -1,0 +1,97 @@
+"""An evaluator with a cluster around it, at rest: what a benchmark begins with."""
+
+import asyncio
+import contextlib
+import tempfile
+import time
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from multiprocessing.connection import Connection
+from pathlib import Path
+from typing import Any
+
+from bench import cluster, evaluator, measure, processes, world
+from bench.authority import Authority
+from bench.evaluator import Evaluator
+from bench.fleet import Fleet
+from bench.fleetagent import Habits
+
+_ASKED_ONCE = ("--metricsSource=prometheus", "--syncPeriod=10m", "--staleAfter=30m")
+_REPORTS_EVERY = 10.0  # seconds
+_PATIENCE = 300.0
+
+
+@dataclass(frozen=True, slots=True)
+class Site:
+    """What is there. `world` takes edits."""
+
+    names: Sequence[str]
+    policies: int
+    evaluator: Evaluator
+    world: "Connection[Any, Any]"
+    authority: Authority
+
+
+@contextlib.contextmanager
+def steady(nodes: int, policies: int) -> Iterator[Site]:
+    """With readings that stay as they are: those of `cluster.readings`, asked of Prometheus once."""
+    with _prepared(nodes, policies) as around:
+        flags = (*_ASKED_ONCE, f"--prometheusUrl={around.prometheus}")
+        with around.evaluator(flags) as found:
+            found.until("/readyz")
+            measure.settle(found.pid)
+            yield Site(around.names, policies, found, around.told, around.authority)
+
+
+@contextlib.contextmanager
+def streaming(nodes: int, policies: int) -> Iterator[tuple[Site, Fleet]]:
+    """With an agent on each node, on a connection of its own with mutual TLS, one report in 10 s, in which nothing is new."""
+    with _prepared(nodes, policies) as around:
+        period = f"{_REPORTS_EVERY:g}s"
+        with around.evaluator((f"--syncPeriod={period}", "--staleAfter=1m")) as found:
+            address = f"127.0.0.1:{found.agent_port}"
+            habits = Habits(interval=_REPORTS_EVERY, share=0.0)
+            with Fleet(address, around.names, habits, authority=around.authority) as fleet:
+                asyncio.run(fleet.until(connected=nodes, timeout=_PATIENCE))
+                found.until("/readyz")
+                _until_written(found)
+                yield Site(around.names, policies, found, around.told, around.authority), fleet
+
+
+def _until_written(found: Evaluator) -> None:
+    """Wait until it writes no labels any more: agents that report keep it from coming to rest."""
+    before, until = -1.0, time.monotonic() + _PATIENCE
+    while (now := found.metric('plimsoll_label_writes_total{result="ok"}')) != before:
+        if time.monotonic() > until:
+            raise TimeoutError("labels are written without end")
+        before = now
+        time.sleep(2.0)
+
+
+@dataclass(frozen=True, slots=True)
+class _Around:
+    """Everything but the evaluator."""
+
+    folder: Path
+    names: Sequence[str]
+    authority: Authority
+    told: "Connection[Any, Any]"
+    api: str
+    prometheus: str
+
+    def evaluator(self, flags: Sequence[str]) -> contextlib.AbstractContextManager[Evaluator]:
+        """Start it."""
+        return evaluator.running(self.folder, self.authority, self.api, flags)
+
+
+@contextlib.contextmanager
+def _prepared(nodes: int, policies: int) -> Iterator[_Around]:
+    spec = world.Spec(nodes, policies)
+    with (
+        tempfile.TemporaryDirectory() as name,
+        processes.beside(world.run, spec) as told,
+    ):
+        folder = Path(name)
+        authority = Authority.make(folder / "pki")
+        api, prometheus = told.recv()
+        yield _Around(folder, cluster.names(nodes), authority, told, api, prometheus)

@@ -1,0 +1,59 @@
+"""All benchmarks in one go: what each printed is kept, and one that fails is said and hides no other."""
+
+import json
+import sys
+
+from bench import all as runner
+
+
+def script(*lines):
+    return [sys.executable, "-c", "\n".join(lines)]
+
+
+GOOD = script('print(\'{"benchmark": "good", "p50_ms": 1.5, "aim": "p50_ms <= 1", "met": false}\')')
+
+
+def run(tmp_path, **commands):
+    output = tmp_path / "results" / "latest.json"
+    status = runner.run_all(commands, output)
+    return status, json.loads(output.read_text())
+
+
+def test_keeps_the_lines_and_what_they_were_measured_on(tmp_path):
+    status, result = run(tmp_path, good=GOOD)
+    assert status == 0
+    [line] = result["benchmarks"]["good"]["lines"]
+    assert line["p50_ms"] == 1.5
+    assert "failed" not in result["benchmarks"]["good"]
+    assert result["python"] == ".".join(map(str, sys.version_info[:3]))
+    assert {"msgspec", "grpcio"} <= result["libraries"].keys()
+    assert result["machine"]["cores"] >= 1
+    assert result["commit"]
+
+
+def test_one_that_fails_is_said_and_the_next_runs(tmp_path, capfd):
+    bad = script("import sys", "print('{}')", "sys.exit('out of luck')")
+    status, result = run(tmp_path, bad=bad, good=GOOD)
+    assert status == 1
+    assert "out of luck" in result["benchmarks"]["bad"]["failed"]
+    assert result["benchmarks"]["bad"]["lines"] == [{}]
+    assert len(result["benchmarks"]["good"]["lines"]) == 1
+    assert "bad failed" in capfd.readouterr().err
+
+
+def test_one_that_prints_nothing_or_no_json_has_failed(tmp_path):
+    status, result = run(tmp_path, silent=script("pass"), chatty=script("print('fast!')"))
+    assert status == 1
+    assert result["benchmarks"]["silent"]["failed"] == "no line"
+    assert "no JSON" in result["benchmarks"]["chatty"]["failed"]
+
+
+def test_one_that_takes_too_long_is_ended():
+    found = runner.run(script("import time", "time.sleep(600)"), longest=0.1)
+    assert "exit status -15 after" in found["failed"]
+
+
+def test_every_benchmark_that_is_named_is_there():
+    for name, arguments in runner.BENCHMARKS.items():
+        assert runner.command(name, arguments)[2].endswith(f"bench/{name}.py")
+        assert (runner.HERE / f"{name}.py").is_file()

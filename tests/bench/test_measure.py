@@ -1,0 +1,57 @@
+"""What a benchmark reads off another process, and how it judges itself."""
+
+import os
+
+import pytest
+
+from bench import measure
+
+
+def test_cpu_time_of_a_process_grows_with_its_work():
+    before = measure.cpu_seconds(os.getpid())
+    while os.times().user + os.times().system < before + 0.05:
+        sum(range(1000))
+    assert measure.cpu_seconds(os.getpid()) - before > 0.02
+
+
+def test_cpu_time_of_nobody_is_an_error():
+    with pytest.raises(OSError):  # noqa: PT011
+        measure.cpu_seconds(2**22 + 1)
+
+
+def test_the_highest_memory_counts_from_when_it_was_forgotten():
+    pid = os.getpid()
+    block = bytearray(b"x" * 80_000_000)
+    assert measure.memory_mb(pid, "VmHWM") >= measure.memory_mb(pid) - 1
+    before = measure.memory_mb(pid, "VmHWM")
+    del block
+    measure.forget_peak(pid)
+    assert measure.memory_mb(pid, "VmHWM") < before - 60
+
+
+@pytest.mark.parametrize(
+    ("aim", "met"),
+    [
+        ("p50_ms <= 2", True),
+        ("p50_ms <= 1.9", False),
+        ("cpu_ratio >= 10, p50_ms <= 2", True),
+        ("cpu_ratio >= 10.5, p50_ms <= 2", False),
+    ],
+)
+def test_an_aim_is_met_when_all_of_it_is(aim, met):
+    line = measure.judged({"p50_ms": 2, "cpu_ratio": 10}, aim)
+    assert (line["met"], line["aim"]) == (met, aim)
+
+
+def test_without_an_aim_nothing_is_judged():
+    assert measure.judged({"p50_ms": 2}, "") == {"p50_ms": 2}
+
+
+def test_an_aim_for_something_not_measured_is_an_error():
+    with pytest.raises(KeyError):
+        measure.judged({"p50_ms": 2}, "p99_ms <= 5")
+
+
+def test_percentile_is_a_value_that_was_seen():
+    assert measure.percentile([5, 1, 3], 0.99) == 5
+    assert measure.percentile(list(range(1000)), 0.99) == 990
