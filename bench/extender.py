@@ -222,7 +222,6 @@ def _follow_readings(scene: Scene, connection: Connection, asked: Question) -> N
     assert scene.fleet is not None
     scene.fleet.habits = Habits(scene.fleet.habits.interval, share=0.0)
     for patience in reversed(range(_TRIES)):
-        time.sleep(1.0)
         found = json.loads(scene.site.evaluator.get(f"/explain/{_POLICY}")[1])["nodes"]
         first, second = (
             {node: one["readings"][metric]["value"] for node, one in found.items()}
@@ -235,6 +234,7 @@ def _follow_readings(scene: Scene, connection: Connection, asked: Question) -> N
         except WrongAnswerError:
             if not patience:
                 raise
+            time.sleep(1.0)
         else:
             return
 

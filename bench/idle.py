@@ -28,7 +28,7 @@ def measured(nodes: int, policies: int, seconds: float) -> Iterator[dict[str, An
     with site.streaming(nodes, policies) as (found, fleet):
         for share in _SHARES:
             fleet.habits = fleet.habits._replace(share=share)
-            time.sleep(_SPREAD)
+            time.sleep(min(_SPREAD, seconds))
             yield measure.judged(_line(found, fleet, seconds), _AIM)
 
 

@@ -34,11 +34,11 @@ def forget_peak(pid: int) -> None:
     Path(f"/proc/{pid}/clear_refs").write_text("5")
 
 
-def settle(pid: int, *, below: float = 0.03, window: float = 0.5, patience: float = 120.0) -> None:
+def settle(pid: int, *, below: float = 0.03, window: float = 0.25, patience: float = 120.0) -> None:
     """Wait until a process uses hardly any CPU: what it does at its start is over. Raises TimeoutError."""
     until = time.monotonic() + patience
     calm = 0
-    while calm < 2:
+    while calm < 3:
         before = cpu_seconds(pid)
         time.sleep(window)
         calm = calm + 1 if cpu_seconds(pid) - before < below * window else 0

@@ -19,6 +19,7 @@ from bench.fleetagent import Habits
 _ASKED_ONCE = ("--metricsSource=prometheus", "--syncPeriod=10m", "--staleAfter=30m")
 _REPORTS_EVERY = 10.0  # seconds
 _PATIENCE = 300.0
+_QUIET = 4  # times in a row that nothing new was written
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,12 +61,13 @@ def streaming(nodes: int, policies: int) -> Iterator[tuple[Site, Fleet]]:
 
 def _until_written(found: Evaluator) -> None:
     """Wait until it writes no labels any more: agents that report keep it from coming to rest."""
-    before, until = -1.0, time.monotonic() + _PATIENCE
-    while (now := found.metric('plimsoll_label_writes_total{result="ok"}')) != before:
+    before, quiet, until = -1.0, 0, time.monotonic() + _PATIENCE
+    while quiet < _QUIET:
         if time.monotonic() > until:
             raise TimeoutError("labels are written without end")
-        before = now
-        time.sleep(2.0)
+        time.sleep(0.25)
+        now = found.metric('plimsoll_label_writes_total{result="ok"}')
+        before, quiet = now, quiet + 1 if now == before else 0
 
 
 @dataclass(frozen=True, slots=True)

@@ -43,7 +43,7 @@ def test_extender():
 
 
 def test_idle():
-    lines = lines_of("idle", "--nodes=20", "--policies=4", "--seconds=1")
+    lines = lines_of("idle", "--nodes=20", "--policies=4", "--seconds=0.3")
     assert [line["case"] for line in lines] == [
         "0% of a report is new",
         "1% of a report is new",
