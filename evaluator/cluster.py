@@ -9,7 +9,9 @@ import msgspec
 
 from evaluator import policy
 from evaluator.freshness import Freshness
+from evaluator.linked import Linked
 from evaluator.objects import Node, Pod
+from evaluator.places import Places
 from evaluator.policy import Policy, PolicyKey
 
 K = TypeVar("K")
@@ -104,6 +106,10 @@ class Cluster:
             listed=self._kind_listed,
         )
 
+        self.running = Linked(lambda pod: pod.running)
+        self.waiting = Linked(lambda pod: pod.waiting)
+        self.places = Places(self.nodes.objects)
+
     def _kind_listed(self) -> None:
         """Whichever kind comes last, it is what the first decision has waited for."""
         self._tell(self.listeners.decisions)
@@ -116,11 +122,15 @@ class Cluster:
             for listener in self.listeners.labels:
                 listener(name)
         if before is None or after is None or before.placement != after.placement:
+            self.places.changed(name)
             self._tell(self.listeners.placement)
 
     def _pod_changed(self, _key: object, before: Pod | None, after: Pod | None) -> None:
         """Of a pod that runs, its kubelet has much to tell, and nothing that we look at."""
         if before is None or after is None or before.placement != after.placement:
+            self.running.change(before, after)
+            self.waiting.change(before, after)
+            self.places.change_pod(before, after)
             self._tell(self.listeners.placement)
 
     @staticmethod

@@ -18,6 +18,9 @@ from plimsoll import logs
 
 log = logs.get(__name__)
 
+_REST = 0.05
+"""Seconds between two plans: every reading may change them, and nobody leaves in such a hurry."""
+
 
 class Evictor:
     """Evicts at a pace. `wake()` after new decisions, and when a pod or a node changed."""
@@ -57,15 +60,26 @@ class Evictor:
         """Evict for ever: when something changed, and when the next of a policy is due."""
         while True:
             with contextlib.suppress(TimeoutError):
-                await asyncio.wait_for(self._wake.wait(), self._until_next_due())
+                async with asyncio.timeout(self._until_next_due()):
+                    await self._wake.wait()
             self._wake.clear()
             if self._may_evict():
-                for eviction in self._plan():
+                for eviction in await self._planned():
                     if self._may_evict():
                         await self._evict(eviction)
+            await asyncio.sleep(_REST)
 
     def _may_evict(self) -> bool:
         return self._allowed() and not self._decider.waiting_for
+
+    async def _planned(self) -> list[Eviction]:
+        """What is due, once it is known of the nodes in question which would take which pod."""
+        plan, places = self._plan(), self._cluster.places
+        if places.behind:
+            for _ in places.catching_up():
+                await asyncio.sleep(0)
+            plan = self._plan()
+        return plan
 
     def _plan(self) -> list[Eviction]:
         moment = self._clock()
@@ -76,8 +90,8 @@ class Evictor:
         }
         return evictions.plan(
             self._decider.latest,
-            self._cluster.pods.objects.values(),
-            self._cluster.nodes.objects,
+            self._cluster.running,
+            self._cluster.places,
             self._recent,
             pace=self._pace,
             now=moment,

@@ -113,7 +113,8 @@ class Labeler:
 
     async def _until_woken(self) -> None:
         with contextlib.suppress(TimeoutError):
-            await asyncio.wait_for(self._wake.wait(), self._until_next_try())
+            async with asyncio.timeout(self._until_next_try()):
+                await self._wake.wait()
         await asyncio.sleep(max(0.0, self._rested - time.monotonic()))
         self._wake.clear()
 

@@ -5,16 +5,18 @@ import contextlib
 import datetime
 import random
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field, replace
 
-from evaluator import nudges
+from evaluator import nudges, openings
 from evaluator.cluster import Cluster
 from evaluator.decider import Decider
 from evaluator.decisions import Decisions
 from evaluator.kube import Kube, KubeError
 from evaluator.metrics import Metrics
-from evaluator.nudges import Pace, Plan, Refusal
+from evaluator.nudges import Chance, Pace, Plan, Refusal, Refusals
 from evaluator.objects import NUDGED
+from evaluator.openings import Opening
 from evaluator.policy import PolicyKey
 from plimsoll import logs
 from plimsoll.backoff import Backoff
@@ -25,6 +27,16 @@ _PAUSE = 0.05
 """Seconds for each nudge before the next plan. Who was given a node meanwhile needs none: one bound pod wakes the others."""
 _ROUND = 0.02
 """Seconds between two plans, so that a burst of events costs a few of them and not one each."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Line:
+    """The pods that one policy turned away, as of this version of those that wait; what that and their chances rest on."""
+
+    version: int = 0
+    refused: Refusals = field(default_factory=dict)
+    basis: tuple[object, ...] = ()
+    chances: Sequence[Chance] = ()
 
 
 class Nudger:
@@ -55,19 +67,19 @@ class Nudger:
         self._wake = asyncio.Event()
         self._backoff = Backoff((rng or random.Random()).random)  # noqa: S311 (jitter)
         self._decisions: Decisions | None = None
-        self._openings: dict[PolicyKey, dict[str, float]] = {}
-        self._refused: Mapping[str, Refusal] = {}
+        self._openings: dict[PolicyKey, Opening] = {}
+        self._lines: dict[PolicyKey, _Line] = {}
 
     def decided(self) -> None:
         """Compare the new decisions with those before, and look soon."""
         if self._decider.waiting_for:
             return
-        after, before = self._decider.latest, self._decisions
-        # Who was let in while nobody looked is not known: after a start, every node counts as just let in.
-        more = nudges.opened(before, after) if before else nudges.all_open(after)
-        if before is None or more:
-            self._openings = nudges.remember(
-                self._openings, more, now=self._clock(), memory=self._pace.memory
+        after, before, now = self._decider.latest, self._decisions, self._clock()
+        if before is None:  # whom an earlier life, or another replica, refused is not known
+            self._openings = openings.all_open(after, now)
+        elif more := openings.opened(before, after):
+            self._openings = openings.remember(
+                self._openings, more, now=now, memory=self._pace.memory
             )
         self._decisions = after
         self._wake.set()
@@ -81,28 +93,54 @@ class Nudger:
         delay: float | None = None
         while True:
             with contextlib.suppress(TimeoutError):
-                await asyncio.wait_for(self._wake.wait(), delay)
+                async with asyncio.timeout(delay):
+                    await self._wake.wait()
             self._wake.clear()
-            plan, pause = self._plan(), _ROUND
+            plan, pause = await self._planned(), _ROUND
             delay = None if plan.again is None else max(0.0, plan.again - self._clock())
             if plan.due and self._allowed():
                 delay, pause = 0.0, await self._nudge_some(plan)
             await asyncio.sleep(pause)
 
-    def _plan(self) -> Plan:
-        now = self._clock()
-        self._openings = nudges.remember(self._openings, {}, now=now, memory=self._pace.memory)
-        if self._decisions is None or not self._openings:
-            return Plan((), None)
-        self._refused = nudges.refusals(self._cluster.pods.objects.values(), self._refused, now)
-        return nudges.plan(
-            self._refused,
-            self._openings,
-            self._decisions,
-            self._cluster.nodes.objects,
-            pace=self._pace,
-            now=now,
-        )
+    async def _planned(self) -> Plan:
+        """Who is due, once it is known of the nodes in question which would take which pod."""
+        now, places = self._clock(), self._cluster.places
+        self._openings = openings.remember(self._openings, {}, now=now, memory=self._pace.memory)
+        found = await self._chances(now)
+        if places.behind:
+            for _ in places.catching_up():
+                await asyncio.sleep(0)
+            found = await self._chances(now)
+        return nudges.plan(found, pace=self._pace, now=now)
+
+    async def _chances(self, now: float) -> list[Chance]:
+        """Who has a chance; only those policies are looked at anew, in turns with everybody else, of which something changed."""
+        waiting = self._cluster.waiting
+        self._lines = {key: line for key, line in self._lines.items() if waiting.version(key)}
+        found: list[Chance] = []
+        for key, opening in self._openings.items():
+            before = self._lines.get(key, _Line())
+            line = self._look(key, opening, before, now)
+            if line is not before:
+                self._lines[key] = line
+                await asyncio.sleep(0)
+            found += line.chances
+        return found
+
+    def _look(self, key: PolicyKey, opening: Opening, line: "_Line", now: float) -> "_Line":
+        waiting, places = self._cluster.waiting, self._cluster.places
+        refused, version = line.refused, waiting.version(key)
+        if line.version != version:
+            refused = nudges.refusals(waiting.of(key), refused, now)
+        if not refused:
+            return line if line.version == version else _Line(version)
+        decision = self._decisions.policies.get(key) if self._decisions else None
+        asked = decision and (decision.dontschedule, decision.awaited)
+        basis = (refused, opening, asked, places.version)
+        if line.version == version and line.basis == basis:
+            return line
+        chances = nudges.chances(refused.values(), opening, decision, places, self._pace)
+        return _Line(version, refused, basis, chances)
 
     async def _nudge_some(self, plan: Plan) -> float:
         """Nudge the first of them; returns the seconds to wait before the next."""
@@ -134,7 +172,13 @@ class Nudger:
         except KubeError as error:
             if error.status not in _GONE:
                 raise
-        self._refused = {**self._refused, meta.uid: refusal.after_nudge(now)}
+        self._note(refusal, refusal.after_nudge(now))
+
+    def _note(self, before: Refusal, after: Refusal) -> None:
+        if (line := self._lines.get(before.policy)) is not None:
+            known = line.refused.items()
+            refused = {uid: after if one is before else one for uid, one in known}
+            self._lines[before.policy] = replace(line, refused=refused, basis=())
 
 
 _GONE = {404, 409, 422}

@@ -5,14 +5,17 @@ new annotation it tries at once. Whom we turned away is read from the pod: kube-
 condition. So any replica knows it, also one that has just started.
 """
 
+import bisect
 import datetime
-from collections.abc import Iterable, Iterator, Mapping
+import heapq
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 
-from evaluator.decisions import Decision, Decisions
-from evaluator.evictions import would_take
-from evaluator.extender.verbs import POLICY_LABEL
-from evaluator.objects import NUDGED, Node, Pod
+from evaluator.decisions import Decision
+from evaluator.linked import followed
+from evaluator.objects import NUDGED, Pod
+from evaluator.openings import Opening
+from evaluator.places import Places
 from evaluator.policy import PolicyKey
 from evaluator.rules import accusation
 
@@ -21,9 +24,6 @@ _IN_FLIGHT = 2.0
 
 _SKEW = 60.0
 """Seconds by which another replica's clock may be ahead; an annotation from farther away is nobody's nudge."""
-
-Openings = Mapping[PolicyKey, Mapping[str, float]]
-"""Per policy the nodes that it stopped refusing, and when (seconds). Those it refuses again stay in it: a plan asks."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,12 +86,11 @@ def refusals(pods: Iterable[Pod], known: Refusals, now: float) -> dict[str, Refu
 
 
 def _turned_away(pod: Pod) -> tuple[PolicyKey | None, str]:
-    name = (pod.metadata.labels or {}).get(POLICY_LABEL)
-    if not name or not pod.waiting:
+    policy = followed(pod)
+    if policy is None or not pod.waiting:
         return None, ""
     text = pod.unschedulable_because
-    blamed = accusation(name) in text
-    return (PolicyKey(pod.metadata.namespace, name), text) if blamed else (None, "")
+    return (policy, text) if accusation(policy.name) in text else (None, "")
 
 
 def _nudged_at(pod: Pod) -> float:
@@ -103,35 +102,38 @@ def _nudged_at(pod: Pod) -> float:
     return at.replace(tzinfo=at.tzinfo or datetime.UTC).timestamp()
 
 
-def opened(before: Decisions, after: Decisions) -> dict[PolicyKey, frozenset[str]]:
-    """Per policy the nodes that it refused and refuses no longer, because a reading, a rule or the policy itself changed."""
-    found = {}
-    for key, was in before.policies.items():
-        now = after.policies.get(key)
-        nodes = was.dontschedule.keys() - (now.dontschedule.keys() if now else ())
-        if nodes:
-            found[key] = frozenset(nodes)
+@dataclass(frozen=True, slots=True)
+class Chance:
+    """A pod that has a node now which it had not when it was refused, and from when on it may be nudged."""
+
+    start: float
+    refusal: Refusal
+
+
+def chances(
+    refused: Iterable[Refusal],
+    opening: Opening,
+    decision: Decision | None,
+    places: Places,
+    pace: Pace,
+) -> list[Chance]:
+    """Of the pods that one policy turned away, those that have a chance, whatever time it is.
+
+    One nudge for each time that a node was let in again, however often its pod is refused after that.
+    """
+    if decision is not None and decision.awaited:
+        return []  # they would be told to come again later
+    found: list[Chance] = []
+    known: dict[int, list[float]] = {}
+    for refusal in refused:
+        takers = places.takers(refusal.pod)
+        if (times := known.get(id(takers))) is None:
+            times = known[id(takers)] = opening.times(takers, decision)
+        later = bisect.bisect_right(times, max(refusal.nudged, refusal.since - _IN_FLIGHT))
+        if later < len(times):
+            start = max(times[later] + pace.settle, refusal.rested(pace))
+            found.append(Chance(start, refusal))
     return found
-
-
-def all_open(decisions: Decisions) -> dict[PolicyKey, frozenset[str]]:
-    """Per policy the nodes that it does not refuse."""
-    return {
-        key: frozenset(decisions.view.nodes) - decision.dontschedule.keys()
-        for key, decision in decisions.policies.items()
-    }
-
-
-def remember(
-    openings: Openings, more: Mapping[PolicyKey, Iterable[str]], *, now: float, memory: float
-) -> dict[PolicyKey, dict[str, float]]:
-    """Openings with those of this moment in it, and without those of long ago."""
-    merged: dict[PolicyKey, dict[str, float]] = {}
-    for key in openings.keys() | more.keys():
-        old = {node: at for node, at in openings.get(key, {}).items() if now - at < memory}
-        if new := old | dict.fromkeys(more.get(key, ()), now):
-            merged[key] = new
-    return merged
 
 
 @dataclass(frozen=True, slots=True)
@@ -142,62 +144,19 @@ class Plan:
     again: float | None
 
 
-def plan(
-    refused: Refusals,
-    openings: Openings,
-    decisions: Decisions,
-    nodes: Mapping[str, Node],
-    *,
-    pace: Pace,
-    now: float,
-) -> Plan:
-    """The pods that have a node now which they had not when they were refused, of high priority and of old age first.
-
-    One nudge for each time that a node was let in again, however often its pod is refused after that.
-    """
+def plan(found: Iterable[Chance], *, pace: Pace, now: float) -> Plan:
+    """Of those that have a chance, the ones of high priority and of old age first. The others' turn comes when these were nudged."""
     due: list[Refusal] = []
     later: list[float] = []
-    for refusal in sorted(refused.values(), key=_order):
-        at = _opened_for(refusal, openings, decisions, nodes, now - pace.memory)
-        if at is None:
-            continue
-        start = max(at + pace.settle, refusal.rested(pace))
-        if start <= now:
-            due.append(refusal)
+    for chance in found:
+        if chance.start <= now:
+            due.append(chance.refusal)
         else:
-            later.append(start)
-        if len(due) == pace.limit:
-            break  # the others' turn comes when these were nudged
-    return Plan(tuple(due), min(later, default=None))
+            later.append(chance.start)
+    first = heapq.nsmallest(pace.limit, due, key=_order)
+    return Plan(tuple(first), min(later, default=None))
 
 
 def _order(refusal: Refusal) -> tuple[int, str, str]:
     pod = refusal.pod
     return (-pod.spec.priority, pod.metadata.creation_timestamp or "", str(pod))
-
-
-def _opened_for(
-    refusal: Refusal,
-    openings: Openings,
-    decisions: Decisions,
-    nodes: Mapping[str, Node],
-    horizon: float,
-) -> float | None:
-    """When a node was let in that this pod was not yet nudged for and could go to; None if there is none."""
-    decision = decisions.policies.get(refusal.policy)
-    if decision is not None and decision.awaited:
-        return None  # it would be told to come again later
-    oldest = max(horizon, refusal.nudged, refusal.since - _IN_FLIGHT)
-    times = (
-        at
-        for node, at in _still_open(openings.get(refusal.policy, {}), decision)
-        if at > oldest and node in nodes and would_take(nodes[node], refusal.pod)
-    )
-    return next(times, None)
-
-
-def _still_open(
-    opening: Mapping[str, float], decision: Decision | None
-) -> Iterator[tuple[str, float]]:
-    refused = decision.dontschedule if decision else {}
-    return ((node, at) for node, at in opening.items() if node not in refused)

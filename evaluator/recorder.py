@@ -101,7 +101,8 @@ class Recorder:
         """Tell for ever."""
         while True:
             with contextlib.suppress(TimeoutError):
-                await asyncio.wait_for(self._wake.wait(), self._until_due())
+                async with asyncio.timeout(self._until_due()):
+                    await self._wake.wait()
             self._wake.clear()
             if self._idle():
                 continue

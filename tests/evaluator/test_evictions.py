@@ -5,23 +5,19 @@ import pytest
 from evaluator import evictions
 from evaluator.decisions import Decision, Decisions
 from evaluator.evictions import Pace
+from evaluator.linked import Linked
 from evaluator.objects import (
-    Affinity,
     Condition,
     Meta,
     Node,
-    NodeAffinity,
-    NodeSelector,
-    NodeSelectorTerm,
     NodeSpec,
     NodeStatus,
     Pod,
     PodSpec,
     PodStatus,
-    Requirement,
     Taint,
-    Toleration,
 )
+from evaluator.places import Places
 from evaluator.policy import Policy, PolicyKey
 
 KEY = PolicyKey("ns", "demo")
@@ -60,29 +56,32 @@ def decided(*, sick=("sick",), unwelcome=(), awaited=(), key=KEY):
     )
 
 
-def planned(pods, nodes=None, decisions=None, *, recent=None, period=10.0, limit=1):
-    """The names of the pods that leave."""
+def evicted(pods, nodes=None, decisions=None, *, recent=None, period=10.0, limit=1):
+    """Who leaves, once it is known who would take whom."""
     nodes = [node("sick"), node("well")] if nodes is None else nodes
-    plan = evictions.plan(
-        decisions or decided(),
-        pods,
-        {n.metadata.name: n for n in nodes},
-        recent or {},
-        pace=Pace(period, limit),
-        now=NOW,
-    )
-    return [str(eviction.pod) for eviction in plan]
+    places, running = Places({n.metadata.name: n for n in nodes}), Linked(lambda pod: pod.running)
+    for one in pods:
+        running.change(None, one)
+
+    def plan():
+        pace = Pace(period, limit)
+        return evictions.plan(
+            decisions or decided(), running, places, recent or {}, pace=pace, now=NOW
+        )
+
+    assert plan() == [], "nobody, as long as no node was looked at"
+    for _ in places.catching_up():
+        pass
+    return plan()
+
+
+def planned(*args, **kwargs):
+    """The names of the pods that leave."""
+    return [str(eviction.pod) for eviction in evicted(*args, **kwargs)]
 
 
 def test_a_pod_on_a_violating_node_leaves_with_the_reason():
-    (found,) = evictions.plan(
-        decided(),
-        [pod()],
-        {"sick": node("sick"), "well": node("well")},
-        {},
-        pace=Pace(10.0, 1),
-        now=NOW,
-    )
+    (found,) = evicted([pod()])
     assert (found.policy, str(found.pod), found.reason) == (KEY, "ns/web", REASON)
 
 
@@ -184,106 +183,3 @@ def test_without_a_refuge_a_pod_stays(refuge, decisions):
 
 def test_the_only_node_is_no_refuge():
     assert planned([pod()], [node("sick")]) == []
-
-
-def expects(key, operator, *values):
-    return Requirement(key, operator, list(values))
-
-
-def affinity(*terms, fields=()):
-    terms = [NodeSelectorTerm(match_expressions=list(term)) for term in terms]
-    terms += [NodeSelectorTerm(match_fields=list(field)) for field in fields]
-    return Affinity(NodeAffinity(NodeSelector(terms)))
-
-
-LABELS = {"disk": "ssd", "gen": "7"}
-
-
-@pytest.mark.parametrize(
-    ("required", "takes"),
-    [
-        ([expects("disk", "In", "ssd", "hdd")], True),
-        ([expects("disk", "In", "hdd")], False),
-        ([expects("no", "In", "x")], False),
-        ([expects("disk", "NotIn", "hdd")], True),
-        ([expects("disk", "NotIn", "ssd")], False),
-        ([expects("no", "NotIn", "x")], True),
-        ([expects("disk", "Exists")], True),
-        ([expects("no", "Exists")], False),
-        ([expects("no", "DoesNotExist")], True),
-        ([expects("disk", "DoesNotExist")], False),
-        ([expects("gen", "Gt", "6")], True),
-        ([expects("gen", "Gt", "7")], False),
-        ([expects("gen", "Lt", "8")], True),
-        ([expects("gen", "Lt", "7")], False),
-        ([expects("disk", "Gt", "6")], False),
-        ([expects("no", "Lt", "6")], False),
-        ([expects("gen", "Gt", "x")], False),
-        ([expects("gen", "Gt")], False),
-        ([expects("gen", "Near", "7")], False),
-        ([expects("disk", "In", "ssd"), expects("gen", "Gt", "9")], False),
-        ([], False),
-    ],
-)
-def test_required_node_affinity(required, takes):
-    place = node("n", labels=LABELS)
-    assert evictions.would_take(place, pod(affinity=affinity(required))) is takes
-
-
-def test_any_term_suffices_and_fields_count():
-    place = node("n", labels=LABELS)
-    no, yes = [expects("disk", "In", "hdd")], [expects("gen", "Exists")]
-    assert evictions.would_take(place, pod(affinity=affinity(no, yes)))
-    named = [expects("metadata.name", "In", "n")]
-    assert evictions.would_take(place, pod(affinity=affinity(fields=[named])))
-    other = [expects("metadata.name", "In", "m")]
-    assert not evictions.would_take(place, pod(affinity=affinity(fields=[other])))
-
-
-@pytest.mark.parametrize("given", [None, Affinity(), Affinity(NodeAffinity())])
-def test_no_required_affinity_means_anywhere(given):
-    assert evictions.would_take(node("n"), pod(affinity=given))
-
-
-def test_required_affinity_without_terms_matches_no_node():
-    assert not evictions.would_take(node("n"), pod(affinity=Affinity(NodeAffinity(NodeSelector()))))
-
-
-@pytest.mark.parametrize(
-    ("selector", "takes"),
-    [
-        (None, True),
-        ({}, True),
-        ({"disk": "ssd"}, True),
-        ({"disk": "hdd"}, False),
-        ({"x": ""}, False),
-    ],
-)
-def test_the_node_selector(selector, takes):
-    assert evictions.would_take(node("n", labels=LABELS), pod(node_selector=selector)) is takes
-
-
-@pytest.mark.parametrize(
-    ("toleration", "tolerates"),
-    [
-        (Toleration("k", "Equal", "v", "NoSchedule"), True),
-        (Toleration("k", "Equal", "v"), True),
-        (Toleration("k", "Equal", "w"), False),
-        (Toleration("k", "Exists"), True),
-        (Toleration("k", "Exists", "", "NoExecute"), False),
-        (Toleration("", "Exists"), True),
-        (Toleration("j", "Exists"), False),
-        (Toleration("j", "Equal", "v"), False),
-        (Toleration("k", "", "v"), True),
-    ],
-)
-def test_tolerations(toleration, tolerates):
-    place = node("n", taints=[Taint("k", "v", "NoSchedule")])
-    assert evictions.would_take(place, pod(tolerations=[toleration])) is tolerates
-
-
-def test_every_taint_has_to_be_tolerated_but_a_preference_keeps_nobody_off():
-    place = node("n", taints=[Taint("k", "v", "NoSchedule"), Taint("j", "", "NoExecute")])
-    assert not evictions.would_take(place, pod(tolerations=[Toleration("k", "Exists")]))
-    mild = node("n", taints=[Taint("k", "v", "PreferNoSchedule")])
-    assert evictions.would_take(mild, pod())

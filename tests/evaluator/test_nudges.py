@@ -4,11 +4,13 @@ import itertools
 
 import pytest
 
-from evaluator import nudges
+from evaluator import nudges, openings
 from evaluator.cluster import decode_node, decode_pod
 from evaluator.decisions import Decision, Decisions
 from evaluator.nudges import Pace
 from evaluator.objects import NUDGED
+from evaluator.openings import Opening
+from evaluator.places import Places
 from evaluator.policy import Policy, PolicyKey
 from evaluator.rules import View
 
@@ -45,6 +47,16 @@ def make_node(name, *, ready=True):
 NODES = {name: make_node(name) for name in ("a", "b")}
 
 
+def places_of(nodes, pods):
+    """Who would take whom, wholly known."""
+    places = Places(nodes)
+    for pod in pods:
+        places.takers(pod)
+    for _ in places.catching_up():
+        pass
+    return places
+
+
 class Queue:
     """The nudger's state on its way through time, without its I/O."""
 
@@ -57,16 +69,21 @@ class Queue:
         self.at(0.0)
 
     def decide(self, new, now):
-        more = nudges.opened(self.decisions, new)
-        self.openings = nudges.remember(self.openings, more, now=now, memory=PACE.memory)
+        more = openings.opened(self.decisions, new)
+        self.openings = openings.remember(self.openings, more, now=now, memory=PACE.memory)
         self.decisions = new
 
     def at(self, now):
         """The names of the pods that are nudged now."""
         self.refused = nudges.refusals(self.pods, self.refused, now)
-        plan = nudges.plan(
-            self.refused, self.openings, self.decisions, self.nodes, pace=PACE, now=now
-        )
+        self.openings = openings.remember(self.openings, {}, now=now, memory=PACE.memory)
+        places = places_of(self.nodes, self.pods)
+        found = []
+        for key, opening in self.openings.items():
+            of_policy = [one for one in self.refused.values() if one.policy == key]
+            decision = self.decisions.policies.get(key)
+            found += nudges.chances(of_policy, opening, decision, places, PACE)
+        plan = nudges.plan(found, pace=PACE, now=now)
         for refusal in plan.due:
             self.refused[refusal.pod.metadata.uid] = refusal.after_nudge(now)
         self.again = plan.again
@@ -185,18 +202,23 @@ def test_pods_of_high_priority_and_of_old_age_come_first():
     assert queue.at(10.0) == ["first", "old", "young"]
 
 
-def test_after_a_start_every_open_node_counts_as_just_let_in():
-    assert nudges.all_open(decisions("b")) == {DEMO: {"a"}}
-
-
-def test_what_is_long_ago_is_forgotten():
-    openings = nudges.remember({}, {DEMO: ["a"]}, now=0.0, memory=300.0)
-    assert nudges.remember(openings, {}, now=301.0, memory=300.0) == {}
-
-
 def test_a_nudge_waits_until_every_replica_has_decided():
-    refused = nudges.refusals([make_pod()], {}, 0.0)
-    plan = nudges.plan(
-        refused, {DEMO: {"a": 10.0}}, decisions("b"), NODES, pace=Pace(settle=0.5), now=10.0
+    pods = [make_pod()]
+    found = nudges.chances(
+        nudges.refusals(pods, {}, 0.0).values(),
+        Opening({"a": 10.0}),
+        decisions("b").policies[DEMO],
+        places_of(NODES, pods),
+        Pace(settle=0.5),
     )
-    assert plan == nudges.Plan((), 10.5)
+    assert nudges.plan(found, pace=PACE, now=10.0) == nudges.Plan((), 10.5)
+
+
+def test_no_more_are_nudged_at_once_than_the_pace_allows():
+    queue = Queue(*(make_pod(f"web-{number:02}") for number in range(25)))
+    queue.decide(decisions("b"), 10.0)
+    turns = [queue.at(10.0) for _ in range(4)]
+    assert [len(turn) for turn in turns] == [10, 10, 5, 0]
+    assert sorted(name for turn in turns for name in turn) == [
+        pod.metadata.name for pod in queue.pods
+    ]

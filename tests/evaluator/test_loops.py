@@ -1,0 +1,67 @@
+"""Every loop that acts on decisions ends when it is told to, whatever else happens in that moment."""
+
+import asyncio
+from types import SimpleNamespace
+
+import pytest
+
+from evaluator import evictions, nudges
+from evaluator.cluster import Cluster
+from evaluator.decisions import Decision, Decisions
+from evaluator.evictor import Evictor
+from evaluator.labeler import Labeler
+from evaluator.metrics import Metrics
+from evaluator.nudger import Nudger
+from evaluator.policy import Policy, PolicyKey
+from evaluator.recorder import Recorder
+from evaluator.reporter import Reporter
+from evaluator.tokens import Bucket
+
+
+@pytest.fixture(params=["labeler", "evictor", "nudger", "recorder", "reporter"])
+def loop(request):
+    cluster, metrics = Cluster(), Metrics()
+    decided = SimpleNamespace(latest=Decisions(), waiting_for=["everything"])
+    match request.param:
+        case "labeler":
+            return Labeler(None, cluster, decided, metrics, bucket=Bucket(1.0, 1))
+        case "evictor":
+            return Evictor(None, cluster, decided, metrics, pace=evictions.Pace(1.0, 1))
+        case "nudger":
+            pace = nudges.Pace()
+            return Nudger(None, cluster, decided, metrics, allowed=lambda: True, pace=pace)
+        case "recorder":
+            return Recorder(None, decided, metrics, lambda: ())
+        case "reporter":
+            return Reporter(None, decided, lambda: ())
+
+
+async def test_so_does_one_that_waits_for_its_next_turn():
+    """Those that wait with a limit are where Python's own wait_for() may lose the end."""
+    key = PolicyKey("ns", "demo")
+    decided = SimpleNamespace(latest=Decisions(policies={key: Decision(Policy(key))}))
+    decided.waiting_for = []
+    for turns in range(4):
+        evictor = Evictor(None, Cluster(), decided, Metrics(), pace=evictions.Pace(60.0, 1))
+        evictor.start_over()
+        running = asyncio.create_task(evictor.run())
+        await asyncio.sleep(0.1)
+        evictor.wake()
+        for _ in range(turns):
+            await asyncio.sleep(0)
+        running.cancel()
+        await asyncio.wait([running], timeout=5.0)
+        assert running.cancelled()
+
+
+@pytest.mark.parametrize("turns", range(4))
+async def test_a_loop_that_is_woken_as_it_is_cancelled_ends(loop, turns):
+    """A wake-up must not swallow the end, or a program that is to stop waits for it for ever."""
+    running = asyncio.create_task(loop.run())
+    await asyncio.sleep(0)
+    loop.wake()
+    for _ in range(turns):
+        await asyncio.sleep(0)
+    running.cancel()
+    await asyncio.wait([running], timeout=5.0)
+    assert running.cancelled()
