@@ -20,6 +20,9 @@ log = logs.get(__name__)
 _PAUSE = 0.005
 """Seconds between two evaluations, so that a burst of reports costs a few of them and not one each."""
 
+_LATE = 1.0
+"""Seconds after which decisions that time has changed are not given out any more: the loop has not run, nor has it heard any news."""
+
 _FOREVER = 1e9
 
 
@@ -71,9 +74,14 @@ class Decider:
         return replace(self._decisions, view=View(view.nodes, columns))
 
     def current(self) -> Decisions:
-        """The current decisions. Raises NotReadyError while they rest on nothing."""
+        """The current decisions. Raises NotReadyError while they rest on nothing.
+
+        A process that was stopped for a while may be asked before its loop has had its turn: then this is its turn.
+        """
         if self._missing:
             raise NotReadyError(f"not ready: waiting for {', '.join(self._missing)}")
+        if self._clock() > self._decisions.valid_until + _LATE:
+            self.evaluate()
         return self._decisions
 
     def stop(self, why: str) -> None:

@@ -122,6 +122,15 @@ def test_without_news_from_the_api_server_it_is_red_and_goes_on_answering(world)
     assert world.value("plimsoll_ready") == 1
 
 
+def test_whoever_asks_a_process_that_was_stopped_is_not_answered_by_what_was_true_before(world):
+    world.hear(node_a=1.0, node_b=0.0)
+    world.decider.evaluate()
+    assert set(world.decider.current().policies[KEY].dontschedule) == {"node-a"}
+    world.clock.now += STALE + 60.0
+    assert not world.decider.current().policies[KEY].dontschedule
+    assert world.decider.current().policies[KEY].missing["health_metric"] == ("node-a", "node-b")
+
+
 def test_ready_without_the_silent_ones_once_they_would_be_stale(world):
     world.hear(node_a=0.0)
     world.clock.now += STALE
