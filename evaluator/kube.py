@@ -31,6 +31,8 @@ from plimsoll.strictyaml import YAMLError
 T = TypeVar("T")
 
 _PAGE = 500
+_LARGEST_METRIC = 64 << 20
+"""Bytes of an adapter's answer, which passes through the API server as it is; 5,000 nodes are one or two million."""
 # ConfigException: credentials could not be renewed; ValueError: they are no text for a header.
 _UNSENT = (aiohttp.ClientError, TimeoutError, OSError, ValueError, config.ConfigException)
 
@@ -258,7 +260,8 @@ class Kube:
         """One metric of all nodes, from the custom metrics API, and the Date of the answer."""
         path = f"/apis/custom.metrics.k8s.io/{version}/nodes/*/{_segment(metric)}"
         response = await self._session.send("GET", path, {})
-        return await whole(response, f"GET {path}"), response.headers.get("Date", "")
+        body = await whole(response, f"GET {path}", largest=_LARGEST_METRIC)
+        return body, response.headers.get("Date", "")
 
     async def _read(self, path: str) -> dict[str, Any] | None:
         try:

@@ -5,7 +5,7 @@ The resource is Telemetry Aware Scheduling's, `telemetry.intel.com/v1alpha1`.
 """
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from functools import cached_property
@@ -16,6 +16,12 @@ from evaluator.terms import PLAIN, Terms
 from plimsoll.sentences import one_line, shown
 
 VIOLATING = "violating"
+
+MOST_RULES = 100
+"""Of one strategy. Each is evaluated on every node, and whoever may write a policy must not stop all others' by a long one."""
+MOST_LABELS = 50
+"""Keys that one policy may set: nodes have to carry them all, and an object has a size that it cannot exceed."""
+_MOST_PROBLEMS = 20
 
 _METRIC = re.compile(r"[a-zA-Z0-9_-]{1,253}", re.ASCII)
 
@@ -130,11 +136,17 @@ def parse(obj: Mapping[str, Any]) -> Policy:
     return Policy(
         key,
         strategies,
-        tuple(map(one_line, problems)),
+        _some(list(map(one_line, problems))),
         uid=meta.get("uid", ""),
         generation=int(meta.get("generation") or 0),
         status=said if isinstance(said, Mapping) else {},
     )
+
+
+def _some(problems: list[str]) -> tuple[str, ...]:
+    """As many as a person reads, and how many more there are."""
+    more = len(problems) - _MOST_PROBLEMS
+    return (*problems[:_MOST_PROBLEMS], *([f"and {more} more problems"] if more > 0 else []))
 
 
 class _FlawError(Exception):
@@ -169,6 +181,8 @@ class _Reader:
     def read(self, body: object) -> Strategy:
         if not isinstance(body, Mapping) or not isinstance(body.get("rules"), list):
             raise _FlawError("it has no list of rules")
+        if len(body["rules"]) > MOST_RULES:
+            raise _FlawError(f"it has {len(body['rules'])} rules, more than {MOST_RULES}")
         logical = body.get("logicalOperator") or "anyOf"
         if logical not in ("anyOf", "allOf"):
             raise _FlawError(f"logicalOperator {shown(logical)} is neither anyOf nor allOf")
@@ -181,7 +195,7 @@ class _Reader:
         if self._name is StrategyName.SCHEDULEONMETRIC:
             self._check_ranking(rules)
         if self._name is StrategyName.LABELING:
-            rules = self._without_clashes(rules)
+            rules = self._without_many(self._without_clashes(rules))
         return Strategy(rules, logical == "allOf", impossible=len(rules) < len(given))
 
     def _check_ranking(self, rules: tuple[Rule, ...]) -> None:
@@ -257,7 +271,22 @@ class _Reader:
             self._problems.append(
                 f"{self._name}: label {key} is named by rules with different operators ({used}): left out"
             )
-        return tuple(
-            replace(rule, labels=tuple(label for label in rule.labels if label.key not in clashing))
-            for rule in rules
+        return _without(rules, clashing)
+
+    def _without_many(self, rules: tuple[Rule, ...]) -> tuple[Rule, ...]:
+        """Drop label keys beyond what one policy may set, those named first stay."""
+        keys = dict.fromkeys(label.key for rule in rules for label in rule.labels)
+        if len(keys) <= MOST_LABELS:
+            return rules
+        self._problems.append(
+            f"{self._name}: it names {len(keys)} labels, more than {MOST_LABELS}: the rest is left out"
         )
+        return _without(rules, [*keys][MOST_LABELS:])
+
+
+def _without(rules: tuple[Rule, ...], keys: Collection[str]) -> tuple[Rule, ...]:
+    dropped = frozenset(keys)
+    return tuple(
+        replace(rule, labels=tuple(label for label in rule.labels if label.key not in dropped))
+        for rule in rules
+    )

@@ -1,6 +1,7 @@
 """Requests to one API server: bytes out, bytes or lines in, credentials that may be renewed, and one error for all that can fail."""
 
 import asyncio
+import math
 import time
 import urllib.parse
 from collections.abc import AsyncIterator, Callable, Mapping
@@ -136,10 +137,16 @@ class Session:
             return await self._connection.token() != refused
 
 
-async def whole(response: aiohttp.ClientResponse, call: str) -> bytes:
-    """The body of an answer. Raises KubeError where it breaks off."""
+async def whole(response: aiohttp.ClientResponse, call: str, *, largest: float = math.inf) -> bytes:
+    """The body of an answer. Raises KubeError where it breaks off, or is of more than `largest` bytes."""
+    body = bytearray()
     try:
-        return await response.read()
+        async for chunk in response.content.iter_any():
+            body += chunk
+            if len(body) > largest:
+                response.close()
+                raise KubeError(0, f"{call}: an answer of more than {largest} bytes")
+        return bytes(body)
     except (aiohttp.ClientError, TimeoutError) as error:
         raise KubeError(0, f"{call}: the answer broke off: {sentence(error)}") from error
     finally:

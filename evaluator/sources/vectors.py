@@ -13,6 +13,9 @@ Join = Callable[[Labels], str | None]
 """The node that a series is about; None if its labels name none."""
 
 
+_MOST_WARNINGS = 3
+
+
 class _Series(msgspec.Struct):
     metric: dict[str, str] = msgspec.field(default_factory=dict)
     value: tuple[float, str] | None = None
@@ -62,7 +65,9 @@ def parse(body: bytes, metric: str, join: Join, now: Moment) -> Answer:
             found.setdefault(node, []).append(one)
     if not found:
         raise _nothing(strays)
-    flaws = tuple(one_line(f"warning: {text}") for text in response.warnings or ())
+    flaws = tuple(
+        one_line(f"warning: {text}") for text in (response.warnings or ())[:_MOST_WARNINGS]
+    )
     readings = {node: reading(_samples(metric, own, now)) for node, own in found.items()}
     return Answer(readings, flaws)
 

@@ -8,7 +8,16 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from evaluator import policy
-from evaluator.policy import Label, Operator, PolicyKey, Rule, Strategy, StrategyName
+from evaluator.policy import (
+    MOST_LABELS,
+    MOST_RULES,
+    Label,
+    Operator,
+    PolicyKey,
+    Rule,
+    Strategy,
+    StrategyName,
+)
 from evaluator.terms import PLAIN, Terms, WhenMissing
 
 GOOD = {"metricname": "health_metric", "operator": "Equals", "target": 1}
@@ -423,3 +432,40 @@ def test_no_policy_whatever_is_in_it_fails_as_a_whole(strategies):
     found = parse({**strategies, "deschedule": rules(GOOD)})
     assert found.strategies[StrategyName.DESCHEDULE].rules
     assert all(len(problem) < 400 for problem in found.problems)
+
+
+def test_a_strategy_of_too_many_rules_is_not_enforced_and_the_others_are(parsed, rule):
+    """Whoever may write one policy must not be able to stop the evaluation of all others."""
+    many = [rule("m Equals 1")] * (MOST_RULES + 1)
+    found = parsed(dontschedule=many, deschedule=many[1:])
+    assert found.strategies.keys() == {StrategyName.DESCHEDULE}
+    assert found.problems == (
+        "dontschedule: it has 101 rules, more than 100: the strategy is not enforced",
+    )
+
+
+def test_of_too_many_labels_the_first_are_set(parsed, rule):
+    """Nodes have to carry them all."""
+    found = parsed(
+        labeling=[rule("m Equals 1", *(f"l{n}-{m}=x" for m in range(30))) for n in range(2)]
+    )
+    keys = [label.key for r in found.strategies[StrategyName.LABELING].rules for label in r.labels]
+    assert (
+        keys
+        == [f"telemetry.aware.scheduling.demo/l{n}-{m}" for n in range(2) for m in range(30)][
+            :MOST_LABELS
+        ]
+    )
+    assert found.problems == ("labeling: it names 60 labels, more than 50: the rest is left out",)
+
+
+def test_of_many_problems_some_are_told_and_the_rest_is_counted(parsed, rule):
+    found = parsed(labeling=[rule("m Equals 1", *["/=/"] * 1_000)])
+    assert len(found.problems) == 21
+    assert found.problems[-1] == "and 980 more problems"
+
+
+@pytest.mark.parametrize(("length", "flawed"), [(253, False), (254, True)])
+def test_a_metrics_name_is_no_longer_than_a_name_is(parsed, rule, length, flawed):
+    found = parsed(dontschedule=[rule(f"{'m' * length} Equals 1")])
+    assert bool(found.problems) == flawed

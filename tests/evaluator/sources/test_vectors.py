@@ -72,6 +72,11 @@ def test_warnings_are_flaws():
     assert found.flaws == ("warning: partial response: a store is away",)
 
 
+def test_of_many_warnings_a_few_are_flaws():
+    found = answer(series(), warnings=[f"{number} is missing" for number in range(10_000)])
+    assert found.flaws == tuple(f"warning: {number} is missing" for number in range(3))
+
+
 def refused(body):
     with pytest.raises(SourceError) as caught:
         vectors.parse(body, "m", join, NOW)
