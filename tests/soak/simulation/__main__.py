@@ -1,0 +1,159 @@
+"""A day in the life of two replicas, in minutes: `python -P tests/soak/simulation --seed 1 --seconds 600`.
+
+Prints a line of JSON whenever all is calm, with what was measured then, and one at the end, with what was wrong (nothing,
+one hopes). Run it with PYTHONHASHSEED=0, and a seed gives the same day again.
+"""
+
+import timewarp  # noqa: I001  (before anything that might read a clock)
+
+import argparse
+import asyncio
+import json
+import logging
+import os
+import random
+import sys
+import tempfile
+from pathlib import Path
+
+from audit import Audit, measures
+from cluster import Admin, Server
+from nodes import Agent
+from replica import Replica
+from storm import NAMES, Storm
+
+from plimsoll import logs
+
+
+class World:
+    """All that there is; both the storm and the audit look into it."""
+
+    def __init__(self, rng, folder):
+        self.clock = timewarp.clock
+        self.rng = rng
+        self.server = Server()
+        self.admin = Admin(self.server)
+        self.replicas = [Replica(name, folder) for name in ("east", "west")]
+        self.agents = {}
+        self._said = {}
+        self._stderr = os.dup(2)
+
+    async def start(self, replica):
+        """With a stream of every agent."""
+        await replica.start()
+
+    async def add_node(self, name):
+        await self.admin.add_node(name, self.clock)
+        agent = self.agents[name] = Agent(name, self.clock, self.rng)
+        agent.said = self._said.setdefault(name, {})
+        for replica in self.replicas:
+            agent.connect(replica)
+
+    async def drop_node(self, name):
+        await self.admin.drop_node(name)
+        if (agent := self.agents.pop(name, None)) is not None:
+            await agent.close()
+        self._said.pop(name, None)
+
+    def said(self, replica, node, since):
+        """What a node has said to a replica since then."""
+        told = self._said.get(node, {}).get(replica.name, ())
+        return [snapshot for at, snapshot in told if at >= since]
+
+    def disk_is_full(self, *, full):
+        """The one that stderr goes to."""
+        target = os.open("/dev/full", os.O_WRONLY) if full else os.dup(self._stderr)
+        os.dup2(target, 2)
+        os.close(target)
+
+
+class Complaints(logging.Handler):
+    """Log lines that should not be there: whatever comes with a traceback."""
+
+    def __init__(self, say):
+        super().__init__()
+        self._say = say
+
+    def emit(self, record):
+        body = record.msg if isinstance(record.msg, dict) else {}
+        if record.exc_info or body.get("exc_info") or "exception" in body:
+            self._say(f"logged with a traceback: {record.getMessage()[:2000]}")
+
+
+async def scheduler(world, audit):
+    """Asks every replica about every policy, all the time."""
+    while True:
+        nodes = sorted(world.admin.nodes())
+        for replica in world.replicas:
+            if replica.up:
+                for name in NAMES:
+                    audit.check_answer(replica, name, nodes, world.said)
+        await asyncio.sleep(world.rng.uniform(0.3, 1.7))
+
+
+def tell(found):
+    sys.stdout.write(json.dumps(found) + "\n")
+    sys.stdout.flush()
+
+
+async def live(seed, seconds, part, folder):
+    rng = random.Random(seed)
+    world = World(rng, folder)
+    audit = Audit(world.admin, world.server, world.clock)
+    logging.getLogger().addHandler(Complaints(audit.say))
+    loop = asyncio.get_running_loop()
+    loop.set_exception_handler(lambda _loop, context: audit.say(f"unhandled: {context}"))
+    await world.server.start()
+    await world.admin.start()
+    storm = Storm(world, rng)
+    for replica in world.replicas:
+        await world.start(replica)
+    asking = asyncio.create_task(scheduler(world, audit))
+    begin = world.clock.now
+    await storm.settle()
+    while world.clock.now - begin < seconds and not audit.wrong:
+        await storm.rage(part)
+        await storm.settle()
+        audit.check_calm(world.replicas, world.agents)
+        for replica in world.replicas:
+            for sentence in replica.check():
+                audit.say(f"a loop of {replica.name} broke: {sentence}")
+        if asking.done():
+            asking.result()
+        tell({"at": round(world.clock.now - begin), **measures(len(asyncio.all_tasks()))})
+    asking.cancel()
+    for agent in world.agents.values():
+        await agent.close()
+    for replica in world.replicas:
+        await replica.kill()
+    await world.admin.close()
+    await world.server.close()
+    return {
+        "seed": seed,
+        "lived": round(world.clock.now - begin),
+        "wrong": audit.wrong[:20],
+        "answers": audit.answers,
+        "unready": audit.unready,
+        "label_writes": audit.writes,
+        "events": storm.counts,
+    }
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__.split("\n\n", maxsplit=1)[0])
+    parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--seconds", type=float, default=600.0, help="of simulated time")
+    parser.add_argument("--part", type=float, default=120.0, help="seconds of storm before a calm")
+    arguments = parser.parse_args()
+    logs.setup("info")
+    loop = timewarp.Loop()
+    asyncio.set_event_loop(loop)
+    with tempfile.TemporaryDirectory() as folder:
+        found = loop.run_until_complete(
+            live(arguments.seed, arguments.seconds, arguments.part, Path(folder))
+        )
+    tell(found)
+
+
+if __name__ == "__main__":
+    main()

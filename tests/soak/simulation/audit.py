@@ -1,0 +1,199 @@
+"""What must be so: at every write and every answer, and once all is calm, against a decision made from scratch."""
+
+import bisect
+import gc
+import os
+import sys
+from collections import defaultdict
+from pathlib import Path
+
+import msgspec
+import policies
+from cluster import NAMESPACE
+from replica import CLUSTER_STALE_AFTER, STALE_AFTER
+
+from evaluator import labels, policy
+from evaluator.decisions import decide
+from evaluator.objects import Node
+from evaluator.status import statuses
+from evaluator.store import Store
+from wire.codec import Delta
+
+SLACK = 1.0
+"""Seconds that something may take that takes no time but a pause of ours."""
+
+
+class Audit:
+    """Collects what was wrong, in sentences."""
+
+    def __init__(self, admin, server, clock):
+        self.wrong = []
+        self.answers = 0
+        self.unready = 0
+        self.writes = 0
+        self._admin = admin
+        self._clock = clock
+        self._specs = defaultdict(list)
+        """Policy → (since when, spec; None: none)."""
+        self._born = {}
+        """Node → when it was made, or made anew."""
+        server.store.listen(self._changed)
+
+    def say(self, sentence):
+        self.wrong.append(f"at {self._clock.now:.2f}: {sentence}")
+
+    # At every write.
+
+    def _changed(self, change):
+        if change.collection == "taspolicies.telemetry.intel.com":
+            self._policy_changed(change)
+        elif change.collection == "nodes" and change.before is None:
+            self._born[change.key[1]] = self._clock.now
+        elif change.collection == "nodes":
+            self._node_changed(change)
+
+    def _policy_changed(self, change):
+        spec = None if change.type == "DELETED" else change.record.obj["spec"]
+        known = self._specs[change.key[1]]
+        if not known or known[-1][1] != spec:
+            known.append((self._clock.now, spec))
+        while len(known) > 2 and known[1][0] < self._clock.now - 600:
+            del known[0]
+
+    def _node_changed(self, change):
+        before, after = _labels(change.before.obj), _labels(change.record.obj)
+        if change.type == "MODIFIED" and before != after:
+            self.writes += 1
+        if change.type == "DELETED":
+            del self._born[change.key[1]]
+            return
+        for (node, key), value in self._admin.theirs.items():
+            if node == change.key[1] and before.get(key) == value != after.get(key):
+                self.say(f"label {key} of somebody else was {value} on {node}, now {after}")
+
+    # At every answer.
+
+    def check_answer(self, replica, name, nodes, said):
+        """Some spec of late and some readings of late must be a reason for each node that was refused or let through."""
+        refused = replica.refused(name, nodes)
+        if refused is None:
+            self.unready += 1
+            return
+        self.answers += 1
+        specs = self._specs_of_late(name)
+        if replica.waiting_for:
+            return  # it has said so itself, where an operator looks
+        known = self._clock.now - CLUSTER_STALE_AFTER - SLACK
+        for node in nodes:
+            if self._born[node] > known:
+                continue  # it need not have heard of it
+            recent = said(replica, node, self._clock.now - STALE_AFTER - SLACK)
+
+            def candidates(metric, recent=recent):
+                return {None, *(snapshot.get(metric) for snapshot in recent)}
+
+            possible = set()
+            for spec in specs:
+                possible |= policies.refusals(spec, candidates) if spec else {False}
+            if (node in refused) not in possible:
+                verb = "refused" if node in refused else "let through"
+                self.say(
+                    f"{replica.name} {verb} {node} for {name} on data that is too old: "
+                    f"{[spec and spec['strategies']['dontschedule'] for spec in specs]}, {recent[-2:]}"
+                )
+
+    def _specs_of_late(self, name):
+        known = self._specs[name]
+        since = self._clock.now - CLUSTER_STALE_AFTER - SLACK
+        first = bisect.bisect_right([at for at, _ in known], since) - 1
+        missing = [None] if first < 0 else []
+        return missing + [spec for _, spec in known[max(0, first) :]]
+
+    # Once all is calm.
+
+    def check_calm(self, replicas, agents):
+        """Labels, statuses and answers are what a decision from scratch says."""
+        for replica in replicas:
+            if replica.waiting_for:
+                self.say(f"{replica.name} is not ready: {list(replica.waiting_for)}")
+        if (leaders := sum(replica.leads for replica in replicas)) != 1:
+            self.say(f"{leaders} replicas lead")
+        decisions = self._from_scratch(agents)
+        seen = self._seen()
+        plan = labels.plan(seen, decisions.labels)
+        for apply in plan.applies:
+            found = seen[apply.node].ours
+            self.say(f"labels of {apply.node}: {found}, and from scratch {dict(apply.labels)}")
+        for node, key in self._admin.theirs:
+            if key in seen[node].owned and seen[node].labels[key] != self._admin.theirs[node, key]:
+                self.say(f"label {key} on {node} is somebody else's and ours")
+        self._check_statuses(statuses(decisions, plan.conflicts))
+        for replica in replicas:
+            for key, decision in decisions.policies.items():
+                refused = replica.refused(key.name, seen)
+                if refused is None or refused != set(decision.dontschedule):
+                    told = "nothing" if refused is None else sorted(refused)
+                    self.say(
+                        f"{replica.name} refuses {told} for {key.name}, and from scratch "
+                        f"{sorted(decision.dontschedule)}"
+                    )
+
+    def _from_scratch(self, agents):
+        """Decided twice, an hour apart, so that every `for` has run out."""
+        parsed = [policy.parse(obj) for obj in self._admin.policies().values()]
+        metrics = frozenset().union(*(one.metrics for one in parsed))
+        store = Store(stale_after=STALE_AFTER, started=-1e9)
+        store.subscribe(metrics)
+        nodes = self._admin.nodes()
+        before = None
+        for now in (self._clock.now - 3600, self._clock.now):
+            for name, agent in agents.items():
+                if name in nodes and not agent.off and not agent.silent:
+                    store.report(name, _everything(agent, metrics), now)
+            before = decide(parsed, nodes, store, now=now, before=before)
+        return before
+
+    def _seen(self):
+        return {
+            name: msgspec.json.decode(msgspec.json.encode(obj), type=Node).node_labels
+            for name, obj in self._admin.nodes().items()
+        }
+
+    def _check_statuses(self, wanted):
+        for key, status in wanted.items():
+            found = _timeless(self._admin.policies()[key.name].get("status") or {})
+            right = _timeless(status.body(lambda _condition: ""))
+            if found != right:
+                self.say(f"status of {key}: {found}, and from scratch {right}")
+            assert key.namespace == NAMESPACE
+
+
+def _everything(agent, metrics):
+    values = {name: value for name, value in agent.readings.items() if name in metrics}
+    several = {name: count for name, count in agent.several.items() if name in metrics}
+    unread = agent.unread & metrics
+    return Delta(values, metrics - {*values, *several, *unread}, several, unread)
+
+
+def _labels(obj):
+    return obj["metadata"].get("labels") or {}
+
+
+def _timeless(status):
+    conditions = [
+        {key: value for key, value in condition.items() if key != "lastTransitionTime"}
+        for condition in status.get("conditions", ())
+    ]
+    return {**status, "conditions": conditions}
+
+
+def measures(tasks):
+    """What has to be flat: blocks of memory, resident kilobytes, open files, tasks."""
+    gc.collect()
+    pages = int(Path("/proc/self/statm").read_text().split()[1])
+    return {
+        "blocks": sys.getallocatedblocks(),
+        "rss_kb": pages * os.sysconf("SC_PAGE_SIZE") // 1024,
+        "files": len([*Path("/proc/self/fd").iterdir()]),
+        "tasks": tasks,
+    }

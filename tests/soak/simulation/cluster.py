@@ -1,0 +1,221 @@
+"""The sandbox's API server without its port: its real logic, over wires that can be cut, and weather before its door."""
+
+import asyncio
+
+import aiohttp
+from aiohttp import web
+from kubernetes.aio.client import rest
+from wires import Connector
+
+from sandbox import manifests
+from sandbox.apiserver import ApiServer
+from sandbox.client import Client, ensure
+from sandbox.nodes import node_object
+from sandbox.objects import CRDS, EVENTS, LEASES, NODES, PODS, POLICIES
+
+ADMIN = "admin"
+RIVAL = "rival"
+NAMESPACE = "default"
+
+
+async def fine(server, request):
+    return await server.forward(request)
+
+
+def says(status, **headers):
+    async def act(_server, _request):
+        body = {"kind": "Status", "code": status, "message": "bad weather"}
+        return web.json_response(body, status=status, headers=headers)
+
+    return act
+
+
+async def hangs(_server, _request):
+    await asyncio.Event().wait()
+
+
+async def resets(_server, request):
+    request.transport.abort()
+    return web.Response()
+
+
+async def loses_answers(server, request):
+    """Done, and nobody hears of it."""
+    if not is_watch(request):
+        await server.forward(request)
+    return await resets(server, request)
+
+
+def slow(seconds):
+    async def act(server, request):
+        await asyncio.sleep(seconds)
+        return await server.forward(request)
+
+    return act
+
+
+def is_watch(request):
+    return request.query.get("watch") == "true"
+
+
+class Server:
+    """Hosts are those who ask: each replica reaches it by a name of its own, so that each can have a weather of its own."""
+
+    def __init__(self):
+        self.api = ApiServer(history=500, bookmark_interval=3.0)
+        self.weather = {}
+        """By host; what is not here is `fine`. None: nothing listens."""
+        self._watches = {}
+        self._runner = None
+
+    @property
+    def store(self):
+        return self.api._cluster.store
+
+    async def start(self):
+        app = web.Application(client_max_size=1 << 24)
+        app.router.add_route("*", "/{path:.*}", self._handle)
+        self._runner = web.AppRunner(app, access_log=None, handler_cancellation=True)
+        await self._runner.setup()
+        # Whoever makes a client of the Kubernetes library from now on is connected here.
+        rest.RESTClientObject._create_connector = lambda _self: self.connector()
+
+    async def close(self):
+        self.api._watches.close()
+        await self._runner.cleanup()
+
+    def connector(self):
+        return Connector(self._accept)
+
+    def _accept(self, host):
+        if self.weather.get(host, fine) is None:
+            raise ConnectionRefusedError(111, "nothing listens")
+        return self._runner.server()
+
+    async def _handle(self, request):
+        act = self.weather.get(request.url.host, fine)
+        if act is None:
+            return await resets(self, request)
+        self._watches[id(request)] = request
+        try:
+            return await act(self, request)
+        finally:
+            del self._watches[id(request)]
+
+    async def forward(self, request):
+        return await self.api._frontend.handle(request)
+
+    def _open(self, host):
+        return [
+            request.transport
+            for request in self._watches.values()
+            if request.url.host == host and request.transport is not None
+        ]
+
+    def cut(self, host):
+        """What is open breaks."""
+        for transport in self._open(host):
+            transport.abort()
+
+    def silence(self, host):
+        """What is open stays so, and brings nothing any more."""
+        for transport in self._open(host):
+            if not transport.is_closing():
+                transport.other.held = True
+
+    def expire(self):
+        self.api.expire_history()
+
+
+class Admin:
+    """What people and other controllers do in the cluster; never touched by the weather."""
+
+    def __init__(self, server):
+        self._server = server
+        self.client = Client(f"http://{ADMIN}")
+        self.theirs = {}
+        """(node, key) → the value of a label that somebody else has set."""
+
+    async def start(self):
+        self.client._session = aiohttp.ClientSession(connector=self._server.connector())
+        for crd in manifests.crds():
+            await ensure(self.client, CRDS, crd)
+
+    async def close(self):
+        await self.client.close()
+
+    def objects(self, collection):
+        return [record.obj for _, record in self._server.store.items(collection)]
+
+    def nodes(self):
+        return {obj["metadata"]["name"]: obj for obj in self.objects("nodes")}
+
+    def policies(self):
+        found = self.objects("taspolicies.telemetry.intel.com")
+        return {obj["metadata"]["name"]: obj for obj in found}
+
+    async def add_node(self, name, clock):
+        body = node_object(name, 0, now=clock.wall())
+        status = body.pop("status")
+        body["spec"] = {}
+        made = await self.client.create(NODES, body)
+        await self.client.update(NODES, made | {"status": status}, subresource="status")
+        await self.client.patch(NODES, name, {"spec": {"taints": None}})
+
+    async def drop_node(self, name):
+        for node, key in tuple(self.theirs):
+            if node == name:
+                del self.theirs[node, key]
+        await self.client.delete(NODES, name)
+
+    async def beat(self, name, clock):
+        """As a kubelet does: a change that nobody should care about."""
+        condition = {"type": "Ready", "status": "True", "reason": f"at {clock.now:.0f}"}
+        body = {"status": {"conditions": [condition]}}
+        kind = "application/strategic-merge-patch+json"
+        await self.client.patch(NODES, name, body, subresource="status", content_type=kind)
+
+    async def put_policy(self, name, spec):
+        if (found := self.policies().get(name)) is not None:
+            await self.client.update(POLICIES, {**found, "spec": spec})
+            return
+        meta = {"name": name, "namespace": NAMESPACE}
+        body = {"apiVersion": POLICIES.api_version, "kind": "TASPolicy", "metadata": meta}
+        await self.client.create(POLICIES, {**body, "spec": spec})
+
+    async def drop_policy(self, name):
+        await self.client.delete(POLICIES, name, NAMESPACE)
+
+    async def take_label(self, node, key, value):
+        """Somebody else wants this label, by force; None: no longer. Who changes nothing gets nothing."""
+        if (self.nodes()[node]["metadata"].get("labels") or {}).get(key) == value:
+            return
+        self.theirs[node, key] = value
+        await self.client.patch(NODES, node, {"metadata": {"labels": {key: value}}})
+        if value is None:
+            del self.theirs[node, key]
+
+    async def add_pod(self, name, policy, node="", because=""):
+        meta = {"name": name, "namespace": NAMESPACE, "labels": {"telemetry-policy": policy}}
+        spec = {"containers": [{"name": "c", "image": "none"}], "terminationGracePeriodSeconds": 0}
+        if node:
+            spec["nodeName"] = node
+        body = {"apiVersion": "v1", "kind": "Pod", "metadata": meta, "spec": spec}
+        await self.client.create(PODS, body)
+        if because:
+            condition = {"type": "PodScheduled", "status": "False", "reason": "Unschedulable"}
+            body = {"status": {"conditions": [{**condition, "message": because}]}}
+            await self.client.patch(PODS, name, body, NAMESPACE, subresource="status")
+
+    async def clear(self, resource, collection):
+        for obj in self.objects(collection):
+            meta = obj["metadata"]
+            await self.client.delete(resource, meta["name"], meta.get("namespace", ""), grace=0)
+
+    async def clear_leases(self):
+        await self.clear(LEASES, "leases.coordination.k8s.io")
+
+    async def clear_pods_and_events(self):
+        """API servers forget events after an hour; this one has to be told."""
+        await self.clear(PODS, "pods")
+        await self.clear(EVENTS, "events")

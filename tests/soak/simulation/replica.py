@@ -1,0 +1,102 @@
+"""One replica of the evaluator as its service wires it, without its ports: the only file that knows its inside."""
+
+import asyncio
+import json
+
+from evaluator.config import Settings
+from evaluator.extender import messages
+from evaluator.extender.verbs import NotReadyError, answer_filter
+from evaluator.kube import Kube
+from evaluator.service import Service
+
+STALE_AFTER = 12.0
+CLUSTER_STALE_AFTER = 20.0
+
+
+class Replica:
+    """Started, killed and started again under one name. `up` says whether its ports would answer."""
+
+    def __init__(self, name, folder):
+        self.name = name
+        self.up = False
+        self.broken = []
+        """What ended a loop of it, which never should."""
+        self._folder = folder
+        self._service = None
+        self._kube = None
+        self._loops = []
+
+    async def start(self):
+        config = self._folder / f"{self.name}.yaml"
+        config.write_text(_KUBECONFIG % self.name)
+        self._kube = await Kube.connect(str(config))
+        settings = Settings(
+            unsafe=True,
+            sync_period=2.0,
+            stale_after=STALE_AFTER,
+            cluster_stale_after=CLUSTER_STALE_AFTER,
+            lease_namespace="default",
+            evict=True,
+        )
+        self._service = Service(settings, self._kube)
+        self._loops = self._service._start_loops()
+        self.up = True
+
+    async def kill(self):
+        """As SIGKILL does: nothing is said to anybody."""
+        self.up = False
+        self._note_broken()
+        for loop in self._loops:
+            loop.cancel()
+        await asyncio.gather(*self._loops, return_exceptions=True)
+        await self._kube.close()
+        self._service = self._kube = None
+        self._loops = []
+
+    async def stop(self):
+        """As SIGTERM does."""
+        self._service._decider.stop("the end: this replica is stopping")
+        await self._service._writers.resign()
+        await self.kill()
+
+    def _note_broken(self):
+        for loop in self._loops:
+            if loop.done() and not loop.cancelled() and loop.exception() is not None:
+                self.broken.append(f"{loop.get_coro().__qualname__}: {loop.exception()!r}")
+
+    def check(self):
+        self._note_broken()
+        return self.broken
+
+    @property
+    def agents(self):
+        """Where streams arrive; another one after each start."""
+        return self._service._ports._agents if self.up else None
+
+    @property
+    def waiting_for(self):
+        """What /readyz says."""
+        return self._service._decider.waiting_for
+
+    @property
+    def leads(self):
+        return self._service._writers._mandate.allowed()
+
+    def refused(self, policy, nodes):
+        """What the scheduler is answered: which of the nodes are not for a pod of this policy; None is 503."""
+        pod = {"metadata": {"namespace": "default", "labels": {"telemetry-policy": policy}}}
+        args = messages.decode(json.dumps({"Pod": pod, "NodeNames": list(nodes)}).encode())
+        try:
+            return frozenset(answer_filter(args, self._service._decider.current()).failed)
+        except NotReadyError:
+            return None
+
+
+_KUBECONFIG = """
+apiVersion: v1
+kind: Config
+clusters: [{name: c, cluster: {server: "http://%s"}}]
+users: [{name: u, user: {}}]
+contexts: [{name: x, context: {cluster: c, user: u}}]
+current-context: x
+"""

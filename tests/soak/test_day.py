@@ -1,0 +1,58 @@
+"""A day of bad luck, in minutes: both replicas as their service wires them, on a clock of ours and the sandbox's API.
+
+In a process of its own, which has no clock but ours. `PLIMSOLL_SEED` names the day; the same seed is the same day again.
+"""
+
+import json
+import os
+import statistics
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+SIMULATION = Path(__file__).parent / "simulation"
+ROOT = Path(__file__).parents[2]
+
+pytestmark = pytest.mark.e2e
+
+
+def live(seed, seconds, part, stderr):
+    """What the simulation printed: what was measured in each calm, and what there is to say at the end."""
+    command = [sys.executable, "-P", str(SIMULATION), f"--seed={seed}"]
+    command += [f"--seconds={seconds}", f"--part={part}"]
+    environment = {"PATH": os.environ["PATH"], "PYTHONHASHSEED": "0"}
+    with stderr.open("wb") as log:
+        done = subprocess.run(
+            command, cwd=ROOT, env=environment, stdout=subprocess.PIPE, stderr=log, text=True
+        )
+    again = f"again: PYTHONHASHSEED=0 {' '.join(command)}"
+    end = stderr.read_text(errors="replace")[-3000:]
+    assert done.returncode == 0, f"{again}\n{end}"
+    *calms, told = map(json.loads, done.stdout.splitlines())
+    wrong = "\n".join(told["wrong"])
+    assert not wrong, f"{again}\n{wrong}"
+    return calms, told
+
+
+@pytest.fixture
+def seed():
+    return int(os.environ.get("PLIMSOLL_SEED", "20"))
+
+
+def test_a_day_with_faults_ends_as_decided_and_leaks_nothing(soak, seed, tmp_path):
+    seconds, part = (86_400, 300) if soak else (300, 60)
+    calms, told = live(seed, seconds, part, tmp_path / "stderr")
+    assert told["answers"] > seconds, "the scheduler was answered all the time"
+    assert told["label_writes"] > seconds / 20, "something has happened"
+    assert len({calm["files"] for calm in calms}) == 1, "files that were left open"
+    assert max(calm["tasks"] for calm in calms) < 2 * min(calm["tasks"] for calm in calms)
+    if soak:
+        half = len(calms) // 2
+        for measure in ("blocks", "rss_kb", "tasks"):
+            before, after = (
+                statistics.median(calm[measure] for calm in calms[part])
+                for part in (slice(half // 5, half), slice(half, None))
+            )
+            assert after < 1.05 * before, f"{measure}: {before} in the morning, {after} later"
