@@ -6,6 +6,8 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 
+import structlog
+
 from evaluator.cluster import Cluster
 from evaluator.decisions import Decision, Decisions, decide
 from evaluator.extender.verbs import NotReadyError
@@ -24,6 +26,8 @@ _LATE = 1.0
 """Seconds after which decisions that time has changed are not given out any more: the loop has not run, nor has it heard any news."""
 
 _FOREVER = 1e9
+_NAMED = 10
+"""Nodes that the log names when a policy's view of many changes."""
 
 
 class Decider:
@@ -179,18 +183,28 @@ def announce(before: Decisions, after: Decisions) -> None:
         changes = [
             (strategy.value, old.violations[strategy], now)
             for strategy, now in decision.violations.items()
+            if now is not old.violations[strategy]
         ]
         if key not in before.policies or any(was != now for _, was, now in changes):
             context.info("Evaluating %s", key.name)
         for strategy, was, now in changes:
-            for node in sorted(now.keys() - was.keys()):
-                context.info("%s %s", node, now[node], node=node, strategy=strategy)
-            for node in sorted(was.keys() - now.keys()):
-                context.info(
-                    "%s no longer violating %s", node, key.name, node=node, strategy=strategy
-                )
+            new = {node: now[node] for node in now.keys() - was.keys()}
+            _name(context, new, f"violating {key.name}", strategy)
+            cleared = f"no longer violating {key.name}"
+            _name(context, dict.fromkeys(was.keys() - now.keys(), cleared), cleared, strategy)
         for problem in decision.problems:
             if problem not in old.problems:
                 context.warning("problem in policy %s: %s", key.name, problem)
     for key in before.policies.keys() - after.policies.keys():
         log.info("policy %s is gone", key.name, policy=str(key))
+
+
+def _name(
+    context: structlog.stdlib.BoundLogger, told: Mapping[str, str], rest: str, strategy: str
+) -> None:
+    """A line for each node, up to some: what befalls all nodes at once must not cost a line for each of thousands."""
+    some = sorted(told)[:_NAMED]
+    for node in some:
+        context.info("%s %s", node, told[node], node=node, strategy=strategy)
+    if more := len(told) - len(some):
+        context.info("%d more nodes %s", more, rest, nodes=more, strategy=strategy)

@@ -256,11 +256,13 @@ class Kube:
         """What the server says of an API group; None if it is not served."""
         return await self._read(f"/apis/{_segment(group)}")
 
-    async def node_metric(self, version: str, metric: str) -> tuple[bytes, str]:
+    async def node_metric(
+        self, version: str, metric: str, *, largest: int = _LARGEST_METRIC
+    ) -> tuple[bytes, str]:
         """One metric of all nodes, from the custom metrics API, and the Date of the answer."""
         path = f"/apis/custom.metrics.k8s.io/{version}/nodes/*/{_segment(metric)}"
         response = await self._session.send("GET", path, {})
-        body = await whole(response, f"GET {path}", largest=_LARGEST_METRIC)
+        body = await whole(response, f"GET {path}", largest=largest)
         return body, response.headers.get("Date", "")
 
     async def _read(self, path: str) -> dict[str, Any] | None:

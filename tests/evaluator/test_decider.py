@@ -263,6 +263,29 @@ def since(read):
     return lambda: [line.split(" ", 1)[1] for line in read()]
 
 
+def test_what_befalls_many_nodes_at_once_is_told_of_some_and_counted(log_lines, demo):
+    said = since(log_lines("logfmt"))
+    world = Deciding()
+    nodes = [f"node_{number:04}" for number in range(5_000)]
+    world.know(demo(), nodes=[node.replace("_", "-") for node in nodes])
+    world.decider.evaluate()
+    said()
+    world.hear(**dict.fromkeys(nodes, 1.0))
+    world.decider.evaluate()
+    found = said()
+    assert len(found) == 12
+    assert found[1].startswith('level=info msg="node-0000 violating demo-policy: ')
+    assert found[11] == (
+        'level=info msg="4990 more nodes violating demo-policy" '
+        "policy=ns/demo-policy nodes=4990 strategy=dontschedule"
+    )
+    world.hear(**dict.fromkeys(nodes, 0.0))
+    world.decider.evaluate()
+    found = said()
+    assert len(found) == 12
+    assert 'msg="4990 more nodes no longer violating demo-policy"' in found[11]
+
+
 def test_problems_and_departures_are_logged_once(log_lines, parsed, rule):
     said = since(log_lines("logfmt"))
     world = Deciding()

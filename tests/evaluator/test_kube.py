@@ -255,12 +255,11 @@ async def test_a_list_that_cannot_be_read_is_an_error(stand, answer, kube, body)
     assert refused.value.status == 0
 
 
-async def test_an_adapters_answer_beyond_all_measure_is_not_kept(stand, answer, kube, monkeypatch):
-    monkeypatch.setattr("evaluator.kube._LARGEST_METRIC", 10_000)
+async def test_an_adapters_answer_beyond_all_measure_is_not_kept(stand, answer, kube):
     stand.then(answer.says(200, b"x" * 10_000), answer.says(200, b"x" * 10_001))
-    assert (await kube.node_metric("v1beta2", "m"))[0] == b"x" * 10_000
+    assert (await kube.node_metric("v1beta2", "m", largest=10_000))[0] == b"x" * 10_000
     with pytest.raises(KubeError, match="an answer of more than 10000 bytes"):
-        await kube.node_metric("v1beta2", "m")
+        await kube.node_metric("v1beta2", "m", largest=10_000)
 
 
 async def test_an_answer_to_an_apply_that_cannot_be_read_is_an_error(stand, answer, kube):
