@@ -1,0 +1,535 @@
+"""HTTP/1.1 as RFC 9110 and RFC 9112 have it: what must be served, what must be refused, and that no two readers of the same
+bytes could see different requests in them."""
+
+import asyncio
+import datetime
+import gzip
+import json
+from email.utils import parsedate_to_datetime
+
+import pytest
+
+NAMES = ("node-a", "node-b", "node-c")
+QUESTION = json.dumps(
+    {
+        "Pod": {
+            "metadata": {
+                "name": "web",
+                "namespace": "ns",
+                "labels": {"telemetry-policy": "demo-policy"},
+            }
+        },
+        "NodeNames": NAMES,
+    }
+).encode()
+PASSING = ["node-a", "node-c"]
+FILTER = b"/scheduler/filter"
+SIZE = b"Content-Length: %d" % len(QUESTION)
+CHUNKED = b"Transfer-Encoding: chunked"
+TRAP_BODY = QUESTION.replace(b'"web"', b'"smuggled"')
+
+
+def raw(*lines, start=b"POST /scheduler/filter HTTP/1.1", host=b"Host: x", body=b""):
+    """A request as it goes over the wire."""
+    return b"\r\n".join([line for line in (start, host, *lines) if line] + [b"", body])
+
+
+def sized(body=QUESTION, *lines, **kwargs):
+    return raw(b"Content-Length: %d" % len(body), *lines, body=body, **kwargs)
+
+
+def chunks(*parts, end=b"0\r\n\r\n"):
+    return b"".join(b"%x\r\n%s\r\n" % (len(part), part) for part in parts) + end
+
+
+TRAP = sized(TRAP_BODY, start=b"POST /scheduler/prioritize HTTP/1.1")
+"""A request that must never be seen where it is hidden in, or follows on, one that is not understood."""
+
+
+def is_the_answer(reply):
+    assert reply.status == 200, reply
+    assert json.loads(reply.body)["NodeNames"] == PASSING
+    is_dressed(reply)
+
+
+def is_refusal(reply, *statuses):
+    """JSON that kube-scheduler shows, in a sentence, which gives nothing of the inside away."""
+    assert reply.status in statuses, reply
+    ((key, sentence),) = json.loads(reply.body).items()
+    assert key == "Error"
+    assert 0 < len(sentence) < 400
+    for inside in ("Traceback", "h11", "bytearray", ".py", "0x", "python"):
+        assert inside not in sentence
+    is_dressed(reply)
+
+
+def is_dressed(reply):
+    """The headers that every answer has, and none that helps an attacker to choose his tools."""
+    assert reply.headers["content-type"].startswith("application/json")
+    assert int(reply.headers["content-length"]) == len(reply.body)
+    said = parsedate_to_datetime(reply.headers["date"])
+    assert reply.headers["date"].endswith(" GMT")
+    assert abs(said - datetime.datetime.now(datetime.UTC)) < datetime.timedelta(minutes=5)
+    assert reply.headers.keys() <= {
+        *("content-type", "content-length", "date", "connection", "allow", "retry-after"),
+    }
+
+
+GOOD = {
+    "plain": sized(),
+    "in chunks": raw(CHUNKED, body=chunks(QUESTION)),
+    "in chunks of one byte": raw(
+        CHUNKED, body=chunks(*(QUESTION[i : i + 1] for i in range(50)), QUESTION[50:])
+    ),
+    "chunked by another spelling": raw(b"transfer-encoding:CHUNKED", body=chunks(QUESTION)),
+    "chunks with extensions": raw(
+        CHUNKED, body=b'%X;a=b;c="d e"\r\n%s\r\n0;last\r\n\r\n' % (len(QUESTION), QUESTION)
+    ),
+    "a chunk size with zeros before it": raw(
+        CHUNKED, body=b"00000%x\r\n%s\r\n00\r\n\r\n" % (len(QUESTION), QUESTION)
+    ),
+    "trailers": raw(
+        b"Trailer: X-Sum", CHUNKED, body=chunks(QUESTION, end=b"0\r\nX-Sum: 1\r\n\r\n")
+    ),
+    "a trailer that is framing": raw(
+        CHUNKED, body=chunks(QUESTION, end=b"0\r\nContent-Length: 999\r\n\r\n")
+    ),
+    "an absolute target": sized(start=b"POST http://x/scheduler/filter HTTP/1.1"),
+    "a query": sized(start=b"POST /scheduler/filter?timeout=5s&x HTTP/1.1"),
+    "empty lines before it": b"\r\n\r\n" + sized(),
+    "an empty Host": sized(host=b"Host:"),
+    "a Host with a port": sized(host=b"Host: evaluator.plimsoll.svc:9001"),
+    "a Host of IPv6": sized(host=b"Host: [::1]:9001"),
+    "a later minor version": sized(start=b"POST /scheduler/filter HTTP/1.9"),
+    "names in any case": raw(b"cONTENT-lENGTH:%d" % len(QUESTION), host=b"hOsT:x", body=QUESTION),
+    "spaces around values": raw(b"Content-Length: \t %d \t" % len(QUESTION), body=QUESTION),
+    "a length with zeros before it": raw(b"Content-Length: 000%d" % len(QUESTION), body=QUESTION),
+    "bytes beyond ASCII": sized(QUESTION, b"X-Name: \xc3\xa9\xff"),
+    "an empty value": sized(QUESTION, b"X-Empty:"),
+    "many fields": sized(QUESTION, *(b"X-%d: y" % i for i in range(500))),
+    "h2c offered": sized(
+        QUESTION,
+        *(b"Connection: Upgrade, HTTP2-Settings", b"Upgrade: h2c", b"HTTP2-Settings: AAMAAABkAAQ"),
+    ),
+    "a web socket offered": sized(QUESTION, b"Connection: Upgrade", b"Upgrade: websocket"),
+    "TLS offered": sized(QUESTION, b"Connection: Upgrade", b"Upgrade: TLS/1.2, HTTP/1.1"),
+    "another content type": sized(QUESTION, b"Content-Type: text/plain; charset=utf-16"),
+    "compression offered": sized(QUESTION, b"Accept-Encoding: gzip, br", b"TE: trailers, gzip"),
+    "nothing acceptable": sized(QUESTION, b"Accept: image/png;q=1, */*;q=0"),
+    "a range": sized(QUESTION, b"Range: bytes=0-0", b"If-None-Match: *"),
+    "a proxy's fields": sized(QUESTION, b"Via: 1.1 p", b"Forwarded: for=_x", b"X-Http-Method: GET"),
+    "kept alive in so many words": sized(QUESTION, b"Connection: keep-alive", b"Keep-Alive: 300"),
+    "nothing of a name that looks like framing": sized(
+        QUESTION, b"Content_Length: 3", b"X-Transfer-Encoding: chunked"
+    ),
+}
+
+
+@pytest.mark.parametrize("request_", GOOD.values(), ids=GOOD.keys())
+async def test_what_is_right_is_answered_and_ends_where_it_ends(server, dial, request_):
+    peer = await dial(server.port)
+    await peer.say(request_ + sized() + request_)
+    for _ in range(3):
+        is_the_answer(await peer.reply())
+    assert server.counted("filter", 200, "decided") == 3
+
+
+@pytest.mark.parametrize("request_", GOOD.values(), ids=GOOD.keys())
+async def test_what_is_right_may_come_byte_by_byte(server, dial, request_):
+    peer = await dial(server.port)
+    for byte in request_:
+        await peer.say(bytes([byte]))
+        await asyncio.sleep(0)
+    is_the_answer(await peer.reply())
+    is_the_answer(await peer.ask(sized()))
+
+
+FAULTY = {
+    # RFC 9112 6.1, 6.3: how long is it?
+    "both framings": raw(SIZE, CHUNKED, body=chunks(QUESTION)),
+    "both framings, the other way round": raw(CHUNKED, b"Content-Length: 5", body=chunks(QUESTION)),
+    "both framings, an empty body by one": raw(b"Content-Length: 0", CHUNKED, body=b"0\r\n\r\n"),
+    "two lengths": raw(SIZE, b"Content-Length: 3", body=QUESTION),
+    "two lengths in one": raw(b"Content-Length: %d, 3" % len(QUESTION), body=QUESTION),
+    "an empty one of two lengths": raw(b"Content-Length: %d," % len(QUESTION), body=QUESTION),
+    "no length in the length": raw(b"Content-Length:", body=QUESTION),
+    "a signed length": raw(b"Content-Length: +%d" % len(QUESTION), body=QUESTION),
+    "a negative length": raw(b"Content-Length: -1", body=QUESTION),
+    "a hexadecimal length": raw(b"Content-Length: 0x10", body=QUESTION),
+    "a length with an underscore": raw(b"Content-Length: 1_0", body=QUESTION),
+    "a length with a point": raw(b"Content-Length: 10.0", body=QUESTION),
+    "a length in two words": raw(b"Content-Length: 1 0", body=QUESTION),
+    "a length of other digits": raw("Content-Length: ١٢".encode(), body=QUESTION),
+    "a length of thousands of digits": raw(b"Content-Length: " + b"9" * 5000, body=QUESTION),
+    "chunks in HTTP/1.0": raw(
+        CHUNKED, start=b"POST /scheduler/filter HTTP/1.0", body=chunks(QUESTION)
+    ),
+    # RFC 9112 7.1: chunks.
+    "no chunk size": raw(CHUNKED, body=b"\r\n" + QUESTION),
+    "a chunk size that is no number": raw(CHUNKED, body=b"xyz\r\nhello\r\n0\r\n\r\n"),
+    "a negative chunk size": raw(CHUNKED, body=b"-5\r\nhello\r\n0\r\n\r\n"),
+    "a signed chunk size": raw(CHUNKED, body=b"+5\r\nhello\r\n0\r\n\r\n"),
+    "a chunk size with 0x": raw(CHUNKED, body=b"0x5\r\nhello\r\n0\r\n\r\n"),
+    "a chunk size with an underscore": raw(CHUNKED, body=b"0_5\r\nhello\r\n0\r\n\r\n"),
+    "a space before a chunk size": raw(CHUNKED, body=b" 5\r\nhello\r\n0\r\n\r\n"),
+    "a chunk size that ends in LF": raw(CHUNKED, body=b"5\nhello\r\n0\r\n\r\n"),
+    "a chunk size that ends in CR": raw(CHUNKED, body=b"5\rhello\r\n0\r\n\r\n"),
+    "a LF in a chunk extension": raw(CHUNKED, body=b"5;a\nhello\r\n0\r\n\r\n"),
+    "a chunk longer than it says": raw(CHUNKED, body=b"5\r\nhello!\r\n0\r\n\r\n"),
+    "a chunk shorter than it says": raw(CHUNKED, body=b"6\r\nhello\r\n0\r\n\r\n"),
+    "a chunk that ends in LF": raw(CHUNKED, body=b"5\r\nhello\n0\r\n\r\n"),
+    "the end of the chunks in LF": raw(CHUNKED, body=b"5\r\nhello\r\n0\n\n"),
+    "a trailer that is none": raw(CHUNKED, body=b"5\r\nhello\r\n0\r\nno colon\r\n\r\n"),
+    "a space after a trailer's name": raw(CHUNKED, body=b"5\r\nhello\r\n0\r\nX : y\r\n\r\n"),
+    # RFC 9112 2.2, 5.1, 5.2: lines.
+    "a line that ends in LF": raw(SIZE + b"\nX: y", body=QUESTION),
+    "all lines end in LF": raw(SIZE, body=b"").replace(b"\r\n", b"\n") + QUESTION,
+    "a request line that ends in LF": sized().replace(b"HTTP/1.1\r\n", b"HTTP/1.1\n", 1),
+    "the header ends in LF": raw(SIZE, body=b"")[:-2] + b"\n" + QUESTION,
+    "a line that ends in CR": raw(SIZE + b"\rX: y", body=QUESTION),
+    "CR CR LF": raw(SIZE + b"\r", body=QUESTION),
+    "a CR before a name": raw(SIZE, b"\rX: y", body=QUESTION),
+    "a folded line": raw(SIZE, b"X: y", b" z", body=QUESTION),
+    "a folded line, by a tab": raw(SIZE, b"X: y", b"\tz", body=QUESTION),
+    "a folded length": raw(b"Content-Length:", b" %d" % len(QUESTION), body=QUESTION),
+    "a folded framing": raw(b"X: y", b" Transfer-Encoding: chunked", SIZE, body=QUESTION),
+    "a first line that is folded": raw(SIZE, host=b" Host: x", body=QUESTION),
+    "an empty folded line": raw(SIZE, b"X: y", b" ", body=QUESTION),
+    "a space before the colon": raw(b"Content-Length : %d" % len(QUESTION), body=QUESTION),
+    "a tab before the colon": raw(CHUNKED.replace(b":", b"\t:"), body=chunks(QUESTION)),
+    "no colon": raw(SIZE, b"nonsense", body=QUESTION),
+    "no name": raw(SIZE, b": y", body=QUESTION),
+    "a name in brackets": raw(SIZE, b"X(1): y", body=QUESTION),
+    "a name beyond ASCII": raw(SIZE, "É: y".encode(), body=QUESTION),
+    "a NUL in a name": raw(SIZE, b"X\0: y", body=QUESTION),
+    "a NUL in a value": raw(SIZE, b"X: \0", body=QUESTION),
+    "a vertical tab in a framing": raw(b"Transfer-Encoding: \x0bchunked", body=chunks(QUESTION)),
+    "a NUL in a length": raw(SIZE + b"\0", body=QUESTION),
+    # RFC 9112 3: the request line.
+    "two spaces": sized(start=b"POST  /scheduler/filter HTTP/1.1"),
+    "a tab for a space": sized(start=b"POST\t/scheduler/filter HTTP/1.1"),
+    "a space at the end": sized(start=b"POST /scheduler/filter HTTP/1.1 "),
+    "a space at the start": sized(start=b" POST /scheduler/filter HTTP/1.1"),
+    "a space in the target": sized(start=b"POST /scheduler/filter x HTTP/1.1"),
+    "no version": sized(start=b"POST /scheduler/filter"),
+    "no target": sized(start=b"POST HTTP/1.1"),
+    "nothing but a word": b"NONSENSE\r\n\r\n",
+    "a version in small letters": sized(start=b"POST /scheduler/filter http/1.1"),
+    "a version of two digits": sized(start=b"POST /scheduler/filter HTTP/1.10"),
+    "a version without a point": sized(start=b"POST /scheduler/filter HTTP/1"),
+    "another protocol": sized(start=b"POST /scheduler/filter ICAP/1.0"),
+    "a NUL in the target": sized(start=b"POST /scheduler/filter\0 HTTP/1.1"),
+    "a byte beyond ASCII in the target": sized(start=b"POST /scheduler/filter\xe9 HTTP/1.1"),
+    "a method that is no token": sized(start=b"PO(ST /scheduler/filter HTTP/1.1"),
+    # RFC 9112 3.2: Host.
+    "no Host": sized(host=b""),
+    "two Hosts": sized(QUESTION, b"Host: y"),
+    "the same Host twice": sized(QUESTION, b"Host: x"),
+    "two names in Host": sized(host=b"Host: x, y"),
+    "two words in Host": sized(host=b"Host: x y"),
+    "a path in Host": sized(host=b"Host: x/y"),
+    "a user in Host": sized(host=b"Host: u@x"),
+    "a port of letters in Host": sized(host=b"Host: x:y"),
+    # Other protocols altogether.
+    "a TLS hello": b"\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03" + bytes(100) + b"\r\n\r\n",
+    "SSH": b"SSH-2.0-OpenSSH_9.2\r\n\r\n",
+    "a Redis command": b"*1\r\n$4\r\nINFO\r\n\r\n",
+    "a proxy's preface": b"PROXY TCP4 192.0.2.1 192.0.2.2 1 2\r\n" + sized(),
+}
+
+
+@pytest.mark.parametrize("request_", FAULTY.values(), ids=FAULTY.keys())
+async def test_what_two_could_read_in_two_ways_is_refused_with_all_that_follows(
+    server, dial, request_
+):
+    peer = await dial(server.port)
+    await peer.say(request_ + TRAP + TRAP)
+    (reply,) = await peer.replies()
+    is_refusal(reply, 400)
+    assert reply.headers["connection"] == "close"
+    assert server.counted("prioritize", 200, "decided") is None
+    assert server.counted("filter", 200, "decided") is None
+
+
+@pytest.mark.parametrize("request_", FAULTY.values(), ids=FAULTY.keys())
+async def test_it_is_refused_also_behind_one_that_is_right(server, dial, request_):
+    peer = await dial(server.port)
+    await peer.say(sized() + request_ + TRAP)
+    right, wrong = await peer.replies()
+    is_the_answer(right)
+    is_refusal(wrong, 400)
+    assert server.counted("prioritize", 200, "decided") is None
+
+
+UNKNOWN_CODINGS = {
+    "another coding": raw(b"Transfer-Encoding: gzip", body=chunks(QUESTION)),
+    "two codings": raw(b"Transfer-Encoding: gzip, chunked", body=chunks(QUESTION)),
+    "chunked, but not last": raw(b"Transfer-Encoding: chunked, gzip", body=chunks(QUESTION)),
+    "chunked twice": raw(b"Transfer-Encoding: chunked, chunked", body=chunks(QUESTION)),
+    "identity": raw(b"Transfer-Encoding: identity", SIZE, body=QUESTION),
+    "almost chunked": raw(b"Transfer-Encoding: xchunked", body=chunks(QUESTION)),
+    "chunked in quotes": raw(b'Transfer-Encoding: "chunked"', body=chunks(QUESTION)),
+    "chunked with a parameter": raw(b"Transfer-Encoding: chunked;q=1", body=chunks(QUESTION)),
+    "no coding": raw(b"Transfer-Encoding:", body=chunks(QUESTION)),
+    "two lines of codings": raw(CHUNKED, b"Transfer-Encoding: identity", body=chunks(QUESTION)),
+    "the same line twice": raw(CHUNKED, CHUNKED, body=chunks(QUESTION)),
+}
+
+
+@pytest.mark.parametrize("request_", UNKNOWN_CODINGS.values(), ids=UNKNOWN_CODINGS.keys())
+async def test_other_codings_than_chunked_are_not_implemented(server, dial, request_):
+    peer = await dial(server.port)
+    await peer.say(request_ + TRAP)
+    (reply,) = await peer.replies()
+    is_refusal(reply, 400, 501)
+    assert server.counted("prioritize", 200, "decided") is None
+
+
+OTHER_VERSIONS = {
+    "HTTP/2 as it begins": b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n\0\0\0\4\0\0\0\0\0",
+    "HTTP/2 spelled as 1.1": sized(start=b"POST /scheduler/filter HTTP/2.0"),
+    "HTTP/3": sized(start=b"POST /scheduler/filter HTTP/3.0"),
+    "HTTP/0.9": sized(start=b"POST /scheduler/filter HTTP/0.9"),
+    "HTTP/9.9": sized(start=b"POST /scheduler/filter HTTP/9.9"),
+}
+
+
+@pytest.mark.parametrize("request_", OTHER_VERSIONS.values(), ids=OTHER_VERSIONS.keys())
+async def test_other_versions_than_one_are_refused(server, dial, request_):
+    peer = await dial(server.port)
+    await peer.say(request_ + TRAP)
+    (reply,) = await peer.replies()
+    is_refusal(reply, 400, 505)
+    assert server.counted("prioritize", 200, "decided") is None
+
+
+ELSEWHERE = {
+    "bind": (b"POST /scheduler/bind HTTP/1.1", 404),
+    "the root": (b"POST / HTTP/1.1", 404),
+    "a longer path": (b"POST /scheduler/filter/ HTTP/1.1", 404),
+    "a path in other letters": (b"POST /Scheduler/Filter HTTP/1.1", 404),
+    "an encoded slash": (b"POST /scheduler%2Ffilter HTTP/1.1", 404),
+    "a detour": (b"POST /x/../scheduler/filter HTTP/1.1", 404),
+    "an encoded detour": (b"POST /scheduler/%2e%2e/%2e%2e/etc/passwd HTTP/1.1", 404),
+    "encoded line ends": (b"POST /x%0d%0aSet-Cookie:a=b HTTP/1.1", 404),
+    "a very long path": (b"POST /" + b"x" * 12_000 + b" HTTP/1.1", 404),
+    "quotes": (b'POST /"><script>alert(1)</script> HTTP/1.1', 404),
+    "the operator's pages": (b"GET /metrics HTTP/1.1", 404),
+    "a path after two slashes": (b"POST //x/scheduler/filter HTTP/1.1", 404),
+    "brackets that are no address": (b"POST //[/scheduler/filter HTTP/1.1", 404),
+    "another scheme": (b"POST ftp://x/scheduler/filter HTTP/1.1", 404),
+    "a URL without a path": (b"POST http://x HTTP/1.1", 404),
+    "a fragment": (b"POST /scheduler/filter#x HTTP/1.1", 404),
+    "everything": (b"OPTIONS * HTTP/1.1", 404),
+    "a tunnel": (b"CONNECT x:443 HTTP/1.1", 404),
+    "GET": (b"GET /scheduler/filter HTTP/1.1", 405),
+    "PUT": (b"PUT /scheduler/filter HTTP/1.1", 405),
+    "TRACE": (b"TRACE /scheduler/filter HTTP/1.1", 405),
+    "post": (b"post /scheduler/filter HTTP/1.1", 405),
+    "a method of many letters": (b"X" * 1000 + b" /scheduler/filter HTTP/1.1", 405),
+}
+
+
+@pytest.mark.parametrize(("start", "status"), ELSEWHERE.values(), ids=ELSEWHERE.keys())
+@pytest.mark.parametrize("framing", ["length", "chunks"])
+async def test_the_body_of_a_refused_request_is_no_request(server, dial, start, status, framing):
+    hidden = (
+        sized(TRAP, start=start)
+        if framing == "length"
+        else raw(CHUNKED, start=start, body=chunks(TRAP))
+    )
+    peer = await dial(server.port)
+    await peer.say(hidden + sized(QUESTION, b"Connection: close"))
+    refused, *others = await peer.replies()
+    is_refusal(refused, status)
+    if status == 405:
+        assert refused.headers["allow"] == "POST"
+    if refused.headers.get("connection") != "close":
+        (answered,) = others
+        is_the_answer(answered)
+    else:
+        assert others == []
+    assert server.counted("prioritize", 200, "decided") is None
+
+
+async def test_head_is_told_what_is_allowed_and_nothing_more(server, dial):
+    peer = await dial(server.port)
+    await peer.say(
+        raw(start=b"HEAD /scheduler/filter HTTP/1.1") + sized(QUESTION, b"Connection: close")
+    )
+    reply = await peer.reply(head=True)
+    assert (reply.status, reply.headers["allow"]) == (405, "POST")
+    if reply.headers.get("connection") == "close":
+        assert await peer.rest() == b""
+    else:
+        is_the_answer(await peer.reply())
+
+
+async def test_a_post_without_a_body_is_refused_and_what_follows_is_a_request(server, dial):
+    peer = await dial(server.port)
+    await peer.say(raw() + sized(QUESTION, b"Connection: close"))
+    first, second = await peer.replies()
+    is_refusal(first, 400, 411)
+    is_the_answer(second)
+
+
+@pytest.mark.parametrize("coding", [b"gzip", b"deflate", b"br"])
+async def test_no_body_is_unpacked(server, dial, coding):
+    """Or a few kilobytes could become gigabytes."""
+    peer = await dial(server.port)
+    is_refusal(
+        await peer.ask(sized(gzip.compress(QUESTION), b"Content-Encoding: " + coding)), 400, 415
+    )
+
+
+class TestConnections:
+    """RFC 9112 9: who keeps a connection, and who ends it."""
+
+    @pytest.mark.parametrize(
+        "lines",
+        [
+            (b"Connection: close",),
+            (b"Connection: CLOSE",),
+            (b"Connection: x, close ,y",),
+            (b"Connection: close, keep-alive",),
+            (b"Connection: close", b"Connection: keep-alive"),
+            (b"Connection: keep-alive", b"Connection: close"),
+        ],
+    )
+    async def test_a_client_may_want_one_answer_only(self, server, dial, lines):
+        peer = await dial(server.port)
+        await peer.say(sized(QUESTION, *lines) + TRAP)
+        (reply,) = await peer.replies()
+        is_the_answer(reply)
+        assert reply.headers["connection"] == "close"
+        assert server.counted("prioritize", 200, "decided") is None
+
+    async def test_http_1_0_is_answered_and_may_be_without_host(self, server, dial):
+        peer = await dial(server.port)
+        start = b"POST /scheduler/filter HTTP/1.0"
+        await peer.say(sized(start=start, host=b"") + TRAP)
+        (reply,) = await peer.replies()
+        is_the_answer(reply)
+        assert server.counted("prioritize", 200, "decided") is None
+
+    async def test_http_1_0_may_ask_to_be_kept(self, server, dial):
+        peer = await dial(server.port)
+        start = b"POST /scheduler/filter HTTP/1.0"
+        reply = await peer.ask(sized(QUESTION, b"Connection: keep-alive", start=start))
+        is_the_answer(reply)
+        if reply.headers.get("connection", "close") == "close":
+            assert await peer.rest() == b""
+        else:
+            assert reply.headers["connection"] == "keep-alive"
+            is_the_answer(await peer.ask(sized()))
+
+    async def test_requests_in_one_go_are_answered_in_their_order(self, server, dial):
+        peer = await dial(server.port)
+        policies = [b"demo-policy", b"unknown", b"empty"] * 40
+        asked = [QUESTION.replace(b"demo-policy", policy) for policy in policies]
+        await peer.say(b"".join(sized(body) for body in asked))
+        for policy in policies:
+            passing = PASSING if policy == b"demo-policy" else list(NAMES)
+            assert json.loads((await peer.reply()).body)["NodeNames"] == passing
+
+    @pytest.mark.parametrize("size", [5, 50, 170, 333, 1000, 4000])
+    async def test_requests_in_one_go_may_be_cut_anywhere(self, server, dial, size):
+        peer = await dial(server.port)
+        asked = b"".join(request for request in GOOD.values()) * 2
+        for start in range(0, len(asked), size):
+            await peer.say(asked[start : start + size])
+            await asyncio.sleep(0)
+        for _ in range(2 * len(GOOD)):
+            is_the_answer(await peer.reply())
+
+    @pytest.mark.parametrize("between", [b"\r\n", b"\r\n\r\n"])
+    async def test_line_ends_between_requests_are_no_harm(self, server, dial, between):
+        """RFC 9112 2.2: old clients sent one after a POST."""
+        peer = await dial(server.port)
+        is_the_answer(await peer.ask(sized() + between))
+        is_the_answer(await peer.ask(sized() + between + sized()))
+        is_the_answer(await peer.reply())
+
+    async def test_a_client_that_has_said_all_gets_all_its_answers(self, server, dial):
+        peer = await dial(server.port)
+        await peer.say(sized() * 5, end=True)
+        replies = await peer.replies()
+        assert len(replies) == 5
+        for reply in replies:
+            is_the_answer(reply)
+
+    async def test_what_is_cut_short_after_whole_requests_is_a_400(self, server, dial):
+        peer = await dial(server.port)
+        await peer.say(sized() * 2 + sized()[:-1], end=True)
+        *whole, cut = await peer.replies()
+        assert len(whole) == 2
+        is_refusal(cut, 400)
+
+    @pytest.mark.parametrize("cut", [1, 30, -1])
+    async def test_half_a_header_and_then_the_end_is_closed(self, server, dial, cut):
+        peer = await dial(server.port)
+        await peer.say(raw(SIZE)[:cut], end=True)
+        for reply in await peer.replies():
+            is_refusal(reply, 400)
+
+
+class TestExpectations:
+    """RFC 9110 10.1.1."""
+
+    async def test_go_on_is_said_before_the_body_comes(self, server, dial):
+        peer = await dial(server.port)
+        first = await peer.ask(raw(SIZE, b"Expect: 100-continue"))
+        assert (first.status, first.headers) == (100, {})
+        is_the_answer(await peer.ask(QUESTION))
+        is_the_answer(await peer.ask(sized()))
+
+    async def test_it_is_spelled_in_any_case_and_goes_with_chunks(self, server, dial):
+        peer = await dial(server.port)
+        assert (await peer.ask(raw(CHUNKED, b"expect:100-CONTINUE"))).status == 100
+        is_the_answer(await peer.ask(chunks(QUESTION)))
+
+    async def test_a_body_that_is_there_already_is_answered_all_the_same(self, server, dial):
+        peer = await dial(server.port)
+        await peer.say(sized(QUESTION, b"Expect: 100-continue") + sized())
+        reply = await peer.reply()
+        is_the_answer(reply if reply.status != 100 else await peer.reply())
+        is_the_answer(await peer.reply())
+
+    async def test_it_is_ignored_in_http_1_0(self, server, dial):
+        peer = await dial(server.port)
+        start = b"POST /scheduler/filter HTTP/1.0"
+        is_the_answer(await peer.ask(sized(QUESTION, b"Expect: 100-continue", start=start)))
+
+    async def test_other_expectations_are_not_met(self, server, dial):
+        peer = await dial(server.port)
+        await peer.say(sized(QUESTION, b"Expect: 200-everything") + TRAP)
+        refused, *others = await peer.replies()
+        is_refusal(refused, 417)
+        assert others == []
+
+    @pytest.mark.parametrize(
+        ("request_", "status"),
+        [
+            (raw(b"Content-Length: 1001", b"Expect: 100-continue"), 413),
+            (raw(SIZE, CHUNKED, b"Expect: 100-continue"), 400),
+            (raw(b"Transfer-Encoding: gzip", b"Expect: 100-continue"), 501),
+        ],
+    )
+    async def test_what_is_refused_anyway_is_not_asked_for(
+        self, extender, decisions, dial, request_, status
+    ):
+        server = await extender(decisions, body_bytes=1000)
+        peer = await dial(server.port)
+        is_refusal(await peer.ask(request_), status)
+        assert await peer.rest() == b""
+
+    @pytest.mark.parametrize(
+        ("start", "status"),
+        [(b"POST /scheduler/bind HTTP/1.1", 404), (b"PUT /scheduler/filter HTTP/1.1", 405)],
+    )
+    async def test_what_is_not_here_may_be_asked_for_or_not(self, server, dial, start, status):
+        peer = await dial(server.port)
+        reply = await peer.ask(raw(SIZE, b"Expect: 100-continue", start=start))
+        if reply.status == 100:
+            reply = await peer.ask(QUESTION)
+        is_refusal(reply, status)
