@@ -108,8 +108,8 @@ class _Sized:
 
     async def read(self, stream: Stream, reading: Reading) -> Buffer:
         stream.put_back(reading.rest)
-        # Its pages cost nothing until something comes into them.
-        buffer = memoryview(mmap.mmap(-1, self._length))
+        room = _room(self._length)
+        buffer = memoryview(room)
         while self._came < self._length:
             part = buffer[self._came : self._came + min(max(_FIRST, self._came), _LARGEST)]
             try:
@@ -117,12 +117,25 @@ class _Sized:
             except asyncio.CancelledError:
                 self._came += stream.filled
                 raise
+            if self._came < _LARGEST <= self._came + filled:
+                _use_large_pages(room)
             self._came += filled
             self._held.take(filled)
             if filled < len(part):
                 cut = f"a body cut short after {self.so_far}"
                 raise RefusedError(HTTPStatus.BAD_REQUEST, cut)
         return buffer
+
+
+def _room(size: int) -> mmap.mmap:
+    """Memory that costs nothing until something comes into it, and goes back to the system as a whole."""
+    return mmap.mmap(-1, size, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
+
+
+def _use_large_pages(room: mmap.mmap) -> None:
+    """For a body that does come, or taking its pages one by one would cost as much as receiving it."""
+    with contextlib.suppress(OSError):  # a kernel that has none
+        room.madvise(mmap.MADV_HUGEPAGE)
 
 
 class _Chunked:

@@ -2,7 +2,7 @@
 
 import asyncio
 import contextlib
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import replace
 from http import HTTPStatus
 
@@ -12,6 +12,7 @@ from plimsoll.http.crowd import Doing
 from plimsoll.http.heads import Framing, Reading, written
 from plimsoll.http.limits import Limits
 from plimsoll.http.messages import (
+    Buffer,
     Handler,
     Parts,
     Refuse,
@@ -24,7 +25,7 @@ from plimsoll.http.stream import Stream
 log = logs.get(__name__)
 
 _ONE_WRITE = 64 << 10
-"""Bytes up to which a reply's body goes out together with its header."""
+"""Bytes up to which the first part of a reply's body goes out together with its header."""
 
 
 class Connection:
@@ -124,15 +125,12 @@ class Connection:
 
     async def _send(self, request: Request | None, response: Response, *, close: bool) -> None:
         begin = written(response, close=close)
-        body = b"" if request is not None and request.method == "HEAD" else response.body
+        if request is not None and request.method == "HEAD":
+            parts: Iterable[Buffer] = ()
+        else:
+            parts = response.body.parts if isinstance(response.body, Parts) else (response.body,)
         async with asyncio.timeout(self._limits.send):
-            if isinstance(body, Parts):
-                await self._stream.send([begin])
-                await self._stream.send(body.parts)
-            elif len(body) <= _ONE_WRITE:
-                await self._stream.send([begin + body])
-            else:
-                await self._stream.send([begin, body])
+            await self._stream.send(_with_first(begin, parts))
 
     async def _part(self) -> None:
         """Let a client that is still sending read why it was refused: a close at once would take that away from it."""
@@ -141,3 +139,15 @@ class Connection:
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(self._limits.farewell):
                 await self._stream.discard()
+
+
+def _with_first(begin: bytes, parts: Iterable[Buffer]) -> Iterator[Buffer]:
+    """Parts with these bytes before them, which go out together with the first one unless that is large."""
+    for part in parts:
+        if begin and len(part) > _ONE_WRITE:
+            yield begin
+        elif begin:
+            part = begin + part  # noqa: PLW2901 (what goes out in its place)
+        begin = b""
+        yield part
+    yield begin
