@@ -26,6 +26,7 @@ NOT_IN_THE_SANDBOX = {
     "ClusterRole",
     "ClusterRoleBinding",
     "DaemonSet",
+    "NetworkPolicy",
     "Role",
     "RoleBinding",
     "ValidatingAdmissionPolicy",

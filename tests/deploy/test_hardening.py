@@ -1,0 +1,148 @@
+"""What the pods may do, and who may reach them: no more than is needed, and that is written down for all of them."""
+
+import pytest
+
+from evaluator.config import Settings
+from plimsoll import flags
+from plimsoll.commandline import Parser
+
+POD = {"runAsNonRoot": True, "seccompProfile": {"type": "RuntimeDefault"}}
+CONTAINER = {"allowPrivilegeEscalation": False, "capabilities": {"drop": ["ALL"]}}
+SHARED = ("hostNetwork", "hostPID", "hostIPC", "shareProcessNamespace")
+EVALUATOR, AGENT = "plimsoll-evaluator", "plimsoll-agent"
+
+
+def templates(objects):
+    """Pod templates by the name of their workload."""
+    return {
+        obj["metadata"]["name"]: obj["spec"]["template"]["spec"]
+        for obj in objects
+        if "template" in obj.get("spec", {})
+    }
+
+
+def test_no_container_can_become_more_than_it_is(built, folder):
+    """The controls of Pod Security's profile `restricted`, but for what an agent mounts of its node."""
+    for name, pod in templates(built(folder)).items():
+        assert not [field for field in SHARED if pod.get(field)], name
+        for container in [*pod["containers"], *pod.get("initContainers", [])]:
+            effective = {**pod.get("securityContext", {}), **container.get("securityContext", {})}
+            assert {**POD, **CONTAINER}.items() <= effective.items(), name
+            assert effective.get("runAsUser") != 0, name
+            assert not effective.get("privileged"), name
+            assert container["resources"]["requests"].keys() == {"cpu", "memory"}, name
+            assert "memory" in container["resources"]["limits"], name
+            assert not any("hostPort" in port for port in container.get("ports", [])), name
+
+
+def test_our_own_containers_cannot_write(built):
+    for name, pod in templates(built("core")).items():
+        for container in pod["containers"]:
+            assert container["securityContext"]["readOnlyRootFilesystem"] is True, name
+            assert all(mount["readOnly"] for mount in container["volumeMounts"]), name
+
+
+def test_only_agents_mount_their_node(built):
+    mounting = {
+        name
+        for name, pod in templates(built(".")).items()
+        if any("hostPath" in volume for volume in pod.get("volumes", []))
+    }
+    assert mounting == {AGENT}
+
+
+def test_only_the_evaluator_has_a_token_for_the_api_server(built):
+    """Also accounts give none to whoever uses them without being asked."""
+    objects = built(".")
+    accounts = [obj for obj in objects if obj["kind"] == "ServiceAccount"]
+    assert {obj["metadata"]["name"] for obj in accounts} == {EVALUATOR, AGENT}
+    assert all(obj["automountServiceAccountToken"] is False for obj in accounts)
+    asking = {n: pod["automountServiceAccountToken"] for n, pod in templates(objects).items()}
+    assert asking == {EVALUATOR: True, AGENT: False}
+
+
+@pytest.fixture
+def settings(built):
+    """What the evaluator makes of its arguments."""
+    (container,) = templates(built("core"))[EVALUATOR]["containers"]
+    parser = Parser(EVALUATOR, about="", examples="", usage="")
+    return flags.parse_settings(Settings, parser, argv=container["args"], env={})
+
+
+def test_only_the_schedulers_certificate_opens_the_extenders_port(settings, built):
+    """By name, not by its CA alone: that one signs for the evaluator itself, too."""
+    issued = {
+        obj["metadata"]["name"]: obj["spec"]
+        for obj in built("certificates")
+        if obj["kind"] == "Certificate"
+    }
+    scheduler = issued["plimsoll-scheduler-client"]
+    assert settings.allowed_clients == {scheduler["commonName"]}
+    others = [spec for name, spec in issued.items() if spec is not scheduler]
+    names = {name for spec in others for name in (spec["commonName"], *spec.get("dnsNames", []))}
+    assert not settings.allowed_clients & names
+
+
+def policies(objects):
+    return {
+        obj["metadata"]["name"]: obj["spec"] for obj in objects if obj["kind"] == "NetworkPolicy"
+    }
+
+
+def admitted(policy):
+    """Port -> who may reach it; None for everybody."""
+    return {port["port"]: rule.get("from") for rule in policy["ingress"] for port in rule["ports"]}
+
+
+def selected(objects, policy):
+    """The ports, by name, of the pods that a policy is about."""
+    wanted = policy["podSelector"]["matchLabels"].items()
+    return {
+        port["name"]
+        for obj in objects
+        if "template" in obj.get("spec", {})
+        and wanted <= obj["spec"]["template"]["metadata"]["labels"].items()
+        for container in obj["spec"]["template"]["spec"]["containers"]
+        for port in container["ports"]
+    }
+
+
+def test_every_port_of_the_evaluator_says_who_may_reach_it(built):
+    """Kubelet and port-forward come from the node, and are not asked."""
+    objects = built("core")
+    policy = policies(objects)[EVALUATOR]
+    assert policy["policyTypes"] == ["Ingress"]
+    assert admitted(policy).keys() == selected(objects, policy) == {"extender", "agents", "ops"}
+    assert admitted(policy)["extender"] is None, "kube-scheduler is on the host's network"
+
+
+def test_only_agents_reach_the_agents_port(built):
+    objects = built("core")
+    ((who,),) = [admitted(policies(objects)[EVALUATOR])["agents"]]
+    labels = {
+        obj["metadata"]["name"]: obj["spec"]["template"]["metadata"]["labels"]
+        for obj in objects
+        if "template" in obj.get("spec", {})
+    }
+    wanted = who["podSelector"]["matchLabels"].items()
+    assert [name for name, own in labels.items() if wanted <= own.items()] == [AGENT]
+    assert "namespaceSelector" not in who, "pods of another namespace may call themselves agents"
+
+
+def test_metrics_can_be_left_to_prometheus_alone(with_components):
+    objects = with_components("core", "closed-metrics")
+    found = policies(objects)
+    prometheus = {
+        "namespaceSelector": {"matchLabels": {"kubernetes.io/metadata.name": "monitoring"}}
+    }
+    assert admitted(found[EVALUATOR])["ops"] == [prometheus]
+    assert admitted(found[EVALUATOR])["extender"] is None
+    assert admitted(found[AGENT]) == {"metrics": [prometheus]}
+    assert selected(objects, found[AGENT]) == {"metrics"}
+
+
+def test_explanations_can_be_switched_off_in_the_manifests_too():
+    parser = Parser(EVALUATOR, about="", examples="", usage="")
+    off = flags.parse_settings(Settings, parser, argv=["--explain=false"], env={})
+    assert not off.explain
+    assert Settings().explain
