@@ -132,7 +132,7 @@ class Agent:
     async def _attempt(self) -> grpc.StatusCode | None:
         """One stream, from its opening to its end; returns how it ended."""
         async with self._channel() as channel:
-            stream = channel.stream_stream(_METHOD)()
+            stream: Any = channel.stream_stream(_METHOD)()
             try:
                 async with self._gate:
                     self._wanted = await self._introduced(stream)

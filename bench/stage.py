@@ -1,0 +1,177 @@
+"""An evaluator process on the sandbox's API server, with as many nodes and policies as a benchmark wants."""
+
+import asyncio
+import contextlib
+import os
+import re
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Self
+
+import aiohttp
+
+from bench.authority import Authority
+from bench.relabel import beside, named, serve, until
+from sandbox import manifests
+from sandbox.client import ApiError, Client, ensure
+from sandbox.endpoints import kubeconfig
+from sandbox.nodes import node_object
+from sandbox.objects import CRDS, NAMESPACES, NODES, POLICIES
+from sandbox.processes import HeldPort, Processes
+from sandbox.programs import EvaluatorLaunch, evaluator_command
+
+NAMESPACE = "plimsoll-bench"
+_AT_ONCE = 16
+_TICKS = os.sysconf("SC_CLK_TCK")
+
+
+@dataclass(frozen=True, slots=True)
+class Usage:
+    """What a process has used up to a moment: CPU seconds, resident MiB now and at most, open descriptors."""
+
+    at: float
+    cpu: float
+    rss: float
+    peak: float
+    descriptors: int
+
+    @classmethod
+    def of(cls, pid: int) -> "Usage":
+        """Of a process, all its threads together."""
+        folder = Path("/proc") / str(pid)
+        fields = (folder / "stat").read_text().rpartition(")")[2].split()
+        sizes = dict(re.findall(r"(VmRSS|VmHWM):\s+(\d+) kB", (folder / "status").read_text()))
+        return cls(
+            at=time.monotonic(),
+            cpu=(int(fields[11]) + int(fields[12])) / _TICKS,
+            rss=int(sizes["VmRSS"]) / 1024,
+            peak=int(sizes["VmHWM"]) / 1024,
+            descriptors=len(list((folder / "fd").iterdir())),
+        )
+
+    def cores_since(self, before: "Usage") -> float:
+        """The share of one core that was used between two moments."""
+        return (self.cpu - before.cpu) / (self.at - before.at)
+
+
+class Stage:
+    """Everything but the agents. An async context, as which it is ready for them; `nodes` are their names."""
+
+    def __init__(self, folder: Path, nodes: Sequence[str], flags: Sequence[str] = ()) -> None:
+        self.folder = folder
+        self.nodes = list(nodes)
+        self.authority = Authority.make(folder / "pki")
+        self.ports = {name: HeldPort() for name in ("extender", "agents", "ops")}
+        self._flags = tuple(flags)
+        self._processes = Processes(folder / "logs")
+        self._stack = contextlib.AsyncExitStack()
+
+    async def __aenter__(self) -> Self:
+        url = self._stack.enter_context(beside(serve)).recv()
+        (self.folder / "kubeconfig").write_text(kubeconfig(url))
+        self.client = await self._stack.enter_async_context(Client(url))
+        self._http = await self._stack.enter_async_context(aiohttp.ClientSession())
+        self._stack.push_async_callback(self._processes.close)
+        await self._furnish()
+        return self
+
+    async def __aexit__(self, *error: object) -> None:
+        await self._stack.aclose()
+
+    async def _furnish(self) -> None:
+        for crd in manifests.crds():
+            await ensure(self.client, CRDS, crd)
+        await ensure(self.client, NAMESPACES, named("v1", "Namespace", NAMESPACE))
+        gate = asyncio.Semaphore(_AT_ONCE)
+
+        async def add(name: str, index: int) -> None:
+            async with gate:
+                await self.node(name, index)
+
+        await asyncio.gather(*(add(name, index) for index, name in enumerate(self.nodes)))
+        await until(self._served)
+
+    async def node(self, name: str, index: int = 0) -> None:
+        """Add a node to the cluster."""
+        await self.client.create(NODES, node_object(name, index, now=time.time()))
+
+    async def _served(self) -> bool:
+        """A kind is served a moment after its CRD was made."""
+        with contextlib.suppress(ApiError):
+            await self.client.list(POLICIES)
+            return True
+        return False
+
+    async def remove(self, name: str) -> None:
+        """Take a node out of the cluster."""
+        await self.client.delete(NODES, name)
+
+    async def policy(self, name: str, metrics: Sequence[str], target: int = 1000) -> None:
+        """Make or change a policy that looks at these metrics: dontschedule, all of them greater than the target."""
+        rules = [
+            {"metricname": metric, "operator": "GreaterThan", "target": target}
+            for metric in metrics
+        ]
+        body = named(POLICIES.api_version, "TASPolicy", name, NAMESPACE)
+        body["spec"] = {"strategies": {"dontschedule": {"rules": rules}}}
+        await self.client.apply(POLICIES, body, manager="bench")
+
+    async def start(self) -> None:
+        """Start the evaluator, and wait until it listens."""
+        launch = EvaluatorLaunch(
+            kubeconfig=self.folder / "kubeconfig",
+            extender_port=self.ports["extender"].number,
+            agent_port=self.ports["agents"].number,
+            ops_port=self.ports["ops"].number,
+            sync_period=10.0,
+            flags=(
+                *("--no-evict", "--staleAfter=60s", "--v=2"),
+                f"--agentCert={self.authority.path('server.crt')}",
+                f"--agentKey={self.authority.path('server.key')}",
+                f"--agentCacert={self.authority.ca}",
+                *self._flags,
+            ),
+        )
+        await self._processes.start("evaluator", list(evaluator_command(launch)))
+        await until(lambda: self.answers("/healthz"), pause=0.02)
+
+    async def kill(self) -> None:
+        """End the evaluator as a node's power supply would."""
+        await self._processes.stop("evaluator", kill=True)
+
+    def usage(self) -> Usage:
+        """What the evaluator has used so far."""
+        self._processes.check("evaluator")
+        pid = self._processes.pid("evaluator")
+        assert pid is not None
+        return Usage.of(pid)
+
+    async def get(self, path: str) -> tuple[int, str]:
+        """An answer of the port for operators; 0 where there is none."""
+        try:
+            url = f"http://{self.ports['ops'].address}{path}"
+            async with self._http.get(url) as response:
+                return response.status, await response.text()
+        except aiohttp.ClientError:
+            return 0, ""
+
+    async def answers(self, path: str) -> bool:
+        """Whether that port says yes."""
+        return (await self.get(path))[0] == 200
+
+    async def metric(self, name: str) -> float:
+        """The value of one of its metrics that has no labels."""
+        _, text = await self.get("/metrics")
+        found = re.search(rf"^{name} (\S+)", text, re.MULTILINE)
+        return float(found[1]) if found else 0.0
+
+    async def filter(self, policy: str) -> dict[str, Any]:
+        """What the extender says of a pod of a policy and all nodes."""
+        meta = {"name": "p", "namespace": NAMESPACE, "labels": {"telemetry-policy": policy}}
+        body = {"Pod": {"metadata": meta}, "Nodes": None, "NodeNames": self.nodes}
+        url = f"http://{self.ports['extender'].address}/scheduler/filter"
+        async with self._http.post(url, json=body) as response:
+            found: dict[str, Any] = await response.json()
+            return found

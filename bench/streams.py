@@ -1,0 +1,217 @@
+"""What thousands of agents cost the evaluator: all at once, at rest, as fast as they can, and when they are asked for more.
+
+A real evaluator with mTLS, a connection of its own for each agent, all on this machine: what the agents use of it the
+evaluator does not have. Prints one JSON line a case, times in seconds, memory in MiB.
+
+    python -P bench/streams.py [--agents 5000] [--policies 50]
+"""
+
+import argparse
+import asyncio
+import contextlib
+import json
+import tempfile
+import time
+from collections.abc import AsyncIterator
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+import grpc
+
+from bench.fleet import Fleet, names
+from bench.fleetagent import Column, Habits
+from bench.relabel import until
+from bench.stage import Stage
+from plimsoll import logs
+from wire import telemetry_pb2, telemetry_pb2_grpc
+
+RULES = 4
+REST, INTAKE = 12.0, 6.0
+"""Seconds over which rest and load are measured."""
+ROUNDS = 3
+PATIENCE = 60.0
+
+
+class Bench:
+    """The cases, in the order in which one leaves the other what it needs."""
+
+    def __init__(self, stage: Stage, fleet: Fleet, policies: int) -> None:
+        self.stage = stage
+        self.fleet = fleet
+        self.policies = policies
+        self.agents = len(stage.nodes)
+        self._edits = 0
+
+    async def run(self) -> None:
+        """All of them; prints each as soon as it is known."""
+        for number in range(self.policies):
+            await self.stage.policy(f"policy-{number:02}", metrics(number))
+        await self.stage.start()
+        await until(self._subscribed)
+        self._print("storm", **await self.storm())
+        self._print("at_rest", **await self.rest(share=0.0))
+        self._print("at_rest_1%_changed", **await self.rest(share=0.01))
+        self._print("subscription", **await self.subscription())
+        async with self._deaf_peer() as deaf:
+            self._print(
+                "subscription_beside_a_peer_that_does_not_read", **await self.subscription()
+            )
+            self._print("deaf_peer", ended=deaf.done())
+        self._print("intake", **await self.intake())
+        self._print("restart", **await self.restart())
+
+    def _print(self, case: str, **figures: Any) -> None:
+        line = {"benchmark": "streams", "case": case, "agents": self.agents}
+        rounded = {k: round(v, 4) if isinstance(v, float) else v for k, v in figures.items()}
+        print(json.dumps(line | rounded), flush=True)
+
+    async def _subscribed(self) -> bool:
+        return await self.stage.metric("plimsoll_policies") == self.policies
+
+    async def storm(self) -> dict[str, Any]:
+        """All agents connect at once."""
+        before = self.stage.usage()
+        self.fleet.start()
+        await self._all_back()
+        # Once more when what the handshakes left behind had the time to go.
+        after = self.stage.usage()
+        return {
+            "seconds": after.at - before.at,
+            "lost": self.fleet.losses,
+            "cpu_ms_per_agent": 1000 * (after.cpu - before.cpu) / self.agents,
+            "rss": after.rss,
+            "kib_per_agent": 1024 * (after.rss - before.rss) / self.agents,
+            "descriptors": after.descriptors,
+        }
+
+    async def _all_back(self) -> None:
+        """Every agent has a stream, has answered, and the evaluator has decided on all of it."""
+        await self.fleet.until(connected=self.agents, generation=2)
+        await until(lambda: self.stage.answers("/readyz"), pause=0.02)
+
+    async def rest(self, share: float) -> dict[str, Any]:
+        """An interval as in production."""
+        self.fleet.habits = Habits(10.0, share)
+        await asyncio.sleep(2)
+        before, reports = self.stage.usage(), await self._taken_in()
+        await asyncio.sleep(REST)
+        after, taken = self.stage.usage(), await self._taken_in() - reports
+        return {
+            "cores": after.cores_since(before),
+            "reports_per_s": taken / (after.at - before.at),
+            "cpu_us_per_report": 1e6 * (after.cpu - before.cpu) / max(1.0, taken),
+            "rss": after.rss,
+            "peak": after.peak,
+            "aim": "cores <= 0.15, rss <= 600",
+        }
+
+    async def _taken_in(self) -> float:
+        return await self.stage.metric("plimsoll_agent_reports_total")
+
+    async def subscription(self) -> dict[str, Any]:
+        """A policy that names one more metric: until every agent has heard of it, and has answered."""
+        told, answered = [], []
+        for _ in range(ROUNDS):
+            self._edits += 1
+            begin = time.monotonic()
+            await self.stage.policy("policy-edited", [f"edited_{self._edits}"])
+            await self._all_told(begin)
+            told.append(self.fleet.told(begin))
+            answered.append(self.fleet.answered(begin))
+        middle = ROUNDS // 2
+        return {
+            "told": asdict(sorted(told, key=lambda s: s.p99)[middle]),
+            "answered": asdict(sorted(answered, key=lambda s: s.p99)[middle]),
+        }
+
+    async def _all_told(self, begin: float) -> None:
+        async def answered() -> bool:
+            return bool((self.fleet.column(Column.ANSWERED) > begin).all())
+
+        async with asyncio.timeout(PATIENCE):
+            await until(answered, pause=0.02)
+
+    async def intake(self) -> dict[str, Any]:
+        """Every agent reports as fast as it is listened to, and everything differs each time."""
+        rest, self.fleet.habits = self.fleet.habits, Habits(0.0, 1.0)
+        await asyncio.sleep(2)
+        before, reports = self.stage.usage(), await self._taken_in()
+        await asyncio.sleep(INTAKE)
+        after, taken = self.stage.usage(), await self._taken_in() - reports
+        self.fleet.habits = rest
+        return {
+            "reports_per_s": taken / (after.at - before.at),
+            "values_per_report": self.policies * RULES,
+            "cores": after.cores_since(before),
+            "cpu_us_per_report": 1e6 * (after.cpu - before.cpu) / max(1.0, taken),
+            "peak": after.peak,
+            "lost": self.fleet.losses,
+        }
+
+    async def restart(self) -> dict[str, Any]:
+        """kill -9, and start again at once."""
+        await self.stage.kill()
+        begin, before = time.monotonic(), self.fleet.losses
+        await self.stage.start()
+        listening = time.monotonic()
+        await self._all_back()
+        since = self.fleet.column(Column.SINCE)
+        return {
+            "listening_after": listening - begin,
+            "ready_after": time.monotonic() - begin,
+            "last_stream_after": float(since.max()) - begin,
+            "attempts_per_agent": (self.fleet.losses - before) / self.agents,
+            "peak": self.stage.usage().peak,
+        }
+
+    @contextlib.asynccontextmanager
+    async def _deaf_peer(self) -> AsyncIterator["asyncio.Future[Any]"]:
+        """One more agent, of a node of the cluster, that says hello and then reads nothing."""
+        node, authority = "deaf", self.stage.authority
+        await self.stage.node(node)
+        credentials = grpc.ssl_channel_credentials(
+            authority.read("ca.crt"), authority.read("node.key"), authority.node(node)
+        )
+        address = self.stage.ports["agents"].address
+        async with grpc.aio.secure_channel(address, credentials) as channel:
+            stub = telemetry_pb2_grpc.TelemetryStub(channel)  # type: ignore[no-untyped-call]
+            stream = stub.Stream()
+            await stream.write(telemetry_pb2.Report(node_name=node))
+            ending = asyncio.ensure_future(stream.code())
+            yield ending
+            ending.cancel()
+        # Nobody is to wait for its first report after the next start.
+        await self.stage.remove(node)
+
+
+def metrics(policy: int) -> list[str]:
+    """The metrics of one policy, which no other names."""
+    return [f"metric_{policy:02}_{rule}" for rule in range(RULES)]
+
+
+async def measure(folder: Path, agents: int, policies: int) -> None:
+    """Everything, on a stage of its own."""
+    async with Stage(folder, names(agents)) as stage:
+        fleet = Fleet(
+            stage.ports["agents"].address, stage.nodes, Habits(), authority=stage.authority
+        )
+        try:
+            await Bench(stage, fleet, policies).run()
+        finally:
+            fleet.stop()
+
+
+def main() -> None:
+    """Read the command line, measure, print."""
+    parser = argparse.ArgumentParser(description=__doc__.split("\n\n")[0])
+    parser.add_argument("--agents", type=int, default=5000, help="how many (default 5000)")
+    parser.add_argument("--policies", type=int, default=50, help="how many (default 50)")
+    given = parser.parse_args()
+    logs.setup("error")
+    with tempfile.TemporaryDirectory() as folder:
+        asyncio.run(measure(Path(folder), given.agents, given.policies))
+
+
+if __name__ == "__main__":
+    main()
