@@ -8,8 +8,6 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-import numpy as np
-
 from evaluator.decisions import Decision
 from evaluator.policy import Strategy, StrategyName
 from evaluator.rules import View
@@ -79,7 +77,7 @@ def _violation(
     name: StrategyName, strategy: Strategy, decision: Decision, view: View
 ) -> tuple[str, str, str]:
     standing = decision.standings[name]
-    violated = [view.nodes[i] for i in np.flatnonzero(standing.found.violated).tolist()]
+    violated = view.nodes.at(standing.found.violated)
     if violated:
         lacking = standing.missing
         want = f", {lacking} of them for want of a reading" if lacking else ""
@@ -90,7 +88,7 @@ def _violation(
     if strategy.all_of and strategy.impossible:
         return "False", "RuleLeftOut", "one of its rules was left out, so not all can hold"
     if decision.awaited:
-        nodes = listed(sorted(decision.awaited), len(view.nodes))
+        nodes = listed(view.nodes.at(view.awaited(decision.policy.metrics)), len(view.nodes))
         return "Unknown", "ReadingsAwaited", f"the first readings of {nodes} are on their way"
     if unknown := missing(decision, strategy):
         return "Unknown", "ReadingsMissing", "; ".join(lacks(unknown, len(view.nodes)))

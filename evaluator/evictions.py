@@ -63,7 +63,8 @@ class _Refuge:
     """Whether a policy leaves a pod another node; the same for all pods that ask the same of a node."""
 
     def __init__(self, decision: Decision, places: Places) -> None:
-        self._barred = (decision.deschedule, decision.dontschedule, decision.awaited)
+        violating = (decision.deschedule.keys(), decision.dontschedule.keys())
+        self._barred: tuple[Set[str], ...] = (*violating, decision.awaited)
         self._places = places
         self._known: dict[int, bool] = {}
 

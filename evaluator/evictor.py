@@ -18,7 +18,7 @@ from plimsoll import logs
 
 log = logs.get(__name__)
 
-_REST = 0.05
+_REST = 0.1
 """Seconds between two plans: every reading may change them, and nobody leaves in such a hurry."""
 
 

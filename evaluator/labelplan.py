@@ -3,12 +3,13 @@
 It goes in steps of so many nodes, between which others may have a turn. What is the same as before costs nothing.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import islice
 
 from evaluator import labels
 from evaluator.labels import Apply, Conflict, Look, NodeLabels
+from evaluator.marks import Marks
 
 Wanted = Mapping[str, Mapping[str, str]]
 """Node → label key → value."""
@@ -49,11 +50,8 @@ class LabelPlan:
     def want(self, wanted: Wanted) -> None:
         """These labels are wanted, and no others. The mapping must not change afterwards."""
         before, self._wanted = self._wanted, wanted
-        if before is wanted:
-            return
-        given_up = [node for node in before if node not in wanted]
-        others = [node for node, asked in wanted.items() if before.get(node) != asked]
-        self._pending |= dict.fromkeys(given_up + others)
+        if before is not wanted:
+            self._pending |= dict.fromkeys(_differing(before, wanted))
 
     def step(self, seen: Callable[[str], NodeLabels | None], limit: int) -> Step:
         """Look at so many nodes at most; `seen` knows a node's labels (None: there is no such node)."""
@@ -76,3 +74,11 @@ class LabelPlan:
         if before != look.conflicts:
             step.began += [conflict for conflict in look.conflicts if conflict not in before]
             step.ended += [conflict for conflict in before if conflict not in look.conflicts]
+
+
+def _differing(before: Wanted, wanted: Wanted) -> Sequence[str]:
+    """The nodes on which other labels are wanted than before. One that went is told of as `changed()`."""
+    if isinstance(before, Marks) and isinstance(wanted, Marks):
+        return wanted.changed_since(before)
+    given_up = [node for node in before if node not in wanted]
+    return given_up + [node for node, asked in wanted.items() if before.get(node) != asked]

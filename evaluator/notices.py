@@ -4,13 +4,13 @@ The texts are constant, so that what happens again is counted and not told anew;
 in the conditions.
 """
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
 from evaluator.conditions import TYPES, VALID
 from evaluator.decisions import Decision
-from evaluator.labels import Conflict
+from evaluator.disputes import Disputes
 from evaluator.policy import StrategyName
 
 VIOLATIONS = {
@@ -51,21 +51,18 @@ class Standing:
     problems: frozenset[Notice] = frozenset()
 
 
-def standing(decision: Decision, conflicts: Sequence[Conflict]) -> Standing:
+def standing(decision: Decision, disputes: Disputes) -> Standing:
     """How a policy stands, given which labels could not be set."""
     return Standing(
         frozenset(n for n, found in decision.standings.items() if found.found.violated.any()),
-        frozenset(map(problem, _problems(decision, conflicts))),
+        frozenset(map(problem, _problems(decision, disputes))),
     )
 
 
-def _problems(decision: Decision, conflicts: Sequence[Conflict]) -> Iterator[str]:
+def _problems(decision: Decision, disputes: Disputes) -> Iterator[str]:
     """What is wrong with the policy itself, and that something else is: its words may vary with the readings."""
     yield from decision.policy.problems
-    if {*decision.problems} - {*decision.policy.problems} or any(
-        decision.labels.get(conflict.node, {}).get(conflict.key) == conflict.value
-        for conflict in conflicts
-    ):
+    if {*decision.problems} - {*decision.policy.problems} or any(disputes.of(decision)):
         yield f"a part of the policy does not work as things are: the condition {VALID} says which"
 
 

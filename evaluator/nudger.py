@@ -3,6 +3,7 @@
 import asyncio
 import contextlib
 import datetime
+import operator
 import random
 import time
 from collections.abc import Callable, Sequence
@@ -31,12 +32,18 @@ _ROUND = 0.02
 
 @dataclass(frozen=True, slots=True)
 class _Line:
-    """The pods that one policy turned away, as of this version of those that wait; what that and their chances rest on."""
+    """The pods that one policy turned away, as of this version of those that wait; their chances, and what they rest on."""
 
     version: int = 0
     refused: Refusals = field(default_factory=dict)
-    basis: tuple[object, ...] = ()
     chances: Sequence[Chance] = ()
+    places: int = 0
+    basis: tuple[object, ...] = ()
+
+    def rests_on(self, places: int, basis: tuple[object, ...]) -> bool:
+        """Whether it does on these very objects."""
+        same = len(basis) == len(self.basis) and all(map(operator.is_, basis, self.basis))
+        return same and self.places == places
 
 
 class Nudger:
@@ -96,14 +103,16 @@ class Nudger:
                 async with asyncio.timeout(delay):
                     await self._wake.wait()
             self._wake.clear()
-            plan, pause = await self._planned(), _ROUND
-            delay = None if plan.again is None else max(0.0, plan.again - self._clock())
-            if plan.due and self._allowed():
-                delay, pause = 0.0, await self._nudge_some(plan)
+            found, pause, delay = await self._looked(), _ROUND, None
+            if self._allowed():
+                plan = nudges.plan(found, pace=self._pace, now=self._clock())
+                delay = None if plan.again is None else max(0.0, plan.again - self._clock())
+                if plan.due:
+                    delay, pause = 0.0, await self._nudge_some(plan)
             await asyncio.sleep(pause)
 
-    async def _planned(self) -> Plan:
-        """Who is due, once it is known of the nodes in question which would take which pod."""
+    async def _looked(self) -> list[Chance]:
+        """Who has a chance, once it is known of the nodes in question which would take which pod."""
         now, places = self._clock(), self._cluster.places
         self._openings = openings.remember(self._openings, {}, now=now, memory=self._pace.memory)
         found = await self._chances(now)
@@ -111,7 +120,7 @@ class Nudger:
             for _ in places.catching_up():
                 await asyncio.sleep(0)
             found = await self._chances(now)
-        return nudges.plan(found, pace=self._pace, now=now)
+        return found
 
     async def _chances(self, now: float) -> list[Chance]:
         """Who has a chance; only those policies are looked at anew, in turns with everybody else, of which something changed."""
@@ -129,18 +138,18 @@ class Nudger:
 
     def _look(self, key: PolicyKey, opening: Opening, line: "_Line", now: float) -> "_Line":
         waiting, places = self._cluster.waiting, self._cluster.places
-        refused, version = line.refused, waiting.version(key)
+        version = waiting.version(key)
         if line.version != version:
-            refused = nudges.refusals(waiting.of(key), refused, now)
-        if not refused:
-            return line if line.version == version else _Line(version)
-        decision = self._decisions.policies.get(key) if self._decisions else None
-        asked = decision and (decision.dontschedule, decision.awaited)
-        basis = (refused, opening, asked, places.version)
-        if line.version == version and line.basis == basis:
+            line = _Line(version, nudges.refusals(waiting.of(key), line.refused, now))
+        if not line.refused:
             return line
-        chances = nudges.chances(refused.values(), opening, decision, places, self._pace)
-        return _Line(version, refused, basis, chances)
+        decision = self._decisions.policies.get(key) if self._decisions else None
+        asked = (decision.dontschedule, bool(decision.awaited)) if decision else ()
+        basis = (line.refused, opening, *asked)
+        if line.rests_on(places.version, basis):
+            return line
+        chances = nudges.chances(line.refused.values(), opening, decision, places, self._pace)
+        return replace(line, chances=chances, places=places.version, basis=basis)
 
     async def _nudge_some(self, plan: Plan) -> float:
         """Nudge the first of them; returns the seconds to wait before the next."""

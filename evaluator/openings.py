@@ -20,7 +20,7 @@ class Opening:
 
     def times(self, takers: Set[str], decision: Decision | None) -> list[float]:
         """When those of the takers were let in that are not refused now, in ascending order."""
-        refused = decision.dontschedule if decision else {}
+        refused: Set[str] = decision.dontschedule.keys() if decision else frozenset()
         times = [at for node, at in self.nodes.items() if node in takers and node not in refused]
         if self.start is not None and any(
             node not in refused and node not in self.nodes for node in takers

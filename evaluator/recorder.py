@@ -13,6 +13,7 @@ from typing import Any
 from evaluator import notices
 from evaluator.decider import Decider
 from evaluator.decisions import Decision
+from evaluator.disputes import Disputes
 from evaluator.kube import Kube, KubeError, now
 from evaluator.labels import Conflict
 from evaluator.metrics import Metrics
@@ -130,11 +131,11 @@ class Recorder:
 
     def _look(self) -> None:
         """Note what is new, and forget the policies that are gone."""
-        decisions, conflicts = self._decider.latest, self._conflicts()
+        decisions, disputes = self._decider.latest, Disputes(self._conflicts())
         stories = {}
         for key, decision in decisions.policies.items():
             identity = (key, decision.policy.uid)
-            standing = notices.standing(decision, conflicts)
+            standing = notices.standing(decision, disputes)
             story = self._stories.get(identity) or self._begin(decision, standing)
             for notice in notices.news(story.standing, standing):
                 story.untold[notice] += 1

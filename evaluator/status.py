@@ -1,14 +1,21 @@
 """A policy's status, in words: does the cluster comply, what is wrong with the policy, what is not known."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
+import numpy as np
+
 from evaluator.conditions import Condition, conditions, counted, lacks, listed, missing
 from evaluator.decisions import Decision, Decisions
+from evaluator.disputes import Disputes
 from evaluator.labels import Conflict
+from evaluator.nodes import union
 from evaluator.policy import PolicyKey, StrategyName
 from evaluator.rules import View
+
+_KEPT_OFF = (StrategyName.DONTSCHEDULE, StrategyName.DESCHEDULE)
+"""The strategies whose violators a policy is about; a label that is set is no violation."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,21 +40,23 @@ class Status:
         }
 
 
-def statuses(decisions: Decisions, conflicts: Sequence[Conflict]) -> Mapping[PolicyKey, Status]:
-    """The status of every policy, given what was decided and which labels could not be written."""
-    return {
-        key: _status(decision, conflicts, decisions.view)
-        for key, decision in decisions.policies.items()
-    }
+def statuses(
+    decisions: Decisions, conflicts: Iterable[Conflict]
+) -> Iterator[tuple[PolicyKey, Status]]:
+    """The status of every policy, one after the other, given what was decided and which labels could not be written."""
+    disputes = Disputes(conflicts)
+    for key, decision in decisions.policies.items():
+        yield key, _status(decision, disputes, decisions.view)
 
 
-def _status(decision: Decision, conflicts: Sequence[Conflict], view: View) -> Status:
+def _status(decision: Decision, disputes: Disputes, view: View) -> Status:
     nodes = len(view.nodes)
-    violating = sorted({*decision.dontschedule, *decision.deschedule})
-    problems = (*decision.problems, *_refused(decision, conflicts))
+    standings = [s for name in _KEPT_OFF if (s := decision.standings.get(name)) is not None]
+    violating = view.nodes.at(union((s.found.violated for s in standings), view.nodes))
+    problems = (*decision.problems, *_refused(decision, disputes))
     unknown = lacks(missing(decision, *decision.policy.strategies.values()), nodes)
     if violating:
-        lacking = _lacking(decision)
+        lacking = int(np.count_nonzero(union((s.lacking for s in standings), view.nodes)))
         want = f", {lacking} of them for want of a reading" if lacking else ""
         compliance, says = "Violated", [f"violated on {listed(violating, nodes)}{want}"]
     elif unknown:
@@ -65,19 +74,9 @@ def _status(decision: Decision, conflicts: Sequence[Conflict], view: View) -> St
     )
 
 
-def _lacking(decision: Decision) -> int:
-    """On how many of the violating nodes a reading is missing that the policy does not do without."""
-    nodes: set[int] = set()
-    for name in (StrategyName.DONTSCHEDULE, StrategyName.DESCHEDULE):
-        if (standing := decision.standings.get(name)) is not None:
-            nodes |= {*standing.lacking.nonzero()[0].tolist()}
-    return len(nodes)
-
-
-def _refused(decision: Decision, conflicts: Sequence[Conflict]) -> list[str]:
-    return [
+def _refused(decision: Decision, disputes: Disputes) -> Iterator[str]:
+    return (
         f"label {conflict.key} on {conflict.node} belongs to somebody else (value "
         f"{conflict.theirs!r}): not set"
-        for conflict in conflicts
-        if decision.labels.get(conflict.node, {}).get(conflict.key) == conflict.value
-    ]
+        for conflict in disputes.of(decision)
+    )

@@ -1,5 +1,6 @@
 """The plan that is kept up to date says, whatever came in which order, what a plan made from scratch would say."""
 
+import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -7,6 +8,8 @@ from hypothesis import strategies as st
 from evaluator import labels
 from evaluator.labelplan import LabelPlan
 from evaluator.labels import Apply, Conflict, NodeLabels
+from evaluator.marks import Mark, Marks
+from evaluator.nodes import Nodes, NodeSet
 
 NODES = ("node-a", "node-b")
 nodes = st.sampled_from(NODES)
@@ -20,14 +23,34 @@ events = st.one_of(
 )
 
 
+PLACES = Nodes(NODES)
+
+
+def decided(wanted):
+    """Labels wanted, as decisions have them: by label."""
+    labels = sorted({label for asked in wanted.values() for label in asked.items()})
+    return Marks(
+        PLACES,
+        [
+            Mark(
+                key,
+                value,
+                NodeSet(PLACES, np.array([wanted.get(n, {}).get(key) == value for n in PLACES])),
+            )
+            for key, value in labels
+        ],
+    )
+
+
 def finish(plan, there):
     while plan.pending:
         plan.step(there.get, 2)
 
 
+@pytest.mark.parametrize("form", [dict, decided], ids=["by node", "by label"])
 @settings(max_examples=300)
 @given(st.fixed_dictionaries(dict.fromkeys(NODES, seen)), st.lists(events, max_size=12))
-def test_whatever_happened_it_is_the_plan_from_scratch(there, happened):
+def test_whatever_happened_it_is_the_plan_from_scratch(form, there, happened):
     plan, wanted, open_conflicts = LabelPlan(), {}, set()
     for node in there:
         plan.changed(node)
@@ -46,7 +69,7 @@ def test_whatever_happened_it_is_the_plan_from_scratch(there, happened):
                 plan.changed(subject)
             case "want":
                 wanted = subject
-                plan.want(wanted)
+                plan.want(form(wanted))
             case "step":
                 step(subject)
     while plan.pending:

@@ -25,7 +25,7 @@ def status():
             several = {"m": len(value)} if isinstance(value, list) else {}
             single = {} if value is None or several else {"m": value}
             store.report(node, Delta(single, [] if single or several else ["m"], several), NOW)
-        return statuses(decide([policy], nodes, store, now=NOW), conflicts)[policy.key]
+        return dict(statuses(decide([policy], nodes, store, now=NOW), conflicts))[policy.key]
 
     return run
 
