@@ -112,8 +112,9 @@ async def live(seed, seconds, part, folder):
     begin = world.clock.now
     await storm.settle()
     while world.clock.now - begin < seconds and not audit.wrong:
-        await storm.rage(part)
-        await storm.settle()
+        async with asyncio.timeout(part + 3600):  # what never ends should say where it is
+            await storm.rage(part)
+            await storm.settle()
         audit.check_calm(world.replicas, world.agents)
         for replica in world.replicas:
             for sentence in replica.check():
