@@ -1,11 +1,14 @@
 """Names and sentences that mean harm, by every way that leads into a log: each event stays one line, with the keys it has."""
 
+import base64
 import json
+import os
 import ssl
 
 import grpc
 import pytest
 from aiohttp import web
+from prometheus_client.parser import text_string_to_metric_families
 
 from wire import telemetry_pb2, telemetry_pb2_grpc
 
@@ -172,6 +175,51 @@ async def answer_badly(house, eventually):
         await eventually(
             lambda before=before: house.log("evaluator").count("prometheus has no answer") > before
         )
+
+
+async def test_files_on_a_node_forge_nothing_in_the_agents_log_and_metrics(
+    house, dial, eventually, read_logfmt
+):
+    folder = house.folder / "texts"
+    folder.mkdir()
+    tame = NASTY.replace("/", "_")[:60]
+    for number, text in enumerate(
+        (
+            f"{NASTY} 1\n",
+            f'm{{l="{NASTY}"}} 1\n',
+            f"# HELP m {NASTY}\nm 1\n",
+            f"# TYPE m {NASTY}\nm 1\n",
+            f"{LONG} 1\n",
+            f'long{{l="{LONG}"}} 1\n',
+            'good{l="a\\nb\\"c"} 1\n',
+        )
+    ):
+        (folder / f"{tame}{number}.prom").write_text(text)
+    (folder / "link.prom").symlink_to(tame)
+    (folder / os.fsdecode(b"\xff\xfe.prom")).write_text("bytes_in_a_name 1\n")
+    await house.start_agent()
+    await eventually(lambda: house.log("agent").count("text file not exported") >= 4)
+    tls = house.authority.client()
+    login = base64.b64encode(f"prom:{house.secrets.scrape_password}".encode())
+    peer = await dial(house.port("agent"), tls)
+    page = await peer.ask(
+        b"GET /metrics HTTP/1.1\r\nHost: x\r\nAuthorization: Basic " + login + b"\r\n\r\n"
+    )
+    samples = {
+        (sample.name, sample.labels.get("l"))
+        for family in text_string_to_metric_families(page.body.decode())
+        for sample in family.samples
+    }
+    assert ("good", 'a\nb"c') in samples
+    assert ("bytes_in_a_name", None) in samples
+    assert not any(name.startswith("forged") for name, _ in samples)
+    await speak_badly(dial, house.port("agent"), tls)
+    await house.stop("agent")
+    for line in house.log("agent").split("\n")[:-1]:
+        assert line.isprintable(), line
+        assert len(line.encode()) < LONGEST, line[:300]
+        assert {"ts", "level", "msg"} <= read_logfmt(line).keys()
+        assert "forged" not in read_logfmt(line)
 
 
 def test_what_is_nasty_is_so():
