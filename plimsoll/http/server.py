@@ -119,7 +119,8 @@ class Server:
             ssl_handshake_timeout=None if tls is None else self._limits.handshake,
             ssl_shutdown_timeout=None if tls is None else self._limits.farewell,
         )
-        if stream.peer_certificate:
+        objection = "" if tls is None else tls.objection(stream.peer_certificate)
+        if stream.peer_certificate and not objection:
             self._crowd.know(task)
         try:
             await Connection(
@@ -128,7 +129,7 @@ class Server:
                 self._refuse,
                 self._limits,
                 self._bodies,
-                unwelcome="" if tls is None else tls.objection(stream.peer_certificate),
+                unwelcome=objection,
                 note=partial(self._crowd.note, task),
                 ending=lambda: self._ending,
             ).serve()

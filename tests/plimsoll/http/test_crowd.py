@@ -1,0 +1,82 @@
+"""Who goes when there is no room: strangers before clients, and of either who has kept us waiting longest."""
+
+import asyncio
+
+import pytest
+
+from plimsoll.http.crowd import Crowd, Doing
+
+
+@pytest.fixture
+async def crowd():
+    """A crowd of at most three, and a way to admit a connection that lasts until it is ended."""
+    found, tasks = Crowd(3), []
+
+    def admit():
+        task = asyncio.create_task(asyncio.Event().wait())
+        tasks.append(task)
+        found.admit(task)
+        return task
+
+    found.admit_one = admit
+    yield found
+    for task in tasks:
+        task.cancel()
+    await asyncio.gather(*tasks, return_exceptions=True)
+
+
+async def ended(*tasks):
+    """Which of these connections were ended."""
+    await asyncio.sleep(0)
+    await asyncio.sleep(0)
+    return [task.cancelled() for task in tasks]
+
+
+async def test_up_to_the_limit_everybody_stays(crowd):
+    first = crowd.admit_one()
+    crowd.admit_one()
+    assert crowd.has_room()
+    assert await ended(first) == [False]
+
+
+async def test_the_stranger_who_has_waited_longest_goes_first(crowd):
+    client, one, other = (crowd.admit_one() for _ in range(3))
+    crowd.note(client, Doing.ANSWERING)
+    crowd.note(client, Doing.NOTHING)
+    crowd.note(one, Doing.RECEIVING)  # has said something since the other came
+    assert crowd.has_room()
+    assert await ended(client, one, other) == [False, False, True]
+
+
+async def test_without_strangers_the_client_who_has_been_silent_longest_goes(crowd):
+    clients = [crowd.admit_one() for _ in range(3)]
+    for client in clients:
+        crowd.note(client, Doing.ANSWERING)
+        crowd.note(client, Doing.NOTHING)
+    crowd.note(clients[0], Doing.NOTHING)
+    assert crowd.has_room()
+    assert await ended(*clients) == [False, True, False]
+
+
+async def test_whoever_has_shown_a_certificate_is_no_stranger(crowd):
+    known, one, other = (crowd.admit_one() for _ in range(3))
+    crowd.know(known)
+    assert crowd.has_room()
+    assert await ended(known, one, other) == [False, True, False]
+
+
+async def test_who_is_being_answered_never_goes(crowd):
+    tasks = [crowd.admit_one() for _ in range(3)]
+    for task in tasks:
+        crowd.note(task, Doing.ANSWERING)
+    assert not crowd.has_room()
+    assert await ended(*tasks) == [False, False, False]
+
+
+async def test_at_the_end_those_who_are_asking_or_answered_may_finish(crowd):
+    idle, asking, answered = (crowd.admit_one() for _ in range(3))
+    crowd.note(asking, Doing.RECEIVING)
+    crowd.note(answered, Doing.ANSWERING)
+    crowd.end_idle()
+    assert await ended(idle, asking, answered) == [True, False, False]
+    assert crowd.tasks == {asking, answered}

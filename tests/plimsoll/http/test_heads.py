@@ -1,0 +1,122 @@
+"""Headers byte by byte: what is understood does not depend on how it was cut, and nothing is understood in two ways."""
+
+import itertools
+from http import HTTPStatus
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from plimsoll.http.heads import Framing, Reading, written
+from plimsoll.http.messages import RefusedError, Response
+
+LIMIT = 1000
+HEAD = (
+    b"POST /scheduler/filter?a=1&a=2&b HTTP/1.1\r\nHost: evaluator.plimsoll:9001\r\n"
+    b"Content-Length: 5\r\nX-One: 1\r\nX-One: 2\r\n\r\n"
+)
+
+
+def read(raw, cuts=()):
+    """Feed a header in pieces; the request, its framing, and what was too much."""
+    reading, found = Reading(LIMIT), None
+    edges = [0, *sorted(cuts), len(raw)]
+    for begin, end in itertools.pairwise(edges):
+        if found is None and begin < end:
+            found = reading.head(raw[begin:end])
+    return found, reading.rest
+
+
+@given(cuts=st.lists(st.integers(1, len(HEAD) - 1), max_size=9), blank=st.integers(0, 3))
+def test_a_header_may_be_cut_anywhere_and_follow_empty_lines(cuts, blank):
+    raw = b"\r\n" * blank + HEAD
+    (request, framing), _ = read(raw, cuts)
+    assert (request.method, request.path) == ("POST", "/scheduler/filter")
+    assert request.query == {"a": ["1", "2"], "b": [""]}
+    assert request.headers["x-one"] == "1, 2"
+    assert framing == Framing(5, asks_first=False, keep_alive=True)
+
+
+def test_what_follows_the_header_is_kept():
+    _, rest = read(HEAD + b"hello and more")
+    assert rest == b"hello and more"
+
+
+def head(*lines, line="GET /x HTTP/1.1"):
+    return "\r\n".join([line, "Host: x", *lines, "", ""]).encode()
+
+
+@pytest.mark.parametrize(
+    ("raw", "framing"),
+    [
+        (head(), Framing(0, False, True)),
+        (head("Transfer-Encoding: chunked"), Framing(None, False, True)),
+        (head("Content-Length: 3", "Expect: 100-Continue"), Framing(3, True, True)),
+        (head("Connection: close"), Framing(0, False, False)),
+        (head("Connection: keep-alive", "Connection: Close"), Framing(0, False, False)),
+        (head("Connection: closed-door"), Framing(0, False, True)),
+        (head(line="GET /x HTTP/1.0"), Framing(0, False, False)),
+        (head("Content-Length: 4", "Content-Length: 4"), Framing(4, False, True)),
+    ],
+)
+def test_how_the_body_is_told_from_what_follows(raw, framing):
+    (_, found), _ = read(raw)
+    assert found == framing
+
+
+@pytest.mark.parametrize(
+    ("target", "path"),
+    [
+        ("/a/b?c=d", "/a/b"),
+        ("//x/y", "//x/y"),
+        ("http://host:1/a?b", "/a"),
+        ("HTTPS://host", "/"),
+        ("x:/a", "x:/a"),
+        ("*", "*"),
+    ],
+)
+def test_the_path_is_what_any_other_reader_would_take_it_for(target, path):
+    (request, _), _ = read(head(line=f"GET {target} HTTP/1.1"))
+    assert request.path == path
+
+
+@pytest.mark.parametrize(
+    ("raw", "status"),
+    [
+        (b"GET /x HTTP/1.1\nHost: x\n\n", 400),
+        (head("A: b\r\n c"), 400),
+        (head("A: b\n\tc"), 400),
+        (head("Host: y"), 400),
+        (b"GET /x HTTP/1.1\r\n\r\n", 400),
+        (b"GET /x HTTP/1.1\r\nHost: a b\r\n\r\n", 400),
+        (b"GET /x HTTP/1.1\r\nHost: a/b\r\n\r\n", 400),
+        (head("Content-Length: 3", "Transfer-Encoding: chunked"), 400),
+        (head("Content-Length: 3", "Content-Length: 4"), 400),
+        (head("Transfer-Encoding: chunked", line="POST /x HTTP/1.0"), 400),
+        (head("Transfer-Encoding: gzip"), 501),
+        (head("Expect: a miracle"), 417),
+        (head(line="GET /x HTTP/2.0"), 505),
+        (head("X: " + "y" * LIMIT), 431),
+    ],
+)
+def test_what_two_readers_could_read_in_two_ways_is_refused(raw, status):
+    with pytest.raises(RefusedError) as refused:
+        read(raw)
+    assert refused.value.status == status
+    assert "bytearray" not in str(refused.value)
+
+
+def test_the_limit_of_a_header_is_exact():
+    line = b"X: " + b"y" * (LIMIT - len(head()) - 5) + b"\r\n"
+    fits = head()[:-2] + line + b"\r\n"
+    assert len(fits) == LIMIT
+    assert read(fits)[0] is not None
+    with pytest.raises(RefusedError) as refused:
+        read(fits[:-4] + b"y\r\n\r\n")
+    assert refused.value.status == HTTPStatus.REQUEST_HEADER_FIELDS_TOO_LARGE
+
+
+def test_a_header_that_names_another_line_cannot_be_written():
+    response = Response(HTTPStatus.OK, b"", headers=(("allow", "GET\r\nX-Evil: 1"),))
+    with pytest.raises(Exception, match="Illegal header value"):
+        written(response, close=False)

@@ -1,0 +1,44 @@
+from http import HTTPStatus
+
+import pytest
+
+from plimsoll.http.messages import Request, Response, plain_refusal
+from plimsoll.http.routes import Route, Routes
+
+
+async def echo(request):
+    return Response(HTTPStatus.OK, request.path.encode())
+
+
+ROUTES = Routes(
+    {"/a": Route(echo), "/post": Route(echo, ("POST",)), "/below/": Route(echo)}, plain_refusal
+)
+
+
+async def ask(method, path):
+    return await ROUTES.answer(Request(method, path, {}, {}))
+
+
+@pytest.mark.parametrize(
+    ("method", "path"),
+    [("GET", "/a"), ("HEAD", "/a"), ("POST", "/post"), ("GET", "/below/x/y"), ("GET", "/below/")],
+)
+async def test_who_answers(method, path):
+    assert (await ask(method, path)).body == path.encode()
+
+
+@pytest.mark.parametrize("path", ["", "/", "/a/", "/A", "/below", "/post/x", "a", "*"])
+async def test_what_nobody_answers_is_a_404(path):
+    assert (await ask("GET", path)).status == HTTPStatus.NOT_FOUND
+
+
+@pytest.mark.parametrize(("method", "path"), [("GET", "/post"), ("POST", "/a"), ("get", "/a")])
+async def test_another_method_is_a_405_that_names_the_right_ones(method, path):
+    refusal = await ask(method, path)
+    assert refusal.status == HTTPStatus.METHOD_NOT_ALLOWED
+    assert dict(refusal.headers)["allow"] == ("POST" if path == "/post" else "GET, HEAD")
+
+
+async def test_what_a_client_wrote_is_repeated_in_moderation():
+    assert len((await ask("X" * 9000, "/a")).body) < 400
+    assert len((await ask("GET", "/" + "x" * 9000)).body) < 400
