@@ -39,12 +39,6 @@ class Metrics:
             ["port"],
             registry=self.registry,
         )
-        self.reload_failures = Counter(
-            "plimsoll_certificate_reload_failures",
-            "Times that the certificate files of a port changed and could not be used.",
-            ["port"],
-            registry=self.registry,
-        )
         self.filtered_nodes = Counter(
             "plimsoll_extender_filtered_nodes",
             "Nodes that a filter answer turned away.",
@@ -179,11 +173,6 @@ class Metrics:
 
     def reloaded(self, port: str) -> Callable[[bool], None]:
         """Whom to tell whether the certificate files of a port, which changed, can be used."""
-        certificates, failures = self.certificates.labels(port), self.reload_failures.labels(port)
+        certificates = self.certificates.labels(port)
         certificates.set(1)
-
-        def tell(usable: bool) -> None:
-            certificates.set(usable)
-            failures.inc(not usable)
-
-        return tell
+        return lambda usable: certificates.set(usable)
