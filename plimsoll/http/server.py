@@ -112,6 +112,8 @@ class Server:
         task = asyncio.current_task()
         assert task is not None
         stream, tls = Stream(), self._tls()
+        # asyncio does so itself, but not for sockets made by socket.create_server, whose protocol is 0.
+        client.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         await asyncio.get_running_loop().connect_accepted_socket(
             lambda: stream,
             client,

@@ -2,6 +2,7 @@
 
 import asyncio
 import contextlib
+import socket
 from http import HTTPStatus
 
 import pytest
@@ -212,6 +213,22 @@ async def test_closing_ends_every_connection(serve) -> None:
     assert await asyncio.wait_for(idle.ended(), PATIENT)
     with pytest.raises(ConnectionRefusedError):
         await asyncio.open_connection("127.0.0.1", site.address.port)
+
+
+async def test_an_answer_waits_for_no_acknowledgement_of_what_went_before(
+    serve, monkeypatch
+) -> None:
+    """Nagle's algorithm would hold its second half back for 40 ms."""
+    loop, seen = asyncio.get_running_loop(), []
+    connect = loop.connect_accepted_socket
+
+    async def look(protocol, client, **more):
+        seen.append(client.getsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY))
+        return await connect(protocol, client, **more)
+
+    monkeypatch.setattr(loop, "connect_accepted_socket", look)
+    assert (await (await (await serve(echo)).connect()).get("/")).status == 200
+    assert seen == [1]
 
 
 async def test_listens_on_several_addresses_and_tells_the_real_ports() -> None:
