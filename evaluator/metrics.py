@@ -175,4 +175,4 @@ class Metrics:
         """Whom to tell whether the certificate files of a port, which changed, can be used."""
         certificates = self.certificates.labels(port)
         certificates.set(1)
-        return lambda usable: certificates.set(usable)
+        return certificates.set
