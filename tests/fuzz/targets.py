@@ -48,7 +48,9 @@ def extender_args(data):
         assert all(isinstance(name, str) and name for name in args.names)
         assert args.nodes is None or len(args.nodes) == len(args.names)
         failed = dict.fromkeys(args.names[::2], "violating demo: load GreaterThan 3")
-        answer = messages.encode_filter(args, failed)
+        reply = messages.encode_filter(args, failed)
+        answer = b"".join(reply.parts)
+        assert reply.size == len(answer)
         messages.encode_priorities((name, 10) for name in args.names)
         if (given := _json(data)) is not None:
             _is_what_was_asked(args, given)
