@@ -1,0 +1,204 @@
+"""Sends requests over a few connections, as fast as it goes, and takes no answer that the book does not know."""
+
+import collections
+import contextlib
+import json
+import re
+import socket
+import ssl
+from dataclasses import dataclass
+
+import msgspec
+
+from tests.fuzz.shots import ANSWERS, BOOK, PATHS, Shot, Shots, question
+
+_STATUS = re.compile(rb"HTTP/1\.1 (\d{3}) [ -~]+")
+_PATIENCE = 60.0
+_CONNECTIONS = 8
+_AT_ONCE = 64 << 10
+"""Bytes sent on one connection before its answers are taken: what kernels hold in between, both ways."""
+
+
+class _Filter(msgspec.Struct, forbid_unknown_fields=True):
+    Nodes: msgspec.Raw
+    NodeNames: list[str]
+    FailedNodes: dict[str, str]
+    FailedAndUnresolvableNodes: dict[str, str]
+    Error: str
+
+
+class _Score(msgspec.Struct, forbid_unknown_fields=True):
+    Host: str
+    Score: int
+
+
+class _Error(msgspec.Struct, forbid_unknown_fields=True):
+    Error: str
+
+
+_decode = msgspec.json.Decoder(_Filter | list[_Score]).decode
+_decode_error = msgspec.json.Decoder(_Error).decode
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """One answer; `last` if it says that the connection ends with it."""
+
+    status: int
+    body: bytes
+    last: bool
+
+
+class ClosedError(Exception):
+    """The connection ended; `begun` if it did so within an answer."""
+
+    def __init__(self, begun: bool) -> None:
+        super().__init__(f"closed {'within' if begun else 'before'} an answer")
+        self.begun = begun
+
+
+class Line:
+    """One connection, and the requests on it that were not answered yet."""
+
+    def __init__(self, port: int, tls: ssl.SSLContext | None) -> None:
+        raw = socket.create_connection(("127.0.0.1", port), timeout=_PATIENCE)
+        self._socket = tls.wrap_socket(raw, server_hostname="127.0.0.1") if tls else raw
+        self._buffer = bytearray()
+        self.open: list[Shot] = []
+
+    def send(self, *shots: Shot) -> None:
+        self.open += shots
+        # A server that has refused one request may be gone before all have been sent.
+        with contextlib.suppress(BrokenPipeError, ConnectionResetError, ssl.SSLError):
+            self._socket.sendall(b"".join(shot.raw for shot in shots))
+
+    def end(self) -> None:
+        """No more from here."""
+        with contextlib.suppress(OSError):
+            self._socket.shutdown(socket.SHUT_WR)
+
+    def close(self) -> None:
+        self._socket.close()
+
+    def answer(self, *, bodiless: bool = False) -> Answer:
+        """The next answer that is not merely an invitation to go on. Raises ClosedError."""
+        while True:
+            while (end := self._buffer.find(b"\r\n\r\n")) < 0:
+                self._receive()
+            first, *lines = bytes(self._buffer[:end]).split(b"\r\n")
+            status = _STATUS.fullmatch(first)
+            assert status, first
+            del self._buffer[: end + 4]
+            if status[1] != b"100":
+                break
+        headers = dict(line.lower().split(b": ", 1) for line in lines)
+        assert headers[b"content-type"] == b"application/json", headers
+        size = 0 if bodiless else int(headers[b"content-length"])
+        while len(self._buffer) < size:
+            self._receive(begun=True)
+        body = bytes(self._buffer[:size])
+        del self._buffer[:size]
+        return Answer(int(status[1]), body, headers.get(b"connection") == b"close")
+
+    def _receive(self, *, begun: bool = False) -> None:
+        try:
+            data = self._socket.recv(1 << 16)
+        except (ConnectionResetError, BrokenPipeError, ssl.SSLEOFError):
+            data = b""
+        if not data:
+            raise ClosedError(begun or bool(self._buffer))
+        self._buffer += data
+
+
+class Gunner:
+    """`counted` is how often each status came, and `closed` for connections that ended without an answer."""
+
+    def __init__(self, port: int, shots: Shots, tls: ssl.SSLContext | None) -> None:
+        self.counted: collections.Counter[int | str] = collections.Counter()
+        self._port = port
+        self._shots = shots
+        self._tls = tls
+        self._rng = shots.rng
+        self._lines: list[Line] = []
+
+    def fire(self, count: int) -> None:
+        """So many requests; all of them are answered, or their connection closed, when this returns."""
+        fired = 0
+        while len(self._lines) < _CONNECTIONS:
+            self._lines.append(Line(self._port, self._tls))
+        while fired < count:
+            # The answers are taken when it is this connection's turn again: the server is not waited for.
+            line = self._lines.pop(0)
+            self._take(line)
+            batch = self._batch()
+            line.send(*batch)
+            self._lines.append(line)
+            fired += len(batch)
+            if self._rng.random() < 0.3:
+                self._spoil()
+                fired += 1
+        for line in self._lines:
+            self._take(line)
+
+    def close(self) -> None:
+        for line in self._lines:
+            line.close()
+        self._lines.clear()
+
+    def _batch(self) -> list[Shot]:
+        """Requests to be sent without waiting, a right question among them; who ends the connection comes last."""
+        batch = [question(self._rng.choice(PATHS))]
+        size, most = 0, self._rng.choice((1, 2, 8, 40))
+        while len(batch) <= most and size < _AT_ONCE:
+            batch.append(self._shots.whole())
+            size += len(batch[-1].raw)
+            if batch[-1].parting:
+                break
+        return batch
+
+    def _take(self, line: Line) -> None:
+        """The answers to all that is open on a connection; a new one in its place, if it ends."""
+        while line.open:
+            shot = line.open.pop(0)
+            answer = line.answer(bodiless=shot.head)
+            self._judge(shot, answer)
+            if answer.last:
+                self._renew(line)
+
+    def _renew(self, line: Line) -> None:
+        self.counted["unanswered"] += len(line.open)
+        line.close()
+        line.__init__(self._port, self._tls)  # type: ignore[misc]  # the same place in the queue
+
+    def _judge(self, shot: Shot, answer: Answer) -> None:
+        self.counted[answer.status] += 1
+        assert answer.status in shot.allowed, (answer, shot.raw[:2000])
+        if shot.head:
+            return
+        if answer.status != 200:
+            assert _decode_error(answer.body).Error, (answer, shot.raw[:2000])
+            return
+        found = _decode(answer.body)
+        if isinstance(found, list):
+            assert all(0 <= score.Score <= 10 for score in found), answer
+        if shot.right:
+            path = shot.raw.split(b" ", 2)[1]
+            assert json.loads(answer.body) == ANSWERS[path], answer
+
+    def _spoil(self) -> None:
+        """A connection of its own, with what is no request; over TLS nobody could say that it is at its end."""
+        shot = self._shots.broken()
+        line = Line(self._port, None)
+        try:
+            line.send(shot)
+            line.end()
+            while True:
+                answer = line.answer(bodiless=shot.raw.startswith(b"HEAD "))
+                self.counted[answer.status] += 1
+                assert answer.status in BOOK, (answer, shot.raw[:2000])
+        except ClosedError as closed:
+            if closed.begun and b"HEAD" not in shot.raw and not self._tls:
+                raise AssertionError(shot.raw[:2000]) from closed
+            self.counted["closed"] += 1
+        finally:
+            line.close()

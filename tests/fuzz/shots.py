@@ -1,0 +1,124 @@
+"""Requests at the scheduler's port, right and wrong: each with what may be answered to it."""
+
+import json
+import random
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from tests.fuzz.mutations import mutate
+
+BOOK = frozenset({200, 400, 403, 404, 405, 408, 413, 417, 431, 501, 503, 505})
+"""What this port may ever answer."""
+READ = frozenset({200, 400, 413, 503})
+"""What it may say of a body, where all else is right."""
+PATHS = (b"/scheduler/filter", b"/scheduler/prioritize")
+_OTHERS = (
+    b"/",
+    b"/scheduler/bind",
+    b"/scheduler/filter/",
+    b"//scheduler/filter",
+    b"/Scheduler/filter",
+    b"/%2e%2e/x?a=b",
+    b"*",
+)
+_METHODS = (b"GET", b"PUT", b"DELETE", b"HEAD", b"OPTIONS", b"PATCH", b"post", b"BREW", b"TRACE")
+_HEADERS = (
+    (b"X-A: b", BOOK), (b"Content-Type: text/plain; charset=\xff", BOOK), (b"Connection: close", BOOK),
+    (b"Connection: Upgrade, HTTP2-Settings\r\nUpgrade: h2c\r\nHTTP2-Settings: AAMAAABkAARAAAAAAAIAAAAA", BOOK),
+    (b"Expect: 100-continue", BOOK), (b"Expect: 200-ok", {417}), (b"X: " + b"y" * 20_000, {431}), (b"A B: c", {400}),
+    (b"Transfer-Encoding: gzip", {400, 501}), (b"Content-Length: 1", {400}), (b"Content-Length: -1", {400}),
+    (b"Host: twice", {400}), (b"X: a\r\n b", BOOK), (b"X: \0", {400}), (b"Content-Encoding: gzip", BOOK),
+)  # fmt: skip
+
+
+@dataclass(frozen=True, slots=True)
+class Shot:
+    """Bytes to send. `whole`: one request, which one answer follows; else anything may, and the connection is done with."""
+
+    raw: bytes
+    allowed: frozenset[int] = BOOK
+    whole: bool = True
+    head: bool = False
+    """Whether it is a HEAD, whose answer has no body."""
+    parting: bool = False
+    """Whether the connection is likely to end with it."""
+    right: bool = False
+    """Whether the answer is known beforehand, to the last byte."""
+
+
+def question(path: bytes) -> Shot:
+    """What kube-scheduler would ask about the two nodes there are."""
+    meta = {"name": "web", "namespace": "default", "labels": {"telemetry-policy": "demo"}}
+    body = {
+        "Pod": {"metadata": meta},
+        "Nodes": None,
+        "NodeNames": ["node-a", "node-b"],
+    }
+    return Shot(_framed(b"POST", path, json.dumps(body).encode()), frozenset({200}), right=True)
+
+
+ANSWERS = {
+    PATHS[0]: {
+        "Nodes": None,
+        "NodeNames": ["node-b"],
+        "FailedNodes": {"node-a": "violating demo: health Equals 1"},
+        "FailedAndUnresolvableNodes": {},
+        "Error": "",
+    },
+    PATHS[1]: [{"Host": "node-a", "Score": 9}, {"Host": "node-b", "Score": 10}],
+}
+
+
+class Shots:
+    """An endless supply, the same for the same seed."""
+
+    def __init__(self, bodies: Sequence[bytes], rng: random.Random) -> None:
+        self._bodies = bodies
+        self.rng = rng
+
+    def whole(self) -> Shot:
+        """One request in the frame that HTTP asks for, whatever is in it."""
+        rng = self.rng
+        body = (
+            mutate(rng.choice(self._bodies), rng)
+            if rng.random() < 0.9
+            else rng.choice(self._bodies)
+        )
+        kind = rng.random()
+        if kind < 0.75:
+            return Shot(_framed(b"POST", rng.choice(PATHS), body), READ)
+        if kind < 0.85:
+            return Shot(_chunked(rng.choice(PATHS), body, rng), READ)
+        if kind < 0.90:
+            return Shot(_framed(b"POST", rng.choice(_OTHERS), body))
+        if kind < 0.95:
+            method = rng.choice(_METHODS)
+            return Shot(_framed(method, rng.choice(PATHS), body), head=method == b"HEAD")
+        header, allowed = rng.choice(_HEADERS)
+        raw = _framed(b"POST", rng.choice(PATHS), body, header)
+        return Shot(raw, frozenset(allowed), parting=True)
+
+    def broken(self) -> Shot:
+        """Bytes that begin like a request, or not even so."""
+        rng = self.rng
+        if rng.random() < 0.1:
+            return Shot(rng.randbytes(rng.randrange(1, 400)), whole=False)
+        shot = self.whole().raw
+        head, _, body = shot.partition(b"\r\n\r\n")
+        if rng.random() < 0.7:
+            head = mutate(head, rng)
+        raw = head + rng.choice((b"\r\n\r\n",) * 8 + (b"\n\n", b"", b"\r\n")) + body
+        return Shot(raw[: rng.randrange(len(raw) + 1)] if rng.random() < 0.3 else raw, whole=False)
+
+
+def _framed(method: bytes, path: bytes, body: bytes, *headers: bytes) -> bytes:
+    lines = (b"%s %s HTTP/1.1" % (method, path), b"Host: x", b"Content-Length: %d" % len(body))
+    return b"\r\n".join((*lines, *headers, b"", body))
+
+
+def _chunked(path: bytes, body: bytes, rng: random.Random) -> bytes:
+    size = rng.choice((1 << 16, 1000, 100))
+    chunks = (body[at : at + size] for at in range(0, len(body), size))
+    spelled = b"".join(b"%x%s\r\n%s\r\n" % (len(c), rng.choice((b"", b";a=b")), c) for c in chunks)
+    head = b"POST %s HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\n" % path
+    return head + spelled + rng.choice((b"0\r\n\r\n", b"0\r\nX-Trailer: y\r\n\r\n"))

@@ -1,0 +1,54 @@
+"""Random requests at a running evaluator: each is answered by the book, and it is none the worse for them."""
+
+import asyncio
+import random
+import sys
+
+import pytest
+
+from tests.fuzz.gunner import Gunner
+from tests.fuzz.house import House
+from tests.fuzz.shots import Shots
+
+pytestmark = pytest.mark.e2e
+
+SMALL, FULL = 1_500, 500_000
+"""Requests of each kind, plain and over TLS."""
+WARM_UP = 0.2
+"""The part of them after which memory may grow no more: by then every path was taken, and every pool has its size."""
+GROWTH = 48 << 20
+"""Bytes: what allocators, the interpreter and the kernel's own accounting may come and go by."""
+
+
+@pytest.fixture(params=["plain", "tls"])
+async def house(request, tmp_path, authority):
+    made = House(tmp_path, authority if request.param == "tls" else None)
+    try:
+        yield made
+    finally:
+        await made.close()
+
+
+async def test_random_requests_are_answered_by_the_book(house, corpus, soak):
+    level = "warn" if soak else "info"
+    await house.start("--maxBodyBytes=12KiB", f"--log.level={level}")
+    kind = "tls" if house.tls else "plain"
+    count, idle = FULL if soak else SMALL, house.descriptors
+    gunner = Gunner(house.ports["port"], Shots(corpus("extender"), random.Random(kind)), house.tls)
+    await asyncio.to_thread(gunner.fire, int(count * WARM_UP))
+    warm = house.resident
+    await asyncio.to_thread(gunner.fire, count - int(count * WARM_UP))
+    grown = house.resident - warm
+    gunner.close()
+    told = dict(gunner.counted)
+    memory = f"{warm >> 20} MiB when warm, {grown / (1 << 20):+.1f} MiB after"
+    sys.stdout.write(f"{kind}: {told}, {memory}\n")
+    assert grown <= GROWTH, told
+    async with asyncio.timeout(20):
+        while house.descriptors > idle:  # noqa: ASYNC110 (the kernel tells nobody)
+            await asyncio.sleep(0.05)
+    assert {200, 400, 404, 405} <= told.keys(), told
+    assert not soak or {413, 417, 431, 501} <= told.keys(), told
+    with house.log.open(encoding="utf-8") as log:
+        assert not [line for line in log if "Traceback" in line or "level=error" in line]
+    assert 'code="500"' not in await house.metrics()
