@@ -48,7 +48,10 @@ class Replica:
         self._note_broken()
         for loop in self._loops:
             loop.cancel()
-        await asyncio.gather(*self._loops, return_exceptions=True)
+        _, going_on = await asyncio.wait(self._loops, timeout=1.0)
+        for loop in going_on:
+            self.broken.append(f"{loop.get_coro().__qualname__} was cancelled, and goes on")
+            loop.cancel()
         await self._kube.close()
         self._service = self._kube = None
         self._loops = []
