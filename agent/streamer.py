@@ -228,5 +228,6 @@ class _Wanted:
     async def within(self, seconds: float) -> bool:
         """Wait so long for another subscription; whether it came."""
         with contextlib.suppress(TimeoutError):
-            await asyncio.wait_for(self._arrived.wait(), seconds)
+            async with asyncio.timeout(seconds):
+                await self._arrived.wait()
         return self._arrived.is_set()

@@ -104,9 +104,9 @@ class Decider:
         while True:
             wait = self._decisions.valid_until - self._clock()
             with contextlib.suppress(TimeoutError):
-                await asyncio.wait_for(
-                    self._changed.wait(), max(0.0, wait) + _PAUSE if wait < _FOREVER else None
-                )
+                # Not wait_for(): before Python 3.12, who is cancelled as the event comes goes on as if nothing had been.
+                async with asyncio.timeout(max(0.0, wait) + _PAUSE if wait < _FOREVER else None):
+                    await self._changed.wait()
             self._changed.clear()
             if not self._cluster.waiting_for:
                 self.evaluate()

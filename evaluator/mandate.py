@@ -61,7 +61,8 @@ class Mandate:
         """Let nothing begin any more, and what is under way end: for so many seconds, then it is given up."""
         self._finishing = True
         with contextlib.suppress(TimeoutError):
-            await asyncio.wait_for(self._idle.wait(), patience)
+            async with asyncio.timeout(patience):
+                await self._idle.wait()
         self.end()
 
     @contextlib.asynccontextmanager

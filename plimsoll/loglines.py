@@ -8,7 +8,7 @@ import logging
 import sys
 from typing import TextIO
 
-_LOST = "level=warning msg=\"log lines were lost: they could not be written\" lines={}\n"
+_LOST = 'level=warning msg="log lines were lost: they could not be written" lines={}\n'
 
 
 class Lines(logging.StreamHandler[TextIO]):

@@ -353,6 +353,20 @@ async def test_the_loop_evaluates_when_time_alone_changes_something(demo, backgr
     assert world.decider.latest.policies[KEY].dontschedule == {}
 
 
+@pytest.mark.parametrize("turns", range(6))
+async def test_the_loop_ends_when_it_is_cancelled_although_something_changes_just_then(demo, turns):
+    made = Deciding()
+    made.know(demo())
+    loop = asyncio.create_task(made.decider.run())
+    await asyncio.sleep(0.05)
+    made.decider.touch()
+    for _ in range(turns):
+        await asyncio.sleep(0)
+    loop.cancel()
+    await asyncio.wait({loop}, timeout=5)
+    assert loop.cancelled()
+
+
 async def test_a_burst_of_changes_costs_a_few_evaluations(demo, background):
     loop = asyncio.get_running_loop()
     world = Deciding(clock=loop.time)
