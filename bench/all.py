@@ -3,7 +3,7 @@
 A benchmark that fails is said to have failed, there and by the exit status; the others run all the same. An aim that is
 missed is no failure.
 
-    python -P bench/all.py [--only extender,idle] [--output bench/results/latest.json]
+    python -P bench/all.py [--only extender,streams] [--output bench/results/latest.json]
 """
 
 import argparse
@@ -25,7 +25,7 @@ from typing import Any
 HERE = Path(__file__).parent
 BENCHMARKS: Mapping[str, Sequence[str]] = {
     "extender": (),
-    "idle": (),
+    "streams": (),
     "closed_loop": ("--changes=100",),
     "scrape": (),
     "relabel": (),

@@ -20,6 +20,12 @@ def cpu_seconds(pid: int) -> float:
     )  # CPUCLOCK_SCHED of that process, as clock_getcpuclockid(3) makes it
 
 
+def queued_seconds(pid: int) -> float:
+    """How long threads that a process has now were ready to run and had no CPU: what others on the machine took."""
+    tasks = Path(f"/proc/{pid}/task").glob("*/schedstat")
+    return sum(int(one.read_text().split()[1]) for one in tasks) / 1e9
+
+
 def memory_mb(pid: int, field: str = "VmRSS") -> float:
     """Megabytes (10^6) of resident memory: `VmRSS` now, `VmHWM` at its highest since `forget_peak`."""
     for line in Path(f"/proc/{pid}/status").read_text().splitlines():

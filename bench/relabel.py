@@ -15,7 +15,6 @@ import asyncio
 import contextlib
 import functools
 import json
-import multiprocessing
 import os
 import re
 import statistics
@@ -31,6 +30,7 @@ from typing import Any
 import aiohttp
 import grpc
 
+from bench.processes import beside
 from plimsoll import logs
 from sandbox import manifests
 from sandbox.apiserver import ApiServer
@@ -47,20 +47,6 @@ NAMESPACE, LABELLING, EDITED = "plimsoll-relabel", "relabel", "relabel-edited"
 CHANNELS = 8
 AT_ONCE = 16
 PAUSE = 1.0  # seconds between two edits
-
-
-@contextlib.contextmanager
-def beside(target: Callable[..., None], *args: object) -> Iterator["Connection[Any, Any]"]:
-    """A function in a process of its own, which gets the other end of the connection first."""
-    context = multiprocessing.get_context("spawn")
-    ours, theirs = context.Pipe()
-    process = context.Process(target=target, args=(theirs, *args), daemon=True)
-    process.start()
-    try:
-        yield ours
-    finally:
-        process.terminate()
-        process.join()
 
 
 def run_fleet(told: "Connection[Any, Any]", address: str, nodes: list[str]) -> None:

@@ -1,0 +1,266 @@
+"""What is measured of the extender: one request again and again, pods while something changes, and an evaluator at rest."""
+
+import contextlib
+import itertools
+import json
+import statistics
+import time
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, replace
+from typing import Any, Protocol
+
+from bench import cluster, measure, world
+from bench.scene import Scene, Server
+from bench.scheduler import Connection, Question, Truth, WrongAnswerError
+
+Line = dict[str, Any]
+
+_WARM_UP = 5
+_LONGEST = 20.0
+"""Seconds after which a case has enough, however few requests those were."""
+_PODS_PER_SECOND = 50
+_SEEN_BY = 40
+"""Pods after a change for which the answers have to follow from it."""
+_NEW_EACH_SECOND = 0.01
+"""The share of all readings."""
+_TRIES = 10
+_POLICY = f"{cluster.NAMESPACE}/{cluster.POD_POLICY}"
+
+
+class Case(Protocol):
+    """One line."""
+
+    @property
+    def name(self) -> str:
+        """Which it is."""
+        ...
+
+    @property
+    def aim(self) -> str:
+        """What the figures should be, or nothing; see measure.judged."""
+        ...
+
+    def run(self, scene: Scene) -> Line:
+        """Measure."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class Repeat:
+    """The same request again and again, back to back, on as many connections at once as are asked for."""
+
+    verb: str
+    count: int
+    requests: int
+    aim: str = ""
+    whole: bool = False
+    at_once: int = 1
+
+    @property
+    def name(self) -> str:
+        """Which it is."""
+        form = "whole nodes" if self.whole else "names"
+        return f"{form}, {self.at_once} at once" if self.at_once > 1 else form
+
+    def run(self, scene: Scene) -> Line:
+        """Ours, and the yardstick's."""
+        truth = scene.ask_about(self.count, whole=self.whole)
+        ours = self._measure(scene.ours, truth, self.requests)
+        scene.site.evaluator.forget_log()
+        # The yardstick knows no ranking, and writes JSON in its own way.
+        loosely = replace(truth, scores=None, verbatim=False)
+        theirs = self._measure(scene.baseline, loosely, max(3, self.requests // 4))
+        return _line(scene, self, truth.question, ours) | _beside(ours, theirs)
+
+    def _measure(self, server: Server, truth: Truth, requests: int) -> Line:
+        with contextlib.ExitStack() as stack:
+            open_ = [stack.enter_context(server.connect()) for _ in range(self.at_once)]
+            for _ in range(min(_WARM_UP, requests)):
+                _ask(open_, self.verb, truth)
+            return _figures(server, lambda: list(self._times(open_, truth, requests)))
+
+    def _times(
+        self, connections: Sequence[Connection], truth: Truth, requests: int
+    ) -> Iterator[float]:
+        until = time.monotonic() + _LONGEST
+        for _ in range(0, requests, self.at_once):
+            yield from _ask(connections, self.verb, truth)
+            if time.monotonic() > until:
+                break
+
+
+def _ask(connections: Sequence[Connection], verb: str, truth: Truth) -> list[float]:
+    """One request on each connection, at the same time; seconds until each answer. Raises WrongAnswerError."""
+    if len(connections) == 1:
+        replies = [connections[0].post(verb, truth.question.body)]
+    else:
+        with ThreadPoolExecutor(len(connections)) as pool:
+            asked = [pool.submit(one.post, verb, truth.question.body) for one in connections]
+            replies = [one.result() for one in asked]
+    for reply in replies:
+        truth.check(verb, reply)
+    return [reply.seconds for reply in replies]
+
+
+@dataclass(frozen=True, slots=True)
+class Change:
+    """Something changes each second while pods are scheduled: filter and prioritize for each, so many pods a second.
+
+    Not back to back: a client that waits for a slow answer would ask less just while answers are slow.
+    """
+
+    name: str
+    count: int
+    change: Callable[[Scene, Truth, int], None]
+    aim: str = ""
+    after: Callable[[Scene, Connection, Question], None] = lambda *_: None
+    """What has to be seen in the end."""
+    verb: str = "filter and prioritize"
+
+    def run(self, scene: Scene) -> Line:
+        """Ours alone: for the yardstick nothing changes."""
+        truth = scene.ask_about(self.count)
+        with scene.ours.connect() as connection:
+            ours = _figures(scene.ours, lambda: self._schedule(scene, connection, truth))
+            self.after(scene, connection, truth.question)
+        scene.site.evaluator.forget_log()
+        return _line(scene, self, truth.question, ours)
+
+    def _schedule(self, scene: Scene, connection: Connection, truth: Truth) -> list[float]:
+        begin, times = time.perf_counter(), list[float]()
+        for pod in itertools.count():
+            due, now = pod / _PODS_PER_SECOND, time.perf_counter() - begin
+            if max(due, now) > scene.sizes.seconds:
+                break
+            time.sleep(max(0.0, due - now))
+            second, place = divmod(pod, _PODS_PER_SECOND)
+            if place == 0:
+                self.change(scene, truth, second)
+            elif place == _SEEN_BY:
+                truth.holds()
+            for verb in ("filter", "prioritize"):
+                times += _ask([connection], verb, truth)
+        return times
+
+
+def edit(scene: Scene, truth: Truth, second: int) -> None:
+    """Give the policy that is asked about another limit."""
+    limit = cluster.LIMIT if second % 2 else cluster.OTHER_LIMIT
+    scene.site.world.send(world.Edit(0, limit))
+    values = cluster.readings(scene.site.names, cluster.METRICS[0])
+    truth.becomes(cluster.violating(values, limit))
+
+
+def report(scene: Scene, truth: Truth, second: int) -> None:
+    """Have the agents report from now on so that one reading in a hundred is another after each second."""
+    assert scene.fleet is not None
+    if second == 0:
+        interval = scene.fleet.habits.interval
+        scene.fleet.habits = scene.fleet.habits._replace(share=interval * _NEW_EACH_SECOND)
+        truth.unknown()
+
+
+def follow_readings(scene: Scene, connection: Connection, asked: Question) -> None:
+    """Once nothing is new, the answers have to be what follows from the readings. Raises WrongAnswerError."""
+    assert scene.fleet is not None
+    scene.fleet.habits = scene.fleet.habits._replace(share=0.0)
+    for patience in reversed(range(_TRIES)):
+        found = json.loads(scene.site.evaluator.get(f"/explain/{_POLICY}")[1])["nodes"]
+        first, second = (
+            {node: one["readings"][metric]["value"] for node, one in found.items()}
+            for metric in cluster.METRICS[:2]
+        )
+        truth = Truth(asked, cluster.violating(first), cluster.scores(second, asked.names))
+        try:
+            for verb in ("filter", "prioritize"):
+                _ask([connection], verb, truth)
+        except WrongAnswerError:
+            if not patience:
+                raise
+            time.sleep(1.0)
+        else:
+            return
+
+
+@dataclass(frozen=True, slots=True)
+class Rest:
+    """Nobody asks; agents report, and this share of the readings in each report is new. CPU is in percent of one core."""
+
+    share: float
+    aim: str = ""
+
+    @property
+    def name(self) -> str:
+        """Which it is."""
+        return f"idle, {self.share:.0%} of each report is new"
+
+    def run(self, scene: Scene) -> Line:
+        """Over as many seconds as anything that changes is measured."""
+        assert scene.fleet is not None
+        fleet, seconds = scene.fleet, scene.sizes.seconds
+        fleet.habits = fleet.habits._replace(share=self.share)
+        time.sleep(min(1.0, seconds))  # until those reports are spread over the time again
+        before, begin = self._counts(scene), time.perf_counter()
+        time.sleep(seconds)
+        took = time.perf_counter() - begin
+        cpu, reports, decided, lost = (
+            now - then for now, then in zip(self._counts(scene), before, strict=True)
+        )
+        return {
+            "benchmark": "extender",
+            "case": self.name,
+            "nodes": len(scene.site.names),
+            "policies": scene.sizes.policies,
+            "connected": fleet.connected,
+            "reports_per_s": round(reports / took, 1),
+            "decisions_per_s": round(decided / took, 1),
+            "core_percent": round(100 * cpu / took, 1),
+            "rss_mb": round(measure.memory_mb(scene.ours.pid), 1),
+            "lost_streams": int(lost),
+        }
+
+    @staticmethod
+    def _counts(scene: Scene) -> tuple[float, ...]:
+        assert scene.fleet is not None
+        decided = scene.site.evaluator.metric("plimsoll_decide_duration_seconds_count")
+        cpu = measure.cpu_seconds(scene.ours.pid)
+        return cpu, scene.fleet.reports, decided, scene.fleet.losses
+
+
+def _figures(server: Server, drive: Callable[[], list[float]]) -> Line:
+    """Drive a server, and say what it took; `drive` returns the seconds of each request."""
+    measure.forget_peak(server.pid)
+    cpu, queued = measure.cpu_seconds(server.pid), measure.queued_seconds(server.pid)
+    times = drive()
+    used = measure.cpu_seconds(server.pid) - cpu
+    waited = measure.queued_seconds(server.pid) - queued
+    return {
+        "requests": len(times),
+        "p50_ms": round(1000 * statistics.median(times), 3),
+        "p99_ms": round(1000 * measure.percentile(times, 0.99), 3),
+        "max_ms": round(1000 * max(times), 3),
+        "cpu_ms": round(1000 * used / len(times), 3),
+        "queued_ms": round(1000 * waited / len(times), 3),
+        "peak_rss_mb": round(measure.memory_mb(server.pid, "VmHWM"), 1),
+    }
+
+
+def _line(scene: Scene, case: "Repeat | Change", asked: Question, ours: Line) -> Line:
+    return {
+        "benchmark": "extender",
+        "case": case.name,
+        "verb": case.verb,
+        "nodes": case.count,
+        "policies": scene.sizes.policies,
+        "request_bytes": len(asked.body),
+        **ours,
+    }
+
+
+def _beside(ours: Line, theirs: Line) -> Line:
+    ratios = {
+        f"{what}_ratio": round(theirs[field] / ours[field], 1)
+        for what, field in (("p50", "p50_ms"), ("cpu", "cpu_ms"), ("rss", "peak_rss_mb"))
+    }
+    return {**ratios, "baseline": theirs}

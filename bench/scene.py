@@ -1,0 +1,81 @@
+"""Who answers the questions of a benchmark, and what is right: the evaluator, a yardstick beside it, a cluster to ask about."""
+
+import contextlib
+import json
+import random
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from bench import baseline, cluster, nodes, processes, site, tls
+from bench.authority import Authority
+from bench.fleet import Fleet
+from bench.scheduler import Connection, Truth, question
+from bench.site import Site
+
+
+@dataclass(frozen=True, slots=True)
+class Sizes:
+    """How much of everything."""
+
+    nodes: int
+    policies: int
+    requests: int
+    seconds: float
+
+
+@dataclass(frozen=True, slots=True)
+class Server:
+    """Somebody to ask."""
+
+    pid: int
+    port: int
+    authority: Authority
+
+    def connect(self) -> Connection:
+        """As kube-scheduler."""
+        return Connection(self.port, tls.client_context(self.authority))
+
+
+@dataclass(frozen=True, slots=True)
+class Scene:
+    """Who answers: the evaluator and, where readings stay as they are, the yardstick."""
+
+    site: Site
+    sizes: Sizes
+    ours: Server
+    baseline: Server
+    fleet: Fleet | None = None
+
+    def ask_about(self, count: int, *, whole: bool = False) -> Truth:
+        """A question about so many of the nodes, in no order, and what is right by the readings of the beginning."""
+        everyone = self.site.names
+        asked = random.Random(count).sample(range(len(everyone)), count)
+        names = [everyone[index] for index in asked]
+        objects = [_json(nodes.node(everyone[i], i)) for i in asked] if whole else None
+        first, second = (cluster.readings(everyone, metric) for metric in cluster.METRICS[:2])
+        about = question(names, objects)
+        return Truth(about, cluster.violating(first), cluster.scores(second, names))
+
+
+def _json(value: object) -> bytes:
+    return json.dumps(value, separators=(",", ":")).encode()
+
+
+@contextlib.contextmanager
+def steady(sizes: Sizes, count: int) -> Iterator[Scene]:
+    with site.steady(count, sizes.policies) as found:
+        first, second = (cluster.readings(found.names, metric) for metric in cluster.METRICS[:2])
+        failing = dict.fromkeys(cluster.violating(first), f"{cluster.POD_POLICY} is violated")
+        scores = cluster.scores(second, found.names)
+        spec = baseline.Spec(found.authority, failing, scores)
+        with processes.beside(baseline.run, spec) as told:
+            ours = Server(found.evaluator.pid, found.evaluator.port, found.authority)
+            pid, port = told.recv()
+            yield Scene(found, sizes, ours, Server(pid, port, found.authority))
+
+
+@contextlib.contextmanager
+def streaming(sizes: Sizes, count: int) -> Iterator[Scene]:
+    with site.streaming(count, sizes.policies) as (found, fleet):
+        ours = Server(found.evaluator.pid, found.evaluator.port, found.authority)
+        yield Scene(found, sizes, ours, ours, fleet)
