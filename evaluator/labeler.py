@@ -197,8 +197,9 @@ class Labeler:
                 found=conflict.theirs,
             )
         if step.began or step.ended:
-            by_node = self._plan.conflicts
-            self.conflicts = tuple(itertools.chain.from_iterable(by_node.values()))
+            # In an order that every replica has, as statuses are made of it.
+            by_node = sorted(self._plan.conflicts.items())
+            self.conflicts = tuple(itertools.chain.from_iterable(found for _, found in by_node))
             self._metrics.label_conflicts.set(len(self.conflicts))
             for tell in self.listeners:
                 tell()

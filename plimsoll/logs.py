@@ -14,6 +14,7 @@ import structlog
 
 from plimsoll import flags, logvalues, sentences
 from plimsoll.flags import option
+from plimsoll.loglines import Lines
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -56,7 +57,7 @@ def setup(level: str = "info", fmt: str = "logfmt") -> None:
     renderers: list[Any] = (
         [structlog.processors.JSONRenderer(), _undeleted] if fmt == "json" else [logfmt, _printable]
     )
-    handler = logging.StreamHandler(sys.stderr)
+    handler = Lines(sys.stderr)
     handler.setFormatter(
         structlog.stdlib.ProcessorFormatter(
             foreign_pre_chain=shared,
