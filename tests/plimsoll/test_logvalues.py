@@ -51,13 +51,14 @@ class Lines:
 
     def __init__(self, fmt, read):
         logs.setup("debug", fmt)
-        self._out = logging.getLogger().handlers[0].stream = io.StringIO()
+        self._out = io.BytesIO()
+        logging.getLogger().handlers[0].setStream(io.TextIOWrapper(self._out))
         self._read = read
         self.ours, self.theirs = logs.get("test"), logging.getLogger(LIBRARY)
 
     def one(self):
         """What was logged since, taken apart; it has to be one line."""
-        text = self._out.getvalue()
+        text = self._out.getvalue().decode()
         self._out.seek(0)
         self._out.truncate()
         assert text.endswith("\n")
