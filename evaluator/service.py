@@ -14,6 +14,7 @@ from evaluator.config import Settings
 from evaluator.decider import Decider
 from evaluator.extender.server import Extender
 from evaluator.kube import Kube
+from evaluator.memory import Settled
 from evaluator.metrics import Metrics
 from evaluator.ops import Operations
 from evaluator.ports import Ports
@@ -46,6 +47,8 @@ class Service:
         self._sources = assemble(settings, store, around, period=settings.sync_period)
         self._decider = Decider(self._cluster, self._sources.readings, subscriptions, self._metrics)
         self._cluster.listeners.decisions.append(self._decider.touch)
+        settled = Settled(lambda: not self._decider.waiting_for)
+        self._decider.listeners.append(settled.look)
         self._writers = Writers(settings, api, self._cluster, self._decider, self._metrics)
         self._writers.listen(self._cluster, self._decider)
         self._ports = Ports(
