@@ -2,6 +2,7 @@
 
 import asyncio
 import contextlib
+import itertools
 import os
 import sys
 import time
@@ -129,7 +130,7 @@ class Agent:
 class Evaluator:
     """The real program at addresses that stay the same through its lives; what it answered, judged as it comes."""
 
-    def __init__(self, name, config, processes, flags):
+    def __init__(self, name, config, processes, flags, before=()):
         self.name = name
         self.wrong = []
         self.answers = 0
@@ -139,6 +140,8 @@ class Evaluator:
         self._config = config
         self._processes = processes
         self._flags = flags
+        self._before = before
+        """What goes before its command."""
         self._started = 0.0
         self._answered = False
 
@@ -152,7 +155,15 @@ class Evaluator:
             flags=("--staleAfter=60s", *self._flags),
         )
         self._started, self._answered = time.monotonic(), False
-        await self._processes.start(self.name, evaluator_command(launch))
+        await self._processes.start(self.name, (*self._before, *evaluator_command(launch)))
+
+    @property
+    def pid(self):
+        return self._processes.pid(self.name)
+
+    @property
+    def log(self):
+        return self._processes._logs_dir / f"{self.name}.log"
 
     async def kill(self):
         await self._processes.stop(self.name, kill=True)
@@ -247,6 +258,7 @@ class World:
             **{f"well-{n}": Reading(WELL) for n in (1, 2)},
             **{f"moody-{n}": Reading(WELL) for n in (1, 2)},
         }
+        self.eventually = eventually
         self._session = session
         self._tasks = []
 
@@ -287,6 +299,12 @@ class World:
         for task in self._tasks:
             if task.done():
                 task.result()
+
+    async def answered(self, count):
+        """Everybody has answered so often once more."""
+        for evaluator in self.evaluators:
+            enough = evaluator.answers + count
+            await eventually(lambda one=evaluator, enough=enough: one.answers >= enough, "answers")
 
     async def close(self):
         for task in self._tasks:
@@ -330,10 +348,12 @@ async def start_world(api, tmp_path):
         processes = Processes(logs)
         stack.push_async_callback(processes.close)
 
-        async def start(*flags):
+        async def start(*flags, before=()):
             evaluators = [
-                Evaluator(f"evaluator-{number}", config, processes, one)
-                for number, one in enumerate(flags)
+                Evaluator(f"evaluator-{number}", config, processes, one, prefix)
+                for number, (one, prefix) in enumerate(
+                    itertools.zip_longest(flags, before, fillvalue=())
+                )
             ]
             for evaluator in evaluators:
                 stack.callback(evaluator.close)

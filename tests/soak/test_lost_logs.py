@@ -1,0 +1,104 @@
+"""There is no place for log lines, with the real programs: they go on as before, and it costs them nothing."""
+
+import asyncio
+import os
+import random
+import resource
+from pathlib import Path
+
+import aiohttp
+import pytest
+
+from sandbox.processes import HeldPort, Processes
+from sandbox.programs import AgentLaunch, agent_command
+
+pytestmark = pytest.mark.e2e
+
+TALKATIVE = ("--log.level=debug", "--leaderElect=false")
+
+
+def deaf(how):
+    """What goes before a command so that its stderr is of no use."""
+    redirection = {"full": "2>/dev/full", "gone": "2> >(:)"}[how]
+    return ("bash", "-c", f'exec "$@" {redirection}', "deaf")
+
+
+def cpu_seconds(pid):
+    """What a process has used so far."""
+    fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+
+
+async def test_an_evaluator_that_nobody_hears_answers_and_labels(start_world):
+    """As much as another, for as much work of the processor."""
+    world = await start_world(TALKATIVE, TALKATIVE, before=[deaf("gone")])
+    before = [cpu_seconds(one.pid) for one in world.evaluators]
+    rng = random.Random(1)
+    for _ in range(6):
+        reading = world.readings[rng.choice(world.moody)]
+        reading.becomes(1.0 - reading.value)
+        await world.agrees()
+        await world.answered(30)
+    for evaluator in world.evaluators:
+        assert not evaluator.wrong
+    mute, heard = (
+        cpu_seconds(one.pid) - was for one, was in zip(world.evaluators, before, strict=False)
+    )
+    assert mute < 2 * heard, "a lost line costs no more than one that is written"
+
+
+async def test_a_disk_that_is_full_for_a_while_misses_lines_and_gets_no_tracebacks(start_world):
+    world = await start_world(TALKATIVE)
+    [evaluator] = world.evaluators
+    log = evaluator.log
+    size = log.stat().st_size
+    # No file of this process may grow any further than a few bytes more: as on a disk that is full.
+    _, most = resource.prlimit(evaluator.pid, resource.RLIMIT_FSIZE)
+    resource.prlimit(evaluator.pid, resource.RLIMIT_FSIZE, (size + 10, most))
+    reading = world.readings["moody-1"]
+    for value in (1.0, 0.0, 1.0):
+        reading.becomes(value)
+        await world.agrees()
+    await world.answered(50)
+    assert log.stat().st_size <= size + 10
+    resource.prlimit(evaluator.pid, resource.RLIMIT_FSIZE, (most, most))
+    reading.becomes(0.0)
+    await world.agrees()
+    await world.eventually(lambda: "log lines could not be written" in log.read_text())
+    whole = [line for line in log.read_text().splitlines() if line.startswith("ts=")]
+    assert "Traceback" not in log.read_text()
+    assert "Logging error" not in log.read_text()
+    assert len(whole) >= len(log.read_text().splitlines()) - 1, "one line may be torn"
+    assert not evaluator.wrong
+
+
+@pytest.mark.parametrize("how", ["full", "gone"])
+async def test_an_agent_that_nobody_hears_is_scraped_on(how, tmp_path):
+    """It has much to say: there is no evaluator where it looks for one."""
+    processes = Processes(tmp_path)
+    with HeldPort() as port, HeldPort() as nobody:
+        launch = AgentLaunch(
+            "node-a", tmp_path, port.address, nobody.address, ("--log.level=debug",)
+        )
+        pid = await processes.start("agent", (*deaf(how), *agent_command(launch)))
+        try:
+            async with aiohttp.ClientSession() as session:
+                url = f"http://{port.address}/metrics"
+                for _ in range(20):
+                    text = await scrape(session, url)
+                    assert 'scrape_collector_success{collector="meminfo"} 1' in text
+            assert processes.pid("agent") == pid
+        finally:
+            await processes.close()
+
+
+async def scrape(session, url):
+    """A page, as soon as there is one."""
+    async with asyncio.timeout(60):
+        while True:
+            try:
+                async with session.get(url) as response:
+                    assert response.status == 200
+                    return await response.text()
+            except aiohttp.ClientConnectionError:
+                await asyncio.sleep(0.05)
