@@ -12,7 +12,7 @@ from evaluator.config import Settings
 from plimsoll import flags
 
 ROOT = Path(__file__).parents[2]
-DOCS = ["README.md", "CONTRIBUTING.md"]
+DOCS = ["README.md", "CONTRIBUTING.md", "SECURITY.md"]
 DOCS += sorted(str(path.relative_to(ROOT)) for path in (ROOT / "docs").glob("*.md"))
 DOCS += sorted(str(path.relative_to(ROOT)) for path in (ROOT / "deploy").rglob("*.md"))
 OTHERS = {"query.lookback-delta"}
@@ -75,3 +75,13 @@ def test_every_row_about_tas_is_held_by_a_test() -> None:
     body = [row for row in cells if row[-1] != "held by"]
     assert len(body) > 50
     assert [row[0] for row in body if not TEST.search(row[-1])] == []
+
+
+def test_every_row_about_who_may_do_what_is_held_by_a_test() -> None:
+    """A claim about what an attacker cannot do is worth what holds it."""
+    text = (ROOT / "SECURITY.md").read_text()
+    tables = re.findall(r"^\|[^\n]*\| held by \|\n\|[-|]+\|\n((?:\|.*\|\n)+)", text, re.MULTILINE)
+    rows = [row for table in tables for row in table.splitlines()]
+    assert len(tables) == 3
+    assert len(rows) > 25
+    assert [row for row in rows if not TEST.search(row.split(" | ")[-1])] == []

@@ -90,6 +90,15 @@ def test_without_rules_everything_passes_and_nothing_is_scored(decisions, parsed
     assert (ranked.outcome, ranked.scores) == (Outcome.NO_RULES, [])
 
 
+@pytest.mark.parametrize("elsewhere", ["elsewhere", "ns/demo", "ns/", "NS", "", "n%73"])
+@pytest.mark.parametrize("name", ["demo", "ns/demo", "../ns/demo", "/demo"])
+def test_a_policy_counts_in_its_own_namespace_only(decisions, elsewhere, name):
+    """However a pod's label and namespace are spelled."""
+    found = decisions()
+    for ask_for in (verbs.answer_filter, verbs.answer_prioritize):
+        assert ask_for(ask(name, namespace=elsewhere), found).outcome is Outcome.NO_POLICY
+
+
 def test_a_pod_without_a_namespace_is_in_the_default_one(decisions, parsed, rule):
     found = decisions(parsed("demo", "default", dontschedule=[rule("m Equals 0")]))
     assert set(verbs.answer_filter(ask(namespace=""), found).failed) == {"a"}

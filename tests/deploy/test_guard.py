@@ -1,0 +1,202 @@
+"""What a stolen token of the evaluator's account can do, on a real API server with the manifests' rights and the guard on top."""
+
+import asyncio
+import itertools
+import os
+import subprocess
+
+import pytest
+import yaml
+
+from evaluator.kube import Kube
+from evaluator.labels import Apply
+from evaluator.objects import NUDGED
+from sandbox.client import MERGE, ApiError, Client
+from sandbox.controlplane import ControlPlane, NoControlPlaneError, find
+from sandbox.endpoints import kubeconfig
+from sandbox.nodes import node_object
+from sandbox.objects import NODES, PODS
+
+pytestmark = pytest.mark.e2e
+
+ACCOUNT = ("plimsoll", "plimsoll-evaluator")
+RIGHTS = {"Namespace", "ServiceAccount", "Role", "RoleBinding", "ClusterRole", "ClusterRoleBinding"}
+GUARD = {"ValidatingAdmissionPolicy", "ValidatingAdmissionPolicyBinding"}
+FINE = {"demo": "violating", "telemetry.aware.scheduling.demo/size": "large"}
+PATIENCE = 40.0
+
+
+@pytest.fixture(scope="module")
+def control_plane(tmp_path_factory):
+    try:
+        binaries = find(os.environ)
+    except NoControlPlaneError as error:
+        pytest.skip(str(error))
+    with ControlPlane(binaries, tmp_path_factory.mktemp("control-plane")) as running:
+        yield running
+
+
+@pytest.fixture
+def kubectl(control_plane):
+    def run(*arguments, given=None):
+        done = subprocess.run(
+            ["kubectl", *arguments],
+            input=given,
+            env={**os.environ, "KUBECONFIG": str(control_plane.kubeconfig)},
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+        assert done.returncode == 0, done.stderr
+        return done.stdout
+
+    return run
+
+
+@pytest.fixture
+async def administrator(control_plane, kubectl, with_components):
+    """In a cluster with a node and a pod that waits."""
+    objects = with_components("core", "guard")
+    given = [obj for obj in objects if obj["kind"] in RIGHTS | GUARD]
+    kubectl("apply", "--server-side", "-f", "-", given=yaml.safe_dump_all(given))
+    node = node_object("node-a", 0, now=1e9)
+    node["metadata"]["labels"] |= {"tier": "gold"}
+    node["metadata"]["annotations"] = {"owner": "somebody"}
+    pod = {
+        "apiVersion": "v1",
+        "kind": "Pod",
+        "metadata": {"name": "web", "namespace": "default", "labels": {"app": "web"}},
+        "spec": {"containers": [{"name": "c", "image": "none"}]},
+    }
+    async with Client(
+        control_plane.url, token=control_plane.token, ca=control_plane.ca
+    ) as connected:
+        await connected.create(NODES, node)
+        pod["spec"]["automountServiceAccountToken"] = False
+        await connected.create(PODS, pod)
+        yield connected
+        await connected.delete(PODS, "web", "default")
+        await connected.delete(NODES, "node-a")
+
+
+@pytest.fixture
+def token(administrator, kubectl):
+    namespace, account = ACCOUNT
+    return kubectl("-n", namespace, "create", "token", account).strip()
+
+
+@pytest.fixture
+async def evaluator(control_plane, token, tmp_path):
+    """The evaluator's own client, with its account's token."""
+    path = tmp_path / "kubeconfig"
+    path.write_text(kubeconfig(control_plane.url, token=token, ca=control_plane.ca))
+    made = await Kube.connect(str(path))
+    yield made
+    await made.close()
+
+
+@pytest.fixture
+async def thief(control_plane, token):
+    """Somebody else's client, with the same token. The guard takes a moment to be in force."""
+    async with Client(control_plane.url, token=token, ca=control_plane.ca) as connected:
+        async with asyncio.timeout(PATIENCE):
+            for (
+                number
+            ) in itertools.count():  # another label each time: to repeat one changes nothing
+                probe = {"metadata": {"labels": {"probe": f"number-{number}"}}}
+                if await refused(connected, NODES, "node-a", probe):
+                    break
+                await asyncio.sleep(0.2)
+        yield connected
+
+
+async def refused(client, kind, name, body, namespace="", sub=""):
+    """Whether the guard, and not RBAC, says no to a patch."""
+    try:
+        await client.request(
+            "PATCH", kind.path(namespace, name) + sub, body=body, content_type=MERGE
+        )
+    except ApiError as error:
+        return "plimsoll-evaluator" in error.message and "denied request" in error.message
+    return False
+
+
+async def test_the_evaluator_does_its_work(thief, evaluator, administrator):
+    node = await administrator.get(NODES, "node-a")
+    uid = node["metadata"]["uid"]
+    found = await evaluator.apply_node_labels(Apply("node-a", uid, FINE))
+    assert FINE.items() <= (found.metadata.labels or {}).items()
+    raw = await evaluator.read_node("node-a")
+    await evaluator.put_managed_fields(raw, raw["metadata"]["managedFields"])
+    found = await evaluator.apply_node_labels(Apply("node-a", uid, {}))
+    assert not FINE.keys() & (found.metadata.labels or {}).keys()
+    pod = await administrator.get(PODS, "web", "default")
+    await evaluator.annotate_pod("default", "web", pod["metadata"]["uid"], {NUDGED: "now"})
+    pod = await administrator.get(PODS, "web", "default")
+    assert pod["metadata"]["annotations"] == {NUDGED: "now"}
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        {"metadata": {"labels": {"tier": "lead"}}},
+        {"metadata": {"labels": {"tier": None}}},
+        {"metadata": {"labels": {"tier": "violating"}}},
+        {"metadata": {"labels": {"anything": "else"}}},
+        {"metadata": {"labels": {"node-role.kubernetes.io/control-plane": ""}}},
+        {"metadata": {"labels": {"kubernetes.io/hostname": "node-b"}}},
+        {"metadata": {"labels": {"node-restriction.kubernetes.io/x": "violating"}}},
+        {"metadata": {"annotations": {"owner": "me"}}},
+        {"metadata": {"annotations": {"owner": None}}},
+        {"metadata": {"annotations": {NUDGED: "now"}}},
+        {"metadata": {"finalizers": ["example.com/never"]}},
+        {"spec": {"unschedulable": True}},
+        {"spec": {"taints": [{"key": "x", "effect": "NoExecute"}]}},
+    ],
+    ids=str,
+)
+async def test_a_stolen_token_can_label_nodes_and_do_nothing_else_to_them(
+    thief, administrator, body
+):
+    before = await administrator.get(NODES, "node-a")
+    assert await refused(thief, NODES, "node-a", body)
+    after = await administrator.get(NODES, "node-a")
+    assert (before["spec"], before["metadata"]["labels"]) == (
+        after["spec"],
+        after["metadata"]["labels"],
+    )
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        {"metadata": {"labels": {"app": "else"}}},
+        {"metadata": {"labels": {"demo": "violating"}}},
+        {"metadata": {"annotations": {"note": "x"}}},
+        {"metadata": {"finalizers": ["example.com/never"]}},
+        {"status": {"phase": "Succeeded"}},
+        {"status": {"conditions": [{"type": "Ready", "status": "True"}]}},
+    ],
+    ids=str,
+)
+async def test_a_stolen_token_can_nudge_pods_and_do_nothing_else_to_them(thief, body):
+    assert await refused(thief, PODS, "web", body, "default", "/status")
+
+
+async def test_whoever_else_may_do_so_is_not_held_up(thief, administrator):
+    """An administrator; the kubelet is another account, too."""
+    labels = {"metadata": {"labels": {"tier": "silver"}}, "spec": {"unschedulable": True}}
+    path = NODES.path("", "node-a")
+    found = await administrator.request("PATCH", path, body=labels, content_type=MERGE)
+    assert found["spec"]["unschedulable"] is True
+
+
+async def test_rbac_alone_refuses_the_rest(thief):
+    for method, path in (
+        ("GET", "/api/v1/secrets"),
+        ("DELETE", NODES.path("", "node-a")),
+        ("DELETE", PODS.path("default", "web")),
+    ):
+        with pytest.raises(ApiError) as caught:
+            await thief.request(method, path)
+        assert caught.value.status == 403
