@@ -1,30 +1,157 @@
-"""The garbage collector kept from looking again and again at what stays, while kube-scheduler waits for an answer.
+"""What a rule with a `for` or a `clearAfter` has to remember of each node, and how a moment changes it."""
 
-A full collection walks every object there is: tens of milliseconds with thousands of nodes.
-"""
+from dataclasses import dataclass
+from functools import cached_property
+from typing import NamedTuple, TypeVar
 
-import gc
-from collections.abc import Callable
+import numpy as np
+
+from evaluator.nodes import Moves, Nodes, Places
+from evaluator.store import Bools, Floats
+from evaluator.terms import Terms
+
+Column = TypeVar("Column", Bools, Floats)
 
 
-class Settled:
-    """Takes what is known out of the collector's sight, once: when the program is ready, and so has its cluster in memory.
+class Seen(NamedTuple):
+    """One rule at one moment: where it is broken, where only for the lack of a reading, where there never was one."""
 
-    What of it goes later is freed all the same, as nothing of it refers to itself.
+    broken: Bools
+    by_lack: Bools
+    unheard: Bools
+
+    def at(self, places: Places) -> "Seen":
+        """Of a few nodes."""
+        return Seen(self.broken[places], self.by_lack[places], self.unheard[places])
+
+
+@dataclass(frozen=True)
+class Memory:
+    """One rule over the nodes. `since` is when `broken` became what it is, NaN where nothing is known yet.
+
+    `missing` and `carried` say why a node is in violation, if not by its reading; `unheard` that all there was so far is
+    the lack of a first reading. None of them is to be written to.
     """
 
-    def __init__(self, ready: Callable[[], bool], settle: Callable[[], None] | None = None) -> None:
-        self._ready = ready
-        self._settle = settle or _collect_and_freeze
-        self._done = False
+    broken: Bools
+    since: Floats
+    violated: Bools
+    missing: Bools
+    carried: Bools
+    unheard: Bools
 
-    def look(self) -> None:
-        """Something was decided."""
-        if not self._done and self._ready():
-            self._done = True
-            self._settle()
+    @classmethod
+    def blank(cls, nodes: Nodes) -> "Memory":
+        """Of nodes about which nothing is known."""
+        no = nodes.none
+        return cls(no, np.full(len(nodes), np.nan), no, no, no, no)
+
+    def moved(self, moves: Moves) -> "Memory":
+        """The same over the nodes of today."""
+        if moves.nothing:
+            return self
+        return Memory(
+            moves.mask(self.broken),
+            moves.values(self.since),
+            moves.mask(self.violated),
+            moves.mask(self.missing),
+            moves.mask(self.carried),
+            moves.mask(self.unheard),
+        )
+
+    @cached_property
+    def blanks(self) -> Bools:
+        """Where nothing is known yet."""
+        return np.isnan(self.since)
+
+    @property
+    def pending(self) -> Bools:
+        """Where the rule is broken, but not for long enough."""
+        return self.broken & ~self.violated
+
+    @property
+    def clearing(self) -> Bools:
+        """Where it is no longer broken, but not for long enough."""
+        return self.violated & ~self.broken
+
+    @cached_property
+    def waiting(self) -> Bools:
+        """Either: where time alone will change something."""
+        return self.broken ^ self.violated
+
+    def due(self, terms: Terms) -> float:
+        """When that will be: a `for` or a `clearAfter` runs out."""
+        places = self.waiting.nonzero()[0]
+        if not places.size:
+            return np.inf
+        patience = np.where(self.broken[places], terms.hold, terms.clear)
+        return float((self.since[places] + patience).min())
+
+    def after(self, seen: Seen, was: Bools, terms: Terms, *, now: float) -> "Memory":
+        """One moment later; `was` is who was in violation.
+
+        Only where something can change is anything worked out: of thousands of nodes that is a few.
+        """
+        places = self._unquiet(seen).nonzero()[0]
+        if not places.size:
+            return self
+        if 2 * places.size > was.size:
+            return self.step(seen, was, terms, now)
+        few = self.at(places).step(seen.at(places), was[places], terms, now)
+        return self.put(places, few)
+
+    def unless(self, where: Bools, other: "Memory") -> "Memory":
+        """This, but another on some nodes."""
+        places = where.nonzero()[0]
+        return self.put(places, other.at(places)) if places.size else self
+
+    def _unquiet(self, seen: Seen) -> Bools:
+        """Where a step may change something."""
+        found: Bools = self.waiting | self.blanks | (self.broken ^ seen.broken)
+        found |= self.unheard & ~seen.unheard
+        found |= seen.broken & (seen.by_lack ^ self.missing)
+        return found
+
+    def step(self, seen: Seen, was: Bools, terms: Terms, now: float) -> "Memory":
+        """One moment later, worked out on every node."""
+        # A first reading ends what the lack of it began, or it would matter who came first: the node or its readings.
+        anew = self.unheard & ~seen.unheard
+        was = was & ~anew
+        since = np.where(anew | self.blanks | (self.broken != seen.broken), now, self.since)
+        ripe, lasting = now >= since + terms.hold, now < since + terms.clear
+        return Memory(
+            broken=seen.broken,
+            since=since,
+            violated=np.where(seen.broken, was | ripe, was & lasting),
+            missing=np.where(seen.broken, seen.by_lack, self.missing & ~anew),
+            carried=~seen.broken & np.where(self.blanks, was, self.carried),
+            unheard=seen.unheard & np.where(self.blanks, ~was, self.unheard),
+        )
+
+    def at(self, places: Places) -> "Memory":
+        """Of a few nodes."""
+        return Memory(
+            self.broken[places],
+            self.since[places],
+            self.violated[places],
+            self.missing[places],
+            self.carried[places],
+            self.unheard[places],
+        )
+
+    def put(self, places: Places, few: "Memory") -> "Memory":
+        """This, but what is known of a few nodes."""
+        return Memory(
+            _placed(self.broken, places, few.broken),
+            _placed(self.since, places, few.since),
+            _placed(self.violated, places, few.violated),
+            _placed(self.missing, places, few.missing),
+            _placed(self.carried, places, few.carried),
+            _placed(self.unheard, places, few.unheard),
+        )
 
 
-def _collect_and_freeze() -> None:
-    gc.collect()  # what is garbage now would stay for ever
-    gc.freeze()
+def _placed(column: Column, places: Places, few: Column) -> Column:
+    changed = column.copy()
+    changed[places] = few
+    return changed

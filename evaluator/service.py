@@ -14,10 +14,10 @@ from evaluator.config import Settings
 from evaluator.decider import Decider
 from evaluator.extender.server import Extender
 from evaluator.kube import Kube
-from evaluator.memory import Settled
 from evaluator.metrics import Metrics
 from evaluator.ops import Operations
 from evaluator.ports import Ports
+from evaluator.settled import Settled
 from evaluator.sources import agentport
 from evaluator.sources.agents import Agents
 from evaluator.sources.assembly import Surroundings, assemble

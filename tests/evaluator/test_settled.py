@@ -2,7 +2,7 @@
 
 import gc
 
-from evaluator.memory import Settled
+from evaluator.settled import Settled
 
 
 def test_what_is_known_is_settled_once_and_not_before_the_program_is_ready():
