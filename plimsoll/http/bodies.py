@@ -12,7 +12,7 @@ from plimsoll.http.messages import Buffer, RefusedError
 from plimsoll.http.stream import Stream
 
 _RETRY = (("retry-after", "1"),)
-_FIRST, _LARGEST = 64 << 10, 1 << 20
+_FIRST, _LARGEST = 256 << 10, 1 << 20
 """Bytes that may come before they count as held: as many as came before, within these bounds."""
 
 

@@ -24,7 +24,7 @@ from plimsoll.http.stream import Stream
 
 log = logs.get(__name__)
 
-_ONE_WRITE = 64 << 10
+_ONE_WRITE = 256 << 10
 """Bytes up to which the first part of a reply's body goes out together with its header."""
 
 
