@@ -1,12 +1,12 @@
 """plimsoll-evaluator: flags in, a service until a signal, an exit status out."""
 
 import asyncio
-import gc
 import os
 import signal
 import sys
 from collections.abc import Callable, Mapping, Sequence
 
+from evaluator import garbage
 from evaluator.certfiles import TlsError
 from evaluator.config import Settings
 from evaluator.kube import ConfigError, Kube
@@ -72,8 +72,7 @@ async def run(settings: Settings) -> None:
     api = await Kube.connect(settings.kube_config)
     try:
         service = Service(settings, api)
-        # A full collection walks every object of the client's models; none of them will ever be garbage.
-        gc.freeze()
+        garbage.keep_short()
         await service.run(stop)
     finally:
         await api.close()

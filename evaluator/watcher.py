@@ -134,11 +134,11 @@ class Watcher(Generic[T]):
         The page is megabytes of JSON: it is read in turns with everybody else, and gone before the next is asked for.
         """
         page = await self._kube.list_page(self._resource, more)
-        for number, item in enumerate(page.items, start=1):
-            if (obj := self._read(item)) is not None:
-                objects.append(obj)
+        for number, item in enumerate(page.items):
             if number % _STEP == 0:
                 await asyncio.sleep(0)
+            if (obj := self._read(item)) is not None:
+                objects.append(obj)
         return page.more, page.resource_version
 
     async def _watch(self) -> None:

@@ -23,8 +23,8 @@ async def test_a_list_is_asked_for_in_pages(stand, answer, kube):
     assert [json.loads(bytes(item)) for item in page.items] == [NODE]
     assert (await kube.list_page(NODES, page.more)).more == ""
     first, second = stand.asked
-    assert (first.method, first.path, first.query) == ("GET", "/api/v1/nodes", {"limit": "500"})
-    assert second.query == {"limit": "500", "continue": "token=/+"}
+    assert (first.method, first.path, first.query) == ("GET", "/api/v1/nodes", {"limit": "250"})
+    assert second.query == {"limit": "250", "continue": "token=/+"}
     assert first.headers["Accept"] == "application/json"
 
 

@@ -1,0 +1,31 @@
+"""No request waits for a walk through every object there is."""
+
+import subprocess
+import sys
+
+CHURN = """
+import gc
+from evaluator import garbage
+{call}
+before = gc.get_stats()
+kept = []
+for number in range(1_000_000):
+    kept.append([number])  # what lives on is what sets off full collections
+after = gc.get_stats()
+print(*(b["collections"] - a["collections"] for a, b in zip(before, after)))
+"""
+
+
+def collections(call):
+    """How often each generation was collected while a million objects came."""
+    script = [sys.executable, "-P", "-c", CHURN.format(call=call)]
+    told = subprocess.run(script, capture_output=True, text=True, check=True).stdout
+    return [int(number) for number in told.split()]
+
+
+def test_growth_sets_off_no_full_collection():
+    young, middle, full = collections("garbage.keep_short()")
+    assert young > 100
+    assert middle > 100
+    assert full == 0
+    assert collections("")[2] > 0, "which is what Python does by default"
