@@ -127,7 +127,7 @@ class Audit:
         for node, key in self._admin.theirs:
             if key in seen[node].owned and seen[node].labels[key] != self._admin.theirs[node, key]:
                 self.say(f"label {key} on {node} is somebody else's and ours")
-        self._check_statuses(statuses(decisions, plan.conflicts))
+        self._check_statuses(dict(statuses(decisions, plan.conflicts)))
         for replica in replicas:
             for key, decision in decisions.policies.items():
                 refused = replica.refused(key.name, seen)
