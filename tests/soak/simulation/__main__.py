@@ -88,7 +88,7 @@ async def scheduler(world, audit):
             if replica.up:
                 for name in NAMES:
                     audit.check_answer(replica, name, nodes, world.said)
-        await asyncio.sleep(world.rng.uniform(0.3, 1.7))
+        await asyncio.sleep(world.rng.uniform(0.5, 2.5))
 
 
 def tell(found):

@@ -149,7 +149,7 @@ class Agent:
     def _note(self, replica, snapshot):
         told = self.said.setdefault(replica.name, [])
         told.append((self._clock.now, dict(snapshot.values)))
-        del told[:-100]
+        del told[:-40]
 
 
 def random_readings(rng, metrics):
