@@ -75,7 +75,8 @@ class Reading:
 
     async def changed(self, patience):
         with contextlib.suppress(TimeoutError):
-            await asyncio.wait_for(self._woken.wait(), patience)
+            async with asyncio.timeout(patience):
+                await self._woken.wait()
 
 
 class Agent:
