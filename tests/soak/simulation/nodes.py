@@ -9,7 +9,7 @@ import grpc
 
 from wire import codec, telemetry_pb2
 
-INTERVAL = 2.0
+INTERVAL = 3.0
 
 
 class TurnedAwayError(Exception):

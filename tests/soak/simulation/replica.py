@@ -1,6 +1,7 @@
 """One replica of the evaluator as its service wires it, without its ports: the only file that knows its inside."""
 
 import asyncio
+import gc
 import json
 
 from evaluator.config import Settings
@@ -53,6 +54,7 @@ class Replica:
             self.broken.append(f"{loop.get_coro().__qualname__} was cancelled, and goes on")
             loop.cancel()
         await self._kube.close()
+        gc.unfreeze()  # a process that is gone keeps nothing
         self._service = self._kube = None
         self._loops = []
 
