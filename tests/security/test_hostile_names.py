@@ -1,6 +1,7 @@
 """Names and sentences that mean harm, by every way that leads into a log: each event stays one line, with the keys it has."""
 
 import base64
+import contextlib
 import json
 import os
 import ssl
@@ -58,11 +59,13 @@ async def lines(request, house, read_logfmt):
     return take
 
 
-async def test_nothing_forges_a_line_or_a_key(house, lines, dial, eventually):
+async def test_nothing_forges_a_line_or_a_key(house, lines, dial, eventually, stranger):
     tls = house.authority.client(*house.scheduler)
     await ask_as_a_scheduler(house, dial, tls)
     await speak_badly(dial, house.port("extender"), tls)
     await speak_badly(dial, house.port("ops"), None)
+    await speak_badly(dial, house.port("agents"), None)
+    await shake_hands_badly(house, dial, stranger)
     await report_as(house)
     await answer_badly(house, eventually)
     found = await lines()
@@ -118,6 +121,18 @@ async def speak_badly(dial, port, tls):
         peer = await dial(port, tls)
         await peer.say(head, end=tls is None)
         peer.vanish()
+
+
+async def shake_hands_badly(house, dial, stranger):
+    """Certificates and trust of another CA, on every port that has TLS."""
+    pair = stranger.issue("forged=1")
+    for trusting in (house.authority.client(*pair), stranger.client(*pair)):
+        trusting.set_alpn_protocols(["h2", "http/1.1"])
+        for port in ("extender", "agents"):
+            with contextlib.suppress(ssl.SSLError, OSError):
+                peer = await dial(house.port(port), trusting)
+                await peer.say(b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n" + NASTY.encode())
+                await peer.rest()
 
 
 async def report_as(house):
