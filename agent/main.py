@@ -36,6 +36,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     arguments = sys.argv[1:] if argv is None else argv
     settings = config.parse(arguments, os.environ, hostname=socket.gethostname())
     logs.setup(settings.log_level, settings.log_format)
+    logs.adopt()
     try:
         asyncio.run(run(settings))
     except (ListenError, WebConfigError) as error:

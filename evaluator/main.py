@@ -56,6 +56,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     if mistakes := settings.mistakes():
         command.error("; ".join(mistakes))
     logs.setup("debug" if settings.v >= 4 else settings.log_level, settings.log_format)
+    logs.adopt()
     try:
         asyncio.run(run(settings))
     except (ConfigError, ListenError, OSError, QueriesError, TlsError) as error:

@@ -6,8 +6,10 @@ renderers, so that a name with a newline in it cannot forge a second line, and o
 
 import logging
 import sys
+import threading
 from collections.abc import MutableMapping
 from dataclasses import dataclass
+from types import TracebackType
 from typing import Any
 
 import structlog
@@ -82,6 +84,28 @@ def setup(level: str = "info", fmt: str = "logfmt") -> None:
         wrapper_class=structlog.stdlib.BoundLogger,
         cache_logger_on_first_use=False,
     )
+
+
+def adopt() -> None:
+    """Bring what Python itself writes to stderr into log lines: errors that nobody caught, also of threads, and warnings.
+
+    Their texts may be of whoever caused them.
+    """
+    log = logging.getLogger("python")
+    logging.captureWarnings(True)
+
+    def uncaught(
+        kind: type[BaseException], error: BaseException, trace: TracebackType | None
+    ) -> None:
+        log.error("an error that nobody caught", exc_info=(kind, error, trace))
+
+    def unheard(lost: "threading.ExceptHookArgs | sys.UnraisableHookArgs") -> None:
+        error = lost.exc_value or lost.exc_type()
+        log.error(
+            "an error that nobody could catch", exc_info=(lost.exc_type, error, lost.exc_traceback)
+        )
+
+    sys.excepthook, threading.excepthook, sys.unraisablehook = uncaught, unheard, unheard
 
 
 def _bounded(

@@ -95,6 +95,34 @@ def test_context_travels_with_a_bound_logger(lines):
     assert "node=n" in line
 
 
+@pytest.mark.parametrize(
+    ("code", "says"),
+    [
+        ("threading.Thread(target=int, args=(TEXT,)).start()", "an error that nobody could catch"),
+        ("class A:\n  def __del__(self): raise ValueError(TEXT)\nA()", "nobody could catch"),
+        ("warnings.warn(TEXT)", "UserWarning: x"),
+        ("asyncio.run(lose())", "never retrieved"),
+    ],
+)
+def test_what_python_itself_says_is_a_line_too(lines, code, says):
+    task = "async def fail(): raise ValueError(TEXT)\nasync def lose():\n  t = asyncio.create_task(fail())\n  await asyncio.sleep(0)\n"
+    text = "import asyncio, threading, warnings\nTEXT = 'x\\nts=1 level=error msg=forged'\n"
+    (line,) = lines(f"logs.adopt()\n{text}{task}{code}")
+    assert says in line
+    assert line.startswith("ts=2")
+
+
+@pytest.mark.parametrize("fmt", ["logfmt", "json"])
+def test_an_error_that_ends_the_program_is_a_line_too(fmt):
+    code = PROGRAM.format("logs.adopt()\nraise ValueError('x\\nlevel=error')")
+    argv = [sys.executable, "-P", "-c", code, "info", fmt]
+    done = subprocess.run(argv, capture_output=True, timeout=60, check=False)
+    assert done.returncode == 1
+    (line,) = done.stderr.decode().splitlines()
+    assert "an error that nobody caught" in line
+    assert "ValueError: x\\nlevel=error" in line
+
+
 def test_text_that_no_encoding_has_is_still_a_line(lines):
     (line,) = lines(r'log.info("m", pod="caf\u00e9 \udcff")')
     assert "pod=" in line
