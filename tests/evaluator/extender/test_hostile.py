@@ -4,6 +4,7 @@ import asyncio
 import contextlib
 import gc
 import json
+import socket
 import ssl
 from pathlib import Path
 
@@ -269,14 +270,19 @@ class TestSize:
         assert server.counted("filter", 200, "decided") is None
 
     async def test_the_refusal_is_there_before_the_body(self, extender, decisions, dial):
-        """And reaches a client that goes on sending all the same."""
         server = await extender(decisions, body_bytes=1000)
-        peer = await dial(server.port)
-        await peer.say(head(b"Content-Length: 2000000"))
-        is_refusal(await peer.reply(), 413)
-        other = await dial(server.port)
-        await other.say(head(b"Content-Length: 2000000") + bytes(2_000_000))
-        is_refusal(await other.reply(), 413)
+        is_refusal(await (await dial(server.port)).ask(head(b"Content-Length: 2000000")), 413)
+
+    @pytest.mark.parametrize(
+        "framing", [b"Content-Length: 20000000", b"Transfer-Encoding: chunked"]
+    )
+    async def test_the_refusal_reaches_who_sends_everything_first(
+        self, extender, decisions, framing
+    ):
+        """RFC 9112 9.6: a connection that is closed at once would break such a client before it reads why."""
+        server = await extender(decisions, body_bytes=1000, farewell=PATIENCE)
+        raw = head(framing) + b"1312d00\r\n" + bytes(20_000_000)
+        assert b" 413 " in await asyncio.to_thread(sends_everything_first, server.port, raw)
 
     @pytest.mark.parametrize("opening", [b"[", b'{"a":', b'{"Pod":', b'{"Pod":{"metadata":'])
     async def test_nesting_without_end(self, server, dial, opening):
@@ -295,6 +301,12 @@ class TestSize:
                 peer = await dial(server.port)
                 await peer.ask(head(b"Content-Length: 0", start=start + b" HTTP/1.1"))
         assert series(server) == before
+
+
+def sends_everything_first(port, raw):
+    with socket.create_connection(("127.0.0.1", port), timeout=PATIENCE) as plain:
+        plain.sendall(raw)
+        return plain.recv(100)
 
 
 def series(server):
