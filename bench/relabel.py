@@ -296,7 +296,14 @@ def command(bench: Bench, config: Path, qps: float) -> list[str]:
         agent_port=bench.ports["agents"].number,
         ops_port=bench.ports["ops"].number,
         sync_period=600.0,
-        flags=("--staleAfter=20m", "--no-evict", f"--kubeQPS={qps:g}", "--log.level=warn", "--v=0"),
+        flags=(
+            "--agentMaxStreamsPerConnection=100000",
+            "--staleAfter=20m",
+            "--no-evict",
+            f"--kubeQPS={qps:g}",
+            "--log.level=warn",
+            "--v=0",
+        ),
     )
     return list(evaluator_command(launch))
 

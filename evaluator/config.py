@@ -3,6 +3,7 @@
 from dataclasses import dataclass
 
 from evaluator.extender.options import ExtenderOptions
+from evaluator.sources.agentoptions import AgentOptions
 from evaluator.sources.options import SourceOptions
 from plimsoll import flags
 from plimsoll.flags import option
@@ -27,16 +28,8 @@ def verbosity(text: str) -> int:
     return int(text)
 
 
-def account(text: str) -> str:
-    """A ServiceAccount, `namespace/name`."""
-    namespace, _, name = text.partition("/")
-    if not namespace or not name or set(name) & set("/:") or ":" in namespace:
-        raise ValueError(f"not a ServiceAccount: {text!r} (write it like plimsoll/plimsoll-agent)")
-    return text
-
-
 @dataclass(frozen=True, kw_only=True)
-class Settings(ExtenderOptions, SourceOptions, LogOptions):
+class Settings(ExtenderOptions, AgentOptions, SourceOptions, LogOptions):
     """Every flag of plimsoll-evaluator. Times are in seconds."""
 
     kube_config: str = option(
@@ -69,50 +62,6 @@ class Settings(ExtenderOptions, SourceOptions, LogOptions):
         "it is opened again",
         metavar="DURATION",
         parse=flags.duration,
-    )
-    agent_port: int = option(
-        "agentPort", 9091, "port to which agents stream (gRPC)", metavar="PORT", parse=flags.port
-    )
-    agent_identity: str = option(
-        "agentIdentity",
-        "certificate",
-        "how an agent shows which node it is: `certificate` (its client certificate has the node's name as CN, with or "
-        "without `system:node:`, or as a DNS name) or `token` (it sends a ServiceAccount token that is bound to the node "
-        "or to a pod there)",
-        metavar="HOW",
-        parse=flags.choice("certificate", "token"),
-    )
-    agent_cert: str = option(
-        "agentCert",
-        "",
-        "server certificate of the agents' port; without one that of --cert",
-        metavar="FILE",
-    )
-    agent_key: str = option("agentKey", "", "its private key", metavar="FILE")
-    agent_cacert: str = option(
-        "agentCacert",
-        "",
-        "the CA that must have signed an agent's client certificate; without one that of --cacert",
-        metavar="FILE",
-    )
-    agent_audience: str = option(
-        "agentAudience",
-        "plimsoll-evaluator",
-        "the audience that an agent's token must be made for",
-        metavar="NAME",
-    )
-    agent_account: str = option(
-        "agentServiceAccount",
-        "plimsoll/plimsoll-agent",
-        "the ServiceAccount that an agent's token must be of: any pod can have a token with our audience",
-        metavar="NAMESPACE/NAME",
-        parse=account,
-    )
-    agent_unsafe: bool = option(
-        "agentUnsafe",
-        False,
-        "let agents stream in plain text, and believe whoever can reach the port to be the node it says; implied by "
-        "--unsafe, unless --agentCert is given",
     )
     ops_port: int = option(
         "opsPort",
@@ -217,19 +166,6 @@ class Settings(ExtenderOptions, SourceOptions, LogOptions):
         """Whether agents stream without TLS: what is right for the scheduler's port is not silently so for theirs."""
         return self.agent_unsafe or (self.unsafe and not self.agent_cert)
 
-    def _agent_mistakes(self) -> list[str]:
-        found = []
-        if bool(self.agent_cert) != bool(self.agent_key):
-            found.append("--agentCert and --agentKey belong together")
-        if self.agent_unsafe and self.agent_cert:
-            found.append("--agentUnsafe and --agentCert contradict each other")
-        if self.agents_plain and self.agent_identity == "token":
-            found.append(
-                "--agentIdentity=token needs TLS on the agents' port, or the tokens are anybody's: name --agentCert and "
-                "--agentKey"
-            )
-        return found
-
     def mistakes(self) -> list[str]:
         """What is wrong with these settings together, each in a sentence."""
         found = []
@@ -249,7 +185,7 @@ class Settings(ExtenderOptions, SourceOptions, LogOptions):
             found.append(
                 "--retryPeriod must be more than 0 and at most half of --renewDeadline, or one lost call ends a leader"
             )
-        found += self._agent_mistakes()
+        found += self.agent_mistakes(plain=self.agents_plain)
         if self.cluster_stale_after <= 0:
             found.append("--clusterStaleAfter must be more than 0")
         found += self.extender_mistakes()

@@ -69,6 +69,7 @@ class Service:
             on_report=self._reported,
             on_refusal=lambda code: self._metrics.agents_refused.labels(code.name).inc(),
             verifier=agentport.verifier(self._settings, self._cluster, self._api),
+            limits=self._settings.agent_limits,
         )
         self._metrics.agents.set_function(lambda: agents.connected)
         return agents

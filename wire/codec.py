@@ -71,6 +71,12 @@ def decode(report: pb.Report, metrics: Sequence[str]) -> Delta:
     """What a report says of a subscription's metrics; a full one says of all of them. Raises MalformedReportError."""
     if len(report.indices) != len(report.values):
         raise MalformedReportError(f"{len(report.indices)} indices for {len(report.values)} values")
+    said = len(report.indices) + len(report.several) + len(report.absent) + len(report.unread)
+    # Before anything is made of them: there is no end to how many a hostile one can name.
+    if said > len(metrics):
+        raise MalformedReportError(
+            f"{said} readings of the {len(metrics)} metrics subscribed to: one is named more than once"
+        )
     for entry in report.several:
         if not 2 <= entry.samples <= _MOST_SAMPLES:
             raise MalformedReportError(
@@ -86,7 +92,6 @@ def decode(report: pb.Report, metrics: Sequence[str]) -> Delta:
             f"an index beyond the {len(metrics)} metrics subscribed to"
         ) from error
     named = {*values, *several, *absent, *unread}
-    said = len(report.indices) + len(report.several) + len(report.absent) + len(report.unread)
     if len(named) != said:
         raise MalformedReportError("a metric that is named more than once")
     if report.full:

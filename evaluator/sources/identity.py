@@ -1,5 +1,6 @@
 """Whose agent a stream is: node names out of a client certificate, and out of what a TokenReview says of a token."""
 
+import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
@@ -8,10 +9,20 @@ import msgspec
 KUBELET = "system:node:"
 """How the API server's own node certificates begin their common name; the node's name follows."""
 
+_LONGEST_NAME = 253
+_IS_SUBDOMAIN = re.compile(
+    r"[a-z0-9]([a-z0-9-]*[a-z0-9])?(\.[a-z0-9]([a-z0-9-]*[a-z0-9])?)*"
+).fullmatch
+
 _NODE = "authentication.kubernetes.io/node-name"
 _POD = "authentication.kubernetes.io/pod-name"
 _POD_UID = "authentication.kubernetes.io/pod-uid"
 _ACCOUNT = "system:serviceaccount:"
+
+
+def is_node_name(text: str) -> bool:
+    """Whether an API server would take it for the name of a node: a lower-case DNS subdomain."""
+    return len(text) <= _LONGEST_NAME and _IS_SUBDOMAIN(text) is not None
 
 
 class NotAnAgentError(Exception):

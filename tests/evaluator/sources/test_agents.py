@@ -212,7 +212,7 @@ async def test_each_node_has_its_readings(evaluator, agent):
         ({"generation": 9, "full": True}, "generation 9 was never subscribed to"),
         ({"full": True}, "generation 0 was never subscribed to"),
         ({"node_name": "node-b", "generation": 2}, "this stream is for node node-a, not node-b"),
-        ({"node_name": "", "generation": 2}, "this stream is for node node-a, not "),
+        ({"node_name": "", "generation": 2}, "node-a, not one without a name"),
         ({"generation": 2, "full": True, "indices": [0]}, "1 indices for 0 values"),
         ({"generation": 2, "full": True, "values": [1.0]}, "0 indices for 1 values"),
         (
