@@ -38,7 +38,7 @@ KEYS = {
         "names",
     ),
     *("labels", "metric", "theirs", "file", "method", "reason", "cert", "verb", "client", "more"),
-    *("listed", "others"),
+    *("listed", "others", "not_logged_before", "port"),
 }
 """All that a line of the evaluator has; one that somebody made up is not among them."""
 LONGEST = 16 << 10
