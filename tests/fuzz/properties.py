@@ -29,20 +29,28 @@ class TooMuchWorkError(AssertionError):
 
 
 @contextlib.contextmanager
-def at_most(*, seconds, peak):
-    """Bound the processor time, which a busy machine does not stretch, and the bytes held at once."""
+def at_most(*, seconds):
+    """Bound the processor time, which a busy machine does not stretch."""
 
     def stop(_signal, _frame):
         raise TooMuchWorkError(f"more than {seconds} s of the processor")
 
     before = signal.signal(signal.SIGPROF, stop)
-    tracemalloc.start()
     signal.setitimer(signal.ITIMER_PROF, seconds)
+    try:
+        yield
+    finally:
+        signal.setitimer(signal.ITIMER_PROF, 0)
+        signal.signal(signal.SIGPROF, before)
+
+
+@contextlib.contextmanager
+def held_at_most(peak):
+    """Bound the bytes held at once."""
+    tracemalloc.start()
     try:
         yield
         held = tracemalloc.get_traced_memory()[1]
     finally:
-        signal.setitimer(signal.ITIMER_PROF, 0)
         tracemalloc.stop()
-        signal.signal(signal.SIGPROF, before)
     assert held <= peak, f"{held} bytes held"

@@ -125,7 +125,7 @@ def _policy(found):
 def _status(found):
     store = Store(stale_after=30.0, started=0.0)
     store.subscribe(found.metrics)
-    return statuses(decide([found], ["node-a"], store, now=1.0), ())[found.key]
+    return dict(statuses(decide([found], ["node-a"], store, now=1.0), ()))[found.key]
 
 
 def a_manifest(data):
