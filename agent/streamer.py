@@ -26,6 +26,8 @@ _OPTIONS = [
     ("grpc.keepalive_time_ms", 20_000),
     ("grpc.keepalive_timeout_ms", 10_000),
     ("grpc.keepalive_permit_without_calls", 0),
+    # A subscription now and then tells nothing of the network's bandwidth, but would be followed by a ping each.
+    ("grpc.http2.bdp_probe", 0),
 ]
 _DEFAULT_INTERVAL = 5.0
 _REST = 10  # looking for changed files may take one eleventh of the time
@@ -39,6 +41,7 @@ _REFUSALS = frozenset(
         grpc.StatusCode.PERMISSION_DENIED,
         grpc.StatusCode.NOT_FOUND,
         grpc.StatusCode.ALREADY_EXISTS,
+        grpc.StatusCode.RESOURCE_EXHAUSTED,
     }
 )
 

@@ -23,6 +23,7 @@ _REFUSED = frozenset(
         grpc.StatusCode.PERMISSION_DENIED,
         grpc.StatusCode.NOT_FOUND,
         grpc.StatusCode.ALREADY_EXISTS,
+        grpc.StatusCode.RESOURCE_EXHAUSTED,
     }
 )
 # As the agent has them; and a connection for each channel, where one process would share one.
@@ -30,6 +31,7 @@ _OPTIONS = [
     ("grpc.keepalive_time_ms", 20_000),
     ("grpc.keepalive_timeout_ms", 10_000),
     ("grpc.keepalive_permit_without_calls", 0),
+    ("grpc.http2.bdp_probe", 0),
     ("grpc.use_local_subchannel_pool", 1),
     ("grpc.enable_retries", 0),
 ]

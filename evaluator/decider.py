@@ -12,6 +12,7 @@ from evaluator.cluster import Cluster
 from evaluator.decisions import Decision, Decisions, decide
 from evaluator.extender.verbs import NotReadyError
 from evaluator.metrics import Metrics
+from evaluator.rations import MOST_METRICS, Rationed, ration
 from evaluator.readings import Readings
 from evaluator.rules import View
 from evaluator.subscription import Subscriptions
@@ -40,12 +41,14 @@ class Decider:
         subscriptions: Subscriptions,
         metrics: Metrics,
         *,
+        most_metrics: int = MOST_METRICS,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self._cluster = cluster
         self._store = store
         self._subscriptions = subscriptions
         self._metrics = metrics
+        self._most_metrics = most_metrics
         self._clock = clock
         self._decisions = Decisions()
         self._changed = asyncio.Event()
@@ -115,15 +118,15 @@ class Decider:
     def evaluate(self) -> None:
         """Evaluate now, swap the result, tell the listeners."""
         policies = self._cluster.policies.objects.values()
-        metrics = frozenset[str]().union(*(policy.metrics for policy in policies))
-        self._store.subscribe(metrics)
-        self._subscriptions.want(metrics)
+        rationed = ration([policy.metrics for policy in policies], self._most_metrics)
+        self._store.subscribe(rationed.asked)
+        self._subscriptions.want(rationed.asked)
         self._store.prune(self._cluster.nodes.objects, self._clock())
         with self._metrics.decide_seconds.time():
             decisions = decide(
                 policies,
                 self._cluster.nodes.objects,
-                self._store,
+                Rationed(self._store, rationed.left_out, self._most_metrics),
                 now=self._clock(),
                 before=self._decisions,
                 labels_of=self._labels_of,
@@ -132,6 +135,7 @@ class Decider:
         self._decisions = decisions
         if self._waiting_for:
             self._waiting_for = waiting_for(self._cluster, decisions)
+        self._metrics.left_out.set(len(rationed.left_out))
         self._count()
         for tell in self.listeners:
             tell()

@@ -94,6 +94,11 @@ class Metrics:
             ["namespace", "policy", "metric"],
             registry=self.registry,
         )
+        self.left_out = Gauge(
+            "plimsoll_metrics_left_out",
+            "Metrics that policies name beyond --maxMetrics: no source is asked for them.",
+            registry=self.registry,
+        )
         self.nodes = Gauge("plimsoll_nodes", "Nodes in the cluster.", registry=self.registry)
         self.cluster_age = Gauge(
             "plimsoll_cluster_age_seconds",

@@ -45,7 +45,13 @@ class Service:
         subscriptions = Subscriptions()
         around = Surroundings(api, self._cluster, subscriptions, self._metrics, self._polled)
         self._sources = assemble(settings, store, around, period=settings.sync_period)
-        self._decider = Decider(self._cluster, self._sources.readings, subscriptions, self._metrics)
+        self._decider = Decider(
+            self._cluster,
+            self._sources.readings,
+            subscriptions,
+            self._metrics,
+            most_metrics=settings.max_metrics,
+        )
         self._cluster.listeners.decisions.append(self._decider.touch)
         settled = Settled(lambda: not self._decider.waiting_for)
         self._decider.listeners.append(settled.look)

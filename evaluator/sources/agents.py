@@ -13,6 +13,7 @@ from typing import Any
 
 import grpc
 
+from evaluator import descriptors
 from evaluator.sources.agentlimits import AgentLimits
 from evaluator.sources.agentstream import AgentStream, Asked, Context, Ears
 from evaluator.sources.callers import Callers, TooManyError
@@ -31,6 +32,9 @@ log = logs.get(__name__)
 _SERVICE = "plimsoll.telemetry.v1.Telemetry"
 _AT_ONCE = 16
 """Agents that are told in one go; between two goes, whoever asks for an answer gets it."""
+
+_OTHER_DESCRIPTORS = 1000
+"""Of this program: the other ports, the API server, files."""
 
 Code = grpc.StatusCode
 
@@ -76,6 +80,7 @@ class Agents:
         self, address: str, *, credentials: grpc.ServerCredentials | None = None
     ) -> int:
         """Listen; returns the port. Raises OSError if the address cannot be had."""
+        descriptors.make_room(self._limits.streams + _OTHER_DESCRIPTORS)
         server = grpc.aio.server(
             options=self._limits.channel_options(), maximum_concurrent_rpcs=self._limits.streams
         )

@@ -3,6 +3,7 @@
 from dataclasses import dataclass
 from urllib.parse import urlsplit
 
+from evaluator.rations import MOST_METRICS
 from plimsoll import flags
 from plimsoll.flags import option
 
@@ -50,6 +51,14 @@ class SourceOptions:
         "first that has a fresh reading of a metric for a node wins",
         metavar="SOURCE",
         parse=sources,
+    )
+    max_metrics: int = option(
+        "maxMetrics",
+        MOST_METRICS,
+        "metrics that sources are asked for, of all that policies name; those of policies that name fewest come first, and "
+        "a policy that goes short says so in its status",
+        metavar="N",
+        parse=flags.count,
     )
     source_timeout: float = option(
         "sourceTimeout",

@@ -27,14 +27,19 @@ class Clock:
 
 
 class Deciding:
-    def __init__(self, stale_after=STALE, clock=None):
+    def __init__(self, stale_after=STALE, clock=None, most_metrics=1000):
         self.clock = clock or Clock()
         self.cluster = Cluster(stale_after=60.0)
         self.store = Store(stale_after=stale_after, started=self.clock())
         self.subscriptions = Subscriptions()
         self.metrics = Metrics()
         self.decider = Decider(
-            self.cluster, self.store, self.subscriptions, self.metrics, clock=self.clock
+            self.cluster,
+            self.store,
+            self.subscriptions,
+            self.metrics,
+            most_metrics=most_metrics,
+            clock=self.clock,
         )
         self.cluster.listeners.decisions.append(self.decider.touch)
 
@@ -187,6 +192,30 @@ def test_agents_are_asked_for_what_the_policies_name(world, parsed, rule):
     world.decider.evaluate()
     assert world.subscriptions.current.metrics == ()
     assert world.store.metrics == frozenset()
+
+
+def test_a_policy_that_names_more_than_may_be_asked_for_says_so_and_holds_up_nobody(
+    demo, parsed, rule
+):
+    world = Deciding(most_metrics=2)
+    greedy = parsed("greedy", dontschedule=[rule(f"m{n} Equals 1") for n in range(4)])
+    world.know(demo(), greedy)
+    world.decider.evaluate()
+    assert world.subscriptions.current.metrics == ("health_metric", "m0")
+    assert world.value("plimsoll_metrics_left_out") == 3
+    for node in ("node-a", "node-b"):
+        world.store.report(node, Delta({"health_metric": 0.0, "m0": 0.0}), world.clock.now)
+    world.decider.evaluate()
+    assert not world.decider.waiting_for
+    decided = world.decider.latest.policies
+    assert not decided[KEY].problems
+    assert decided[greedy.key].problems == tuple(
+        f"no source has metric m{n} (not asked for: policies name more than --maxMetrics=2)"
+        for n in (1, 2, 3)
+    )
+    world.cluster.policies.replace([demo()])
+    world.decider.evaluate()
+    assert world.value("plimsoll_metrics_left_out") == 0
 
 
 def test_nodes_that_are_gone_and_silent_are_forgotten(world):
