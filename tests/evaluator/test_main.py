@@ -5,6 +5,7 @@ import contextlib
 import json
 import os
 import re
+import shutil
 import signal
 import socket
 import sys
@@ -110,6 +111,68 @@ async def test_bad_certificates_are_status_1(evaluator, kubeconfig):
     process = await evaluator("--kubeConfig", kubeconfig("http://127.0.0.1:1"), *LOOPBACK)
     assert await process.ended() == 1
     assert "--cert /etc/kubernetes/pki/ca.crt" in is_a_sentence(process)
+
+
+async def test_certificates_that_cannot_be_used_any_more_are_told_and_change_nothing(
+    evaluator, kubeconfig, authority, dial, tmp_path
+):
+    """With the process as it runs in a cluster: its log, its metrics, and who is answered."""
+    good, other = authority.issue("evaluator"), authority.issue("other")
+    cert, key = tmp_path / "tls.crt", tmp_path / "tls.key"
+
+    def put(place, source):
+        shutil.copy(source, tmp_path / "new")
+        (tmp_path / "new").replace(place)
+
+    put(cert, good[0])
+    put(key, good[1])
+    argv = (f"--cert={cert}", f"--key={key}", f"--cacert={authority.file}", "--agentUnsafe")
+    argv += ("--log.format=logfmt",)
+    process = await evaluator(*argv, "--kubeConfig", kubeconfig("http://127.0.0.1:1"), *LOOPBACK)
+    await process.listening()
+    scheduler = authority.client(*authority.issue("kube-scheduler"))
+
+    async def shown_and_measured():
+        peer = await dial(process.ports["extender"], scheduler)
+        head = b"POST /scheduler/filter HTTP/1.1\r\nHost: x\r\nContent-Length: 2\r\n\r\n{}"
+        assert (await peer.ask(head)).status == 400
+        (((_, name),),) = peer.writer.get_extra_info("peercert")["subject"]
+        ops = await dial(process.ports["ops"])
+        text = (await ops.ask(b"GET /metrics HTTP/1.1\r\nHost: x\r\n\r\n")).body.decode()
+        gauge = 'plimsoll_certificates_last_reload_successful{port="extender"}'
+        (value,) = [line.split()[1] for line in text.splitlines() if line.startswith(gauge)]
+        return name, float(value)
+
+    assert await shown_and_measured() == ("evaluator", 1.0)
+    put(cert, other[0])
+    assert await shown_and_measured() == ("evaluator", 0.0)
+    await process.said("certificates stay as they were")
+    put(key, other[1])
+    assert await shown_and_measured() == ("other", 1.0)
+    assert not any("PRIVATE" in line or "Traceback" in line for line in process.lines)
+
+
+async def test_the_limits_of_clients_are_flags(evaluator, kubeconfig, dial):
+    small = ("--headerTimeout=200ms", "--bodyTimeout=200ms", "--idleTimeout=200ms")
+    small += ("--maxHeaderBytes=300", "--maxBodyBytes=1KiB", "--maxConnections=2")
+    config = ("--kubeConfig", kubeconfig("http://127.0.0.1:1"))
+    process = await evaluator("--unsafe", "--log.format=logfmt", *small, *config, *LOOPBACK)
+    await process.listening()
+    head = b"POST /scheduler/filter HTTP/1.1\r\nHost: x\r\n"
+    for raw, status in (
+        (head, 408),
+        (head + b"Content-Length: 9\r\n\r\n", 408),
+        (head + b"X: " + b"y" * 300 + b"\r\n\r\n", 431),
+        (head + b"Content-Length: 1025\r\n\r\n", 413),
+    ):
+        peer = await dial(process.ports["extender"])
+        await peer.say(raw)
+        assert [reply.status for reply in await peer.replies()] == [status]
+        assert await peer.rest() == b""
+    idle = await dial(process.ports["extender"])
+    assert (await idle.ask(head + b"Content-Length: 2\r\n\r\n{}")).status == 400
+    assert await idle.rest() == b""
+    assert not any("Traceback" in line for line in process.lines)
 
 
 @pytest.mark.parametrize("flag", ["port", "opsPort", "agentPort"])
