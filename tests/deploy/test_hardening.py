@@ -61,6 +61,19 @@ def test_only_the_evaluator_has_a_token_for_the_api_server(built):
     assert asking == {EVALUATOR: True, AGENT: False}
 
 
+def test_no_role_of_ours_is_anybody_elses(built, with_components):
+    """The right to write policies is the right to label nodes: the cluster's `admin` and `edit` do not come by it."""
+    for obj in [*built("."), *with_components("core", "evict", "custom-metrics", "guard")]:
+        if obj["kind"] in {"ClusterRole", "Role"}:
+            labels = obj["metadata"].get("labels", {})
+            assert not [key for key in labels if key.startswith("rbac.authorization.k8s.io/")]
+            assert "aggregationRule" not in obj
+        if obj["kind"] in {"ClusterRoleBinding", "RoleBinding"}:
+            assert [(s["kind"], s["name"], s["namespace"]) for s in obj["subjects"]] == [
+                ("ServiceAccount", EVALUATOR, "plimsoll")
+            ]
+
+
 @pytest.fixture
 def settings(built):
     """What the evaluator makes of its arguments."""
