@@ -12,6 +12,16 @@ from msgspec import Raw
 
 from plimsoll.sentences import SentenceError
 
+Body = bytes | bytearray | memoryview
+
+MOST_NODES = 100_000
+"""In one question. Kubernetes is made for 5,000, and some make it hold 65,000."""
+MOST_POD_BYTES = 4 << 20
+"""etcd takes objects of 1.5 MiB."""
+_LONGEST_NAME = 256  # with its quotes and comma
+_LARGEST_IN_ANY_CASE = 1 << 20
+_NULL = Raw(b"null")
+
 
 class BadRequestError(SentenceError, ValueError):
     """A body that is no ExtenderArgs; the text is for whoever configured the scheduler."""
@@ -28,23 +38,33 @@ class _Object(msgspec.Struct):
 
 
 class _NodeMeta(msgspec.Struct, gc=False):
-    name: str = ""
+    name: str
 
 
 class _Node(msgspec.Struct, gc=False):
-    metadata: _NodeMeta = msgspec.field(default_factory=_NodeMeta)
+    metadata: _NodeMeta
 
 
-class _NodeList(msgspec.Struct):
-    items: list[Raw] | None = None
+class _NamedNodes(msgspec.Struct):
+    items: list[_Node] | None = None
 
 
 class _Args(msgspec.Struct):
     """ExtenderArgs as kube-scheduler spells it; Raw cannot be optional, hence the default of a JSON null."""
 
-    Pod: Raw = Raw(b"null")
-    Nodes: _NodeList | None = None
-    NodeNames: list[str] | None = None
+    Pod: Raw = _NULL
+    Nodes: _NamedNodes | None = None
+    NodeNames: Raw = _NULL
+
+
+class _NodeSlices(msgspec.Struct):
+    items: list[Raw] | None = None
+
+
+class _ArgsInSlices(msgspec.Struct):
+    """The nodes once more, as they came."""
+
+    Nodes: _NodeSlices | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,43 +84,79 @@ class Args:
 _decode_args = msgspec.json.Decoder(_Args).decode
 _decode_any_case = msgspec.json.Decoder(dict[str, Raw]).decode
 _decode_pod = msgspec.json.Decoder(_Object).decode
-_decode_nodes = msgspec.json.Decoder(_NodeList | None).decode
-_decode_node = msgspec.json.Decoder(_Node).decode
+_decode_names = msgspec.json.Decoder(list[str] | None).decode
+_decode_named = msgspec.json.Decoder(_NamedNodes | None).decode
+_decode_slices = msgspec.json.Decoder(_ArgsInSlices).decode
 _encode = msgspec.json.Encoder().encode
 
 
-def decode(body: bytes | bytearray | memoryview) -> Args:
-    """Read ExtenderArgs. Raises BadRequestError for anything else."""
+def decode(body: Body) -> Args:
+    """Read ExtenderArgs. Raises BadRequestError for anything else, before it has taken much more memory than its body."""
     try:
         args = _decode_args(body)
-        if _is_null(args.Pod) or (args.Nodes is None and args.NodeNames is None):
-            args = _args_in_any_case(body)
-        if not bytes(args.Pod).startswith(b"{"):
-            raise BadRequestError("no Pod in it")
-        pod = _decode_pod(args.Pod).metadata
-        nodes = None if args.Nodes is None else args.Nodes.items or []
-        names = args.NodeNames if nodes is None else [_decode_node(n).metadata.name for n in nodes]
+        if _is_null(args.Pod) or (args.Nodes is None and _is_null(args.NodeNames)):
+            body, args = _as_go_spells_it(body)
+        pod = _pod(args.Pod).metadata
+        names = _names(args)
+        # Read a second time only now: slices of what is no node would take many times the memory that the body does.
+        nodes = None if args.Nodes is None else _slices(body)
     except msgspec.MsgspecError as error:
         raise BadRequestError(f"not ExtenderArgs: {error}") from error
     except (UnicodeDecodeError, RecursionError) as error:
         raise BadRequestError(f"not JSON: {error}") from error
-    if names is None:
-        raise BadRequestError("neither Nodes nor NodeNames in it")
     if not all(names):
         raise BadRequestError("a node without a name in it")
     return Args(pod.namespace, pod.name, pod.labels or {}, names, nodes)
+
+
+def _pod(raw: Raw) -> _Object:
+    if len(raw) > MOST_POD_BYTES:
+        raise BadRequestError(f"a Pod of more than {MOST_POD_BYTES} bytes in it")
+    if not bytes(raw).startswith(b"{"):
+        raise BadRequestError("no Pod in it")
+    return _decode_pod(raw)
+
+
+def _names(args: _Args) -> Sequence[str]:
+    if args.Nodes is not None:
+        names: Sequence[str] = [node.metadata.name for node in args.Nodes.items or ()]
+    elif (
+        len(args.NodeNames) > MOST_NODES * _LONGEST_NAME
+        or bytes(args.NodeNames).count(b",") >= MOST_NODES
+    ):
+        raise _too_many()
+    else:
+        found = _decode_names(args.NodeNames)
+        if found is None:
+            raise BadRequestError("neither Nodes nor NodeNames in it")
+        names = found
+    if len(names) > MOST_NODES:
+        raise _too_many()
+    return names
+
+
+def _too_many() -> BadRequestError:
+    return BadRequestError(f"more than {MOST_NODES} nodes in it")
+
+
+def _slices(body: Body) -> Sequence[Raw]:
+    found = _decode_slices(body).Nodes
+    return (found.items if found else None) or []
 
 
 def _is_null(raw: Raw) -> bool:
     return len(raw) == 4 and bytes(raw) == b"null"
 
 
-def _args_in_any_case(body: bytes | bytearray | memoryview) -> _Args:
+def _as_go_spells_it(body: Body) -> tuple[Body, _Args]:
+    """A body whose keys are in other letters: Go takes these, and people with curl write them."""
+    if len(body) > _LARGEST_IN_ANY_CASE:
+        raise BadRequestError("no Pod, or neither Nodes nor NodeNames in it")
     given = _decode_any_case(body).items()
     fields = {key.lower(): value for key, value in given if not _is_null(value)}
-    null = Raw(b"null")
-    names = msgspec.json.decode(fields.get("nodenames", null), type=list[str] | None)
-    return _Args(fields.get("pod", null), _decode_nodes(fields.get("nodes", null)), names)
+    spelled = {name: fields.get(name.lower(), _NULL) for name in ("Pod", "Nodes", "NodeNames")}
+    again = _encode(spelled)
+    return again, _decode_args(again)
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,6 +1,7 @@
 """The scheduler extender's JSON: understood in any case, refused with a sentence, and given back without a byte lost."""
 
 import json
+import tracemalloc
 
 import pytest
 from hypothesis import given
@@ -107,7 +108,9 @@ def test_a_pod_without_labels_is_a_pod(metadata):
         ({"Pod": POD, "Nodes": {"items": {}}}, "not ExtenderArgs"),
         ({"Pod": POD, "Nodes": {"items": [None]}}, "not ExtenderArgs"),
         ({"Pod": POD, "Nodes": {"items": [{"metadata": {"name": 5}}]}}, "not ExtenderArgs"),
-        ({"Pod": POD, "Nodes": {"items": [{}]}}, "a node without a name"),
+        ({"Pod": POD, "Nodes": {"items": [{}]}}, "missing required field `metadata`"),
+        ({"Pod": POD, "Nodes": {"items": [{"metadata": {}}]}}, "missing required field `name`"),
+        ({"Pod": POD, "Nodes": {"items": [{"metadata": {"name": ""}}]}}, "a node without a name"),
         ({"Pod": {"metadata": {"labels": {"a": 1}}}, "NodeNames": ["a"]}, "not ExtenderArgs"),
         ({"Pod": {"metadata": []}, "NodeNames": ["a"]}, "not ExtenderArgs"),
     ],
@@ -208,3 +211,41 @@ def test_priorities():
         b'[{"Host":"a","Score":10},{"Host":"b","Score":0}]'
     )
     assert messages.encode_priorities([]) == b"[]"
+
+
+POD_ONLY = b'{"metadata":{"name":"x"}}'
+
+
+@pytest.mark.parametrize(
+    ("body", "sentence"),
+    [
+        (b'{"Pod":%b,"Nodes":{"items":[%b1]}}' % (POD_ONLY, b"1," * 5_000_000), "object"),
+        (b'{"Pod":%b,"Nodes":{"items":[%b{}]}}' % (POD_ONLY, b"{}," * 3_000_000), "metadata"),
+        (b'{"Pod":%b,"NodeNames":[%b"a"]}' % (POD_ONLY, b'"a",' * 2_000_000), "more than 100000"),
+        (b'{"Pod":%b,"NodeNames":["%b"]}' % (POD_ONLY, b"a" * 30_000_000), "more than 100000"),
+        (b'{"Pod":{"metadata":{"labels":{%b"":""}}}}' % (b'"a":"b",' * 1_000_000), "neither"),
+        (b'{"Pod":{"labels":{%b"":""}},"NodeNames":[]}' % (b'"a":"b",' * 1_000_000), "4194304"),
+        (b'{%b"pod":1}' % (b'"a":1,' * 2_000_000), "no Pod"),
+    ],
+    ids=["numbers", "empty nodes", "names", "one name", "no nodes", "labels", "keys"],
+)
+def test_a_body_of_nothing_takes_no_more_memory_than_itself(body, sentence):
+    """Or one request could end the process: a list of two-letter names is thirteen times its text."""
+    tracemalloc.start()
+    try:
+        with pytest.raises(BadRequestError, match=sentence):
+            messages.decode(memoryview(body))
+        _, peak = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert peak < 2 * len(body)
+
+
+def test_as_many_nodes_as_a_cluster_may_have():
+    names = [f"node-{i:06d}" for i in range(messages.MOST_NODES)]
+    assert list(decode({"Pod": POD, "NodeNames": names}).names) == names
+    with pytest.raises(BadRequestError, match="more than 100000 nodes"):
+        decode({"Pod": POD, "NodeNames": [*names, "one-more"]})
+    nodes = {"items": [{"metadata": {"name": name}} for name in [*names, "one-more"]]}
+    with pytest.raises(BadRequestError, match="more than 100000 nodes"):
+        decode({"Pod": POD, "Nodes": nodes})
