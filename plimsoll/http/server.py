@@ -2,6 +2,7 @@
 
 import asyncio
 import contextlib
+import math
 import socket
 from collections.abc import Callable, Sequence
 from functools import partial
@@ -46,6 +47,7 @@ class Server:
         self._listeners: list[tuple[socket.socket, asyncio.Task[None]]] = []
         self._crowd = Crowd(self._limits.connections)
         self._ending = False
+        self._complained = -math.inf
 
     @property
     def connections(self) -> int:
@@ -94,11 +96,17 @@ class Server:
                 await asyncio.sleep(_PAUSE)
                 continue
             if not self._crowd.has_room():
-                log.warning("connection refused: all are busy", limit=self._limits.connections)
                 client.close()
+                self._complain(loop.time())
                 continue
             self._crowd.admit(asyncio.create_task(self._serve(client)))
             await asyncio.sleep(0)  # lets it begin, before another one is let in
+
+    def _complain(self, now: float) -> None:
+        """Once a second at most: whoever floods the port must not flood the log."""
+        if now - self._complained >= 1.0:
+            self._complained = now
+            log.warning("connection refused: all are busy", limit=self._limits.connections)
 
     async def _serve(self, client: socket.socket) -> None:
         try:

@@ -197,6 +197,14 @@ async def test_connections_that_are_served_are_not_ended_for_new_ones(serve) -> 
     assert (await busy.reply()).status == 200
 
 
+def test_a_flood_that_is_refused_does_not_flood_the_log(capsys) -> None:
+    server = Server(echo)
+    for tenth in range(25):
+        server._complain(100.0 + tenth / 10)
+    out, _ = capsys.readouterr()
+    assert out.count("all are busy") == 3
+
+
 async def test_a_crowd_that_says_nothing_keeps_nobody_out(serve) -> None:
     site = await serve(echo, Limits(connections=4))
     for _ in range(20):
