@@ -22,6 +22,8 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from bench import measure
+
 HERE = Path(__file__).parent
 BENCHMARKS: Mapping[str, Sequence[str]] = {
     "extender": (),
@@ -70,11 +72,12 @@ def _read(process: "subprocess.Popen[str]", lines: list[Line]) -> str:
     """Take lines until there are no more; what is wrong with one, or nothing."""
     assert process.stdout is not None
     for text in process.stdout:
-        print(text, end="", flush=True)
         try:
             line = json.loads(text)
-        except ValueError:
-            return f"a line that is no JSON: {text[:200]!r}"
+            line = line if "met" in line else measure.judged(line, line.get("aim", ""))
+        except (ValueError, KeyError) as error:
+            return f"a line that is no JSON, or has an aim that cannot be judged: {error!r} in {text[:300]!r}"
+        print(json.dumps(line), flush=True)
         lines.append(line)
     process.wait()  # it closes its output before it ends
     return ""

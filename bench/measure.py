@@ -59,9 +59,9 @@ def percentile(values: Sequence[float], share: float) -> float:
 
 
 def judged(line: Mapping[str, Any], aim: str) -> dict[str, Any]:
-    """The line with its aim, and whether it was met: `field <= number, field >= number…`. Without one, as it was.
+    """The line with its aim, and whether it was met: `field <= number, field.inner >= number…`. Without one, as it was.
 
-    Raises KeyError for a field that is not in it.
+    Raises KeyError for a field that is not in it, ValueError for what is no such aim.
     """
     if not aim:
         return dict(line)
@@ -69,5 +69,8 @@ def judged(line: Mapping[str, Any], aim: str) -> dict[str, Any]:
 
 
 def _holds(line: Mapping[str, Any], words: Sequence[str]) -> bool:
-    field, relation, number = words
-    return _RELATIONS[relation](float(line[field]), float(number))
+    path, relation, number = words
+    value: Any = line
+    for name in path.split("."):
+        value = value[name]
+    return _RELATIONS[relation](float(value), float(number))

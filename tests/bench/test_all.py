@@ -48,6 +48,14 @@ def test_one_that_prints_nothing_or_no_json_has_failed(tmp_path):
     assert "no JSON" in result["benchmarks"]["chatty"]["failed"]
 
 
+def test_judges_a_line_that_does_not_judge_itself(tmp_path):
+    line = script('print(\'{"p50_ms": 3, "aim": "p50_ms <= 2"}\')')
+    unknown = script('print(\'{"aim": "p50_ms <= 2"}\')')
+    _, result = run(tmp_path, line=line, unknown=unknown)
+    assert result["benchmarks"]["line"]["lines"][0]["met"] is False
+    assert "p50_ms" in result["benchmarks"]["unknown"]["failed"]
+
+
 def test_one_that_takes_too_long_is_ended():
     found = runner.run(script("import time", "time.sleep(600)"), longest=0.1)
     assert "exit status -15 after" in found["failed"]

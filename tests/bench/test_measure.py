@@ -36,10 +36,12 @@ def test_the_highest_memory_counts_from_when_it_was_forgotten():
         ("p50_ms <= 1.9", False),
         ("cpu_ratio >= 10, p50_ms <= 2", True),
         ("cpu_ratio >= 10.5, p50_ms <= 2", False),
+        ("agent.rss <= 45", True),
+        ("agent.rss <= 44", False),
     ],
 )
 def test_an_aim_is_met_when_all_of_it_is(aim, met):
-    line = measure.judged({"p50_ms": 2, "cpu_ratio": 10}, aim)
+    line = measure.judged({"p50_ms": 2, "cpu_ratio": 10, "agent": {"rss": 45}}, aim)
     assert (line["met"], line["aim"]) == (met, aim)
 
 
