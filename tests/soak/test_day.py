@@ -18,10 +18,10 @@ ROOT = Path(__file__).parents[2]
 pytestmark = pytest.mark.e2e
 
 
-def live(seed, seconds, part, stderr):
+def live(stderr, **given):
     """What the simulation printed: what was measured in each calm, and what there is to say at the end."""
-    command = [sys.executable, "-P", str(SIMULATION), f"--seed={seed}"]
-    command += [f"--seconds={seconds}", f"--part={part}"]
+    command = [sys.executable, "-P", str(SIMULATION)]
+    command += [f"--{name}={value}" for name, value in given.items()]
     environment = {"PATH": os.environ["PATH"], "PYTHONHASHSEED": "0"}
     with stderr.open("wb") as log:
         done = subprocess.run(
@@ -42,10 +42,10 @@ def seed():
 
 
 def test_a_day_with_faults_ends_as_decided_and_leaks_nothing(soak, seed, tmp_path):
-    seconds, part = (86_400, 300) if soak else (300, 60)
-    calms, told = live(seed, seconds, part, tmp_path / "stderr")
-    assert told["answers"] > seconds, "the scheduler was answered all the time"
-    assert told["label_writes"] > seconds / 20, "something has happened"
+    size = {"seconds": 86_400, "part": 300, "pause": 2} if soak else {"seconds": 300, "part": 60}
+    calms, told = live(tmp_path / "stderr", seed=seed, **size)
+    assert told["answers"] > size["seconds"], "the scheduler was answered all the time"
+    assert told["label_writes"] > size["seconds"] / 20, "something has happened"
     assert len({calm["files"] for calm in calms}) == 1, "files that were left open"
     assert max(calm["tasks"] for calm in calms) < 2 * min(calm["tasks"] for calm in calms)
     if soak:

@@ -96,8 +96,8 @@ def tell(found):
     sys.stdout.flush()
 
 
-async def live(seed, seconds, part, folder):
-    rng = random.Random(seed)
+async def live(given, folder):
+    rng = random.Random(given.seed)
     world = World(rng, folder)
     audit = Audit(world.admin, world.server, world.clock)
     logging.getLogger().addHandler(Complaints(audit.say))
@@ -105,15 +105,15 @@ async def live(seed, seconds, part, folder):
     loop.set_exception_handler(lambda _loop, context: audit.say(f"unhandled: {context}"))
     await world.server.start()
     await world.admin.start()
-    storm = Storm(world, rng)
+    storm = Storm(world, rng, given.pause)
     for replica in world.replicas:
         await world.start(replica)
     asking = asyncio.create_task(scheduler(world, audit))
     begin = world.clock.now
     await storm.settle()
-    while world.clock.now - begin < seconds and not audit.wrong:
-        async with asyncio.timeout(part + 3600):  # what never ends should say where it is
-            await storm.rage(part)
+    while world.clock.now - begin < given.seconds and not audit.wrong:
+        async with asyncio.timeout(given.part + 3600):  # what never ends should say where it is
+            await storm.rage(given.part)
             await storm.settle()
         audit.check_calm(world.replicas, world.agents)
         for replica in world.replicas:
@@ -130,7 +130,7 @@ async def live(seed, seconds, part, folder):
     await world.admin.close()
     await world.server.close()
     return {
-        "seed": seed,
+        "seed": given.seed,
         "lived": round(world.clock.now - begin),
         "wrong": audit.wrong[:20],
         "answers": audit.answers,
@@ -145,14 +145,13 @@ def main():
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--seconds", type=float, default=600.0, help="of simulated time")
     parser.add_argument("--part", type=float, default=120.0, help="seconds of storm before a calm")
-    arguments = parser.parse_args()
+    parser.add_argument("--pause", type=float, default=1.0, help="seconds between two faults")
+    given = parser.parse_args()
     logs.setup("info")
     loop = timewarp.Loop()
     asyncio.set_event_loop(loop)
     with tempfile.TemporaryDirectory() as folder:
-        found = loop.run_until_complete(
-            live(arguments.seed, arguments.seconds, arguments.part, Path(folder))
-        )
+        found = loop.run_until_complete(live(given, Path(folder)))
     tell(found)
 
 

@@ -14,10 +14,11 @@ CALM = 75.0
 
 
 class Storm:
-    """Everything at once; `rage()` for a while, then `settle()`."""
+    """Everything at once; `rage()` for a while, then `settle()`. `pause`: seconds between two gusts, on average."""
 
-    def __init__(self, world, rng):
+    def __init__(self, world, rng, pause):
         self._world = world
+        self._pause = pause
         self._rng = rng
         self._extra = 0
         self._burst_until = 0.0
@@ -31,7 +32,8 @@ class Storm:
             await self._edit_if_due()
             for _ in range(self._rng.choice((0, 1, 1, 2))):
                 await self._one()
-            await asyncio.sleep(self._rng.uniform(0.5, 1.5))
+            hurried = self._world.clock.now < self._burst_until
+            await asyncio.sleep(self._rng.uniform(0.5, 1.5) * (1.0 if hurried else self._pause))
 
     async def _one(self):
         names, weights = zip(*_EVENTS.items(), strict=True)
