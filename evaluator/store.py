@@ -76,6 +76,10 @@ class Store:
     """Readings by node and metric; what was never reported has no samples, at time NEVER.
 
     A reading older than `stale_after` seconds is missing, not true. `started` is when the first report can have come.
+
+    Each metric's readings lie side by side, for that is how they are read, far more often than they are written. A report
+    vouches for whatever it does not name, so that most readings of a node have the time of its last report: that is kept
+    once, and beside it only what is older.
     """
 
     def __init__(self, *, stale_after: float, started: float) -> None:
@@ -86,20 +90,29 @@ class Store:
         self._metrics: dict[str, int] = {}
         self._roster = Roster()
         self._free: list[int] = []
-        self._resize(rows=0)
+        self._lagging: set[int] = set()
+        """The rows of nodes that could not read something last."""
+        self._make_room(rows=0)
 
-    def _resize(self, rows: int) -> None:
-        shape = (rows, len(self._metrics))
+    def _make_room(self, rows: int) -> None:
+        """The last row is nobody's, and stays empty: it is where -1 points."""
+        shape = (len(self._metrics), rows + 1)
         self._values: Floats = np.full(shape, np.nan)
         self._samples: Counts = np.zeros(shape, dtype=np.int32)
-        self._at: Floats = np.full(shape, NEVER)
+        self._latest: Floats = np.full(shape, NEVER)
+        """When a reading was read at the latest, where that was before the node's last report; else infinity, or NEVER."""
         self._unread: Bools = np.zeros(shape, dtype=bool)
-        self._heard: Floats = np.full(rows, NEVER)
+        self._heard: Floats = np.full(rows + 1, NEVER)
 
     @property
     def metrics(self) -> frozenset[str]:
         """The metrics that have room here."""
         return frozenset(self._metrics)
+
+    @property
+    def room(self) -> int:
+        """For how many nodes there is room."""
+        return len(self._heard) - 1
 
     def subscribe(self, metrics: Iterable[str]) -> None:
         """Make room for just these metrics; readings of those that stay are kept."""
@@ -107,65 +120,87 @@ class Store:
         kept = [name for name in wanted if name in self._metrics]
         if len(kept) == len(wanted) == len(self._metrics):
             return
-        old, heard = (self._values, self._samples, self._at, self._unread), self._heard
         source = [self._metrics[name] for name in kept]
         self._metrics = {name: column for column, name in enumerate(wanted)}
         target = [self._metrics[name] for name in kept]
-        self._resize(rows=old[0].shape[0])
-        self._values[:, target] = old[0][:, source]
-        self._samples[:, target] = old[1][:, source]
-        self._at[:, target] = old[2][:, source]
-        self._unread[:, target] = old[3][:, source]
-        self._heard = heard
+        self._move(self.room, source, target)
         self.version += 1
+
+    def _move(self, rows: int, source: Sequence[int], target: Sequence[int]) -> None:
+        """Make room for more rows, or other metrics; these columns become those."""
+        used = self.room
+        old = (self._values, self._samples, self._latest, self._unread)
+        heard = self._heard
+        self._make_room(rows)
+        new = (self._values, self._samples, self._latest, self._unread)
+        for before, after in zip(old, new, strict=True):
+            after[target, :used] = before[source, :used]
+        self._heard[:used] = heard[:used]
 
     def report(self, node: str, report: Delta, at: float) -> None:
         """Take in what a node said at a time. Metrics that nobody subscribed to are passed over."""
         row = self._row(node)
-        values, samples, times = self._values[row], self._samples[row], self._at[row]
-        unread = self._unread[row]
-        before = (values.copy(), samples.copy(), times >= at - self.stale_after, unread.copy())
+        last = self._heard[row]
+        changed = bool(last < at - self.stale_after)
         self._heard[row] = at
-        unread[:] = False
-        for name in report.unread:
-            if (column := self._metrics.get(name)) is not None:
-                unread[column] = True
-        # A report vouches for what it does not name; what was never reported stays so.
-        times[(times > NEVER) & ~unread] = at
-        for name in report.absent:
-            self._put(row, name, np.nan, 0, at)
-        for name, count in report.several.items():
-            self._put(row, name, np.nan, count, at)
-        for name, value in report.values.items():
-            self._put(row, name, value, 1, at)
-        after = (values, samples, times >= at - self.stale_after, unread)
-        if not all(
-            np.array_equal(b, a, equal_nan=True) for b, a in zip(before, after, strict=True)
-        ):
-            self.version += 1
+        unread = [self._metrics[name] for name in report.unread if name in self._metrics]
+        if unread or row in self._lagging:
+            changed |= self._note_unread(row, unread, last)
+        said = [(name, np.nan, 0) for name in report.absent]
+        said += [(name, np.nan, count) for name, count in report.several.items()]
+        said += [(name, value, 1) for name, value in report.values.items()]
+        if said:
+            changed |= self._put(row, said)
+        self.version += changed
 
-    def _put(self, row: int, metric: str, value: float, samples: int, at: float) -> None:
-        if (column := self._metrics.get(metric)) is not None:
-            self._values[row, column] = value
-            self._samples[row, column] = samples
-            self._at[row, column] = at
+    def _note_unread(self, row: int, columns: Sequence[int], last: float) -> bool:
+        """What could not be read keeps the time it had at the last report; the rest is as new as this one."""
+        before, latest = self._unread[:, row].copy(), self._latest[:, row]
+        unread = np.zeros_like(before)
+        unread[columns] = True
+        known = latest > NEVER
+        latest[known & unread] = np.minimum(latest[known & unread], last)
+        latest[known & ~unread] = np.inf
+        self._unread[:, row] = unread
+        (self._lagging.add if columns else self._lagging.discard)(row)
+        return not np.array_equal(before, unread)
+
+    def _put(self, row: int, said: Iterable[tuple[str, float, int]]) -> bool:
+        """Readings of one node: metric, value, number of samples."""
+        places = self._metrics
+        known = [(places[name], value, count) for name, value, count in said if name in places]
+        if not known:
+            return False
+        columns, values, samples = (np.array(part) for part in zip(*known, strict=True))
+        same = (
+            self._values[columns, row].tobytes() == values.tobytes()
+            and (self._samples[columns, row] == samples).all()
+            and (self._latest[columns, row] == np.inf).all()
+        )
+        if not same:
+            self._values[columns, row] = values
+            self._samples[columns, row] = samples
+            self._latest[columns, row] = np.inf
+        return not same
 
     def forget(self, node: str) -> None:
         """Drop the readings of a node that is no more."""
         row = self._roster.drop(node)
         if row is not None:
-            self._values[row], self._samples[row], self._at[row] = np.nan, 0, NEVER
-            self._unread[row], self._heard[row] = False, NEVER
+            self._values[:, row], self._samples[:, row] = np.nan, 0
+            self._latest[:, row], self._unread[:, row] = NEVER, False
+            self._heard[row] = NEVER
+            self._lagging.discard(row)
             self._free.append(row)
             self.version += 1
 
     def prune(self, nodes: Container[str], now: float) -> None:
         """Forget who is silent and not among these nodes: names that come and go must not pile up."""
-        recent = now - self.stale_after
-        rows = self._roster.rows
-        gone = [n for n, row in rows.items() if n not in nodes and self._heard[row] < recent]
-        for node in gone:
-            self.forget(node)
+        silent = (self._heard > NEVER) & (self._heard < now - self.stale_after)
+        if silent.any():
+            rows = self._roster.rows.items()
+            for node in [name for name, row in rows if silent[row] and name not in nodes]:
+                self.forget(node)
 
     def knows(self, node: str) -> bool:
         """Whether a node's changes make sense here; otherwise it has to begin with everything."""
@@ -176,8 +211,9 @@ class Store:
         row, column = self._roster.rows.get(node), self._metrics.get(metric)
         if row is None or column is None:
             return Reading(0, np.nan, NEVER)
-        cell = (row, column)
-        return Reading(int(self._samples[cell]), float(self._values[cell]), float(self._at[cell]))
+        cell = (column, row)
+        at = min(float(self._latest[cell]), float(self._heard[row]))
+        return Reading(int(self._samples[cell]), float(self._values[cell]), at)
 
     def column(self, metric: str, nodes: Sequence[str], now: float) -> Column:
         """One metric over some nodes, as copies that later reports leave alone."""
@@ -185,27 +221,31 @@ class Store:
         size, column = len(nodes), self._metrics.get(metric)
         if column is None or not self._roster.rows or not size:
             return unknown(size, awaited=starting)
-        rows = self._roster.find(nodes)
-        known, recent = rows >= 0, now - self.stale_after
-        at = np.where(known, self._at[rows, column], NEVER)
-        unread = known & self._unread[rows, column]
-        alive = known & (self._heard[rows] >= recent)
+        rows, recent = self._roster.find(nodes), now - self.stale_after
+        heard = self._heard.take(rows)
+        at = np.minimum(self._latest[column].take(rows), heard)
+        unread = self._unread[column].take(rows)
+        awaited = at == NEVER
+        if awaited.any():
+            # "Cannot be read" is a first word too; at the start one waits all the same, for the label's sake.
+            awaited &= ((heard >= recent) & ~unread) | starting
         return Column(
-            np.where(known, self._values[rows, column], np.nan),
-            np.where(known, self._samples[rows, column], np.int32(0)),
+            self._values[column].take(rows),
+            self._samples[column].take(rows),
             at,
             at >= recent,
             unread,
-            # "Cannot be read" is a first word too; at the start one waits all the same, for the label's sake.
-            (at == NEVER) & ((alive & ~unread) | starting),
+            awaited,
         )
 
     def next_expiry(self, now: float) -> float:
         """When time alone will change something: a fresh reading has become too old, or the start is over."""
-        recent = now - self.stale_after
-        times = np.concatenate([self._at.ravel(), self._heard, [self.started]])
-        fresh = times[times >= recent]
-        return float(fresh.min()) + self.stale_after if fresh.size else np.inf
+        lagging = list(self._lagging)
+        older = np.minimum(self._latest[:, lagging], self._heard[lagging])
+        times = np.concatenate([self._heard, older.ravel(), [self.started]])
+        return float(times.min(where=times >= now - self.stale_after, initial=np.inf)) + (
+            self.stale_after
+        )
 
     def _row(self, node: str) -> int:
         if (row := self._roster.rows.get(node)) is not None:
@@ -217,11 +257,6 @@ class Store:
         return row
 
     def _grow(self) -> None:
-        used = len(self._roster.rows)
-        values, samples, at, heard = self._values, self._samples, self._at, self._heard
-        unread = self._unread
-        self._resize(rows=max(16, 2 * used))
-        self._values[:used], self._samples[:used] = values[:used], samples[:used]
-        self._at[:used], self._heard[:used] = at[:used], heard[:used]
-        self._unread[:used] = unread[:used]
-        self._free = list(range(self._values.shape[0] - 1, used - 1, -1))
+        used, every = self.room, range(len(self._metrics))
+        self._move(max(16, 2 * used), every, every)
+        self._free = list(range(self.room - 1, used - 1, -1))

@@ -1,0 +1,256 @@
+"""How long it takes to decide, and to look the answer up: the heart alone, in this process, without network.
+
+Every policy has four rules, one for each strategy, over a few dozen metrics that all nodes have. Before each run one node
+in a hundred reports other values. Prints one JSON line per case, times in milliseconds: of the clock (p50, p99), and of
+the processor (cpu), which says more where the machine has other work:
+
+    plain       compare and label: about 6 % of the nodes violate each rule
+    half        the same, with half of the nodes violating each rule
+    terms       every fourth policy has `for` and `clearAfter`, every fourth allOf over two rules, every fourth whenMissing:
+                violate, and 2 % of the readings are missing
+    merged      as terms, over two sources: agents, and a polled one that knows what half of the agents do not
+
+Each is decided `cold` (nothing is known from before) and `steady` (after the decisions before); `published` is steady with
+everything in it by name: reasons, labels, rankings with their scores, what is missing. `longest_step` is the longest piece
+of `deciding()`, which is what others have to wait for. The last lines are one filter and one prioritize over all nodes in
+any order, and one report of an agent, changed or only confirmed.
+
+    python -P bench/decide.py [--nodes 5000] [--policies 100] [--repeats 40]
+"""
+
+import argparse
+import gc
+import json
+import random
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple
+
+from evaluator.decisions import Decisions, decide, deciding
+from evaluator.extender.messages import Args
+from evaluator.extender.verbs import answer_filter, answer_prioritize
+from evaluator.policy import Policy, parse
+from evaluator.polls import Polls
+from evaluator.readings import Merged, Readings
+from evaluator.store import Reading, Store
+from wire.codec import Delta
+
+METRICS = tuple(f"metric_{number}" for number in range(40))
+STALE_AFTER = 30.0
+CHANGING = 0.01
+AIMS = {"cold": 10.0, "steady": 10.0, "published": 25.0, "longest_step": 2.0, "lookup": 0.5}
+
+
+class Spent(NamedTuple):
+    """Seconds of the clock, and of the processor."""
+
+    clock: float
+    cpu: float
+
+
+def quantile(times: list[float], share: float) -> float:
+    """Of sorted times in seconds, in milliseconds."""
+    return round(times[min(len(times) - 1, int(share * len(times)))] * 1e3, 4)
+
+
+def line(case: str, what: str, times: list[Spent], **more: Any) -> None:
+    """Print the figures of one case."""
+    clock, cpu = (sorted(one) for one in zip(*times, strict=True))
+    figures = {
+        "p50_ms": quantile(clock, 0.5),
+        "p99_ms": quantile(clock, 0.99),
+        "cpu_p50_ms": quantile(cpu, 0.5),
+        "runs": len(times),
+    }
+    print(json.dumps({"benchmark": "decide", "case": case, "what": what, **figures, **more}))
+
+
+def timed(work: Callable[[], object]) -> Spent:
+    """What it takes."""
+    clock, cpu = time.perf_counter(), time.thread_time()
+    work()
+    return Spent(time.perf_counter() - clock, time.thread_time() - cpu)
+
+
+@dataclass
+class World:
+    """Nodes that report, and policies over what they say. Values are even over 0..100, so a target is a share."""
+
+    nodes: list[str]
+    policies: list[Policy]
+    lacking: float = 0.0
+    polled: bool = False
+    rng: random.Random = field(default_factory=lambda: random.Random(1))
+    now: float = 1000.0
+
+    def __post_init__(self) -> None:
+        self.store = Store(stale_after=STALE_AFTER, started=0.0)
+        self.polls = Polls("prometheus", stale_after=STALE_AFTER, started=0.0)
+        both = {"agents": self.store, "prometheus": self.polls}
+        self.readings: Readings = Merged(both) if self.polled else self.store
+        self.readings.subscribe(METRICS)
+        for node in self.nodes:
+            self.report(node)
+        for metric in METRICS if self.polled else ():
+            told = {n: Reading(1, self.rng.random() * 100, self.now) for n in self.nodes[::2]}
+            self.polls.answer(metric, told, self.now)
+
+    def report(self, node: str) -> None:
+        """Other values of all metrics, less those that the node lacks."""
+        lacks = {m for m in METRICS if self.rng.random() < self.lacking}
+        values = {m: self.rng.random() * 100 for m in METRICS if m not in lacks}
+        self.store.report(node, Delta(values, lacks), self.now)
+
+    def change(self) -> None:
+        """One node in a hundred reports."""
+        self.now += 0.01
+        for node in self.rng.sample(self.nodes, max(1, int(CHANGING * len(self.nodes)))):
+            self.report(node)
+
+    def decide(self, before: Decisions | None = None) -> Decisions:
+        """What is decided at this moment."""
+        return decide(self.policies, self.nodes, self.readings, now=self.now, before=before)
+
+    def steps(self, before: Decisions) -> Iterator[None]:
+        """The same, step by step."""
+        return deciding(self.policies, self.nodes, self.readings, now=self.now, before=before)
+
+
+def policies(count: int, share: float, *, terms: bool) -> list[Policy]:
+    """Policies whose rules each hold on about this share of the nodes."""
+    rng = random.Random(2)
+
+    def strategy(number: int, kind: str) -> dict[str, Any]:
+        target = round(100 * (1 - share), 3)
+        rules = [{"metricname": rng.choice(METRICS), "operator": "GreaterThan", "target": target}]
+        more: dict[str, Any] = {}
+        if terms and number % 4 == 1:
+            more = {"for": "20s", "clearAfter": "60s"}
+        elif terms and number % 4 == 2:
+            rules += [{**rules[0], "metricname": rng.choice(METRICS), "target": 0}]
+            more = {"logicalOperator": "allOf"}
+        elif terms and number % 4 == 3:
+            more = {"whenMissing": "violate"}
+        if kind == "labeling":
+            rules = [{**rule, "labels": ["load=high"]} for rule in rules]
+        return {"rules": rules, **more}
+
+    kinds = ("dontschedule", "deschedule", "labeling")
+    return [
+        parse(
+            {
+                "metadata": {
+                    "namespace": "default",
+                    "name": f"policy-{number}",
+                    "uid": f"{number}",
+                },
+                "spec": {
+                    "strategies": {
+                        **{kind: strategy(number, kind) for kind in kinds},
+                        "scheduleonmetric": {
+                            "rules": [
+                                {
+                                    "metricname": rng.choice(METRICS),
+                                    "operator": "LessThan",
+                                    "target": 0,
+                                }
+                            ]
+                        },
+                    }
+                },
+            }
+        )
+        for number in range(count)
+    ]
+
+
+def publish(decisions: Decisions, names: list[str]) -> None:
+    """Put together whatever any reader looks up by name."""
+    for decision in decisions.policies.values():
+        for reasons in decision.violations.values():
+            reasons.keys()
+        for _ in decision.missing.values():
+            pass
+        if decision.ranking is not None:
+            decision.ranking.scores(names[:1])
+    for node in decisions.labels:
+        decisions.labels[node]
+
+
+def measure(case: str, world: World, repeats: int) -> None:
+    """Print what deciding costs in one world."""
+    size = {"nodes": len(world.nodes), "policies": len(world.policies)}
+    before = world.decide()
+    violating = [len(v) for d in before.policies.values() for v in d.violations.values()]
+    size["violators_percent"] = round(100 * sum(violating) / len(violating) / len(world.nodes), 1)
+    times: dict[str, list[Spent]] = {"cold": [], "steady": [], "published": [], "longest_step": []}
+    for _ in range(repeats):
+        world.change()
+        times["cold"].append(timed(world.decide))
+        made = []
+        steady = timed(lambda: made.append(world.decide(before)))  # noqa: B023
+        after = timed(lambda: publish(made[0], world.nodes))  # noqa: B023
+        times["steady"].append(steady)
+        times["published"].append(Spent(steady.clock + after.clock, steady.cpu + after.cpu))
+        world.change()
+        before, steps = made[0], world.steps(made[0])
+        pieces = [timed(lambda: next(steps, None)) for _ in range(len(world.policies) + 2)]  # noqa: B023
+        times["longest_step"].append(max(pieces, key=lambda spent: spent.cpu))
+    for what, found in times.items():
+        line(case, what, found, aim=f"p50_ms <= {AIMS[what]}", **size)
+
+
+def look_up(case: str, world: World, repeats: int) -> None:
+    """Print what one filter and one prioritize cost, asked as JSON brings them: with names that are new strings."""
+    decisions = world.decide()
+    times: dict[str, list[Spent]] = {"filter": [], "prioritize": []}
+    for number in range(repeats):
+        names = [f"{name[:-1]}{name[-1]}" for name in world.nodes]
+        world.rng.shuffle(names)
+        labels = {"telemetry-policy": f"policy-{number % len(world.policies)}"}
+        args = Args("default", "pod", labels, names, None)
+        times["filter"].append(timed(lambda: answer_filter(args, decisions)))  # noqa: B023
+        args = Args("default", "pod", labels, [f"{name[:-1]}{name[-1]}" for name in names], None)
+        times["prioritize"].append(timed(lambda: answer_prioritize(args, decisions)))  # noqa: B023
+    for what, found in times.items():
+        line(case, what, found, aim=f"p50_ms <= {AIMS['lookup']}", names=len(world.nodes))
+
+
+def report(world: World, repeats: int) -> None:
+    """Print what taking in one report costs."""
+    world.now += 1
+    changed, same = [], []
+    for node in world.rng.choices(world.nodes, k=50 * repeats):
+        delta = Delta({metric: world.rng.random() for metric in METRICS})
+        changed.append(timed(lambda: world.store.report(node, delta, world.now)))  # noqa: B023
+        same.append(timed(lambda: world.store.report(node, Delta(), world.now)))  # noqa: B023
+    line("report", "changed", changed, metrics=len(METRICS), aim="p50_ms <= 0.02")
+    line("report", "confirmed", same, metrics=len(METRICS), aim="p50_ms <= 0.02")
+
+
+def main() -> None:
+    """Read the command line, measure, print."""
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("--nodes", type=int, default=5000, help="in the cluster (default 5000)")
+    parser.add_argument("--policies", type=int, default=100, help="four rules each (default 100)")
+    parser.add_argument("--repeats", type=int, default=40, help="of each case (default 40)")
+    given = parser.parse_args()
+    names = [f"node-{number:05d}.example.com" for number in range(given.nodes)]
+    plain = World(names, policies(given.policies, 0.06, terms=False))
+    gc.freeze()
+    measure("plain", plain, given.repeats)
+    look_up("plain", plain, given.repeats)
+    half = World(names, policies(given.policies, 0.5, terms=False))
+    measure("half", half, given.repeats)
+    look_up("half", half, given.repeats)
+    mixed = policies(given.policies, 0.06, terms=True)
+    measure("terms", World(names, mixed, lacking=0.02), given.repeats)
+    measure("merged", World(names, mixed, lacking=0.02, polled=True), given.repeats)
+    report(plain, given.repeats)
+
+
+if __name__ == "__main__":
+    main()
