@@ -5,7 +5,7 @@ as masks over the nodes; names, words and labels by node are put together when s
 out as it was before is the same object as before, so that a reader sees at a glance where there is nothing to do.
 """
 
-from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 import numpy as np
@@ -17,7 +17,7 @@ from evaluator.marks import Mark, Marks, marks_of, merged
 from evaluator.nodes import Mask, Moves, Nodes, NodeSet, union
 from evaluator.policy import VIOLATING, Policy, PolicyKey, Rule, StrategyName
 from evaluator.readings import Readings
-from evaluator.rules import View
+from evaluator.rules import Sight, View
 from evaluator.strategies import labeling, scheduleonmetric
 from evaluator.strategies.scheduleonmetric import Ranking
 
@@ -115,9 +115,14 @@ def deciding(
     names = before.view.nodes if before.view.nodes == names else names
     metrics = sorted(frozenset().union(*(policy.metrics for policy in ordered)))
     columns = {metric: store.column(metric, names, now) for metric in metrics}
-    view = View.after(before.view, names, columns)
+    view = View(names, columns)
     expiry = store.next_expiry(now)
     yield
+    for metric, asked in _comparisons(ordered).items():
+        sight = view.look(metric, before.view)
+        for rule in asked:
+            sight.broken(rule)
+        yield
     history = _History(before, view, labels_of)
     made = []
     for policy in ordered:
@@ -134,6 +139,18 @@ def deciding(
     due = [s.due for decision in made for s in decision.standings.values()]
     labels = labels.as_before(marks_of(before.labels))
     return Decisions(view, decided, labels, min(expiry, *due, np.inf))
+
+
+def _comparisons(policies: Iterable[Policy]) -> dict[str, list[Rule]]:
+    """The rules by metric: they are compared while its column is at hand, which is several times as fast."""
+    found: dict[str, list[Rule]] = {}
+    for policy in policies:
+        for name, strategy in policy.strategies.items():
+            for rule in strategy.rules:
+                asked = found.setdefault(rule.metric, [])
+                if name is not StrategyName.SCHEDULEONMETRIC:
+                    asked.append(rule)
+    return found
 
 
 class _History:
@@ -206,6 +223,7 @@ def _decision(policy: Policy, view: View, history: _History, *, now: float) -> D
     }
     before = history.of(policy) or Decision(policy)
     awaited = view.awaited(policy.metrics)
+    sights = [view.sight(metric) for metric in sorted(policy.metrics)]
     preferred = policy.strategies.get(StrategyName.SCHEDULEONMETRIC)
     return Decision(
         policy,
@@ -217,11 +235,16 @@ def _decision(policy: Policy, view: View, history: _History, *, now: float) -> D
         labels=_labels(policy, standings, view)
         .keeping(marks_of(before.labels), awaited, history.moves)
         .as_before(marks_of(before.labels)),
-        problems=(*policy.problems, *_ambiguous(policy, view), *_without_source(policy, view)),
-        missing=Missing({m: view.sight(m).lacking for m in sorted(policy.metrics)}),
+        problems=_problems(policy, sights),
+        missing=Missing({sight.metric: sight.lacking for sight in sights}),
         awaited=history.awaited(awaited),
         standings=standings,
     )
+
+
+def _problems(policy: Policy, sights: Sequence[Sight]) -> tuple[str, ...]:
+    ambiguous = [sight.ambiguity for sight in sights if sight.ambiguity]
+    return (*policy.problems, *ambiguous, *(sight.fault for sight in sights if sight.fault))
 
 
 def _accused(
@@ -246,23 +269,3 @@ def _labels(policy: Policy, standings: Mapping[StrategyName, Standing], view: Vi
         strategy = policy.strategies[StrategyName.LABELING]
         marks += labeling.wanted(strategy, view, standing.found)
     return Marks(view.nodes, marks)
-
-
-def _ambiguous(policy: Policy, view: View) -> Iterator[str]:
-    """One sentence for each metric that has several samples on some node: such a reading is no value, and fires no rule."""
-    for metric in sorted(policy.metrics):
-        sight = view.sight(metric)
-        if sight.several.count:
-            worst, samples = sight.most_samples
-            yield (
-                f"metric {metric} has no single value on {sight.several.count} of {len(view.nodes)} nodes: "
-                f"{samples} series on {worst}; it counts as missing there"
-            )
-
-
-def _without_source(policy: Policy, view: View) -> Iterator[str]:
-    """One sentence for each metric that no node has, and of which some source says why it has not got it."""
-    for metric in sorted(policy.metrics):
-        sight = view.sight(metric)
-        if sight.column.fault and not sight.known.any():
-            yield f"no source has metric {metric} ({sight.column.fault})"

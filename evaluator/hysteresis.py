@@ -16,7 +16,7 @@ from evaluator import rules
 from evaluator.memory import Memory, Seen
 from evaluator.nodes import Moves, Nodes
 from evaluator.policy import Operator, Rule, Strategy
-from evaluator.rules import View, Violations
+from evaluator.rules import Sight, View, Violations
 from evaluator.store import Bools
 
 
@@ -89,34 +89,46 @@ class Past:
 
 def advance(strategy: Strategy, view: View, past: Past, *, now: float) -> Standing:
     """How a strategy stands at `now`, after how it stood before."""
+    nodes = view.nodes
     by_reading, by_lack = rules.by_rule(strategy, view)
-    broken = by_reading | by_lack if by_lack.any() else by_reading
+    nowhere = nodes.nowhere(len(strategy.rules))
+    broken = by_reading if by_lack is nowhere else by_reading | by_lack
     settled = _settled(strategy, view, past)
-    timed = [number for number, rule in enumerate(strategy.rules) if rule.terms.timed]
+    timed = [(number, rule) for number, rule in enumerate(strategy.rules) if rule.terms.timed]
     if not timed:
-        found = rules.combined(strategy, broken, by_lack)
+        found = rules.combined(strategy, broken, by_lack, nowhere)
         return Standing(strategy.rules, found, settled)
-    memories: dict[int, Memory] = {}
-    violated, missing, carried = broken.copy("K"), by_lack.copy("K"), np.zeros_like(broken)
-    for number in timed:
-        rule = strategy.rules[number]
-        sight = view.sight(rule.metric)
-        seen = Seen(broken[:, number], by_lack[:, number], sight.unheard)
-        before = _remembered(past, strategy, number, view.nodes)
-        was = before.violated
-        if before.blanks.any():
-            was = was | _once_violated(past, strategy, number, view, before.blanks)
-        memory = before.after(seen, was, rule.terms, now=now)
-        if sight.awaiting:  # before its first word, a node is neither in violation nor out of it
-            memory = memory.unless(sight.column.awaited, before)
-        memories[number] = memory
-        violated[:, number] = memory.violated
-        if sight.awaiting:
-            violated[:, number] &= ~sight.column.awaited
-        missing[:, number], carried[:, number] = memory.missing, memory.carried
-    found = rules.combined(strategy, violated, missing & violated, carried & violated)
+    memories = {
+        number: _remember(
+            strategy,
+            number,
+            Seen(broken[:, number], by_lack[:, number], view.sight(rule.metric).unheard),
+            view,
+            past,
+            now,
+        )
+        for number, rule in timed
+    }
+    columns = [
+        _column(
+            memories.get(number), broken[:, number], by_lack[:, number], view.sight(rule.metric)
+        )
+        for number, rule in enumerate(strategy.rules)
+    ]
+    found = rules.combined(strategy, *(rules.table(c, nodes) for c in zip(*columns, strict=True)))
     due = min(memory.due(strategy.rules[number].terms) for number, memory in memories.items())
     return Standing(strategy.rules, found, settled, memories, due)
+
+
+def _column(
+    memory: Memory | None, broken: Bools, by_lack: Bools, sight: Sight
+) -> tuple[Bools, Bools, Bools]:
+    """Where a rule is violated; where for the lack of a reading; where only a label of an earlier life tells of it."""
+    if memory is None:
+        return broken, by_lack, sight.lacking.nodes.none
+    # Before its first word, a node is neither in violation nor out of it.
+    violated = memory.violated & ~sight.column.awaited if sight.awaiting else memory.violated
+    return violated, memory.missing & violated, memory.carried & violated
 
 
 def _settled(strategy: Strategy, view: View, past: Past) -> Bools:
@@ -125,12 +137,26 @@ def _settled(strategy: Strategy, view: View, past: Past) -> Bools:
     return view.nodes.all if everybody else past.settled(view.nodes) | ~awaited
 
 
+def _remember(
+    strategy: Strategy, number: int, seen: Seen, view: View, past: Past, now: float
+) -> Memory:
+    """What is to be remembered of one rule."""
+    rule = strategy.rules[number]
+    sight = view.sight(rule.metric)
+    before = _remembered(past, strategy, number, view.nodes)
+    was = before.violated
+    if before.blank.any():
+        was = was | _once_violated(past, strategy, number, view, before.blank)
+    memory = before.after(seen, was, rule.terms, now=now)
+    return memory.unless(sight.column.awaited, before) if sight.awaiting else memory
+
+
 def _remembered(past: Past, strategy: Strategy, number: int, nodes: Nodes) -> Memory:
     if past.standing is not None:
         old = _place(past.standing.rules, strategy.rules, number)
         if (memory := past.standing.memories.get(old)) is not None:
             return memory.moved(past.moves)
-    return Memory.blank(nodes)
+    return Memory.new(nodes)
 
 
 def _once_violated(past: Past, strategy: Strategy, number: int, view: View, blank: Bools) -> Bools:
@@ -144,9 +170,7 @@ def _once_violated(past: Past, strategy: Strategy, number: int, view: View, blan
     if past.standing is not None and settled.any():
         was = settled & past.moves.mask(_inherited(past.standing, strategy, number))
     asked = blank & ~settled
-    if (
-        rule.labels
-    ):  # of several rules of a labeling strategy, it is the one whose label the node bears
+    if rule.labels:  # of several rules of labeling, it is the one whose label the node bears
         asked |= was
     return (was & ~asked) | past.marked(rule, asked)
 

@@ -27,12 +27,13 @@ class Seen(NamedTuple):
 
 @dataclass(frozen=True)
 class Memory:
-    """One rule over the nodes. `since` is when `broken` became what it is, NaN where nothing is known yet.
+    """One rule over the nodes; `blank` where nothing is known yet. `since` is when `broken` became what it is.
 
     `missing` and `carried` say why a node is in violation, if not by its reading; `unheard` that all there was so far is
     the lack of a first reading. None of them is to be written to.
     """
 
+    blank: Bools
     broken: Bools
     since: Floats
     violated: Bools
@@ -41,16 +42,17 @@ class Memory:
     unheard: Bools
 
     @classmethod
-    def blank(cls, nodes: Nodes) -> "Memory":
+    def new(cls, nodes: Nodes) -> "Memory":
         """Of nodes about which nothing is known."""
         no = nodes.none
-        return cls(no, np.full(len(nodes), np.nan), no, no, no, no)
+        return cls(nodes.all, no, np.full(len(nodes), np.nan), no, no, no, no)
 
     def moved(self, moves: Moves) -> "Memory":
         """The same over the nodes of today."""
         if moves.nothing:
             return self
         return Memory(
+            ~moves.mask(~self.blank),
             moves.mask(self.broken),
             moves.values(self.since),
             moves.mask(self.violated),
@@ -58,11 +60,6 @@ class Memory:
             moves.mask(self.carried),
             moves.mask(self.unheard),
         )
-
-    @cached_property
-    def blanks(self) -> Bools:
-        """Where nothing is known yet."""
-        return np.isnan(self.since)
 
     @property
     def pending(self) -> Bools:
@@ -105,32 +102,27 @@ class Memory:
         places = where.nonzero()[0]
         return self.put(places, other.at(places)) if places.size else self
 
-    def _unquiet(self, seen: Seen) -> Bools:
-        """Where a step may change something."""
-        found: Bools = self.waiting | self.blanks | (self.broken ^ seen.broken)
-        found |= self.unheard & ~seen.unheard
-        found |= seen.broken & (seen.by_lack ^ self.missing)
-        return found
-
     def step(self, seen: Seen, was: Bools, terms: Terms, now: float) -> "Memory":
         """One moment later, worked out on every node."""
         # A first reading ends what the lack of it began, or it would matter who came first: the node or its readings.
         anew = self.unheard & ~seen.unheard
         was = was & ~anew
-        since = np.where(anew | self.blanks | (self.broken != seen.broken), now, self.since)
+        since = np.where(anew | self.blank | (self.broken != seen.broken), now, self.since)
         ripe, lasting = now >= since + terms.hold, now < since + terms.clear
         return Memory(
+            blank=np.zeros_like(self.blank),
             broken=seen.broken,
             since=since,
             violated=np.where(seen.broken, was | ripe, was & lasting),
             missing=np.where(seen.broken, seen.by_lack, self.missing & ~anew),
-            carried=~seen.broken & np.where(self.blanks, was, self.carried),
-            unheard=seen.unheard & np.where(self.blanks, ~was, self.unheard),
+            carried=~seen.broken & np.where(self.blank, was, self.carried),
+            unheard=seen.unheard & np.where(self.blank, ~was, self.unheard),
         )
 
     def at(self, places: Places) -> "Memory":
         """Of a few nodes."""
         return Memory(
+            self.blank[places],
             self.broken[places],
             self.since[places],
             self.violated[places],
@@ -142,6 +134,7 @@ class Memory:
     def put(self, places: Places, few: "Memory") -> "Memory":
         """This, but what is known of a few nodes."""
         return Memory(
+            _placed(self.blank, places, few.blank),
             _placed(self.broken, places, few.broken),
             _placed(self.since, places, few.since),
             _placed(self.violated, places, few.violated),
@@ -150,8 +143,18 @@ class Memory:
             _placed(self.unheard, places, few.unheard),
         )
 
+    def _unquiet(self, seen: Seen) -> Bools:
+        """Where a step may change something."""
+        found: Bools = self.waiting | self.blank | (self.broken ^ seen.broken)
+        found |= self.unheard & ~seen.unheard
+        found |= seen.broken & (seen.by_lack ^ self.missing)
+        return found
+
 
 def _placed(column: Column, places: Places, few: Column) -> Column:
+    """A column, but for a few nodes; the very same where that makes no difference."""
+    if few.tobytes() == column[places].tobytes():
+        return column
     changed = column.copy()
     changed[places] = few
     return changed

@@ -32,6 +32,18 @@ class Nodes(tuple[str, ...]):
         """The mask of every node; not to be written to, as it is everybody's."""
         return _fixed(np.ones(len(self), dtype=bool))
 
+    def nowhere(self, columns: int) -> Mask:
+        """A table of nodes and so many columns that is set nowhere; not to be written to, as it is everybody's."""
+        table = self._tables.get(columns)
+        if table is None:
+            table = np.zeros((columns, len(self)), dtype=bool).T
+            self._tables[columns] = _fixed(table)
+        return table
+
+    @cached_property
+    def _tables(self) -> dict[int, Mask]:
+        return {}
+
     @cached_property
     def _array(self) -> npt.NDArray[np.object_]:
         return np.array(self, dtype=object)

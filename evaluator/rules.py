@@ -21,13 +21,17 @@ class Sight:
     still to be expected of any node.
     """
 
-    def __init__(self, column: Column, nodes: Nodes, before: "Sight | None" = None) -> None:
+    def __init__(
+        self, metric: str, column: Column, nodes: Nodes, before: "Sight | None" = None
+    ) -> None:
+        self.metric = metric
         self.column = column
         self.usable = column.usable
         self.lacking: NodeSet = NodeSet(nodes, ~self.usable).as_before(
             before.lacking if before else None
         )
         self.awaiting = bool(column.awaited.any())
+        self._met: dict[tuple[Operator, float], Bools] = {}
 
     @cached_property
     def values(self) -> Floats:
@@ -36,31 +40,58 @@ class Sight:
             return self.column.values
         return np.where(self.usable, self.column.values, np.nan)
 
-    @cached_property
-    def several(self) -> NodeSet:
-        """The nodes with more samples than one, where there is no telling which is meant."""
-        column = self.column
-        return NodeSet(self.lacking.nodes, (column.samples > 1) & column.fresh)
+    def broken(self, rule: Rule) -> Bools:
+        """Per node, whether its reading compares true with a rule's target; not to be written to.
+
+        Comparison is on doubles and strict, so it is exact for integers up to 2^53. NaN compares false with everything,
+        which is what is wanted where there is no reading.
+        """
+        key = (rule.operator, rule.target)
+        met = self._met.get(key)
+        if met is None:
+            met = self._met[key] = self._compare(*key)
+        return met
+
+    def _compare(self, operator: Operator, target: float) -> Bools:
+        met: Bools
+        match operator:
+            case Operator.LESS_THAN:
+                met = self.values < target
+            case Operator.GREATER_THAN:
+                met = self.values > target
+            case Operator.EQUALS:
+                met = self.values == target
+            case _:
+                assert_never(operator)
+        return met
 
     @cached_property
-    def most_samples(self) -> tuple[str, int]:
-        """The first of those nodes that has the most, and how many."""
-        samples = np.where(self.several.mask, self.column.samples, 0)
+    def ambiguity(self) -> str:
+        """What there is to say where nodes have several samples: such a reading is no value, and fires no rule."""
+        column, nodes = self.column, self.lacking.nodes
+        several = (column.samples > 1) & column.fresh
+        if not several.any():
+            return ""
+        samples = np.where(several, column.samples, 0)
         worst = int(samples.argmax())
-        return self.several.nodes[worst], int(samples[worst])
+        return (
+            f"metric {self.metric} has no single value on {np.count_nonzero(several)} of {len(nodes)} nodes: "
+            f"{samples[worst]} series on {nodes[worst]}; it counts as missing there"
+        )
 
     @cached_property
-    def known(self) -> Bools:
-        """Where there is a reading, or may be soon."""
+    def fault(self) -> str:
+        """What there is to say of a metric that no node has, if some source says why it has not got it."""
         column = self.column
-        found: Bools = column.awaited | (column.fresh & (column.samples > 0))
-        return found
+        if not column.fault or (column.awaited | (column.fresh & (column.samples > 0))).any():
+            return ""
+        return f"no source has metric {self.metric} ({column.fault})"
 
     @cached_property
     def unheard(self) -> Bools:
         """Where there never was a reading."""
         never: Bools = self.column.at == NEVER
-        return never
+        return never if self.lacking.count else self.lacking.nodes.none
 
     @cached_property
     def missing(self) -> Bools:
@@ -75,50 +106,29 @@ class View:
     nodes: Nodes
     columns: Mapping[str, Column]
     sights: dict[str, Sight] = field(default_factory=dict, init=False, repr=False, compare=False)
-    """Those that somebody has asked for."""
+    """The columns as rules see them."""
 
     def __post_init__(self) -> None:
         if type(self.nodes) is not Nodes:
             object.__setattr__(self, "nodes", Nodes(self.nodes))
 
-    @classmethod
-    def after(cls, before: "View", nodes: Nodes, columns: Mapping[str, Column]) -> "View":
-        """A view that shares with the one before what is the same."""
-        view = cls(nodes, columns)
-        for metric, column in columns.items():
-            view.sights[metric] = Sight(column, nodes, before.sights.get(metric))
-        return view
+    def look(self, metric: str, before: "View") -> Sight:
+        """A column as rules see it, sharing with the view before what is the same."""
+        column, known = self.columns[metric], before.sights.get(metric)
+        sight = self.sights[metric] = Sight(metric, column, self.nodes, known)
+        return sight
 
     def sight(self, metric: str) -> Sight:
         """A column as rules see it."""
         sight = self.sights.get(metric)
         if sight is None:
-            sight = self.sights[metric] = Sight(self.columns[metric], self.nodes)
+            sight = self.sights[metric] = Sight(metric, self.columns[metric], self.nodes)
         return sight
 
     def awaited(self, metrics: Iterable[str]) -> Bools:
         """Where a first word on any of these metrics is still to come; `nodes.none` itself if nowhere."""
-        sights = (self.sight(metric) for metric in metrics)
-        return union((s.column.awaited for s in sights if s.awaiting), self.nodes)
-
-
-def broken(rule: Rule, values: Floats) -> Bools:
-    """Per node, whether its reading compares true with the rule's target; `values` are those of a `Sight`.
-
-    Comparison is on doubles and strict, so it is exact for integers up to 2^53. NaN compares false with everything,
-    which is what is wanted where there is no reading.
-    """
-    met: Bools
-    match rule.operator:
-        case Operator.LESS_THAN:
-            met = values < rule.target
-        case Operator.GREATER_THAN:
-            met = values > rule.target
-        case Operator.EQUALS:
-            met = values == rule.target
-        case _:
-            assert_never(rule.operator)
-    return met
+        awaited = [s.column.awaited for m in metrics if (s := self.sight(m)).awaiting]
+        return union(awaited, self.nodes)
 
 
 @dataclass(frozen=True)
@@ -155,21 +165,20 @@ class Violations:
 def violations(strategy: Strategy, view: View) -> Violations:
     """Which nodes violate a strategy at this moment, whatever was before."""
     broken_by_reading, missing = by_rule(strategy, view)
-    return combined(strategy, broken_by_reading | missing, missing)
+    carried = view.nodes.nowhere(len(strategy.rules))
+    return combined(strategy, broken_by_reading | missing, missing, carried)
 
 
 def by_rule(strategy: Strategy, view: View) -> tuple[Bools, Bools]:
     """Per node and rule, whether the reading breaks it, and whether the lack of one does. Not to be written to."""
-    sights = [view.sight(rule.metric) for rule in strategy.rules]
-    pairs = zip(strategy.rules, sights, strict=True)
-    by_reading = table([broken(rule, sight.values) for rule, sight in pairs], view.nodes)
-    if not any(rule.terms.when_missing is WhenMissing.VIOLATE for rule in strategy.rules):
-        return by_reading, nowhere(strategy, view.nodes)
-    by_lack = [
-        sight.missing if rule.terms.when_missing is WhenMissing.VIOLATE else view.nodes.none
-        for rule, sight in zip(strategy.rules, sights, strict=True)
-    ]
-    return by_reading, table(by_lack, view.nodes)
+    nodes = view.nodes
+    by_reading = table([view.sight(rule.metric).broken(rule) for rule in strategy.rules], nodes)
+    strict = [rule.terms.when_missing is WhenMissing.VIOLATE for rule in strategy.rules]
+    if True not in strict:
+        return by_reading, nodes.nowhere(len(strict))
+    pairs = zip(strategy.rules, strict, strict=True)
+    lacks = [view.sight(rule.metric).missing if asked else nodes.none for rule, asked in pairs]
+    return by_reading, table(lacks, nodes)
 
 
 def table(masks: Sequence[Bools], nodes: Nodes) -> Bools:
@@ -179,27 +188,16 @@ def table(masks: Sequence[Bools], nodes: Nodes) -> Bools:
     return np.array(masks).T if masks else np.zeros((len(nodes), 0), dtype=bool)
 
 
-def nowhere(strategy: Strategy, nodes: Nodes) -> Bools:
-    """The table of a strategy none of whose rules holds anywhere; not to be written to."""
-    if len(strategy.rules) == 1:
-        return nodes.none.reshape(-1, 1)
-    return np.zeros((len(strategy.rules), len(nodes)), dtype=bool).T
-
-
-def combined(
-    strategy: Strategy, table: Bools, missing: Bools, carried: Bools | None = None
-) -> Violations:
+def combined(strategy: Strategy, broken: Bools, missing: Bools, carried: Bools) -> Violations:
     """Rules put together: any violated rule violates the strategy, or for `all_of` only all of them."""
     violated: Bools
     if strategy.all_of and (strategy.impossible or not strategy.rules):
-        violated = np.zeros(table.shape[0], dtype=bool)
-    elif table.shape[1] == 1:
-        violated = table[:, 0]
+        violated = np.zeros(len(broken), dtype=bool)
+    elif len(strategy.rules) == 1:
+        violated = broken[:, 0]
     else:
-        violated = np.all(table, axis=1) if strategy.all_of else np.any(table, axis=1)
-    return Violations(
-        violated, table, missing, np.zeros_like(table) if carried is None else carried
-    )
+        violated = np.all(broken, axis=1) if strategy.all_of else np.any(broken, axis=1)
+    return Violations(violated, broken, missing, carried)
 
 
 def accusation(policy: str) -> str:

@@ -5,7 +5,7 @@ from collections.abc import Iterator, Mapping
 import numpy as np
 
 from evaluator.marks import Mark
-from evaluator.nodes import NodeSet
+from evaluator.nodes import NodeSet, Places
 from evaluator.policy import Operator, Strategy
 from evaluator.rules import View, Violations
 from evaluator.store import Bools, Floats
@@ -17,17 +17,17 @@ def wanted(strategy: Strategy, view: View, found: Violations) -> Iterator[Mark]:
     Where several broken rules name the same key, the rule with the highest reading wins for GreaterThan, the one with
     the lowest for LessThan, and the first for Equals and for ties.
     """
-    if not found.violated.any():
-        return
     for key, by_value in _rules_by_label(strategy).items():
         numbers = sorted(number for same in by_value.values() for number in same)
-        if len(numbers) == 1:
-            deciding = {numbers[0]: found.violated & found.broken[:, numbers[0]]}
-        else:
-            winner = _winner(strategy, view, found, numbers)
-            deciding = {number: found.violated & (winner == number) for number in numbers}
+        if len(strategy.rules) == 1:
+            (value,) = by_value
+            yield Mark(key, value, NodeSet(view.nodes, found.violated))
+            continue
+        places = found.violated.nonzero()[0]
+        winner = _winner(strategy, view, found.broken[places], numbers, places)
         for value, same in by_value.items():
-            where = np.logical_or.reduce([deciding[number] for number in same])
+            where = np.zeros(len(view.nodes), dtype=bool)
+            where[places[np.isin(winner, same)]] = True
             yield Mark(key, value, NodeSet(view.nodes, where))
 
 
@@ -40,14 +40,16 @@ def _rules_by_label(strategy: Strategy) -> Mapping[str, Mapping[str, list[int]]]
     return found
 
 
-def _winner(strategy: Strategy, view: View, found: Violations, numbers: list[int]) -> Floats:
-    """Per node the number of the rule that decides a key, -1 where none of these rules is broken."""
-    winner = np.full(len(view.nodes), -1.0)
-    best = np.full(len(view.nodes), np.nan)
+def _winner(
+    strategy: Strategy, view: View, broken: Bools, numbers: list[int], places: Places
+) -> Floats:
+    """At each of these places the number of the rule that decides a key, -1 where none of these rules is broken."""
+    winner = np.full(len(places), -1.0)
+    best = np.full(len(places), np.nan)
     for number in numbers:
         rule = strategy.rules[number]
-        values = view.sight(rule.metric).values
-        takes = found.broken[:, number] & ((winner < 0) | _beats(rule.operator, values, best))
+        values = view.sight(rule.metric).values[places]
+        takes = broken[:, number] & ((winner < 0) | _beats(rule.operator, values, best))
         winner[takes], best[takes] = number, values[takes]
     return winner
 

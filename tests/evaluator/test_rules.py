@@ -32,7 +32,7 @@ def view_of(readings, metrics=("m",), *, silent=()):
 
 def broken(operator, target, value):
     view = view_of({"n": {"m": value}})
-    return bool(rules.broken(Rule("m", Operator(operator), target), view.sight("m").values)[0])
+    return bool(view.sight("m").broken(Rule("m", Operator(operator), target))[0])
 
 
 @pytest.mark.parametrize(
@@ -74,7 +74,7 @@ def test_what_is_no_single_number_breaks_nothing(operator, value):
 def test_what_is_absent_or_stale_breaks_nothing(operator):
     view = view_of({"absent": {}, "stale": {"m": 0.0}}, silent=["stale"])
     for target in (-1, 0, 1):
-        assert not rules.broken(Rule("m", operator, target), view.sight("m").values).any()
+        assert not view.sight("m").broken(Rule("m", operator, target)).any()
 
 
 def test_infinities_are_more_and_less_than_anything():
