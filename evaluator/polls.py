@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from evaluator.roster import Roster
+from evaluator.roster import Roster, Rows
 from evaluator.store import NEVER, Column, Counts, Floats, Reading, unknown
 
 _SPARE = 64
@@ -28,6 +28,25 @@ class _Topic:
     """Whether there was any word on it, be it a failure."""
     failing: bool = False
     fault: str = ""
+    seen: tuple[Rows, Floats, Counts, Floats] | None = None
+    """Of which rows, and the arrays as they were looked at last: an answer is looked at more often than it changes."""
+    oldest: float | None = None
+    """The first of its times, once somebody asked."""
+
+    def at_rows(self, rows: Rows) -> tuple[Floats, Counts, Floats]:
+        """Values, samples and times at some rows of a roster, in arrays that nobody is to write to."""
+        if self.seen is None or self.seen[0] is not rows:
+            known = np.where(rows < len(self.at) - 1, rows, -1)
+            self.seen = (rows, self.values[known], self.samples[known], self.at[known])
+        return self.seen[1:]
+
+    def oldest_after(self, recent: float) -> float:
+        """The first of its times from some moment on; infinity if there is none."""
+        if self.oldest is None:
+            self.oldest = float(self.at.min())
+        if self.oldest >= recent:
+            return self.oldest
+        return float(self.at.min(where=self.at >= recent, initial=np.inf))
 
     @property
     def answered(self) -> float:
@@ -93,7 +112,7 @@ class Polls:
             self.version += 1
 
     def column(self, metric: str, nodes: Sequence[str], now: float) -> Column:
-        """One metric over some nodes, as copies that later answers leave alone."""
+        """One metric over some nodes, in arrays that later answers leave alone and that nobody is to write to."""
         topic = self._topics.get(metric)
         if topic is None:
             return unknown(len(nodes), awaited=self._starting(now))
@@ -101,12 +120,10 @@ class Polls:
         if topic.answered == NEVER:
             awaited = self._awaits(topic, now)
             return unknown(len(nodes), awaited=awaited, unread=topic.failing, fault=fault)
-        found = self._roster.find(nodes)
-        rows = np.where(found < len(topic.at) - 1, found, -1)
-        at = topic.at[rows]
+        values, samples, at = topic.at_rows(self._roster.find(nodes))
         return Column(
-            topic.values[rows],
-            topic.samples[rows],
+            values,
+            samples,
             at,
             at >= now - self.stale_after,
             np.full(len(nodes), topic.failing),
@@ -117,14 +134,12 @@ class Polls:
     def next_expiry(self, now: float) -> float:
         """When time alone will change something: a fresh reading has become too old, or is no longer awaited."""
         recent = now - self.stale_after
-        times = [np.array([self.started])]
+        times = [self.started]
         for topic in self._topics.values():
-            times.append(topic.at)
+            times.append(topic.oldest_after(recent))
             if not topic.spoken and topic.since is not None:
-                times.append(np.array([topic.since]))
-        all_times = np.concatenate(times)
-        fresh = all_times[all_times >= recent]
-        return float(fresh.min()) + self.stale_after if fresh.size else np.inf
+                times.append(topic.since)
+        return min((at for at in times if at >= recent), default=np.inf) + self.stale_after
 
     def prune(self, nodes: Collection[str], now: float) -> None:
         """These are the nodes there are: names that come and go must not pile up. New metrics are awaited from now on."""
@@ -138,6 +153,7 @@ class Polls:
             rows = np.append(np.where(found < len(topic.at) - 1, found, -1), -1)
             topic.values, topic.samples = topic.values[rows], topic.samples[rows]
             topic.at = topic.at[rows]
+            topic.seen = topic.oldest = None
         self._roster = Roster(kept)
 
     def _awaits(self, topic: _Topic, now: float) -> bool:

@@ -1,12 +1,15 @@
 """Readings of several sources as one: per metric and node, the first source that has a fresh reading wins."""
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from typing import Protocol
+from typing import Protocol, TypeVar
 
 import numpy as np
 import numpy.typing as npt
 
-from evaluator.store import NEVER, Bools, Column, Origin
+from evaluator.nodes import Places
+from evaluator.store import NEVER, Bools, Column, Counts, Floats, Origin
+
+Part = TypeVar("Part", Floats, Counts, Bools)
 
 
 class Readings(Protocol):
@@ -45,18 +48,17 @@ class Merged:
     def column(self, metric: str, nodes: Sequence[str], now: float) -> Column:
         """The best that the sources have, node by node, and who it is from."""
         best = self._sources[0].column(metric, nodes, now)
-        place = np.zeros(len(nodes), np.int8)
+        origin = np.zeros(len(nodes), np.int8)
         for number, source in enumerate(self._sources[1:], start=1):
-            settled = best.fresh & (best.samples > 0)
-            if settled.all():
+            # Where there is a fresh reading nothing goes before it: most often that is everywhere, or nearly so.
+            places = (~(best.fresh & (best.samples > 0))).nonzero()[0]
+            if not places.size:
                 break
             other = source.column(metric, nodes, now)
-            better = _rank(other) > _rank(best)
-            place[better] = number
-            best = _put_together(
-                best, other, better, awaited=best.awaited | other.awaited & ~settled
-            )
-        return best._replace(origin=Origin(self._names, place))
+            better = places[_rank(other, places) > _rank(best, places)]
+            origin[better] = number
+            best = _put_together(best, other, better, places)
+        return best._replace(origin=Origin(self._names, origin))
 
     def next_expiry(self, now: float) -> float:
         """When time alone will change a column."""
@@ -74,21 +76,32 @@ class Merged:
             source.prune(nodes, now)
 
 
-def _rank(column: Column) -> npt.NDArray[np.int8]:
+def _rank(column: Column, places: Places) -> npt.NDArray[np.int8]:
     """3: a fresh reading, 2: fresh, but there is none, 1: an old reading, 0: nothing."""
-    good = np.where(column.fresh, column.samples > 0, column.at > NEVER)
-    rank: npt.NDArray[np.int8] = column.fresh.view(np.int8) * np.int8(2) + good.view(np.int8)
+    fresh = column.fresh[places]
+    good = np.where(fresh, column.samples[places] > 0, column.at[places] > NEVER)
+    rank: npt.NDArray[np.int8] = fresh.view(np.int8) * np.int8(2) + good.view(np.int8)
     return rank
 
 
-def _put_together(one: Column, other: Column, better: Bools, *, awaited: Bools) -> Column:
-    """One column, but where `better` the other."""
+def _put_together(one: Column, other: Column, better: Places, awaited: Places) -> Column:
+    """One column, but where `better` the other; and where `awaited`, waiting for either."""
+    waits = one.awaited.copy()
+    waits[awaited] |= other.awaited[awaited]
     return Column(
-        np.where(better, other.values, one.values),
-        np.where(better, other.samples, one.samples),
-        np.where(better, other.at, one.at),
-        np.where(better, other.fresh, one.fresh),
-        np.where(better, other.unread, one.unread),
-        awaited,
+        _put(one.values, other.values, better),
+        _put(one.samples, other.samples, better),
+        _put(one.at, other.at, better),
+        _put(one.fresh, other.fresh, better),
+        _put(one.unread, other.unread, better),
+        waits,
         "; ".join(fault for fault in (one.fault, other.fault) if fault),
     )
+
+
+def _put(one: Part, other: Part, places: Places) -> Part:
+    if not places.size:
+        return one
+    both = one.copy()
+    both[places] = other[places]
+    return both

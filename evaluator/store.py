@@ -10,7 +10,7 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from evaluator.roster import Roster
+from evaluator.roster import Roster, Rows
 from wire.codec import Delta
 
 Floats = npt.NDArray[np.float64]
@@ -72,6 +72,24 @@ def unknown(size: int, *, awaited: bool, unread: bool = False, fault: str = "") 
     )
 
 
+class _Heard(NamedTuple):
+    """When each of some nodes was heard of last, and whether that is recent, at one moment."""
+
+    rows: Rows
+    now: float
+    at: Floats
+    fresh: Bools
+
+
+class _Facts(NamedTuple):
+    """What a column says of some nodes beside the values: it rarely changes. `older` are the times that are not `heard`."""
+
+    rows: Rows
+    samples: Counts
+    unread: Bools
+    older: Floats | None
+
+
 class Store:
     """Readings by node and metric; what was never reported has no samples, at time NEVER.
 
@@ -92,10 +110,14 @@ class Store:
         self._free: list[int] = []
         self._lagging: set[int] = set()
         """The rows of nodes that could not read something last."""
+        self._last_heard: _Heard | None = None
+        self._facts: dict[int, _Facts] = {}
+        """By column, until one of its facts changes."""
         self._make_room(rows=0)
 
     def _make_room(self, rows: int) -> None:
         """The last row is nobody's, and stays empty: it is where -1 points."""
+        self._last_heard, self._facts = None, {}
         shape = (len(self._metrics), rows + 1)
         self._values: Floats = np.full(shape, np.nan)
         self._samples: Counts = np.zeros(shape, dtype=np.int32)
@@ -143,6 +165,7 @@ class Store:
         last = self._heard[row]
         changed = bool(last < at - self.stale_after)
         self._heard[row] = at
+        self._last_heard = None
         unread = [self._metrics[name] for name in report.unread if name in self._metrics]
         if unread or row in self._lagging:
             changed |= self._note_unread(row, unread, last)
@@ -162,6 +185,7 @@ class Store:
         latest[known & unread] = np.minimum(latest[known & unread], last)
         latest[known & ~unread] = np.inf
         self._unread[:, row] = unread
+        self._facts.clear()
         (self._lagging.add if columns else self._lagging.discard)(row)
         return not np.array_equal(before, unread)
 
@@ -172,16 +196,16 @@ class Store:
         if not known:
             return False
         columns, values, samples = (np.array(part) for part in zip(*known, strict=True))
-        same = (
-            self._values[columns, row].tobytes() == values.tobytes()
-            and (self._samples[columns, row] == samples).all()
-            and (self._latest[columns, row] == np.inf).all()
-        )
-        if not same:
-            self._values[columns, row] = values
+        other = (self._samples[columns, row] != samples) | (self._latest[columns, row] < np.inf)
+        if other.any():
             self._samples[columns, row] = samples
             self._latest[columns, row] = np.inf
-        return not same
+            for column in columns[other].tolist():
+                self._facts.pop(column, None)
+        elif self._values[columns, row].tobytes() == values.tobytes():
+            return False
+        self._values[columns, row] = values
+        return True
 
     def forget(self, node: str) -> None:
         """Drop the readings of a node that is no more."""
@@ -190,6 +214,7 @@ class Store:
             self._values[:, row], self._samples[:, row] = np.nan, 0
             self._latest[:, row], self._unread[:, row] = NEVER, False
             self._heard[row] = NEVER
+            self._last_heard, self._facts = None, {}
             self._lagging.discard(row)
             self._free.append(row)
             self.version += 1
@@ -216,27 +241,41 @@ class Store:
         return Reading(int(self._samples[cell]), float(self._values[cell]), at)
 
     def column(self, metric: str, nodes: Sequence[str], now: float) -> Column:
-        """One metric over some nodes, as copies that later reports leave alone."""
+        """One metric over some nodes, in arrays that later reports leave alone and that nobody is to write to."""
         starting = now - self.started < self.stale_after
         size, column = len(nodes), self._metrics.get(metric)
         if column is None or not self._roster.rows or not size:
             return unknown(size, awaited=starting)
-        rows, recent = self._roster.find(nodes), now - self.stale_after
-        heard = self._heard.take(rows)
-        at = np.minimum(self._latest[column].take(rows), heard)
-        unread = self._unread[column].take(rows)
-        awaited = at == NEVER
-        if awaited.any():
+        heard = self._hearing(self._roster.find(nodes), now)
+        facts = self._facts_of(column, heard.rows)
+        at, fresh, awaited = heard.at, heard.fresh, np.zeros(size, bool)
+        if facts.older is not None:
+            at = np.minimum(facts.older, heard.at)
+            fresh = at >= now - self.stale_after
             # "Cannot be read" is a first word too; at the start one waits all the same, for the label's sake.
-            awaited &= ((heard >= recent) & ~unread) | starting
-        return Column(
-            self._values[column].take(rows),
-            self._samples[column].take(rows),
-            at,
-            at >= recent,
-            unread,
-            awaited,
-        )
+            awaited = (at == NEVER) & ((heard.fresh & ~facts.unread) | starting)
+        values = self._values[column].take(heard.rows)
+        return Column(values, facts.samples, at, fresh, facts.unread, awaited)
+
+    def _hearing(self, rows: Rows, now: float) -> _Heard:
+        """The same for every column that is read at one moment."""
+        last = self._last_heard
+        if last is None or last.rows is not rows or last.now != now:
+            at = self._heard.take(rows)
+            last = self._last_heard = _Heard(rows, now, at, at >= now - self.stale_after)
+        return last
+
+    def _facts_of(self, column: int, rows: Rows) -> _Facts:
+        facts = self._facts.get(column)
+        if facts is None or facts.rows is not rows:
+            older = self._latest[column].take(rows)
+            facts = self._facts[column] = _Facts(
+                rows,
+                self._samples[column].take(rows),
+                self._unread[column].take(rows),
+                older if (older < np.inf).any() else None,
+            )
+        return facts
 
     def next_expiry(self, now: float) -> float:
         """When time alone will change something: a fresh reading has become too old, or the start is over."""
