@@ -2,15 +2,13 @@
 
 from dataclasses import dataclass
 from functools import cached_property
-from typing import NamedTuple, TypeVar
+from typing import NamedTuple
 
 import numpy as np
 
 from evaluator.nodes import Moves, Nodes, Places
 from evaluator.store import Bools, Floats
 from evaluator.terms import Terms
-
-Column = TypeVar("Column", Bools, Floats)
 
 
 class Seen(NamedTuple):
@@ -27,39 +25,51 @@ class Seen(NamedTuple):
 
 @dataclass(frozen=True)
 class Memory:
-    """One rule over the nodes; `blank` where nothing is known yet. `since` is when `broken` became what it is.
+    """One rule over the nodes; `blank` where nothing is known yet. Nothing in it is to be written to.
 
     `missing` and `carried` say why a node is in violation, if not by its reading; `unheard` that all there was so far is
-    the lack of a first reading. None of them is to be written to.
+    the lack of a first reading. `waiting` are the places where the rule is broken but not violated yet, or the other way
+    round, and `began` when each of those became so: nowhere else does the time matter.
     """
 
     blank: Bools
     broken: Bools
-    since: Floats
     violated: Bools
     missing: Bools
     carried: Bools
     unheard: Bools
+    waiting: Places
+    began: Floats
 
     @classmethod
     def new(cls, nodes: Nodes) -> "Memory":
         """Of nodes about which nothing is known."""
         no = nodes.none
-        return cls(nodes.all, no, np.full(len(nodes), np.nan), no, no, no, no)
+        return cls(nodes.all, no, no, no, no, no, np.zeros(0, np.intp), np.zeros(0))
 
     def moved(self, moves: Moves) -> "Memory":
         """The same over the nodes of today."""
         if moves.nothing:
             return self
+        broken, violated = moves.mask(self.broken), moves.mask(self.violated)
+        waiting = (broken ^ violated).nonzero()[0]
         return Memory(
             ~moves.mask(~self.blank),
-            moves.mask(self.broken),
-            moves.values(self.since),
-            moves.mask(self.violated),
+            broken,
+            violated,
             moves.mask(self.missing),
             moves.mask(self.carried),
             moves.mask(self.unheard),
+            waiting,
+            moves.values(self.since)[waiting],
         )
+
+    @cached_property
+    def since(self) -> Floats:
+        """Per node when it began to wait, NaN where it does not."""
+        since = np.full(len(self.blank), np.nan)
+        since[self.waiting] = self.began
+        return since
 
     @property
     def pending(self) -> Bools:
@@ -71,18 +81,12 @@ class Memory:
         """Where it is no longer broken, but not for long enough."""
         return self.violated & ~self.broken
 
-    @cached_property
-    def waiting(self) -> Bools:
-        """Either: where time alone will change something."""
-        return self.broken ^ self.violated
-
     def due(self, terms: Terms) -> float:
-        """When that will be: a `for` or a `clearAfter` runs out."""
-        places = self.waiting.nonzero()[0]
-        if not places.size:
+        """When time alone will change something: a `for` or a `clearAfter` runs out."""
+        if not self.waiting.size:
             return np.inf
-        patience = np.where(self.broken[places], terms.hold, terms.clear)
-        return float((self.since[places] + patience).min())
+        patience = np.where(self.broken[self.waiting], terms.hold, terms.clear)
+        return float((self.began + patience).min())
 
     def after(self, seen: Seen, was: Bools, terms: Terms, *, now: float) -> "Memory":
         """One moment later; `was` is who was in violation.
@@ -92,15 +96,33 @@ class Memory:
         places = self._unquiet(seen).nonzero()[0]
         if not places.size:
             return self
-        if 2 * places.size > was.size:
-            return self.step(seen, was, terms, now)
-        few = self.at(places).step(seen.at(places), was[places], terms, now)
-        return self.put(places, few)
+        few = self._at(places).step(seen.at(places), was[places], terms, now)
+        return Memory(
+            _put(self.blank, places, few.blank),
+            seen.broken,
+            _put(self.violated, places, few.violated),
+            _put(self.missing, places, few.missing),
+            _put(self.carried, places, few.carried),
+            _put(self.unheard, places, few.unheard),
+            places[few.waiting],
+            few.began,
+        )
 
     def unless(self, where: Bools, other: "Memory") -> "Memory":
         """This, but another on some nodes."""
-        places = where.nonzero()[0]
-        return self.put(places, other.at(places)) if places.size else self
+        broken = np.where(where, other.broken, self.broken)
+        violated = np.where(where, other.violated, self.violated)
+        waiting = (broken ^ violated).nonzero()[0]
+        return Memory(
+            np.where(where, other.blank, self.blank),
+            broken,
+            violated,
+            np.where(where, other.missing, self.missing),
+            np.where(where, other.carried, self.carried),
+            np.where(where, other.unheard, self.unheard),
+            waiting,
+            np.where(where, other.since, self.since)[waiting],
+        )
 
     def step(self, seen: Seen, was: Bools, terms: Terms, now: float) -> "Memory":
         """One moment later, worked out on every node."""
@@ -108,50 +130,43 @@ class Memory:
         anew = self.unheard & ~seen.unheard
         was = was & ~anew
         since = np.where(anew | self.blank | (self.broken != seen.broken), now, self.since)
+        # Where nothing is waited for `since` is not known, and makes no difference.
         ripe, lasting = now >= since + terms.hold, now < since + terms.clear
+        violated = np.where(seen.broken, was | ripe, was & lasting)
+        waiting = (seen.broken ^ violated).nonzero()[0]
         return Memory(
-            blank=np.zeros_like(self.blank),
-            broken=seen.broken,
-            since=since,
-            violated=np.where(seen.broken, was | ripe, was & lasting),
-            missing=np.where(seen.broken, seen.by_lack, self.missing & ~anew),
-            carried=~seen.broken & np.where(self.blank, was, self.carried),
-            unheard=seen.unheard & np.where(self.blank, ~was, self.unheard),
+            np.zeros_like(self.blank),
+            seen.broken,
+            violated,
+            np.where(seen.broken, seen.by_lack, self.missing & ~anew),
+            ~seen.broken & np.where(self.blank, was, self.carried),
+            seen.unheard & np.where(self.blank, ~was, self.unheard),
+            waiting,
+            since[waiting],
         )
 
-    def at(self, places: Places) -> "Memory":
-        """Of a few nodes."""
+    def _at(self, places: Places) -> "Memory":
+        """Of a few nodes, all that wait among them."""
         return Memory(
             self.blank[places],
             self.broken[places],
-            self.since[places],
             self.violated[places],
             self.missing[places],
             self.carried[places],
             self.unheard[places],
-        )
-
-    def put(self, places: Places, few: "Memory") -> "Memory":
-        """This, but what is known of a few nodes."""
-        return Memory(
-            _placed(self.blank, places, few.blank),
-            _placed(self.broken, places, few.broken),
-            _placed(self.since, places, few.since),
-            _placed(self.violated, places, few.violated),
-            _placed(self.missing, places, few.missing),
-            _placed(self.carried, places, few.carried),
-            _placed(self.unheard, places, few.unheard),
+            np.searchsorted(places, self.waiting),
+            self.began,
         )
 
     def _unquiet(self, seen: Seen) -> Bools:
         """Where a step may change something."""
-        found: Bools = self.waiting | self.blank | (self.broken ^ seen.broken)
+        found: Bools = (self.broken ^ self.violated) | self.blank | (self.broken ^ seen.broken)
         found |= self.unheard & ~seen.unheard
         found |= seen.broken & (seen.by_lack ^ self.missing)
         return found
 
 
-def _placed(column: Column, places: Places, few: Column) -> Column:
+def _put(column: Bools, places: Places, few: Bools) -> Bools:
     """A column, but for a few nodes; the very same where that makes no difference."""
     if few.tobytes() == column[places].tobytes():
         return column
