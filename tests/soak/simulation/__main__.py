@@ -119,6 +119,8 @@ async def live(given, folder):
         for replica in world.replicas:
             for sentence in replica.check():
                 audit.say(f"a loop of {replica.name} broke: {sentence}")
+        for agent in world.agents.values():
+            agent.check()
         if asking.done():
             asking.result()
         tell({"at": round(world.clock.now - begin), **measures(len(asyncio.all_tasks()))})

@@ -37,13 +37,13 @@ class Call:
         return await self._said.get()
 
     async def write(self, message):
-        self.told.put_nowait(message)
+        self.told.put_nowait(telemetry_pb2.Subscription.FromString(message))
 
     async def abort(self, code, details=""):
         raise TurnedAwayError(f"{code.name}: {details}")
 
     def say(self, report):
-        self._said.put_nowait(report)
+        self._said.put_nowait(report.SerializeToString())
 
     def hang_up(self):
         self._said.put_nowait(grpc.aio.EOF)
@@ -84,6 +84,12 @@ class Agent:
             task.cancel()
             await asyncio.gather(task, return_exceptions=True)
 
+    def check(self):
+        """Raises what ended a stream that should have begun anew."""
+        for task in self._streams.values():
+            if task.done():
+                task.result()
+
     async def close(self):
         for task in self._streams.values():
             task.cancel()
@@ -105,8 +111,8 @@ class Agent:
             await asyncio.sleep(self._rng.uniform(0.2, 2.0))
 
     async def _session(self, replica):
-        call, intake = Call(self.name), replica.agents
-        serving = asyncio.create_task(intake.Stream(None, call))
+        call, intake = Call(self.name), replica.intake
+        serving = asyncio.create_task(intake(call))
         try:
             call.say(telemetry_pb2.Report(node_name=self.name, agent_version="soak"))
             await self._talk(call, serving, replica, intake)
@@ -121,7 +127,7 @@ class Agent:
         asked, last, waking = None, None, None
         telling = asyncio.ensure_future(call.told.get())
         try:
-            while not serving.done() and not self.off and replica.agents is intake:
+            while not serving.done() and not self.off and replica.intake is intake:
                 if asked is not None and not self.silent:
                     now = self._snapshot(asked.metrics)
                     report = telemetry_pb2.Report(node_name=self.name, generation=asked.generation)

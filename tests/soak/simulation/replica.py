@@ -22,6 +22,8 @@ class Replica:
         self.up = False
         self.broken = []
         """What ended a loop of it, which never should."""
+        self.intake = None
+        """Where a stream arrives; another one after each start."""
         self._folder = folder
         self._service = None
         self._kube = None
@@ -40,7 +42,9 @@ class Replica:
             evict=True,
         )
         self._service = Service(settings, self._kube)
-        self._loops = self._service._start_loops()
+        agents = self._service._ports._agents
+        self._loops = [*self._service._start_loops(), asyncio.create_task(agents._announce())]
+        self.intake = lambda call: agents._answer(None, call)
         self.up = True
 
     async def kill(self):
@@ -55,7 +59,7 @@ class Replica:
             loop.cancel()
         await self._kube.close()
         gc.unfreeze()  # a process that is gone keeps nothing
-        self._service = self._kube = None
+        self._service = self._kube = self.intake = None
         self._loops = []
 
     async def stop(self):
@@ -72,11 +76,6 @@ class Replica:
     def check(self):
         self._note_broken()
         return self.broken
-
-    @property
-    def agents(self):
-        """Where streams arrive; another one after each start."""
-        return self._service._ports._agents if self.up else None
 
     @property
     def waiting_for(self):
