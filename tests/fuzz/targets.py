@@ -35,7 +35,10 @@ from evaluator.status import statuses
 from evaluator.store import Store
 from evaluator.watcher import Watcher
 from plimsoll.durations import duration
+from plimsoll.http.heads import Reading
+from plimsoll.http.messages import RefusedError
 from tests.fuzz.properties import LONGEST, documented, fits
+from tests.fuzz.shots import BOOK
 from wire import codec, telemetry_pb2
 
 NOW = Moment(here=500.0, there=1_763_640_000.0)
@@ -283,6 +286,33 @@ def a_web_config(data):
         assert math.isfinite(found.rate_limit.seconds)
 
 
+def a_request(data):
+    """A request in pieces: its header, and its body if that comes in chunks."""
+    reading = Reading(header_bytes=4096)
+    pieces = [data[at : at + 700] for at in range(0, len(data), 700)]
+    try:
+        received = None
+        while received is None and pieces:
+            received = reading.head(pieces.pop(0))
+        if received is None:
+            return
+        request, framing = received
+        assert request.method.isascii()
+        assert framing.length is None or framing.length >= 0
+        while framing.length is None and (chunk := reading.chunk(None)) != b"":
+            if chunk is None:
+                if not pieces:
+                    return
+                reading.chunk(pieces.pop(0))
+    except RefusedError as refused:
+        _by_the_book(refused)
+
+
+def _by_the_book(refused):
+    fits(str(refused))
+    assert refused.status in BOOK
+
+
 def a_scheduler_configuration(data):
     given = _json(data, only=object)
     with documented(configuration.ConfigurationError):
@@ -353,6 +383,7 @@ TARGETS: Mapping[str, Callable[[bytes], None]] = {
     "queries": some_queries,
     "refusal": a_refusal,
     "report": a_report,
+    "request": a_request,
     "scheduler": a_scheduler_configuration,
     "staticpod": a_static_pod,
     "textfile": a_text_file,

@@ -1,0 +1,40 @@
+"""Each decoder under a fuzzer that sees which lines an input reaches. What it finds belongs into the corpus."""
+
+import importlib.util
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests.fuzz.targets import TARGETS
+
+HERE = Path(__file__).parent
+SECONDS = 60
+"""For each target."""
+
+
+@pytest.fixture(autouse=True)
+def _patience(soak):
+    if importlib.util.find_spec("atheris") is None:
+        pytest.skip("atheris is not installed (pip install atheris)")
+    if not soak:
+        pytest.skip("takes a minute for each decoder: only with --soak")
+
+
+@pytest.mark.parametrize("name", TARGETS)
+def test_nothing_comes_out_that_should_not(name, tmp_path):
+    found = tmp_path / "found"
+    found.mkdir()
+    done = subprocess.run(
+        (
+            *(sys.executable, "-P", HERE / "coverage_guided.py", name),
+            *(f"-max_total_time={SECONDS}", "-max_len=4096", "-timeout=30", "-rss_limit_mb=1024"),
+            *(f"-artifact_prefix={tmp_path}/", found, HERE / "corpus" / name),
+        ),
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        timeout=SECONDS * 10,
+    )
+    culprits = [path.read_bytes() for path in tmp_path.iterdir() if path.is_file()]
+    assert done.returncode == 0, (culprits, done.stdout[-3000:].decode(errors="replace"))
