@@ -64,8 +64,8 @@ class Connection:
 
     async def _wait(self, patience: float) -> bytes:
         """The first bytes of a next request; none if there will be none."""
-        await asyncio.sleep(0)  # or a client that sends many requests at once would be the only one
         self._note(Doing.NOTHING)
+        await asyncio.sleep(0)  # or a client that sends many requests at once would be the only one
         try:
             async with asyncio.timeout(patience):
                 return await self._stream.some()
@@ -129,6 +129,7 @@ class Connection:
             parts: Iterable[Buffer] = ()
         else:
             parts = response.body.parts if isinstance(response.body, Parts) else (response.body,)
+        self._note(Doing.SENDING)
         async with asyncio.timeout(self._limits.send):
             await self._stream.send(_with_first(begin, parts))
 

@@ -12,6 +12,7 @@ class Doing(Enum):
     NOTHING = auto()
     RECEIVING = auto()
     ANSWERING = auto()
+    SENDING = auto()
 
 
 class Crowd:
@@ -21,13 +22,15 @@ class Crowd:
         self._limit = limit
         self.tasks: set[Task] = set()
         self._clients: set[Task] = set()
-        self._waiting_strangers: dict[Task, Doing] = {}
-        self._waiting_clients: dict[Task, Doing] = {}
+        self._strangers: dict[Task, Doing] = {}
+        self._silent: dict[Task, Doing] = {}
+        self._deaf: dict[Task, Doing] = {}
+        self._waiting = (self._strangers, self._silent, self._deaf)  # in the order in which they go
 
     def admit(self, task: Task) -> None:
         """A connection that begins; until it is known, or has asked for something, it is a stranger's."""
         self.tasks.add(task)
-        self._waiting_strangers[task] = Doing.NOTHING
+        self._strangers[task] = Doing.NOTHING
         task.add_done_callback(self._gone)
 
     def know(self, task: Task) -> None:
@@ -37,23 +40,25 @@ class Crowd:
 
     def note(self, task: Task, doing: Doing) -> None:
         """What a connection is at from now on."""
-        self._waiting_strangers.pop(task, None)
-        self._waiting_clients.pop(task, None)
+        self._forget(task)
         if doing is Doing.ANSWERING:
             self._clients.add(task)
-        elif task in self._clients:
-            self._waiting_clients[task] = doing
+        elif task not in self._clients:
+            self._strangers[task] = doing
+        elif doing is Doing.SENDING:
+            self._deaf[task] = doing
         else:
-            self._waiting_strangers[task] = doing
+            self._silent[task] = doing
 
     def has_room(self) -> bool:
         """Whether one more may come; if need be, the one that its client has kept waiting longest goes.
 
-        So many that have not asked for anything yet keep nobody out, and they do not drive out who has.
+        So many that have not asked for anything yet keep nobody out, and they do not drive out who has. Nor do so many keep
+        anybody out that ask and do not take the answer: a probe that is refused ends the process.
         """
         if len(self.tasks) < self._limit:
             return True
-        for waiting in (self._waiting_strangers, self._waiting_clients):
+        for waiting in self._waiting:
             if waiting:
                 longest = next(iter(waiting))
                 del waiting[longest]
@@ -63,12 +68,15 @@ class Crowd:
 
     def end_idle(self) -> None:
         """End those of whom nothing is being asked."""
-        for task, doing in (*self._waiting_strangers.items(), *self._waiting_clients.items()):
+        for task, doing in (*self._strangers.items(), *self._silent.items()):
             if doing is Doing.NOTHING:
                 task.cancel()
 
     def _gone(self, task: Task) -> None:
         self.tasks.discard(task)
         self._clients.discard(task)
-        self._waiting_strangers.pop(task, None)
-        self._waiting_clients.pop(task, None)
+        self._forget(task)
+
+    def _forget(self, task: Task) -> None:
+        for waiting in self._waiting:
+            waiting.pop(task, None)

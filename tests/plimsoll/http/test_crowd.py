@@ -73,6 +73,31 @@ async def test_who_is_being_answered_never_goes(crowd):
     assert await ended(*tasks) == [False, False, False]
 
 
+async def test_who_does_not_take_an_answer_goes_before_a_newcomer_is_refused(crowd):
+    silent, deaf, answered = (crowd.admit_one() for _ in range(3))
+    for task in (silent, deaf, answered):
+        crowd.note(task, Doing.ANSWERING)
+    crowd.note(deaf, Doing.SENDING)
+    crowd.note(silent, Doing.NOTHING)
+    assert crowd.has_room()
+    assert await ended(silent, deaf, answered) == [True, False, False]
+    crowd.admit_one()
+    crowd.note(next(iter(crowd.tasks - {deaf, answered})), Doing.ANSWERING)
+    assert crowd.has_room()
+    assert await ended(deaf, answered) == [True, False]
+
+
+async def test_a_refusal_makes_nobody_known(crowd):
+    refused, stranger, client = (crowd.admit_one() for _ in range(3))
+    crowd.note(client, Doing.ANSWERING)
+    crowd.note(client, Doing.NOTHING)
+    crowd.note(refused, Doing.SENDING)
+    for expected in ([False, True, False], [True, True, False]):
+        assert crowd.has_room()
+        assert await ended(refused, stranger, client) == expected
+        crowd.admit_one()
+
+
 async def test_at_the_end_those_who_are_asking_or_answered_may_finish(crowd):
     idle, asking, answered = (crowd.admit_one() for _ in range(3))
     crowd.note(asking, Doing.RECEIVING)

@@ -212,6 +212,45 @@ async def test_a_crowd_that_says_nothing_keeps_nobody_out(serve) -> None:
     assert (await asyncio.wait_for((await site.connect()).get("/"), PATIENT)).status == 200
 
 
+async def test_clients_that_do_not_take_their_answers_keep_nobody_out(serve) -> None:
+    asked: asyncio.Queue[None] = asyncio.Queue()
+
+    async def much(request: Request) -> Response:
+        if request.path == "/":
+            return await echo(request)
+        asked.put_nowait(None)
+        return Response(HTTPStatus.OK, bytes(64 << 20))
+
+    site = await serve(much, Limits(connections=3))
+    for _ in range(3):
+        client = await site.connect()
+        client.writer.transport.pause_reading()
+        await client.say(b"GET /much HTTP/1.1\r\nHost: x\r\n\r\n")
+        await asyncio.wait_for(asked.get(), PATIENT)
+    assert (await asyncio.wait_for((await site.connect()).get("/"), PATIENT)).status == 200
+
+
+async def test_a_client_that_asks_without_end_keeps_nobody_out(serve) -> None:
+    busy = asyncio.Event()
+
+    async def answer(request: Request) -> Response:
+        busy.set()
+        return await echo(request)
+
+    site = await serve(answer, Limits(connections=1))
+    greedy = await site.connect()
+
+    async def ask_without_end() -> None:
+        while not greedy.writer.transport.is_closing():
+            await greedy.say(b"GET / HTTP/1.1\r\nHost: x\r\n\r\n" * 100)
+            await asyncio.sleep(0)
+
+    greed = asyncio.gather(ask_without_end(), greedy.rest())
+    await asyncio.wait_for(busy.wait(), PATIENT)
+    assert (await asyncio.wait_for((await site.connect()).get("/"), PATIENT)).status == 200
+    await asyncio.wait_for(greed, PATIENT)
+
+
 async def test_closing_ends_every_connection(serve) -> None:
     site = await serve(echo)
     idle, busy = await site.connect(), await site.connect()
