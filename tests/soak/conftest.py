@@ -28,7 +28,9 @@ KNOWN_AFTER = 10.0
 
 _API = """
 import asyncio
+from plimsoll import logs
 from sandbox.apiserver import ApiServer
+logs.setup("error")
 async def run():
     print(await ApiServer().start(), flush=True)
     await asyncio.Event().wait()
