@@ -150,9 +150,15 @@ async def does_its_work(client, namespace, log):
         raise AssertionError(log()) from None
 
 
-async def test_with_the_rights_of_the_manifests(client, kubectl, built, evaluator_as):
+async def test_with_the_rights_of_the_manifests(client, kubectl, with_components, evaluator_as):
+    """And no others: RBAC's, and what the guard leaves of them."""
     wanted = {"Namespace", "ServiceAccount", "Role", "RoleBinding", "ClusterRole"}
-    given = [obj for obj in built("core") if obj["kind"] in wanted | {"ClusterRoleBinding"}]
+    wanted |= {
+        "ClusterRoleBinding",
+        "ValidatingAdmissionPolicy",
+        "ValidatingAdmissionPolicyBinding",
+    }
+    given = [obj for obj in with_components("core", "guard") if obj["kind"] in wanted]
     kubectl("apply", "--server-side", "-f", "-", given=yaml.safe_dump_all(given))
     log = await evaluator_as("plimsoll", "plimsoll-evaluator", "--staleAfter=2s")
     await does_its_work(client, "plimsoll", log)

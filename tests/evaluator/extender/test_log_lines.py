@@ -59,3 +59,16 @@ async def test_names_with_newlines_forge_no_log_line(log_lines, server):
     read = log_lines("logfmt")
     await server.post(FILTER, body(pod="x\nlevel=error", names=["n\r\nm"]))
     assert len(read()) == 1
+
+
+@pytest.mark.parametrize(
+    ("nodes", "told"),
+    [(10, " ".join(f"n{n}" for n in range(9))), (11, "10 of 11 nodes"), (5_000, "4999 of 5000 nodes")],
+)  # fmt: skip
+async def test_no_line_grows_with_the_cluster(log_lines, server, nodes, told):
+    read = log_lines("logfmt")
+    names = [*(f"n{number}" for number in range(nodes - 1)), "node-b"]
+    await server.post(FILTER, body(names=names))
+    (line,) = read()
+    assert f'msg="Filtered nodes for demo-policy: {told}"' in line
+    assert len(line) < 250
