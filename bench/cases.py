@@ -17,6 +17,7 @@ from bench.scheduler import Connection, Question, Truth, WrongAnswerError
 Line = dict[str, Any]
 
 _WARM_UP = 5
+"""Rounds that do not count, at most; fewer where there are few that do."""
 _LONGEST = 20.0
 """Seconds after which a case has enough, however few requests those were."""
 _PODS_PER_SECOND = 50
@@ -76,7 +77,7 @@ class Repeat:
     def _measure(self, server: Server, truth: Truth, requests: int) -> Line:
         with contextlib.ExitStack() as stack:
             open_ = [stack.enter_context(server.connect()) for _ in range(self.at_once)]
-            for _ in range(min(_WARM_UP, requests)):
+            for _ in range(min(_WARM_UP, 1 + requests // (4 * self.at_once))):
                 _ask(open_, self.verb, truth)
             return _figures(server, lambda: list(self._times(open_, truth, requests)))
 

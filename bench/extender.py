@@ -7,7 +7,7 @@ ours. One JSON line a case; times in milliseconds, memory in megabytes (10^6 byt
 whole process. `queued_ms` is how long it was kept waiting for a CPU by others on the machine: where that is not small,
 latencies are those of the machine.
 
-    python -P bench/extender.py [--nodes 5000] [--policies 50] [--requests 400] [--seconds 15]
+    python -P bench/extender.py [--nodes 5000] [--policies 50] [--requests 400] [--seconds 10]
 """
 
 import argparse
@@ -81,7 +81,7 @@ def main() -> None:
     parser.add_argument("--policies", type=int, default=50, help="how many (default 50)")
     parser.add_argument("--requests", type=int, default=400, help="per case (default 400)")
     parser.add_argument(
-        "--seconds", type=float, default=15, help="of cases in which something changes (default 15)"
+        "--seconds", type=float, default=10, help="of cases in which time passes (default 10)"
     )
     given = parser.parse_args()
     logs.setup("error")
