@@ -15,11 +15,12 @@ CLUSTER_STALE_AFTER = 20.0
 
 
 class Replica:
-    """Started, killed and started again under one name. `up` says whether its ports would answer."""
+    """Started, killed and started again under one name. `up` says whether its ports would answer, `gone` that all has ended."""
 
     def __init__(self, name, folder):
         self.name = name
         self.up = False
+        self.gone = True
         self.broken = []
         """What ended a loop of it, which never should."""
         self.intake = None
@@ -30,6 +31,7 @@ class Replica:
         self._loops = []
 
     async def start(self):
+        self.gone = False
         config = self._folder / f"{self.name}.yaml"
         config.write_text(_KUBECONFIG % self.name)
         self._kube = await Kube.connect(str(config))
@@ -61,6 +63,7 @@ class Replica:
         gc.unfreeze()  # a process that is gone keeps nothing
         self._service = self._kube = self.intake = None
         self._loops = []
+        self.gone = True
 
     async def stop(self):
         """As SIGTERM does."""

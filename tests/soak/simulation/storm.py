@@ -54,7 +54,7 @@ class Storm:
         world.disk_is_full(full=False)
         world.server.weather.clear()
         for replica in world.replicas:
-            if not replica.up:
+            if replica.gone:
                 await world.start(replica)
         for name in set(world.admin.nodes()) - set(STEADY):
             await world.drop_node(name)
@@ -246,7 +246,7 @@ class Storm:
 
         async def start(seconds):
             await asyncio.sleep(seconds)
-            if not replica.up:
+            if replica.gone:
                 await self._world.start(replica)
 
         self._later(start(self._rng.choice((0.0, 1.0, 10.0, 40.0))))
