@@ -4,10 +4,12 @@ Much of what is logged was written by others: names in requests, what a server s
 a person can read and that no container runtime splits into several.
 """
 
+import json
 import math
+from collections.abc import Iterable
 
 LONGEST = 1_000
-"""Characters of a value. Every name that Kubernetes knows is shorter."""
+"""Characters of a value, as they are written: escaped ones are several. Every name that Kubernetes knows is shorter."""
 LONGEST_MESSAGE = 2_000
 LONGEST_TRACE = 8_000
 """Of a traceback its beginning and, four times as much, its end are kept: what failed stands there."""
@@ -33,11 +35,27 @@ def plain(value: object, most: int = LONGEST) -> Plain:
 
 
 def shortened(text: str, most: int, *, end: int = 0) -> str:
-    """A text no longer than `most` characters and a note of what was left out; `end` of them are of its end."""
-    if len(text) <= most:
+    """A text that takes no more than `most` characters, and a note of what was left out; `end` of them are of its end."""
+    if len(text) <= most and _cost(text) <= most:
         return text
-    left_out = f" ... {len(text) - most} more characters ... "
-    return text[: most - end] + left_out + text[len(text) - end :]
+    first = text[: _fitting(text[:most], most - end)]
+    last = text[len(text) - _fitting(reversed(text[-most:]), end) :]
+    return f"{first} ... {len(text) - len(first) - len(last)} more characters ... {last}"
+
+
+def _cost(text: str) -> int:
+    """How many characters a text takes in JSON, which escapes no less than logfmt; but for one that we see to."""
+    return len(json.dumps(text)) - 2 + 5 * text.count("\x7f")
+
+
+def _fitting(characters: Iterable[str], most: int) -> int:
+    """How many of these take no more than so much together."""
+    taken = 0
+    for count, character in enumerate(characters):
+        taken += _cost(character)
+        if taken > most:
+            return count
+    return most
 
 
 def trace(text: str) -> str:
