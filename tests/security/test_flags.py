@@ -1,0 +1,25 @@
+"""What is given on a command line or in the environment can be read by others, so no secret is."""
+
+import re
+
+import agent.config
+from collectors.host import Host
+from collectors.registry import COLLECTORS
+from evaluator.config import Settings
+from plimsoll import flags
+
+SECRET = re.compile(r"password|passwd|token|secret|credential|key", re.IGNORECASE)
+FILES = {"key", "agentKey"}
+"""The names that Telemetry Aware Scheduling gave to files."""
+
+
+def test_secrets_are_given_as_files():
+    classes = [Settings, agent.config.Settings, agent.config.Switches, Host]
+    classes += [entry.options for entry in COLLECTORS.values()]
+    options = {opt.flag: opt for settings in classes for _, opt in flags.options(settings)}
+    secret = {flag for flag in options if SECRET.search(flag)}
+    assert len(secret) >= 5
+    for flag in secret:
+        assert flag in FILES or flag.lower().endswith("file"), flag
+        assert options[flag].metavar == "FILE", flag
+        assert not options[flag].env, flag
