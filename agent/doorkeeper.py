@@ -12,7 +12,7 @@ from http import HTTPStatus
 from pathlib import Path
 
 from agent import tls, webconfig
-from agent.passwords import Passwords
+from agent.passwords import Passwords, TooManyGuessesError
 from agent.webconfig import WebConfig, WebConfigError
 from collectors import steadyfile
 from collectors.steadyfile import Mark
@@ -79,8 +79,15 @@ class Doorkeeper:
         if self._bucket is not None and not self._bucket.take():
             return Response(HTTPStatus.TOO_MANY_REQUESTS, b"too many requests\n")
         given = request.headers.get("authorization", "")
-        if not config.users or await self._passwords.fit(config.users, given):
-            return None
+        try:
+            if not config.users or await self._passwords.fit(config.users, given):
+                return None
+        except TooManyGuessesError:
+            return Response(
+                HTTPStatus.TOO_MANY_REQUESTS,
+                b"too many passwords are being looked at\n",
+                headers=(("retry-after", "1"),),
+            )
         challenge = (("www-authenticate", "Basic"),)
         return Response(HTTPStatus.UNAUTHORIZED, b"unauthorized\n", headers=challenge)
 

@@ -8,6 +8,12 @@ from collections.abc import Mapping
 
 _MAX_BYTES = 72  # bcrypt looks at no more
 _REMEMBERED = 100
+_WAITING = 32
+"""Passwords that wait to be checked. Each holds a connection meanwhile, and a probe of the kubelet's must find one free."""
+
+
+class TooManyGuessesError(Exception):
+    """A password that was not looked at, because too many others wait for it."""
 
 
 class Passwords:
@@ -17,9 +23,13 @@ class Passwords:
         self._right: dict[bytes, None] = {}
         self._wrong: dict[bytes, None] = {}
         self._checking = asyncio.Lock()
+        self._waiting = 0
 
     async def fit(self, users: Mapping[str, str], authorization: str) -> bool:
-        """Whether an Authorization header has the name and the password of one of these users."""
+        """Whether an Authorization header has the name and the password of one of these users.
+
+        Raises TooManyGuessesError.
+        """
         if (given := _basic(authorization)) is None:
             return False
         name, password = given
@@ -31,10 +41,19 @@ class Passwords:
             return hashed is not None
         if key in self._wrong:
             return False
-        async with self._checking:
-            right = await asyncio.to_thread(_check, password, against) and hashed is not None
+        right = await self._in_turn(password, against) and hashed is not None
         _remember(self._right if right else self._wrong, key)
         return right
+
+    async def _in_turn(self, password: bytes, against: bytes) -> bool:
+        if self._waiting >= _WAITING:
+            raise TooManyGuessesError
+        self._waiting += 1
+        try:
+            async with self._checking:
+                return await asyncio.to_thread(_check, password, against)
+        finally:
+            self._waiting -= 1
 
 
 def _basic(authorization: str) -> tuple[bytes, bytes] | None:

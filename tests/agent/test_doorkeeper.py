@@ -13,6 +13,7 @@ import structlog
 
 from agent.doorkeeper import Doorkeeper
 from agent.webconfig import WebConfigError
+from plimsoll.http.limits import Limits
 from plimsoll.http.messages import Request, Response
 
 PATIENT = 30
@@ -46,10 +47,10 @@ def write(tmp_path: Path) -> Callable[..., Path]:
 
 @pytest.fixture
 def site(serve, write) -> Callable[..., object]:
-    async def start(text: str, **options):
+    async def start(text: str, limits: Limits | None = None, **options):
         keeper = Doorkeeper(write(text), **options)
         guarded = keeper.guard(hello, open_paths={"/healthz"})
-        return await serve(guarded, tls=keeper.tls)
+        return await serve(guarded, limits, tls=keeper.tls)
 
     return start
 
@@ -109,6 +110,25 @@ async def test_guessing_delays_nobody_who_is_known(site) -> None:
         assert (await client.get("/", basic("alice", "secret"))).status == 200
     assert not first.done(), "the guesses are still being checked, one after the other"
     first.cancel()
+
+
+async def test_guessers_keep_no_probe_out(site) -> None:
+    """The kubelet makes a connection for each, and ends an agent that does not answer."""
+    slow = bcrypt.hashpw(b"secret", bcrypt.gensalt(12)).decode()
+    place = await site(f"basic_auth_users: {{alice: {slow}}}", Limits(connections=36))
+    guesses = [await place.connect() for _ in range(36)]
+    for number, guess in enumerate(guesses):
+        header = basic("alice", str(number))
+        await guess.say(f"GET / HTTP/1.1\r\nHost: x\r\n{header}\r\n\r\n".encode())
+    assert (await (await place.connect()).get("/healthz")).status == 200
+    replies = [asyncio.create_task(guess.reply()) for guess in guesses]
+    for reply in asyncio.as_completed(replies):
+        if (told := await reply).status == 429:
+            break
+    assert (told.status, told.headers["retry-after"]) == (429, "1")
+    for unread in replies:
+        unread.cancel()
+    await asyncio.gather(*replies, return_exceptions=True)
 
 
 async def test_health_is_told_to_everybody(site) -> None:
