@@ -20,7 +20,7 @@ from audit import Audit, measures
 from cluster import Admin, Server
 from nodes import Agent
 from replica import Replica
-from storm import NAMES, Storm
+from storm import NAMES, STILL, Storm
 
 from plimsoll import logs
 
@@ -116,6 +116,12 @@ async def live(given, folder):
             await storm.rage(given.part)
             await storm.settle()
         audit.check_calm(world.replicas, world.agents)
+        written = audit.writes
+        await asyncio.sleep(STILL)
+        if audit.writes != written:
+            audit.say(
+                f"{audit.writes - written} changes of labels, though nothing else has changed"
+            )
         for replica in world.replicas:
             for sentence in replica.check():
                 audit.say(f"a loop of {replica.name} broke: {sentence}")

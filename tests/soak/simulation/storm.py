@@ -11,6 +11,8 @@ STEADY = tuple(f"node-{letter}" for letter in "abcdefgh")
 NAMES = tuple(f"policy-{number}" for number in range(5))
 CALM = 75.0
 """Seconds without a fault after which all has to be as decided: longer than every bound, back-off and lease together."""
+STILL = 10.0
+"""Seconds after that in which nothing may change any more."""
 
 
 class Storm:
