@@ -80,5 +80,7 @@ def _differing(before: Wanted, wanted: Wanted) -> Sequence[str]:
     """The nodes on which other labels are wanted than before. One that went is told of as `changed()`."""
     if isinstance(before, Marks) and isinstance(wanted, Marks):
         return wanted.changed_since(before)
+    if not before:
+        return [*wanted]
     given_up = [node for node in before if node not in wanted]
     return given_up + [node for node, asked in wanted.items() if before.get(node) != asked]

@@ -1,13 +1,15 @@
 """Labels written to a real socket: what is wanted and no more, whoever else writes there, whatever fails."""
 
 import asyncio
+import json
+import random
 import time
 from types import SimpleNamespace
 
 import pytest
 from aiohttp import web
 
-from evaluator import cluster
+from evaluator import cluster, labels
 from evaluator.cluster import Cluster
 from evaluator.decisions import Decisions
 from evaluator.kube import NODES, KubeError
@@ -188,6 +190,43 @@ async def test_a_node_made_anew_gets_its_labels_anew(api, world, until):
     await api.seen("/api/v1/nodes/node-a", has({"demo": "violating"}))
 
 
+@pytest.mark.parametrize("seed", range(4))
+async def test_whatever_happens_the_labels_end_as_a_plan_from_scratch_wants_them(api, world, seed):
+    """Decisions, other writers and nodes made anew, faster than labels are written."""
+    chance, nodes, wanted = random.Random(seed), ("node-a", "node-b", "node-c"), {}
+
+    def some():
+        return {key: chance.choice("vw") for key in ("p", "q") if chance.random() < 0.6}
+
+    async def change():
+        nonlocal wanted
+        node = chance.choice(nodes)
+        match chance.randrange(8):
+            case 0:
+                theirs = {chance.choice("pq"): chance.choice(["v", "x", None])}
+                await api.merge(f"/api/v1/nodes/{node}", {"metadata": {"labels": theirs}})
+            case 1:
+                await api.delete(f"/api/v1/nodes/{node}")
+                await api.node(node)
+            case _:
+                wanted = {name: labels for name in nodes if (labels := some())}
+                world.want(**{name.replace("-", "_"): labels for name, labels in wanted.items()})
+
+    async def left():
+        """What a plan from scratch would still write, and what it could not."""
+        found = [await api.get(f"/api/v1/nodes/{node}") for node in nodes]
+        seen = [cluster.decode_node(json.dumps(node)) for node in found]
+        plan = labels.plan({node.metadata.name: node.node_labels for node in seen}, wanted)
+        return plan.applies, set(plan.conflicts) ^ set(world.labeler.conflicts)
+
+    for _ in range(60):
+        await change()
+        await asyncio.sleep(chance.choice([0.0, 0.0, 0.005, 0.03]))
+    async with asyncio.timeout(20.0):
+        while await left() != ((), set()):  # noqa: ASYNC110 (the server tells nobody)
+            await asyncio.sleep(0.01)
+
+
 def answers_but(refused, status):
     """A server that applies what it is told, and refuses the first so many writes to node-bad."""
     left = [refused]
@@ -236,6 +275,39 @@ async def test_an_answer_older_than_what_the_watch_said_is_not_believed(failing,
     world.want(node_good={"demo": "violating"})
     await until(lambda: world.written() >= 1)
     assert world.cluster.nodes.objects["node-good"] == newer
+
+
+async def test_what_is_decided_during_a_write_is_written_after_it(failing, stand, until):
+    """Also where the watch was faster than the answer, which then says nothing new."""
+    go = asyncio.Event()
+    answer = answers_but(0, 500)
+
+    async def slowly(request):
+        await go.wait()
+        return await answer(request)
+
+    world = await failing(0)
+    stand.then(slowly)
+    world.want(node_good={"demo": "1"})
+    await stand.until(1)
+    ours = Meta(
+        name="node-good",
+        uid="u-node-good",
+        resource_version="2",
+        labels={"demo": "1"},
+        owned_labels=frozenset({"demo"}),
+    )
+    world.cluster.nodes.put(Node(ours))
+    world.want(node_good={"demo": "2"})
+    for _ in range(50):  # turns of the loop in which it would write twice at once
+        await asyncio.sleep(0.001)
+    assert len(stand.asked) == 1
+    go.set()
+    await until(lambda: world.written() == 2)
+    assert [asked.json["metadata"]["labels"] for asked in stand.asked] == [
+        {"demo": "1"},
+        {"demo": "2"},
+    ]
 
 
 @pytest.mark.parametrize("status", [403, 409, 422, 500])
