@@ -3,22 +3,19 @@
 import asyncio
 import contextlib
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from dataclasses import replace
 
-import structlog
-
+from evaluator.announcements import announce
 from evaluator.cluster import Cluster
-from evaluator.decisions import Decision, Decisions, decide
+from evaluator.decisions import Decisions, deciding
 from evaluator.extender.verbs import NotReadyError
 from evaluator.metrics import Metrics
 from evaluator.rations import MOST_METRICS, Rationed, ration
 from evaluator.readings import Readings
 from evaluator.rules import View
 from evaluator.subscription import Subscriptions
-from plimsoll import logs
-
-log = logs.get(__name__)
+from evaluator.tally import Tally
 
 _PAUSE = 0.005
 """Seconds between two evaluations, so that a burst of reports costs a few of them and not one each."""
@@ -26,9 +23,14 @@ _PAUSE = 0.005
 _LATE = 1.0
 """Seconds after which decisions that time has changed are not given out any more: the loop has not run, nor has it heard any news."""
 
+_SLICE = 0.001
+"""Seconds of work after which others have their turn, for as long: kube-scheduler may be waiting."""
+_REST = 15
+"""After an evaluation, the time that it took so many times over; with thousands of nodes that is a tenth of one core at most."""
+_LONGEST_REST = 0.06
+"""Seconds; so a change reaches the answers within a tenth of a second however much there is to decide."""
+
 _FOREVER = 1e9
-_NAMED = 10
-"""Nodes that the log names when a policy's view of many changes."""
 
 
 class Decider:
@@ -42,6 +44,7 @@ class Decider:
         metrics: Metrics,
         *,
         most_metrics: int = MOST_METRICS,
+        slice_: float = _SLICE,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self._cluster = cluster
@@ -49,6 +52,8 @@ class Decider:
         self._subscriptions = subscriptions
         self._metrics = metrics
         self._most_metrics = most_metrics
+        self._slice = slice_
+        self._tally = Tally(metrics)
         self._clock = clock
         self._decisions = Decisions()
         self._changed = asyncio.Event()
@@ -111,104 +116,79 @@ class Decider:
                 async with asyncio.timeout(max(0.0, wait) + _PAUSE if wait < _FOREVER else None):
                     await self._changed.wait()
             self._changed.clear()
-            if not self._cluster.waiting_for:
-                self.evaluate()
-            await asyncio.sleep(_PAUSE)
+            worked = 0.0 if self._cluster.waiting_for else await self._evaluate_in_slices()
+            await asyncio.sleep(max(_PAUSE, min(_REST * worked, _LONGEST_REST)))
+
+    async def _evaluate_in_slices(self) -> float:
+        """Evaluate, giving way to others as often as they would notice; returns the seconds of work.
+
+        Those of the processor: on a busy machine, what others took is no reason to take still longer.
+        """
+        worked, begun = 0.0, time.thread_time()
+        for _ in self._evaluation():
+            if (spent := time.thread_time() - begun) >= self._slice:
+                worked += spent
+                await asyncio.sleep(spent)
+                begun = time.thread_time()
+        return worked + time.thread_time() - begun
 
     def evaluate(self) -> None:
         """Evaluate now, swap the result, tell the listeners."""
-        policies = self._cluster.policies.objects.values()
+        for _ in self._evaluation():
+            pass
+
+    def _evaluation(self) -> Iterator[None]:
+        """One evaluation, in steps. What it decides on is taken in the first of them."""
+        policies, now = list(self._cluster.policies.objects.values()), self._clock()
         rationed = ration([policy.metrics for policy in policies], self._most_metrics)
         self._store.subscribe(rationed.asked)
         self._subscriptions.want(rationed.asked)
-        self._store.prune(self._cluster.nodes.objects, self._clock())
-        with self._metrics.decide_seconds.time():
-            decisions = decide(
+        self._store.prune(self._cluster.nodes.objects, now)
+        before = self._decisions
+        decisions = yield from self._timed(
+            deciding(
                 policies,
                 self._cluster.nodes.objects,
                 Rationed(self._store, rationed.left_out, self._most_metrics),
-                now=self._clock(),
-                before=self._decisions,
+                now=now,
+                before=before,
                 labels_of=self._labels_of,
             )
-        announce(self._decisions, decisions)
+        )
+        if self._decisions is not before:
+            return  # somebody could not wait, and has newer ones
         self._decisions = decisions
         if self._waiting_for:
             self._waiting_for = waiting_for(self._cluster, decisions)
         self._metrics.left_out.set(len(rationed.left_out))
-        self._count()
         for tell in self.listeners:
             tell()
+        yield from announce(before, decisions)
+        yield from self._tally.show(decisions)
+
+    def _timed(self, steps: Generator[None, None, Decisions]) -> Generator[None, None, Decisions]:
+        """The same steps; how long they took together is measured, without what others did between them."""
+        worked = 0.0
+        while True:
+            begun = time.perf_counter()
+            try:
+                next(steps)
+            except StopIteration as done:
+                self._metrics.decide_seconds.observe(worked + time.perf_counter() - begun)
+                decisions: Decisions = done.value
+                return decisions
+            worked += time.perf_counter() - begun
+            yield
 
     def _labels_of(self, node: str) -> Mapping[str, str]:
         """What an earlier life said about a node, or another replica says now."""
         found = self._cluster.nodes.objects.get(node)
         return found.node_labels.ours if found else {}
 
-    def _count(self) -> None:
-        metrics, decisions = self._metrics, self._decisions
-        metrics.decided_timestamp.set_to_current_time()
-        metrics.policies.set(len(decisions.policies))
-        metrics.nodes.set(len(decisions.view.nodes))
-        for gauge in (
-            metrics.policy_problems,
-            metrics.violating_nodes,
-            metrics.missing_violations,
-            metrics.timed_nodes,
-            metrics.missing_readings,
-        ):
-            gauge.clear()
-        for key, decision in decisions.policies.items():
-            metrics.policy_problems.labels(*key).set(len(decision.problems))
-            for strategy, violating in decision.violations.items():
-                metrics.violating_nodes.labels(*key, strategy.value).set(len(violating))
-            for strategy, standing in decision.standings.items():
-                of = (*key, strategy.value)
-                metrics.missing_violations.labels(*of).set(standing.missing)
-                metrics.timed_nodes.labels(*of, "pending").set(standing.pending)
-                metrics.timed_nodes.labels(*of, "clearing").set(standing.clearing)
-            for metric in decision.policy.metrics:
-                missing = decision.missing.get(metric, ())
-                metrics.missing_readings.labels(*key, metric).set(len(missing))
-
 
 def waiting_for(cluster: Cluster, decisions: Decisions) -> list[str]:
     """What is missing before these decisions may be used for the first time."""
-    awaited = frozenset[str]().union(*(d.awaited for d in decisions.policies.values()))
+    # Most policies wait for the same nodes: their sets are one and the same.
+    awaited = frozenset[str]().union(*{d.awaited for d in decisions.policies.values()})
     reports = [f"the first report of {len(awaited)} nodes"] if awaited else []
     return [*cluster.waiting_for, *reports]
-
-
-def announce(before: Decisions, after: Decisions) -> None:
-    """Log what changed, in the words that users of TAS look for."""
-    for key, decision in after.policies.items():
-        old = before.policies.get(key, Decision(decision.policy))
-        context = log.bind(policy=str(key))
-        changes = [
-            (strategy.value, old.violations[strategy], now)
-            for strategy, now in decision.violations.items()
-            if now is not old.violations[strategy]
-        ]
-        if key not in before.policies or any(was != now for _, was, now in changes):
-            context.info("Evaluating %s", key.name)
-        for strategy, was, now in changes:
-            new = {node: now[node] for node in now.keys() - was.keys()}
-            _name(context, new, f"violating {key.name}", strategy)
-            cleared = f"no longer violating {key.name}"
-            _name(context, dict.fromkeys(was.keys() - now.keys(), cleared), cleared, strategy)
-        for problem in decision.problems:
-            if problem not in old.problems:
-                context.warning("problem in policy %s: %s", key.name, problem)
-    for key in before.policies.keys() - after.policies.keys():
-        log.info("policy %s is gone", key.name, policy=str(key))
-
-
-def _name(
-    context: structlog.stdlib.BoundLogger, told: Mapping[str, str], rest: str, strategy: str
-) -> None:
-    """A line for each node, up to some: what befalls all nodes at once must not cost a line for each of thousands."""
-    some = sorted(told)[:_NAMED]
-    for node in some:
-        context.info("%s %s", node, told[node], node=node, strategy=strategy)
-    if more := len(told) - len(some):
-        context.info("%d more nodes %s", more, rest, nodes=more, strategy=strategy)

@@ -46,7 +46,7 @@ class Decision:
     ranking: Ranking | None = None
     labels: NodeLabels = field(default_factory=dict)
     problems: tuple[str, ...] = ()
-    missing: Mapping[str, Sequence[str]] = field(default_factory=dict)
+    missing: Missing = field(default_factory=lambda: Missing({}))
     awaited: frozenset[str] = frozenset()
     standings: Mapping[StrategyName, Standing] = field(default_factory=dict, compare=False)
 

@@ -63,7 +63,7 @@ class Standing:
     @property
     def missing(self) -> int:
         """How many nodes those are."""
-        return _anywhere([self.lacking])
+        return int(np.count_nonzero(self.lacking)) if self.found.missing.any() else 0
 
 
 def _anywhere(masks: Sequence[Bools]) -> int:

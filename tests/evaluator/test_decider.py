@@ -27,7 +27,7 @@ class Clock:
 
 
 class Deciding:
-    def __init__(self, stale_after=STALE, clock=None, most_metrics=1000):
+    def __init__(self, stale_after=STALE, clock=None, **settings):
         self.clock = clock or Clock()
         self.cluster = Cluster(stale_after=60.0)
         self.store = Store(stale_after=stale_after, started=self.clock())
@@ -38,8 +38,8 @@ class Deciding:
             self.store,
             self.subscriptions,
             self.metrics,
-            most_metrics=most_metrics,
             clock=self.clock,
+            **settings,
         )
         self.cluster.listeners.decisions.append(self.decider.touch)
 
@@ -352,6 +352,55 @@ async def test_the_loop_evaluates_when_something_changed(demo, background):
         world.store.report(node, Delta({"health_metric": 1.0}), loop.time())
     world.decider.touch()
     await decided(world, lambda decisions: len(decisions.policies[KEY].dontschedule) == 2)
+
+
+async def test_others_have_their_turns_while_it_evaluates(parsed, rule, background):
+    loop = asyncio.get_running_loop()
+    world = Deciding(clock=loop.time, slice_=0.0)
+    policies = [parsed(f"p{number}", dontschedule=[rule("cpu Equals 1")]) for number in range(50)]
+    world.know(*policies)
+    background(world.decider.run())
+    turns = 0
+    while not world.decider.latest.policies:
+        turns += 1
+        await asyncio.sleep(0)
+    assert turns > len(policies)
+
+
+async def test_a_swap_is_whole_although_others_have_their_turns(parsed, rule, background):
+    """What changes in the middle of an evaluation is decided by the next one, in no part by this one."""
+    loop = asyncio.get_running_loop()
+    world = Deciding(clock=loop.time, slice_=0.0)
+    policies = [parsed(f"p{number}", dontschedule=[rule("cpu Equals 1")]) for number in range(50)]
+    world.know(*policies)
+    background(world.decider.run())
+    await decided(world, lambda decisions: len(decisions.policies) == 50)
+    seen = []
+    world.decider.listeners.append(
+        lambda: seen.append({len(d.dontschedule) for d in world.decider.latest.policies.values()})
+    )
+    for number in range(300):
+        node = f"node-{'ab'[number % 2]}"
+        world.store.report(node, Delta({"cpu": float(number // 2 % 2)}), loop.time())
+        world.decider.touch()
+        await asyncio.sleep(0.001)
+    last = world.store.version
+    await decided(world, lambda _: world.store.version == last)
+    assert len(seen) > 2
+    assert all(len(counts) == 1 for counts in seen)
+
+
+def test_who_cannot_wait_has_the_newest_decisions_and_keeps_them(world):
+    """An evaluation that was begun before is not what counts when it ends after."""
+    world.hear(node_a=0.0, node_b=0.0)
+    old = world.decider._evaluation()
+    next(old)
+    world.hear(node_a=1.0)
+    world.decider.evaluate()
+    newest = world.decider.latest
+    for _ in old:
+        pass
+    assert world.decider.latest is newest
 
 
 async def test_the_loop_evaluates_nothing_before_every_kind_is_listed(demo, background):

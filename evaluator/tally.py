@@ -1,0 +1,60 @@
+"""What is decided, as gauges. Only what changed is written: there may be thousands of them, and a few change each time."""
+
+from collections.abc import Iterator, Mapping
+
+from prometheus_client import Gauge
+
+from evaluator.decisions import Decision, Decisions
+from evaluator.metrics import Metrics
+from evaluator.policy import PolicyKey
+
+Figures = Mapping[tuple[Gauge, tuple[str, ...]], float]
+"""Gauge and the values of its labels → its value."""
+
+
+class Tally:
+    """Owns the gauges of policies, and knows what they show."""
+
+    def __init__(self, metrics: Metrics) -> None:
+        self._metrics = metrics
+        self._shown: dict[PolicyKey, Figures] = {}
+
+    def show(self, decisions: Decisions) -> Iterator[None]:
+        """Bring the gauges up to date, one policy with each step."""
+        metrics = self._metrics
+        metrics.decided_timestamp.set_to_current_time()
+        metrics.policies.set(len(decisions.policies))
+        metrics.nodes.set(len(decisions.view.nodes))
+        for key in self._shown.keys() - decisions.policies.keys():
+            self._change(self._shown.pop(key), {})
+        for key, decision in decisions.policies.items():
+            figures = self._figures(key, decision)
+            self._change(self._shown.get(key, {}), figures)
+            self._shown[key] = figures
+            yield
+
+    @staticmethod
+    def _change(shown: Figures, figures: Figures) -> None:
+        if shown == figures:
+            return
+        for (gauge, labels), figure in figures.items():
+            if shown.get((gauge, labels)) != figure:
+                gauge.labels(*labels).set(figure)
+        for gauge, labels in shown.keys() - figures.keys():
+            gauge.remove(*labels)
+
+    def _figures(self, key: PolicyKey, decision: Decision) -> Figures:
+        metrics = self._metrics
+        figures: dict[tuple[Gauge, tuple[str, ...]], float] = {
+            (metrics.policy_problems, key): len(decision.problems)
+        }
+        for strategy, violating in decision.violations.items():
+            figures[metrics.violating_nodes, (*key, strategy.value)] = len(violating)
+        for strategy, standing in decision.standings.items():
+            of = (*key, strategy.value)
+            figures[metrics.missing_violations, of] = standing.missing
+            figures[metrics.timed_nodes, (*of, "pending")] = standing.pending
+            figures[metrics.timed_nodes, (*of, "clearing")] = standing.clearing
+        for metric in decision.policy.metrics:
+            figures[metrics.missing_readings, (*key, metric)] = decision.missing.count(metric)
+        return figures
