@@ -367,29 +367,6 @@ async def test_others_have_their_turns_while_it_evaluates(parsed, rule, backgrou
     assert turns > len(policies)
 
 
-async def test_a_swap_is_whole_although_others_have_their_turns(parsed, rule, background):
-    """What changes in the middle of an evaluation is decided by the next one, in no part by this one."""
-    loop = asyncio.get_running_loop()
-    world = Deciding(clock=loop.time, slice_=0.0)
-    policies = [parsed(f"p{number}", dontschedule=[rule("cpu Equals 1")]) for number in range(50)]
-    world.know(*policies)
-    background(world.decider.run())
-    await decided(world, lambda decisions: len(decisions.policies) == 50)
-    seen = []
-    world.decider.listeners.append(
-        lambda: seen.append({len(d.dontschedule) for d in world.decider.latest.policies.values()})
-    )
-    for number in range(300):
-        node = f"node-{'ab'[number % 2]}"
-        world.store.report(node, Delta({"cpu": float(number // 2 % 2)}), loop.time())
-        world.decider.touch()
-        await asyncio.sleep(0.001)
-    last = world.store.version
-    await decided(world, lambda _: world.store.version == last)
-    assert len(seen) > 2
-    assert all(len(counts) == 1 for counts in seen)
-
-
 def test_who_cannot_wait_has_the_newest_decisions_and_keeps_them(world):
     """An evaluation that was begun before is not what counts when it ends after."""
     world.hear(node_a=0.0, node_b=0.0)

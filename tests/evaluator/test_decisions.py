@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from evaluator.decisions import Decisions, decide
+from evaluator.decisions import Decisions, decide, deciding
 from evaluator.explain import explain
 from evaluator.policy import PolicyKey, StrategyName
 from evaluator.policy import parse as parse_policy
@@ -218,6 +218,24 @@ def test_a_deleted_policy_keeps_no_labels(store, decided, demo):
 
 def explained(decisions):
     return [explain(decisions, key, now=NOW) for key in decisions.policies]
+
+
+def test_what_is_reported_between_two_steps_is_of_the_next_moment(store, decided, parsed, rule):
+    """Others have their turns while it is decided; the result is of one moment all the same, for every policy."""
+    policies = [parsed(f"p{number}", deschedule=[rule("m Equals 1")]) for number in range(5)]
+    store.subscribe(["m"])
+    report(store, {node: {"m": 0.0} for node in NODES})
+    steps, taken = deciding(policies, NODES, store, now=NOW), 0
+    try:
+        while True:
+            next(steps)
+            taken += 1
+            report(store, {"node-a": {"m": 1.0}})
+    except StopIteration as done:
+        decisions = done.value
+    assert taken > len(policies)
+    assert decisions.labels == {}
+    assert decided(*policies).labels.keys() == {"node-a"}
 
 
 def seen(decisions):
