@@ -12,13 +12,14 @@ from http import HTTPStatus
 from pathlib import Path
 
 from agent import tls, webconfig
-from agent.passwords import Passwords, TooManyGuessesError
+from agent.passwords import Passwords
 from agent.webconfig import WebConfig, WebConfigError
 from collectors import steadyfile
 from collectors.steadyfile import Mark
 from plimsoll import logs
 from plimsoll.http.messages import Handler, Request, Response
 from plimsoll.http.tls import Tls
+from plimsoll.turns import TooManyWaitError
 
 log = logs.get(__name__)
 
@@ -82,7 +83,7 @@ class Doorkeeper:
         try:
             if not config.users or await self._passwords.fit(config.users, given):
                 return None
-        except TooManyGuessesError:
+        except TooManyWaitError:
             return Response(
                 HTTPStatus.TOO_MANY_REQUESTS,
                 b"too many passwords are being looked at\n",

@@ -6,14 +6,12 @@ import binascii
 import hashlib
 from collections.abc import Mapping
 
+from plimsoll.turns import Turns
+
 _MAX_BYTES = 72  # bcrypt looks at no more
 _REMEMBERED = 100
-_WAITING = 32
-"""Passwords that wait to be checked. Each holds a connection meanwhile, and a probe of the kubelet's must find one free."""
-
-
-class TooManyGuessesError(Exception):
-    """A password that was not looked at, because too many others wait for it."""
+_WAITING = 31
+"""Passwords that wait to be checked."""
 
 
 class Passwords:
@@ -22,13 +20,12 @@ class Passwords:
     def __init__(self) -> None:
         self._right: dict[bytes, None] = {}
         self._wrong: dict[bytes, None] = {}
-        self._checking = asyncio.Lock()
-        self._waiting = 0
+        self._checking = Turns(_WAITING)
 
     async def fit(self, users: Mapping[str, str], authorization: str) -> bool:
         """Whether an Authorization header has the name and the password of one of these users.
 
-        Raises TooManyGuessesError.
+        Raises TooManyWaitError.
         """
         if (given := _basic(authorization)) is None:
             return False
@@ -41,19 +38,10 @@ class Passwords:
             return hashed is not None
         if key in self._wrong:
             return False
-        right = await self._in_turn(password, against) and hashed is not None
+        async with self._checking.turn():
+            right = await asyncio.to_thread(_check, password, against) and hashed is not None
         _remember(self._right if right else self._wrong, key)
         return right
-
-    async def _in_turn(self, password: bytes, against: bytes) -> bool:
-        if self._waiting >= _WAITING:
-            raise TooManyGuessesError
-        self._waiting += 1
-        try:
-            async with self._checking:
-                return await asyncio.to_thread(_check, password, against)
-        finally:
-            self._waiting -= 1
 
 
 def _basic(authorization: str) -> tuple[bytes, bytes] | None:

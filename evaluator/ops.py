@@ -20,6 +20,7 @@ from evaluator.policy import PolicyKey
 from plimsoll.http.limits import Limits
 from plimsoll.http.messages import Handler, Request, Response, plain_refusal
 from plimsoll.http.routes import Route, Routes
+from plimsoll.turns import TooManyWaitError, Turns
 
 LIMITS = Limits(body_bytes=64 << 10, bodies_bytes=1 << 20, connections=32)
 """Nothing that is asked here has a body; one that comes is read and thrown away.
@@ -36,6 +37,8 @@ _SLICE = 0.001
 """Seconds of work on a page at a time, before kube-scheduler's questions have their turn."""
 _READABLE = 64 << 10
 """Bytes of JSON that are worth the time to be put on lines of their own: more, nobody reads without a program."""
+_WAITING = 7
+"""Clients that wait for a page, besides the one for whom it is made."""
 _NAMED = 10
 """Policies that an error names; of more it tells how many."""
 
@@ -59,8 +62,8 @@ class Operations:
         self._metrics = metrics
         self._clock = clock
         self._explaining = explaining
-        self._making = asyncio.Lock()
-        self._scraping = asyncio.Lock()
+        self._making = Turns(_WAITING)
+        self._scraping = Turns(_WAITING)
 
     @property
     def answer(self) -> Handler:
@@ -72,7 +75,7 @@ class Operations:
             "/explain": Route(self._overview if self._explaining else self._switched_off),
             "/explain/": Route(self._policy if self._explaining else self._switched_off),
         }
-        return Routes(routes, plain_refusal).answer
+        return _unless_too_many_wait(Routes(routes, plain_refusal).answer)
 
     async def _health(self, _request: Request) -> Response:
         return Response(HTTPStatus.OK, b"ok\n")
@@ -85,7 +88,7 @@ class Operations:
 
     async def _exposition(self, request: Request) -> Response:
         encode, content_type = choose_encoder(request.headers.get("accept", ""))
-        async with self._scraping:
+        async with self._scraping.turn():
             families = map(_Family, self._metrics.registry.collect())
             pieces = await _unhurried(encode(family).removesuffix(_EOF) for family in families)
         body = b"".join((*pieces, encode(_Family())))
@@ -96,14 +99,14 @@ class Operations:
         return Response(HTTPStatus.OK, body, content_type, extra)
 
     async def _overview(self, _request: Request) -> Response:
-        async with self._making:
+        async with self._making.turn():
             entries = map(msgspec.json.encode, explain.overview(self._decider.latest))
             pieces = await _unhurried(entries)
             return _json(_page(self._waiting(), "policies", b"[%s]" % _lines(pieces)))
 
     async def _policy(self, request: Request) -> Response:
         key = PolicyKey(*_names(request.path))
-        async with self._making:
+        async with self._making.turn():
             found = explain.explain(self._decider.explainable(), key, now=self._clock())
             if found is None:
                 return _error(f"no policy {key}; known: {self._known()}")
@@ -121,6 +124,20 @@ class Operations:
 
     def _waiting(self) -> dict[str, Any]:
         return {"waitingFor": list(self._decider.waiting_for)}
+
+
+def _unless_too_many_wait(handler: Handler) -> Handler:
+    """What a handler answers, or that it cannot answer so many."""
+
+    async def answer(request: Request) -> Response:
+        try:
+            return await handler(request)
+        except TooManyWaitError:
+            text = b"too many wait for such a page: try again\n"
+            retry = (("retry-after", "1"),)
+            return Response(HTTPStatus.SERVICE_UNAVAILABLE, text, headers=retry)
+
+    return answer
 
 
 def _names(path: str) -> tuple[str, str]:

@@ -53,11 +53,15 @@ def explaining():
 
 
 @pytest.fixture
-async def get(world, serve, explaining):
+async def port(world, serve, explaining):
     operations = ops.Operations(
         world.decider, world.metrics, clock=world.clock, explaining=explaining
     )
-    port = (await serve(operations.answer, ops.LIMITS)).address.port
+    return (await serve(operations.answer, ops.LIMITS)).address.port
+
+
+@pytest.fixture
+async def get(port):
     async with aiohttp.ClientSession() as session:
 
         async def fetch(path, **more):
@@ -180,6 +184,31 @@ async def test_thousands_of_nodes_are_explained_while_others_are_answered(world,
         assert status == 200
         assert list(json.loads(text)["nodes"]) == nodes
     assert asked > 20  # were a page made in one go, there would be no more than one or two between
+
+
+async def test_a_crowd_that_wants_pages_keeps_no_probe_out(world, port, dial, demo):
+    """The kubelet makes a connection for each, and ends an evaluator that does not answer."""
+    world.know(demo, nodes=[f"node-{number:04}" for number in range(3_000)])
+    crowd = [await dial(port) for _ in range(ops.LIMITS.connections)]
+    for peer in crowd:
+        await peer.say(b"GET /explain/ns/demo HTTP/1.1\r\nHost: x\r\n\r\n" * 3)
+    probe = await dial(port)
+    reply = await probe.ask(b"GET /healthz HTTP/1.1\r\nHost: x\r\n\r\n")
+    assert (reply.status, reply.body) == (200, b"ok\n")
+
+
+async def test_who_comes_when_too_many_wait_is_told_to_come_again(world, port, dial, demo):
+    world.know(demo, nodes=[f"node-{number:04}" for number in range(3_000)])
+    crowd = [await dial(port) for _ in range(12)]
+    for peer in crowd:
+        await peer.say(b"GET /explain/ns/demo HTTP/1.1\r\nHost: x\r\n\r\n")
+    replies = [await peer.reply() for peer in crowd]
+    assert {reply.status for reply in replies} == {200, 503}
+    for reply in replies:
+        if reply.status == 503:
+            assert reply.headers["retry-after"] == "1"
+        else:
+            assert len(json.loads(reply.body)["nodes"]) == 3_000
 
 
 async def test_a_page_for_people_has_a_line_for_each_node(world, get, demo):

@@ -1,0 +1,64 @@
+"""One at a time, so many who wait, and the rest is told at once."""
+
+import asyncio
+
+import pytest
+
+from plimsoll.turns import TooManyWaitError, Turns
+
+
+class Work:
+    """What is done in turns, until it is told to end."""
+
+    def __init__(self, turns):
+        self._turns = turns
+        self.begun = []
+        self.may_end = asyncio.Event()
+
+    async def do(self, name):
+        async with self._turns.turn():
+            self.begun.append(name)
+            await self.may_end.wait()
+
+
+@pytest.fixture
+async def work():
+    """Work for one and two who wait."""
+    return Work(Turns(2))
+
+
+async def begin(work, *names):
+    tasks = [asyncio.create_task(work.do(name)) for name in names]
+    for _ in range(3):
+        await asyncio.sleep(0)
+    return tasks
+
+
+async def test_one_at_a_time_in_the_order_in_which_they_came(work):
+    tasks = await begin(work, "a", "b", "c")
+    assert work.begun == ["a"]
+    work.may_end.set()
+    await asyncio.gather(*tasks)
+    assert work.begun == ["a", "b", "c"]
+
+
+async def test_who_would_wait_behind_too_many_is_told_at_once(work):
+    tasks = await begin(work, "a", "b", "c")
+    with pytest.raises(TooManyWaitError):
+        await work.do("d")
+    work.may_end.set()
+    await asyncio.gather(*tasks)
+    await work.do("d")
+    assert work.begun == ["a", "b", "c", "d"]
+
+
+async def test_who_goes_away_makes_room(work):
+    tasks = await begin(work, "a", "b", "c")
+    for task in tasks[:2]:
+        task.cancel()
+    tasks += await begin(work, "d", "e")
+    with pytest.raises(TooManyWaitError):
+        await work.do("f")
+    work.may_end.set()
+    await asyncio.gather(*tasks[2:])
+    assert work.begun == ["a", "c", "d", "e"]
