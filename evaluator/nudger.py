@@ -3,6 +3,7 @@
 import asyncio
 import contextlib
 import datetime
+import math
 import operator
 import random
 import time
@@ -76,6 +77,7 @@ class Nudger:
         self._decisions: Decisions | None = None
         self._openings: dict[PolicyKey, Opening] = {}
         self._lines: dict[PolicyKey, _Line] = {}
+        self._looked_at = -math.inf
 
     def decided(self) -> None:
         """Compare the new decisions with those before, and look soon."""
@@ -114,6 +116,9 @@ class Nudger:
     async def _looked(self) -> list[Chance]:
         """Who has a chance, once it is known of the nodes in question which would take which pod."""
         now, places = self._clock(), self._cluster.places
+        if now < self._looked_at:
+            self._start_over(now)
+        self._looked_at = now
         self._openings = openings.remember(self._openings, {}, now=now, memory=self._pace.memory)
         found = await self._chances(now)
         if places.behind:
@@ -121,6 +126,11 @@ class Nudger:
                 await asyncio.sleep(0)
             found = await self._chances(now)
         return found
+
+    def _start_over(self, now: float) -> None:
+        """Somebody has set the clock back: until it is again what it was, all that is known would be of times to come."""
+        self._openings = openings.all_open(self._decisions, now) if self._decisions else {}
+        self._lines = {}
 
     async def _chances(self, now: float) -> list[Chance]:
         """Who has a chance; only those policies are looked at anew, in turns with everybody else, of which something changed."""

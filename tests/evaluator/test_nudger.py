@@ -114,6 +114,18 @@ async def test_the_waiting_pod_is_told_when_and_no_other_is(api, world, until, t
     assert await annotation(api, "full") is None
 
 
+async def test_a_clock_that_is_set_back_keeps_no_pod_waiting(api, world, until, turn_away):
+    await turn_away("web")
+    await until(lambda: len(refused(world)) == 1)
+    world.refuse("node-b")
+    await until(lambda: world.counted("ok") == 1)
+    world.refuse("node-a", "node-b")
+    world.clock.now -= 3600
+    world.refuse("node-a")
+    await until(lambda: world.counted("ok") == 2)
+    assert await annotation(api, "web") == "2027-01-15T07:00:00.000Z"
+
+
 async def test_a_replica_that_may_not_write_does_so_once_it_may(api, world, until, turn_away):
     world.leads = False
     await turn_away("web")

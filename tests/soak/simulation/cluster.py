@@ -1,6 +1,7 @@
 """The sandbox's API server without its port: its real logic, over wires that can be cut, and weather before its door."""
 
 import asyncio
+import contextlib
 
 import aiohttp
 from aiohttp import web
@@ -9,7 +10,7 @@ from wires import Connector
 
 from sandbox import manifests
 from sandbox.apiserver import ApiServer
-from sandbox.client import Client, ensure
+from sandbox.client import ApiError, Client, ensure
 from sandbox.nodes import node_object
 from sandbox.objects import CRDS, EVENTS, LEASES, NODES, PODS, POLICIES
 
@@ -177,7 +178,11 @@ class Admin:
 
     async def put_policy(self, name, spec):
         if (found := self.policies().get(name)) is not None:
-            await self.client.update(POLICIES, {**found, "spec": spec})
+            meta = {
+                **found["metadata"],
+                "resourceVersion": "",
+            }  # whoever writes its status meanwhile
+            await self.client.update(POLICIES, {**found, "metadata": meta, "spec": spec})
             return
         meta = {"name": name, "namespace": NAMESPACE}
         body = {"apiVersion": POLICIES.api_version, "kind": "TASPolicy", "metadata": meta}
@@ -210,7 +215,8 @@ class Admin:
     async def clear(self, resource, collection):
         for obj in self.objects(collection):
             meta = obj["metadata"]
-            await self.client.delete(resource, meta["name"], meta.get("namespace", ""), grace=0)
+            with contextlib.suppress(ApiError):  # somebody was faster
+                await self.client.delete(resource, meta["name"], meta.get("namespace", ""), grace=0)
 
     async def clear_leases(self):
         await self.clear(LEASES, "leases.coordination.k8s.io")
