@@ -10,6 +10,7 @@ from evaluator.sources.identity import (
     bearer,
     bound,
     certified,
+    is_node_name,
 )
 
 NODE = "authentication.kubernetes.io/node-name"
@@ -87,3 +88,18 @@ def test_before_kubernetes_1_30_a_token_names_its_pod_alone():
 def test_another_token_is_no_agents(found, sentence):
     with pytest.raises(NotAnAgentError, match=sentence):
         ask(found)
+
+
+@pytest.mark.parametrize(
+    "name", ["node-a", "a", "0", "ip-10-0-0-1.eu-west-1.compute.internal", "a" * 253, "a--b.c"]
+)
+def test_what_an_api_server_takes_for_a_nodes_name_is_one(name):
+    assert is_node_name(name)
+
+
+@pytest.mark.parametrize(
+    "name",
+    ["", "Node", "node_a", "-a", "a-", ".a", "a.", "a..b", "a.-b", "a b", "a\n", "ä", "a" * 254],
+)
+def test_what_no_node_can_be_called_is_refused(name):
+    assert not is_node_name(name)

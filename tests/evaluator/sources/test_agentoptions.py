@@ -1,0 +1,63 @@
+"""The flags of the agents' port, and the limits that they become."""
+
+import argparse
+from pathlib import Path
+
+import pytest
+
+from evaluator.config import Settings
+from evaluator.sources.agentlimits import AgentLimits
+from plimsoll import flags
+
+
+def parsed(*argv):
+    return flags.parse_settings(Settings, argparse.ArgumentParser(), argv=argv, env={})
+
+
+def test_without_flags_the_limits_are_the_defaults():
+    assert parsed().agent_limits == AgentLimits()
+
+
+@pytest.mark.parametrize(
+    ("flag", "field", "value"),
+    [
+        ("--agentHandshakeTimeout=3s", "handshake", 3.0),
+        ("--agentHelloTimeout=4s", "introduction", 4.0),
+        ("--agentMaxAge=10m", "age", 600.0),
+        ("--agentMaxStreams=7", "streams", 7),
+        ("--agentMaxStreamsPerConnection=8", "streams_per_connection", 8),
+        ("--agentMaxStreamsPerNode=9", "streams_per_node", 9),
+        ("--agentStreamPause=2s", "pause", 2.0),
+        ("--agentMaxReports=50", "reports", 50),
+        ("--agentMaxReportBytes=64KiB", "report_bytes", 64 << 10),
+    ],
+)
+def test_each_flag_is_one_limit(flag, field, value):
+    assert getattr(parsed(flag).agent_limits, field) == value
+
+
+@pytest.mark.parametrize(
+    "flag",
+    [
+        "--agentHandshakeTimeout=0s",
+        "--agentMaxStreams=0",
+        "--agentMaxReportBytes=much",
+        "--agentMaxReports=-1",
+        "--agentServiceAccount=plimsoll-agent",
+    ],
+)
+def test_what_is_no_limit_ends_the_program_with_a_sentence(flag, capsys):
+    with pytest.raises(SystemExit) as ended:
+        parsed(flag)
+    assert ended.value.code == 2
+    assert flag.partition("=")[0] in capsys.readouterr().err
+
+
+def test_the_names_of_grpcs_options_are_grpcs():
+    """It takes any name without a word, and heeds those that it knows: they stand in its library."""
+    import grpc._cython.cygrpc as library
+
+    known = Path(library.__file__).read_bytes()
+    for name, value in AgentLimits().channel_options():
+        assert name.encode() + b"\0" in known, name
+        assert isinstance(value, int)
