@@ -72,3 +72,13 @@ async def test_no_line_grows_with_the_cluster(log_lines, server, nodes, told):
     (line,) = read()
     assert f'msg="Filtered nodes for demo-policy: {told}"' in line
     assert len(line) < 250
+
+
+async def test_refusals_are_told_of_at_a_pace(log_lines, server):
+    """Who is let in and sends nonsense must not write the log as fast as it can send."""
+    read = log_lines("logfmt")
+    for _ in range(500):
+        await server.post(FILTER, b"{")
+    lines = read()
+    assert 1 <= len(lines) < 250
+    assert all('msg="filter refused"' in line for line in lines)
