@@ -73,7 +73,7 @@ def told(status: Mapping[str, Any], now: Standing, generation: int) -> Standing:
     """
     conditions = status.get("conditions")
     known = [c for c in (conditions if isinstance(conditions, list) else ()) if isinstance(c, dict)]
-    true = {c.get("type") for c in known if c.get("status") == "True"}
+    true = {str(c.get("type")) for c in known if c.get("status") == "True"}
     flawed = any(
         c.get("type") == VALID
         and c.get("status") == "False"

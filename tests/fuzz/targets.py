@@ -11,7 +11,6 @@ from collections.abc import Callable, Mapping
 from pathlib import Path, PurePath
 
 import msgspec
-from google.protobuf.message import DecodeError
 
 from agent import webconfig
 from collectors import promtext
@@ -24,10 +23,14 @@ from evaluator.extender import messages
 from evaluator.kube import KubeError
 from evaluator.manifests import checker
 from evaluator.manifests.sentences import explained
+from evaluator.notices import Standing, told
 from evaluator.objects import Pod
+from evaluator.policy import StrategyName
+from evaluator.reporter import transitions
 from evaluator.scheduler import configuration, staticpod
 from evaluator.sources import metricvalues, queries, vectors
 from evaluator.sources.answers import Moment, SourceError, moment
+from evaluator.sources.conversation import Conversation, parse
 from evaluator.sources.custom_metrics import CustomMetrics
 from evaluator.sources.identity import NotAnAgentError
 from evaluator.sources.reviewer import Reviewer, UnreviewedError
@@ -39,7 +42,7 @@ from plimsoll.http.heads import Reading
 from plimsoll.http.messages import RefusedError
 from tests.fuzz.properties import LONGEST, documented, fits
 from tests.fuzz.shots import BOOK
-from wire import codec, telemetry_pb2
+from wire import codec
 
 NOW = Moment(here=500.0, there=1_763_640_000.0)
 METRICS = ("health", "load", "memory", "disk_full", "ras_errors")
@@ -125,6 +128,15 @@ def _policy(found):
         assert len(condition.message) <= 32_768, "more than a condition may hold"
 
 
+def a_status(data):
+    """What is said of a policy: anybody who may write a status may have written it."""
+    if isinstance(said := _json(data), dict):
+        now = Standing(frozenset(), frozenset())
+        assert told(said, now, 1).violated <= set(StrategyName)
+        for status, since in transitions(said).values():
+            assert isinstance(status + since, str)
+
+
 def _status(found):
     store = Store(stale_after=30.0, started=0.0)
     store.subscribe(found.metrics)
@@ -139,17 +151,18 @@ def a_manifest(data):
 
 
 def a_report(data):
-    try:
-        report = telemetry_pb2.Report.FromString(data)
-    except DecodeError:
-        return
-    with documented(codec.MalformedReportError):
-        said = codec.decode(report, METRICS)
-        named = [*said.values, *said.several, *said.absent, *said.unread]
-        assert len(named) == len(set(named))
-        assert set(named) <= set(METRICS)
-        assert not report.full or set(named) == set(METRICS)
-        assert all(samples >= 2 for samples in said.several.values())
+    """As the first word after an introduction, from an agent that is known and one that is not."""
+    for known in (False, True):
+        talk = Conversation("node-a")
+        talk.tell(1, METRICS)
+        with documented(codec.MalformedReportError):
+            report = parse(data)
+            said = talk.understand(report, known=known)
+            named = [*said.values, *said.several, *said.absent, *said.unread]
+            assert len(named) == len(set(named))
+            assert set(named) <= set(METRICS)
+            assert not report.full or set(named) == set(METRICS)
+            assert all(samples >= 2 for samples in said.several.values())
 
 
 def metric_values(data):
@@ -386,6 +399,7 @@ TARGETS: Mapping[str, Callable[[bytes], None]] = {
     "request": a_request,
     "scheduler": a_scheduler_configuration,
     "staticpod": a_static_pod,
+    "status": a_status,
     "textfile": a_text_file,
     "tokenreview": a_token_review,
     "vector": a_vector,
