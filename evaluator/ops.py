@@ -87,7 +87,7 @@ class Operations:
         return Response(HTTPStatus.OK, b"ok\n")
 
     async def _exposition(self, request: Request) -> Response:
-        encode, content_type = choose_encoder(request.headers.get("accept", ""))
+        encode, content_type = _encoder(request.headers.get("accept", ""))
         async with self._scraping.turn():
             families = map(_Family, self._metrics.registry.collect())
             pieces = await _unhurried(encode(family).removesuffix(_EOF) for family in families)
@@ -144,6 +144,14 @@ def _names(path: str) -> tuple[str, str]:
     """Namespace and name in /explain/<namespace>/<name>."""
     namespace, _, name = path.removeprefix("/explain/").partition("/")
     return unquote(namespace), unquote(name)
+
+
+def _encoder(accept: str) -> tuple[Callable[[Any], bytes], str]:
+    """The format that a scraper likes best; the library stumbles over versions that are no numbers."""
+    try:
+        return choose_encoder(accept if accept.isascii() else "")
+    except (TypeError, ValueError):
+        return choose_encoder("")
 
 
 class _Family:

@@ -238,3 +238,11 @@ async def test_metrics_are_the_same_as_the_library_writes_at_once(
     assert text.endswith(ends)
     assert text.count("# EOF") == ends.count("# EOF")
     assert text == encode(world.metrics.registry).decode()
+
+
+@pytest.mark.parametrize("version", ["x", "-", "1..0", "1.0.0&", "²", "\u00a01.0.0", "9" * 5000])
+@pytest.mark.parametrize("kind", ["text/plain", "application/openmetrics-text"])
+async def test_a_version_that_is_none_is_answered_with_a_format_that_there_is(get, kind, version):
+    status, text = await get("/metrics", headers={"Accept": f"{kind}; version={version}"})
+    assert status == 200
+    assert text.startswith("# HELP")

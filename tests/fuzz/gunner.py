@@ -14,6 +14,7 @@ from tests.fuzz.shots import ANSWERS, BOOK, PATHS, Shot, Shots, question
 
 _STATUS = re.compile(rb"HTTP/1\.1 (\d{3}) [ -~]+")
 _PATIENCE = 60.0
+_JSON = b"application/json"
 _CONNECTIONS = 8
 _AT_ONCE = 64 << 10
 """Bytes sent on one connection before its answers are taken: what kernels hold in between, both ways."""
@@ -60,10 +61,11 @@ class ClosedError(Exception):
 class Line:
     """One connection, and the requests on it that were not answered yet."""
 
-    def __init__(self, port: int, tls: ssl.SSLContext | None) -> None:
+    def __init__(self, port: int, tls: ssl.SSLContext | None = None, kind: bytes = _JSON) -> None:
         raw = socket.create_connection(("127.0.0.1", port), timeout=_PATIENCE)
         self._socket = tls.wrap_socket(raw, server_hostname="127.0.0.1") if tls else raw
         self._buffer = bytearray()
+        self._kind = kind
         self.open: list[Shot] = []
 
     def send(self, *shots: Shot) -> None:
@@ -92,7 +94,7 @@ class Line:
             if status[1] != b"100":
                 break
         headers = dict(line.lower().split(b": ", 1) for line in lines)
-        assert headers[b"content-type"] == b"application/json", headers
+        assert headers[b"content-type"].startswith(self._kind), headers
         size = 0 if bodiless else int(headers[b"content-length"])
         while len(self._buffer) < size:
             self._receive(begun=True)
@@ -187,8 +189,10 @@ class Gunner:
 
     def _spoil(self) -> None:
         """A connection of its own, with what is no request; over TLS nobody could say that it is at its end."""
-        shot = self._shots.broken()
-        line = Line(self._port, None)
+        self.try_alone(self._shots.broken(), Line(self._port))
+
+    def try_alone(self, shot: Shot, line: Line) -> None:
+        """What may be no request at all, on a connection of its own."""
         try:
             line.send(shot)
             line.end()

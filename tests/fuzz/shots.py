@@ -2,6 +2,7 @@
 
 import json
 import random
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -29,6 +30,18 @@ _HEADERS = (
     (b"Transfer-Encoding: gzip", {400, 501}), (b"Content-Length: 1", {400}), (b"Content-Length: -1", {400}),
     (b"Host: twice", {400}), (b"X: a\r\n b", BOOK), (b"X: \0", {400}), (b"Content-Encoding: gzip", BOOK),
 )  # fmt: skip
+_PAGES = (
+    b"/metrics", b"/healthz", b"/readyz", b"/explain", b"/explain/default/demo", b"/explain/default/none", b"/explain/",
+    b"/explain/a%2fb/%00%ff", b"/metrics?name[]=plimsoll_decisions_total", b"http://x/metrics", b"/",
+)  # fmt: skip
+_FIELDS = (
+    b"Accept: application/openmetrics-text;version=1.0.0;escaping=allow-utf-8;q=0.5,text/plain;version=0.0.4;q=0.2,*/*;q=0.1",
+    b"Accept: application/openmetrics-text; version=0.0.1", b"Accept: text/plain; version=1.0.0; escaping=values",
+    b"Accept-Encoding: gzip;q=0.5, identity", b"Authorization: Basic YTpi", b"Range: bytes=0-9", b"Connection: close",
+    b"If-None-Match: *", b"X-Prometheus-Scrape-Timeout-Seconds: 10", b"Content-Length: 0", b"Transfer-Encoding: chunked",
+)  # fmt: skip
+_SPACES = re.compile(rb"[\0-\x20\x7f-\xff]")
+_LINES = re.compile(rb"[\r\n\0]")
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,6 +122,21 @@ class Shots:
             head = mutate(head, rng)
         raw = head + rng.choice((b"\r\n\r\n",) * 8 + (b"\n\n", b"", b"\r\n")) + body
         return Shot(raw[: rng.randrange(len(raw) + 1)] if rng.random() < 0.3 else raw, whole=False)
+
+    def page(self) -> Shot:
+        """A page that an operator might ask for, or somebody who wants to know what becomes of odd paths and headers."""
+        rng = self.rng
+        path = rng.choice(_PAGES)
+        if rng.random() < 0.7:
+            path = _SPACES.sub(b"%20", mutate(path, rng))[:8000]
+        fields = [rng.choice(_FIELDS) for _ in range(rng.randrange(3))]
+        odd = (mutate(field, rng) if rng.random() < 0.7 else field for field in fields)
+        headers = (b": ".join(_LINES.sub(b"", field).split(b": ", 1))[:4000] for field in odd)
+        method = rng.choice((b"GET",) * 9 + (b"HEAD", b"POST"))
+        return Shot(
+            b"\r\n".join((b"%s %s HTTP/1.1" % (method, path), b"Host: x", *headers, b"", b"")),
+            whole=False,
+        )
 
 
 def _framed(method: bytes, path: bytes, body: bytes, *headers: bytes) -> bytes:

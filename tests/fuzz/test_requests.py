@@ -6,7 +6,7 @@ import sys
 
 import pytest
 
-from tests.fuzz.gunner import Gunner
+from tests.fuzz.gunner import Gunner, Line
 from tests.fuzz.house import House
 from tests.fuzz.shots import Shots
 
@@ -18,6 +18,9 @@ WARM_UP = 0.2
 """The part of them after which memory may grow no more: by then every path was taken, and every pool has its size."""
 GROWTH = 48 << 20
 """Bytes: what allocators, the interpreter and the kernel's own accounting may come and go by."""
+
+
+PAGES_SMALL, PAGES_FULL = 300, 30_000
 
 
 @pytest.fixture(params=["plain", "tls"])
@@ -49,6 +52,25 @@ async def test_random_requests_are_answered_by_the_book(house, corpus, soak):
             await asyncio.sleep(0.05)
     assert {200, 400, 404, 405} <= told.keys(), told
     assert not soak or {413, 417, 431, 501} <= told.keys(), told
+    await _is_unharmed(house)
+
+
+@pytest.mark.parametrize("house", ["plain"], indirect=True)
+async def test_random_pages_are_refused_by_the_book(house, soak):
+    await house.start()
+    port, shots = house.ports["opsPort"], Shots((), random.Random("pages"))
+    gunner = Gunner(port, shots, None)
+
+    def fire():
+        for _ in range(PAGES_FULL if soak else PAGES_SMALL):
+            gunner.try_alone(shots.page(), Line(port, kind=b""))
+
+    await asyncio.to_thread(fire)
+    assert {200, 400, 404, 405} <= gunner.counted.keys(), gunner.counted
+    await _is_unharmed(house)
+
+
+async def _is_unharmed(house):
     with house.log.open(encoding="utf-8") as log:
         assert not [line for line in log if "Traceback" in line or "level=error" in line]
     assert 'code="500"' not in await house.metrics()
