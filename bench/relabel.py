@@ -257,7 +257,8 @@ async def measure(where: "Plane", count: int, qps: float) -> dict[str, Any]:
         bench = Bench(client, http, nodes)
         processes = Processes(where.folder / "logs")
         # In this order backwards: nodes that lose their evaluator would complain, each in many lines.
-        stack.push_async_callback(bench.clean)
+        if where.outlives_us:
+            stack.push_async_callback(bench.clean)
         stack.push_async_callback(processes.close)
         await bench.prepare()
         await processes.start("evaluator", command(bench, where.kubeconfig, qps))
@@ -316,6 +317,7 @@ class Plane:
     client: Client
     kubeconfig: Path
     folder: Path
+    outlives_us: bool = False
 
 
 @contextlib.contextmanager
@@ -357,7 +359,8 @@ def given_plane(folder: Path, config: Path) -> Iterator[Plane]:
             found = re.search(r"127\.0\.0\.1:\d+", proxy.stdout.readline())
             if found is None:
                 raise SystemExit("kubectl proxy did not start")
-            yield Plane(str(config), Client(f"http://{found[0]}"), config, folder)
+            url = f"http://{found[0]}"
+            yield Plane(str(config), Client(url), config, folder, outlives_us=True)
         finally:
             proxy.terminate()
 
