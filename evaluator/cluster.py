@@ -63,8 +63,8 @@ class Collection(Generic[K, T]):
         """This one is new, or different, or the same again."""
         key = self._key(obj)
         before = self.objects.get(key)
+        self.objects[key] = obj
         if before != obj:
-            self.objects[key] = obj
             self._changed(key, before, obj)
 
     def drop(self, obj: T) -> None:

@@ -7,6 +7,7 @@ import pytest
 
 from evaluator.cluster import Cluster, Collection, decode_pod
 from evaluator.objects import Condition, Meta, Node, NodeSpec, NodeStatus, Pod
+from evaluator.policy import Policy, PolicyKey
 
 KINDS = ("policies", "nodes", "pods")
 
@@ -84,13 +85,16 @@ def test_a_long_list_is_taken_in_step_by_step_and_counts_once_it_is_whole() -> N
     assert list(cluster.nodes.objects.values()) == many
 
 
-def test_an_object_that_is_listed_again_as_it_was_stays_the_same_one() -> None:
-    """Who remembers what it made of an object need not look at it again."""
+def test_a_status_is_the_one_written_last_and_no_news_of_the_policy() -> None:
+    """A replica that becomes the leader goes on from what the one before it has written."""
     cluster = Cluster()
-    first = node()
-    cluster.nodes.replace([first])
-    cluster.nodes.replace([node()])
-    assert cluster.nodes.objects["node-a"] is first
+    told: list[str] = []
+    key = PolicyKey("ns", "demo")
+    cluster.policies.replace([Policy(key)])
+    cluster.listeners.decisions.append(lambda: told.append("decisions"))
+    cluster.policies.put(Policy(key, status={"compliance": "Violated"}))
+    assert cluster.status_of(key) == {"compliance": "Violated"}
+    assert told == []
 
 
 def test_a_later_list_finds_what_was_deleted_meanwhile() -> None:
