@@ -18,6 +18,7 @@ import argparse
 import asyncio
 import multiprocessing
 import time
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 from multiprocessing.context import SpawnProcess
@@ -25,6 +26,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any
 
+import grpc
 import numpy as np
 
 from bench import fleetagent
@@ -145,6 +147,13 @@ class Fleet:
         """Streams that were lost or did not come about so far."""
         return int(self._table[:, Column.LOSSES].sum())
 
+    @property
+    def reasons(self) -> dict[str, int]:
+        """How the latest loss of each agent that had one came about, by gRPC's status."""
+        lost = self._table[self._table[:, Column.LOSSES] > 0]
+        names = {code.value[0]: code.name for code in grpc.StatusCode}
+        return dict(Counter(names[int(row[Column.CODE])] for row in lost))
+
     async def until(
         self, *, connected: int = 0, generation: int = 0, timeout: float = 120.0
     ) -> None:
@@ -157,7 +166,7 @@ class Fleet:
             if time.monotonic() > end:
                 raise TimeoutError(
                     f"{self.connected} of {connected} agents are connected after {timeout:g} s, "
-                    f"{self.losses} attempts failed"
+                    f"{self.losses} attempts failed: {self.reasons}"
                 )
             await asyncio.sleep(0.02)
 

@@ -55,6 +55,7 @@ class Column(IntEnum):
     ANSWERED = 4  # when the answer was on its way
     REPORTS = 5
     LOSSES = 6
+    CODE = 7  # gRPC's status of the latest of them, as a number
 
 
 HABITS = len(Habits._fields)
@@ -124,6 +125,7 @@ class Agent:
         refused = Backoff(self._rng.random, first=5.0, longest=120.0)
         while True:
             code = await self._attempt()
+            self._row[Column.CODE] = code.value[0] if code else 0
             if self._row[Column.CONNECTED] and time.monotonic() - self._row[Column.SINCE] > 10:
                 backoff.reset()
                 refused.reset()

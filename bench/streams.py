@@ -74,11 +74,11 @@ class Bench:
         before = self.stage.usage()
         self.fleet.start()
         await self._all_back()
-        # Once more when what the handshakes left behind had the time to go.
         after = self.stage.usage()
         return {
             "seconds": after.at - before.at,
             "lost": self.fleet.losses,
+            "reasons": self.fleet.reasons,
             "cpu_ms_per_agent": 1000 * (after.cpu - before.cpu) / self.agents,
             "rss": after.rss,
             "kib_per_agent": 1024 * (after.rss - before.rss) / self.agents,
