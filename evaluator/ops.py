@@ -22,7 +22,7 @@ from plimsoll.http.messages import Handler, Request, Response, plain_refusal
 from plimsoll.http.routes import Route, Routes
 from plimsoll.turns import TooManyWaitError, Turns
 
-LIMITS = Limits(body_bytes=64 << 10, bodies_bytes=1 << 20, connections=32)
+LIMITS = Limits(body_bytes=64 << 10, bodies_bytes=1 << 20, connections=32, sending=8)
 """Nothing that is asked here has a body; one that comes is read and thrown away.
 
 Prometheus, kubelet and some people need few connections; an explanation of thousands of nodes is some megabytes, held

@@ -18,8 +18,10 @@ class Doing(Enum):
 class Crowd:
     """Connections by their task; those that wait for their client in the order in which they began to."""
 
-    def __init__(self, limit: int) -> None:
+    def __init__(self, limit: int, *, sending: int) -> None:
+        """At most `limit`, of which at most `sending` have an answer that they have not taken yet."""
         self._limit = limit
+        self._sending = sending
         self.tasks: set[Task] = set()
         self._clients: set[Task] = set()
         self._strangers: dict[Task, Doing] = {}
@@ -47,6 +49,8 @@ class Crowd:
             self._strangers[task] = doing
         elif doing is Doing.SENDING:
             self._deaf[task] = doing
+            if len(self._deaf) > self._sending:
+                _end_longest(self._deaf)
         else:
             self._silent[task] = doing
 
@@ -60,9 +64,7 @@ class Crowd:
             return True
         for waiting in self._waiting:
             if waiting:
-                longest = next(iter(waiting))
-                del waiting[longest]
-                longest.cancel()
+                _end_longest(waiting)
                 return True
         return False
 
@@ -80,3 +82,9 @@ class Crowd:
     def _forget(self, task: Task) -> None:
         for waiting in self._waiting:
             waiting.pop(task, None)
+
+
+def _end_longest(waiting: dict[Task, Doing]) -> None:
+    longest = next(iter(waiting))
+    del waiting[longest]
+    longest.cancel()

@@ -25,6 +25,8 @@ class Limits:
     """Of all requests at a time, while they are received and answered."""
     connections: int = 256
     """At once. With TLS each holds 256 KiB."""
+    sending: int = 64
+    """Answers at a time that their clients have not taken yet. For one more, the one that has waited longest is given up."""
 
 
 class Budget:

@@ -45,7 +45,7 @@ class Server:
         self._tls = tls
         self._bodies = Bodies(self._limits)
         self._listeners: list[tuple[socket.socket, asyncio.Task[None]]] = []
-        self._crowd = Crowd(self._limits.connections)
+        self._crowd = Crowd(self._limits.connections, sending=self._limits.sending)
         self._ending = False
         self._complained = -math.inf
 

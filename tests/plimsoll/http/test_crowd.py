@@ -10,7 +10,7 @@ from plimsoll.http.crowd import Crowd, Doing
 @pytest.fixture
 async def crowd():
     """A crowd of at most three, and a way to admit a connection that lasts until it is ended."""
-    found, tasks = Crowd(3), []
+    found, tasks = Crowd(3, sending=2), []
 
     def admit():
         task = asyncio.create_task(asyncio.Event().wait())
@@ -85,6 +85,17 @@ async def test_who_does_not_take_an_answer_goes_before_a_newcomer_is_refused(cro
     crowd.note(next(iter(crowd.tasks - {deaf, answered})), Doing.ANSWERING)
     assert crowd.has_room()
     assert await ended(deaf, answered) == [True, False]
+
+
+async def test_of_too_many_who_do_not_take_an_answer_the_longest_is_given_up(crowd):
+    deaf = [crowd.admit_one() for _ in range(3)]
+    for task in deaf:
+        crowd.note(task, Doing.ANSWERING)
+    for task in (deaf[1], deaf[0]):
+        crowd.note(task, Doing.SENDING)
+    assert await ended(*deaf) == [False, False, False]
+    crowd.note(deaf[2], Doing.SENDING)
+    assert await ended(*deaf) == [False, True, False]
 
 
 async def test_a_refusal_makes_nobody_known(crowd):

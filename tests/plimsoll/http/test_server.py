@@ -3,13 +3,14 @@
 import asyncio
 import contextlib
 import socket
+import weakref
 from http import HTTPStatus
 
 import pytest
 
 from plimsoll.http.addresses import Address
 from plimsoll.http.limits import Limits
-from plimsoll.http.messages import Request, Response
+from plimsoll.http.messages import Parts, Request, Response
 from plimsoll.http.server import Server
 from plimsoll.http.sockets import ListenError
 
@@ -228,6 +229,31 @@ async def test_clients_that_do_not_take_their_answers_keep_nobody_out(serve) -> 
         await client.say(b"GET /much HTTP/1.1\r\nHost: x\r\n\r\n")
         await asyncio.wait_for(asked.get(), PATIENT)
     assert (await asyncio.wait_for((await site.connect()).get("/"), PATIENT)).status == 200
+
+
+async def test_answers_that_are_not_taken_are_held_for_so_many_clients_only(serve) -> None:
+    held: weakref.WeakSet[Held] = weakref.WeakSet()
+
+    async def much(_: Request) -> Response:
+        page = Held([bytes(32 << 20)])
+        held.add(page)
+        return Response(HTTPStatus.OK, Parts(32 << 20, page))
+
+    site = await serve(much, Limits(sending=2))
+    for _ in range(6):
+        client = await site.connect()
+        client.writer.transport.pause_reading()
+        await client.say(b"GET / HTTP/1.1\r\nHost: x\r\n\r\n")
+    reader = await site.connect()
+    assert len((await asyncio.wait_for(reader.get("/"), PATIENT)).body) == 32 << 20
+    assert len(held) <= 3
+    assert site.server.connections <= 3
+
+
+class Held(list[bytes]):
+    """A body whose end can be seen."""
+
+    __hash__ = object.__hash__
 
 
 async def test_a_client_that_asks_without_end_keeps_nobody_out(serve) -> None:
