@@ -2,19 +2,23 @@
 
 import asyncio
 import contextlib
-import os
 import re
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass
+from multiprocessing.connection import Connection
 from pathlib import Path
 from typing import Any, Self
 
 import aiohttp
 
+from bench import measure
+from bench import nodes as made
 from bench.authority import Authority
-from bench.relabel import beside, named, serve, until
+from bench.relabel import beside, named, until
+from plimsoll import logs
 from sandbox import manifests
+from sandbox.apiserver import ApiServer
 from sandbox.client import ApiError, Client, ensure
 from sandbox.endpoints import kubeconfig
 from sandbox.nodes import node_object
@@ -23,16 +27,15 @@ from sandbox.processes import HeldPort, Processes
 from sandbox.programs import EvaluatorLaunch, evaluator_command
 
 NAMESPACE = "plimsoll-bench"
-_AT_ONCE = 16
-_TICKS = os.sysconf("SC_CLK_TCK")
 
 
 @dataclass(frozen=True, slots=True)
 class Usage:
-    """What a process has used up to a moment: CPU seconds, resident MiB now and at most, open descriptors."""
+    """What a process has used up to a moment: seconds of CPU, and waiting for one that others had; megabytes; descriptors."""
 
     at: float
     cpu: float
+    queued: float
     rss: float
     peak: float
     descriptors: int
@@ -40,20 +43,31 @@ class Usage:
     @classmethod
     def of(cls, pid: int) -> "Usage":
         """Of a process, all its threads together."""
-        folder = Path("/proc") / str(pid)
-        fields = (folder / "stat").read_text().rpartition(")")[2].split()
-        sizes = dict(re.findall(r"(VmRSS|VmHWM):\s+(\d+) kB", (folder / "status").read_text()))
         return cls(
             at=time.monotonic(),
-            cpu=(int(fields[11]) + int(fields[12])) / _TICKS,
-            rss=int(sizes["VmRSS"]) / 1024,
-            peak=int(sizes["VmHWM"]) / 1024,
-            descriptors=len(list((folder / "fd").iterdir())),
+            cpu=measure.cpu_seconds(pid),
+            queued=measure.queued_seconds(pid),
+            rss=measure.memory_mb(pid),
+            peak=measure.memory_mb(pid, "VmHWM"),
+            descriptors=len(list(Path(f"/proc/{pid}/fd").iterdir())),
         )
 
     def cores_since(self, before: "Usage") -> float:
         """The share of one core that was used between two moments."""
         return (self.cpu - before.cpu) / (self.at - before.at)
+
+
+def serve(told: "Connection[Any, Any]", nodes: Sequence[str]) -> None:
+    """An API server with these nodes, for ever."""
+    logs.setup("warn")
+
+    async def run() -> None:
+        server = ApiServer()
+        server.load_nodes(made.node(name, index) for index, name in enumerate(nodes))
+        told.send(await server.start())
+        await asyncio.Event().wait()
+
+    asyncio.run(run())
 
 
 class Stage:
@@ -69,7 +83,7 @@ class Stage:
         self._stack = contextlib.AsyncExitStack()
 
     async def __aenter__(self) -> Self:
-        url = self._stack.enter_context(beside(serve)).recv()
+        url = self._stack.enter_context(beside(serve, self.nodes)).recv()
         (self.folder / "kubeconfig").write_text(kubeconfig(url))
         self.client = await self._stack.enter_async_context(Client(url))
         self._http = await self._stack.enter_async_context(aiohttp.ClientSession())
@@ -84,13 +98,6 @@ class Stage:
         for crd in manifests.crds():
             await ensure(self.client, CRDS, crd)
         await ensure(self.client, NAMESPACES, named("v1", "Namespace", NAMESPACE))
-        gate = asyncio.Semaphore(_AT_ONCE)
-
-        async def add(name: str, index: int) -> None:
-            async with gate:
-                await self.node(name, index)
-
-        await asyncio.gather(*(add(name, index) for index, name in enumerate(self.nodes)))
         await until(self._served)
 
     async def node(self, name: str, index: int = 0) -> None:
