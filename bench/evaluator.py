@@ -42,9 +42,9 @@ class Evaluator:
     def until(self, path: str) -> None:
         """Wait until this path answers 200. Raises TimeoutError with the end of the log."""
         until = time.monotonic() + _PATIENCE
-        while self.get(path)[0] != 200:
+        while (answer := self.get(path))[0] != 200:
             if time.monotonic() > until:
-                raise TimeoutError(f"no 200 from {path}; its log ends: {self.last_words()}")
+                raise TimeoutError(f"{path} answers {answer}; its log ends: {self.last_words()}")
             time.sleep(0.05)
 
     def metric(self, sample: str) -> float:

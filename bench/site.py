@@ -16,7 +16,12 @@ from bench.evaluator import Evaluator
 from bench.fleet import Fleet
 from bench.fleetagent import Habits
 
-_ASKED_ONCE = ("--metricsSource=prometheus", "--syncPeriod=10m", "--staleAfter=30m")
+_ASKED_ONCE = (
+    "--metricsSource=prometheus",
+    "--syncPeriod=10m",
+    "--staleAfter=30m",
+    "--sourceTimeout=2m",  # who is not heard in time is asked again only after ten minutes
+)
 _REPORTS_EVERY = 10.0  # seconds
 _PATIENCE = 300.0
 _QUIET = 4  # times in a row that nothing new was written
