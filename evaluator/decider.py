@@ -21,7 +21,7 @@ _PAUSE = 0.005
 """Seconds between two evaluations, so that a burst of reports costs a few of them and not one each."""
 
 _LATE = 1.0
-"""Seconds after which decisions that time has changed are not given out any more: the loop has not run, nor has it heard any news."""
+"""Seconds after which decisions that time has changed are not given out any more: this process was stopped, and has heard nobody."""
 
 _SLICE = 0.001
 """Seconds of work after which others have their turn, for as long: kube-scheduler may be waiting."""
@@ -56,6 +56,7 @@ class Decider:
         self._tally = Tally(metrics)
         self._clock = clock
         self._decisions = Decisions()
+        self._decided = clock()
         self._changed = asyncio.Event()
         self._waiting_for: Sequence[str] = ("a first evaluation",)
         self._stopping: Sequence[str] = ()
@@ -92,9 +93,12 @@ class Decider:
         """
         if self._missing:
             raise NotReadyError(f"not ready: waiting for {', '.join(self._missing)}")
-        if self._clock() > self._decisions.valid_until + _LATE:
+        if self._is_late(self._clock()):
             self.evaluate()
         return self._decisions
+
+    def _is_late(self, now: float) -> bool:
+        return now > self._decisions.valid_until + _LATE
 
     def stop(self, why: str) -> None:
         """Not ready from now on: a program that is going away must not get new requests.
@@ -141,6 +145,8 @@ class Decider:
         """One evaluation, in steps. What it decides on is taken in the first of them."""
         policies, now = list(self._cluster.policies.objects.values()), self._clock()
         rationed = ration([policy.metrics for policy in policies], self._most_metrics)
+        if self._is_late(now):
+            self._store.resume(self._decided, now)
         self._store.subscribe(rationed.asked)
         self._subscriptions.want(rationed.asked)
         self._store.prune(self._cluster.nodes.objects, now)
@@ -157,7 +163,7 @@ class Decider:
         )
         if self._decisions is not before:
             return  # somebody could not wait, and has newer ones
-        self._decisions = decisions
+        self._decisions, self._decided = decisions, now
         if self._waiting_for:
             self._waiting_for = waiting_for(self._cluster, decisions)
         self._metrics.left_out.set(len(rationed.left_out))

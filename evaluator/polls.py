@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from evaluator.roster import Roster, Rows
-from evaluator.store import NEVER, Column, Counts, Floats, Reading, unknown
+from evaluator.store import NEVER, Column, Counts, Floats, Pause, Reading, unknown
 
 _SPARE = 64
 """Names that are no node's may pile up to so many beyond the number of nodes before they are cleared away."""
@@ -61,6 +61,7 @@ class Polls:
         self.name = name
         self.stale_after = stale_after
         self.started = started
+        self.pause = Pause()
         self.version = 0
         """Goes up when what a rule would see changed; not when the same was said again."""
         self._topics: dict[str, _Topic] = {}
@@ -77,6 +78,11 @@ class Polls:
         if wanted != self._topics.keys():
             self._topics = {name: self._topics.get(name) or _Topic() for name in sorted(wanted)}
             self.version += 1
+
+    def resume(self, since: float, now: float) -> None:
+        """Nobody has asked from some time after `since` until now: what was fresh then is awaited, as all is at the start."""
+        self.pause = Pause(since, now)
+        self.version += 1
 
     def answer(
         self, metric: str, readings: Mapping[str, Reading], at: float, *, fault: str = ""
@@ -121,20 +127,16 @@ class Polls:
             awaited = self._awaits(topic, now)
             return unknown(len(nodes), awaited=awaited, unread=topic.failing, fault=fault)
         values, samples, at = topic.at_rows(self._roster.find(nodes))
-        return Column(
-            values,
-            samples,
-            at,
-            at >= now - self.stale_after,
-            np.full(len(nodes), topic.failing),
-            np.zeros(len(nodes), bool),
-            fault,
-        )
+        fresh, hidden = at >= now - self.stale_after, np.zeros(len(nodes), bool)
+        if self.pause.matters(now, self.stale_after):
+            hidden = self.pause.hides(at, fresh, self.stale_after)
+        unread = np.full(len(nodes), topic.failing)
+        return Column(values, samples, at, fresh, unread, hidden, fault)
 
     def next_expiry(self, now: float) -> float:
         """When time alone will change something: a fresh reading has become too old, or is no longer awaited."""
         recent = now - self.stale_after
-        times = [self.started]
+        times = [self.started, self.pause.end]
         for topic in self._topics.values():
             times.append(topic.oldest_after(recent))
             if not topic.spoken and topic.since is not None:

@@ -54,6 +54,10 @@ class Rationed:
         """When time alone will change a column."""
         return self._readings.next_expiry(now)
 
+    def resume(self, since: float, now: float) -> None:
+        """Nobody has listened for a while."""
+        self._readings.resume(since, now)
+
     def subscribe(self, metrics: Iterable[str]) -> None:
         """Keep just these metrics."""
         self._readings.subscribe(metrics)

@@ -23,6 +23,10 @@ class Readings(Protocol):
         """When time alone will change a column."""
         ...
 
+    def resume(self, since: float, now: float) -> None:
+        """Nobody has listened from some time after `since` until now: who was fresh then is awaited, as all are at the start."""
+        ...
+
     def subscribe(self, metrics: Iterable[str]) -> None:
         """Keep just these metrics."""
         ...
@@ -63,6 +67,11 @@ class Merged:
     def next_expiry(self, now: float) -> float:
         """When time alone will change a column."""
         return min(source.next_expiry(now) for source in self._sources)
+
+    def resume(self, since: float, now: float) -> None:
+        """Nobody has listened for a while."""
+        for source in self._sources:
+            source.resume(since, now)
 
     def subscribe(self, metrics: Iterable[str]) -> None:
         """Keep just these metrics."""

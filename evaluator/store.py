@@ -5,6 +5,7 @@ receives reports, and `decide()` runs on that thread between two changes, so no 
 """
 
 from collections.abc import Container, Iterable, Sequence
+from dataclasses import dataclass
 from typing import NamedTuple
 
 import numpy as np
@@ -81,6 +82,23 @@ class _Heard(NamedTuple):
     fresh: Bools
 
 
+@dataclass(frozen=True, slots=True)
+class Pause:
+    """A time in which this process was stopped: that nobody was heard in it says nothing about anybody."""
+
+    since: float = NEVER
+    end: float = NEVER
+
+    def matters(self, now: float, stale_after: float) -> bool:
+        """Whether the first reports after it may still be on their way."""
+        return now - self.end < stale_after
+
+    def hides(self, at: Floats, fresh: Bools, stale_after: float) -> Bools:
+        """Of readings of these times, which were fresh when it began and are no longer."""
+        hidden: Bools = ~fresh & (at >= self.since - stale_after)
+        return hidden
+
+
 class _Facts(NamedTuple):
     """What a column says of some nodes beside the values: it rarely changes. `older` are the times that are not `heard`."""
 
@@ -103,6 +121,7 @@ class Store:
     def __init__(self, *, stale_after: float, started: float) -> None:
         self.stale_after = stale_after
         self.started = started
+        self.pause = Pause()
         self.version = 0
         """Goes up when what a rule would see changed; not when the same was read again."""
         self._metrics: dict[str, int] = {}
@@ -207,6 +226,11 @@ class Store:
         self._values[columns, row] = values
         return True
 
+    def resume(self, since: float, now: float) -> None:
+        """Nobody has listened from some time after `since` until now: who was fresh then is awaited, as all are at the start."""
+        self.pause = Pause(since, now)
+        self.version += 1
+
     def forget(self, node: str) -> None:
         """Drop the readings of a node that is no more."""
         row = self._roster.drop(node)
@@ -254,6 +278,8 @@ class Store:
             fresh = at >= now - self.stale_after
             # "Cannot be read" is a first word too; at the start one waits all the same, for the label's sake.
             awaited = (at == NEVER) & ((heard.fresh & ~facts.unread) | starting)
+        if self.pause.matters(now, self.stale_after):
+            awaited = awaited | self.pause.hides(at, fresh, self.stale_after)
         values = self._values[column].take(heard.rows)
         return Column(values, facts.samples, at, fresh, facts.unread, awaited)
 
@@ -281,7 +307,7 @@ class Store:
         """When time alone will change something: a fresh reading has become too old, or the start is over."""
         lagging = list(self._lagging)
         older = np.minimum(self._latest[:, lagging], self._heard[lagging])
-        times = np.concatenate([self._heard, older.ravel(), [self.started]])
+        times = np.concatenate([self._heard, older.ravel(), [self.started, self.pause.end]])
         return float(times.min(where=times >= now - self.stale_after, initial=np.inf)) + (
             self.stale_after
         )

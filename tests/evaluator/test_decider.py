@@ -127,13 +127,40 @@ def test_without_news_from_the_api_server_it_is_red_and_goes_on_answering(world)
     assert world.value("plimsoll_ready") == 1
 
 
-def test_whoever_asks_a_process_that_was_stopped_is_not_answered_by_what_was_true_before(world):
+def test_after_a_stop_nothing_is_said_of_a_node_until_it_is_heard_again(world):
+    """Neither by what was true before, nor as if its agent had been silent: it is this process that has not listened."""
     world.hear(node_a=1.0, node_b=0.0)
     world.decider.evaluate()
-    assert set(world.decider.current().policies[KEY].dontschedule) == {"node-a"}
     world.clock.now += STALE + 60.0
-    assert not world.decider.current().policies[KEY].dontschedule
-    assert world.decider.current().policies[KEY].missing["health_metric"] == ("node-a", "node-b")
+    decision = world.decider.current().policies[KEY]
+    assert decision.awaited == {"node-a", "node-b"}
+    assert not decision.dontschedule
+    world.hear(node_a=1.0)
+    world.decider.evaluate()
+    decision = world.decider.current().policies[KEY]
+    assert decision.awaited == {"node-b"}
+    assert set(decision.dontschedule) == {"node-a"}
+    world.clock.now += STALE - 1.0
+    world.hear(node_a=1.0)
+    world.clock.now += 1.0
+    world.decider.evaluate()
+    decision = world.decider.current().policies[KEY]
+    assert not decision.awaited, "who says nothing for so long has nothing to say"
+    assert decision.missing["health_metric"] == ("node-b",)
+
+
+def test_a_stop_keeps_the_labels_and_does_not_wait_for_who_was_silent_before(world):
+    world.hear(node_a=2.0, node_b=2.0)
+    world.decider.evaluate()
+    world.clock.now += STALE / 2
+    world.hear(node_a=2.0)
+    world.clock.now += STALE / 2 + 0.5
+    world.decider.evaluate()
+    assert set(world.decider.latest.labels) == {"node-a"}
+    world.clock.now += 10 * STALE
+    decisions = world.decider.current()
+    assert decisions.policies[KEY].awaited == {"node-a"}
+    assert decisions.labels == {"node-a": {"demo-policy": "violating"}}
 
 
 def test_ready_without_the_silent_ones_once_they_would_be_stale(world):

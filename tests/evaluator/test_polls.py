@@ -73,6 +73,18 @@ def test_after_a_failure_readings_keep_their_age_and_grow_stale(polls):
     assert polls.column("cpu", ("a",), START).fault == "prom: 500"
 
 
+def test_what_was_fresh_when_nobody_could_ask_is_awaited_until_the_next_answer(polls):
+    polls.answer("cpu", said(LATER, a=1.0) | said(LATER - STALE - 1, b=1.0), LATER)
+    now = LATER + 10 * STALE
+    polls.resume(LATER, now)
+    assert cell(polls, "cpu", "a", now)["awaited"]
+    assert not cell(polls, "cpu", "b", now)["awaited"], "that was stale before"
+    assert polls.next_expiry(now) == now + STALE
+    assert not cell(polls, "cpu", "a", now + STALE)["awaited"]
+    polls.answer("cpu", said(now, a=2.0), now)
+    assert cell(polls, "cpu", "a", now)["usable"]
+
+
 def test_a_failure_is_over_with_the_next_answer(polls):
     polls.failed("cpu", "500")
     polls.answer("cpu", said(START, a=1.0), START)

@@ -137,6 +137,9 @@ class Evaluator:
         self.name = name
         self.wrong = []
         self.answers = 0
+        self.may_refuse = False
+        """Whether 503 is right although it was ready."""
+        self._last = time.monotonic()
         self.recoveries = []
         """Seconds from each start to the first answer after it."""
         self.ports = {name: HeldPort() for name in ("extender", "agents", "ops")}
@@ -171,6 +174,11 @@ class Evaluator:
     async def kill(self):
         await self._processes.stop(self.name, kill=True)
 
+    @property
+    def silence(self):
+        """Seconds since it answered last."""
+        return time.monotonic() - self._last
+
     async def recovered(self):
         """It answers again, or the test fails."""
         await eventually(lambda: self._answered, f"an answer of {self.name}")
@@ -196,7 +204,7 @@ class Evaluator:
 
     def _judge(self, status, body, begin, readings):
         if status != 200:
-            if status != 503 or self._answered:
+            if status != 503 or (self._answered and not self.may_refuse):
                 after = "after it was ready" if self._answered else "before"
                 self.wrong.append(f"{status} {after}: {body}")
             return
@@ -204,6 +212,7 @@ class Evaluator:
             self._answered = True
             self.recoveries.append(time.monotonic() - self._started)
         self.answers += 1
+        self._last = time.monotonic()
         refused = body.get("FailedNodes") or {}
         for node, reading in readings.items():
             if (SICK if node in refused else WELL) not in reading.of_late(begin - KNOWN_AFTER):

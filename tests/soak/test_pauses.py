@@ -1,0 +1,25 @@
+"""A process that stands still for longer than readings count: stopped by a signal, moved to another machine, out of turn."""
+
+import os
+import signal
+
+import pytest
+
+pytestmark = pytest.mark.e2e
+
+SHORT = ("--staleAfter=4s", "--syncPeriod=1s")
+
+
+async def test_who_was_stopped_says_nothing_until_it_has_listened(start_world):
+    """The requests that came meanwhile are answered first, and the reports read after them."""
+    world = await start_world(SHORT)
+    [evaluator] = world.evaluators
+    before = {node: len(seen) for node, seen in world.labels.history.items()}
+    os.kill(evaluator.pid, signal.SIGSTOP)
+    await world.eventually(lambda: evaluator.silence > 6)
+    evaluator.may_refuse = True
+    os.kill(evaluator.pid, signal.SIGCONT)
+    await world.answered(50)
+    await world.agrees()
+    assert not evaluator.wrong
+    assert {node: len(seen) for node, seen in world.labels.history.items()} == before
