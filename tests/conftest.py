@@ -36,6 +36,21 @@ def soak(request: pytest.FixtureRequest) -> bool:
     return bool(request.config.getoption("--soak"))
 
 
+Until = Callable[[Callable[[], bool]], Awaitable[None]]
+
+
+@pytest.fixture
+def until() -> Until:
+    """Wait for something that tells nobody; generously, for a slow machine."""
+
+    async def wait(predicate: Callable[[], bool]) -> None:
+        async with asyncio.timeout(PATIENCE):
+            while not predicate():  # noqa: ASYNC110
+                await asyncio.sleep(0.005)
+
+    return wait
+
+
 class Authority:
     """A CA that signs what a test asks for, with the openssl command line."""
 

@@ -366,18 +366,6 @@ async def api():
 
 
 @pytest.fixture
-def until():
-    """Wait for something that tells nobody; generously, for a slow machine."""
-
-    async def wait(predicate):
-        async with asyncio.timeout(PATIENCE):
-            while not predicate():  # noqa: ASYNC110
-                await asyncio.sleep(0.005)
-
-    return wait
-
-
-@pytest.fixture
 def log_lines(capsys):
     """Called with a format: log as the programs do, until the test ends; what that gives reads the lines since."""
     root = logging.getLogger()
