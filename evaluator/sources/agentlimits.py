@@ -49,7 +49,7 @@ class AgentLimits:
             ("grpc.max_connection_idle_ms", _ms(self.introduction)),
             # Streams end by themselves earlier; who does not read its own one's end is cut off by this.
             ("grpc.max_connection_age_ms", _ms(self.age * _BACKSTOP)),
-            ("grpc.max_connection_age_grace_ms", _ms(_GRACE)),
+            ("grpc.max_connection_age_grace_ms", _ms(min(_GRACE, self.age))),
             ("grpc.so_reuseport", 0),
             ("grpc.keepalive_time_ms", 20_000),
             ("grpc.keepalive_timeout_ms", 10_000),

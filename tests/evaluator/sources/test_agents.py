@@ -6,6 +6,7 @@ import contextlib
 import grpc
 import pytest
 
+from evaluator.sources.agentlimits import AgentLimits
 from evaluator.sources.agents import Agents
 from evaluator.store import Store
 from evaluator.subscription import Subscriptions
@@ -25,7 +26,7 @@ class Clock:
 class Evaluator:
     """The agents' end of an evaluator, with what it is told noted down."""
 
-    def __init__(self):
+    def __init__(self, **limits):
         self.clock = Clock()
         self.store = Store(stale_after=30.0, started=self.clock())
         self.subscriptions = Subscriptions()
@@ -36,6 +37,7 @@ class Evaluator:
             self.subscriptions,
             interval=2.5,
             on_report=self._heard,
+            limits=AgentLimits(**limits),
             clock=self.clock,
         )
         self.port = 0
