@@ -1,9 +1,14 @@
 """Nudges on a real API server: who gets the annotation, at what pace, and what becomes of errors."""
 
+import asyncio
+import functools
 import json
+from dataclasses import replace
 from types import SimpleNamespace
 
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from evaluator import cluster
 from evaluator.cluster import Cluster
@@ -27,6 +32,12 @@ class Clock:
 
     def __call__(self):
         return self.now
+
+
+@functools.cache
+def reasons(refused):
+    """As decisions have them: the same object for the same nodes."""
+    return dict.fromkeys(sorted(refused), REASON)
 
 
 class Nudging:
@@ -55,7 +66,10 @@ class Nudging:
         ]
 
     def refuse(self, *nodes):
-        decision = Decision(Policy(KEY), dontschedule=dict.fromkeys(nodes, REASON))
+        self.decide(nodes)
+
+    def decide(self, refused, awaited=frozenset()):
+        decision = Decision(Policy(KEY), dontschedule=reasons(frozenset(refused)), awaited=awaited)
         self.decided.latest = Decisions(View(("node-a", "node-b"), {}), {KEY: decision})
         self.decided.waiting_for = []
         self.nudger.decided()
@@ -181,3 +195,94 @@ async def test_an_error_is_waited_out(stand, answer, connect, rng, background, u
     asked = stand.asked[-1]
     assert (asked.method, asked.path) == ("PATCH", f"{PODS}/web/status")
     assert asked.json["metadata"]["uid"] == "u"
+
+
+def waiting_pod(name, text, pool):
+    condition = {"type": "PodScheduled", "status": "False", "reason": "Unschedulable"}
+    body = {
+        "metadata": {
+            "name": name,
+            "namespace": "default",
+            "uid": name,
+            "labels": {"telemetry-policy": "demo"},
+        },
+        "spec": {"nodeSelector": {"pool": pool}} if pool else {},
+        "status": {"phase": "Pending", "conditions": [{**condition, "message": text}]},
+    }
+    return cluster.decode_pod(json.dumps(body))
+
+
+def pooled_node(name, pool, ready):
+    body = {
+        "metadata": {"name": name, "labels": {"pool": pool}},
+        "status": {"conditions": [{"type": "Ready", "status": str(ready)}]},
+    }
+    return cluster.decode_node(json.dumps(body))
+
+
+NODE_NAMES = ("node-a", "node-b")
+node_names, pools = st.sampled_from(NODE_NAMES), st.sampled_from(["x", "y"])
+texts = st.sampled_from([REASON, "0/2 nodes: 2 " + REASON, "Insufficient cpu"])
+decide = st.tuples(
+    st.just("decide"), st.frozensets(node_names), st.sampled_from([False] * 5 + [True])
+)
+pod = st.tuples(st.just("pod"), st.sampled_from(["web", "db"]), st.tuples(texts, st.none() | pools))
+node = st.tuples(st.just("node"), node_names, st.tuples(pools, st.booleans()))
+happenings = st.one_of(
+    decide,
+    decide,
+    pod,
+    node,
+    st.tuples(st.just("goes"), st.sampled_from(["web", "db", "node-a", "node-b"]), st.none()),
+    st.tuples(st.just("time"), st.sampled_from([0.5, 30.0, 400.0]), st.none()),
+    st.tuples(st.just("nudge"), st.none(), st.none()),
+)
+AT_FIRST = (
+    ("node", "node-a", ("x", True)),
+    ("node", "node-b", ("y", True)),
+    ("decide", frozenset(NODE_NAMES), False),
+    ("pod", "web", (REASON, None)),
+    ("decide", frozenset(["node-b"]), False),
+)
+
+
+@settings(max_examples=150, deadline=None)
+@given(st.lists(happenings, max_size=12))
+def test_who_looks_only_at_what_changed_sees_what_who_looks_at_everything_does(happened):
+    asyncio.run(compare([*AT_FIRST, *happened]))
+
+
+async def compare(happened):
+    patient, thorough = (Nudging(None, None) for _ in range(2))
+    for what, subject, more in happened:
+        for world in (patient, thorough):
+            befall(world, what, subject, more)
+        thorough.nudger._lines = {
+            key: replace(line, version=-1, basis=()) for key, line in thorough.nudger._lines.items()
+        }
+        seen = [
+            {(c.refusal.pod.metadata.name, c.start) for c in await world.nudger._looked()}
+            for world in (patient, thorough)
+        ]
+        assert seen[0] == seen[1]
+
+
+def befall(world, what, subject, more):
+    known, nudger = world.cluster, world.nudger
+    match what:
+        case "decide":
+            world.decide(subject, frozenset(["node-a"] if more else []))
+        case "pod":
+            known.pods.put(waiting_pod(subject, *more))
+        case "node":
+            known.nodes.put(pooled_node(subject, *more))
+        case "time":
+            world.clock.now += subject
+        case "goes":
+            for kind, key in ((known.pods, ("default", subject)), (known.nodes, subject)):
+                if key in kind.objects:
+                    kind.drop(kind.objects[key])
+        case "nudge":
+            refusals = [r for line in nudger._lines.values() for r in line.refused.values()]
+            for refusal in refusals:
+                nudger._note(refusal, refusal.after_nudge(world.clock.now))
