@@ -34,7 +34,7 @@ async def test_an_evaluator_that_nobody_hears_answers_and_labels(start_world):
     world = await start_world(TALKATIVE, TALKATIVE, before=[deaf("gone")])
     before = [cpu_seconds(one.pid) for one in world.evaluators]
     rng = random.Random(1)
-    for _ in range(6):
+    for _ in range(3):
         reading = world.readings[rng.choice(world.moody)]
         reading.becomes(1.0 - reading.value)
         await world.agrees()
