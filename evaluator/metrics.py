@@ -176,6 +176,11 @@ class Metrics:
         )
         build.labels(VERSION).set(1)
 
+    def forget(self, namespace: str, policy: str) -> None:
+        """Count no longer what there was of a policy that is gone: names that come and go must not pile up."""
+        for counter in (self.policy_events, self.evictions):
+            counter.remove_by_labels({"namespace": namespace, "policy": policy})
+
     def reloaded(self, port: str) -> Callable[[bool], None]:
         """Whom to tell whether the certificate files of a port, which changed, can be used."""
         certificates = self.certificates.labels(port)

@@ -27,6 +27,7 @@ class Tally:
         metrics.nodes.set(len(decisions.view.nodes))
         for key in self._shown.keys() - decisions.policies.keys():
             self._change(self._shown.pop(key), {})
+            metrics.forget(*key)
         for key, decision in decisions.policies.items():
             figures = self._figures(key, decision)
             self._change(self._shown.get(key, {}), figures)

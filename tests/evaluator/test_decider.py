@@ -280,6 +280,27 @@ def test_what_is_decided_is_counted(world):
     assert world.value("plimsoll_policies") == 0
 
 
+def test_a_policy_that_is_gone_leaves_no_series(world):
+    counters = {
+        "plimsoll_policy_events_total": ("reason", world.metrics.policy_events),
+        "plimsoll_evictions_total": ("result", world.metrics.evictions),
+    }
+    for what, counter in counters.values():
+        for policy in ("demo-policy", "other"):
+            counter.labels(**{"namespace": "ns", "policy": policy, what: "x"}).inc()
+    world.know()
+    world.decider.evaluate()
+    told = [
+        (family.name, sample.labels)
+        for family in world.metrics.registry.collect()
+        for sample in family.samples
+        if sample.labels.get("policy") == "demo-policy"
+    ]
+    assert told == []
+    for name, (what, _) in counters.items():
+        assert world.value(name, namespace="ns", policy="other", **{what: "x"}) == 1
+
+
 def test_confirmed_readings_are_explained_with_their_age_of_now(world):
     world.hear(node_a=0.0, node_b=0.0)
     world.decider.evaluate()
