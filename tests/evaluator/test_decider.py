@@ -286,8 +286,8 @@ def test_a_policy_that_is_gone_leaves_no_series(world):
         "plimsoll_evictions_total": ("result", world.metrics.evictions),
     }
     for what, counter in counters.values():
-        for policy in ("demo-policy", "other"):
-            counter.labels(**{"namespace": "ns", "policy": policy, what: "x"}).inc()
+        for name in ("demo-policy", "other"):
+            counter.labels(**{"namespace": "ns", "policy": name, what: "x"}).inc()
     world.know()
     world.decider.evaluate()
     told = [
