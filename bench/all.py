@@ -26,6 +26,7 @@ from bench import measure
 
 HERE = Path(__file__).parent
 BENCHMARKS: Mapping[str, Sequence[str]] = {
+    "decide": (),
     "extender": (),
     "streams": (),
     "closed_loop": ("--changes=100",),

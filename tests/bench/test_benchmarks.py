@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from bench import extender
+from bench import extender, measure
 from bench.cases import Repeat, Rest
 from bench.scene import Sizes
 
@@ -53,3 +53,18 @@ def check_rest(line):
     assert (line["nodes"], line["connected"], line["lost_streams"]) == (40, 40, 0)
     assert line["rss_mb"] > 20
     assert {"core_percent", "reports_per_s", "decisions_per_s"} <= line.keys()
+
+
+@pytest.mark.parametrize(
+    ("name", "arguments"),
+    [
+        ("decide", ("--nodes=50", "--policies=4", "--repeats=2")),
+        ("relabel", ("--nodes=20",)),
+    ],
+)
+def test_lines_can_be_judged(name, arguments):
+    lines = lines_of(name, *arguments)
+    assert lines
+    for line in lines:
+        assert line["benchmark"] == name
+        assert isinstance(measure.judged(line, line.get("aim", "")), dict)
