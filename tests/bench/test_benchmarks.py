@@ -55,16 +55,9 @@ def check_rest(line):
     assert {"core_percent", "reports_per_s", "decisions_per_s"} <= line.keys()
 
 
-@pytest.mark.parametrize(
-    ("name", "arguments"),
-    [
-        ("decide", ("--nodes=50", "--policies=4", "--repeats=2")),
-        ("relabel", ("--nodes=20",)),
-    ],
-)
-def test_lines_can_be_judged(name, arguments):
-    lines = lines_of(name, *arguments)
+def test_decide():
+    lines = lines_of("decide", "--nodes=50", "--policies=4", "--repeats=2")
     assert lines
     for line in lines:
-        assert line["benchmark"] == name
-        assert isinstance(measure.judged(line, line.get("aim", "")), dict)
+        assert line["benchmark"] == "decide"
+        assert "met" in measure.judged(line, line["aim"])
