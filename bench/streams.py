@@ -4,7 +4,7 @@ A real evaluator with mTLS, a connection of its own for each agent, all on this 
 evaluator does not have. Prints one JSON line a case, times in seconds, memory in MB (10^6 bytes);
 `queued` is how long its threads waited for a CPU that somebody else had.
 
-    python -P bench/streams.py [--agents 5000] [--policies 50]
+    python -P bench/streams.py [--agents 5000] [--policies 50] [--seconds 12]
 """
 
 import argparse
@@ -22,6 +22,7 @@ import grpc
 
 from bench.fleet import Fleet, names
 from bench.fleetagent import Column, Habits
+from bench.measure import judged
 from bench.relabel import until
 from bench.stage import Stage
 from plimsoll import logs
@@ -30,8 +31,6 @@ from wire import telemetry_pb2, telemetry_pb2_grpc
 METRICS = 40
 RULES = 4
 """Of each policy; they are about so many metrics all together."""
-REST, INTAKE = 12.0, 6.0
-"""Seconds over which rest and load are measured."""
 ROUNDS = 3
 PATIENCE = 60.0
 
@@ -39,10 +38,11 @@ PATIENCE = 60.0
 class Bench:
     """The cases, in the order in which one leaves the other what it needs."""
 
-    def __init__(self, stage: Stage, fleet: Fleet, policies: int) -> None:
+    def __init__(self, stage: Stage, fleet: Fleet, policies: int, seconds: float) -> None:
         self.stage = stage
         self.fleet = fleet
         self.policies = policies
+        self.seconds = seconds
         self.agents = len(stage.nodes)
         self._edits = 0
 
@@ -52,8 +52,8 @@ class Bench:
             await self.stage.policy(f"policy-{number:02}", metrics(number))
         await self.stage.start()
         await until(self._subscribed)
-        self._print("storm", **await self.storm())
-        self._print("at_rest", **await self.rest(share=0.0))
+        self._print("storm", aim="lost <= 0", **await self.storm())
+        self._print("at_rest", aim="cores <= 0.15, rss <= 600", **await self.rest(share=0.0))
         self._print("readings_change", **await self.rest(share=0.01))
         self._print("subscription", **await self.subscription())
         async with self._deaf_peer() as deaf:
@@ -61,13 +61,13 @@ class Bench:
                 "subscription_beside_a_peer_that_does_not_read", **await self.subscription()
             )
             self._print("deaf_peer", ended=deaf.done())
-        self._print("intake", **await self.intake())
+        self._print("intake", aim="lost <= 0", **await self.intake())
         self._print("restart", **await self.restart())
 
-    def _print(self, case: str, **figures: Any) -> None:
+    def _print(self, case: str, *, aim: str = "", **figures: Any) -> None:
         line = {"benchmark": "streams", "case": case, "agents": self.agents}
         rounded = {k: round(v, 4) if isinstance(v, float) else v for k, v in figures.items()}
-        print(json.dumps(line | rounded), flush=True)
+        print(json.dumps(judged(line | rounded, aim)), flush=True)
 
     async def _subscribed(self) -> bool:
         return await self.stage.metric("plimsoll_policies") == self.policies
@@ -97,9 +97,9 @@ class Bench:
     async def rest(self, share: float) -> dict[str, Any]:
         """An interval as in production."""
         self.fleet.habits = Habits(10.0, share)
-        await asyncio.sleep(2)
+        await asyncio.sleep(self.seconds / 6)
         before, reports = self.stage.usage(), await self._taken_in()
-        await asyncio.sleep(REST)
+        await asyncio.sleep(self.seconds)
         after, taken = self.stage.usage(), await self._taken_in() - reports
         return {
             "cores": after.cores_since(before),
@@ -108,7 +108,6 @@ class Bench:
             "cpu_us_per_report": 1e6 * (after.cpu - before.cpu) / max(1.0, taken),
             "rss": after.rss,
             "peak": after.peak,
-            "aim": "cores <= 0.15, rss <= 600",
         }
 
     async def _taken_in(self) -> float:
@@ -140,9 +139,9 @@ class Bench:
     async def intake(self) -> dict[str, Any]:
         """Every agent reports as fast as it is listened to, and everything differs each time."""
         rest, self.fleet.habits = self.fleet.habits, Habits(0.0, 1.0)
-        await asyncio.sleep(2)
+        await asyncio.sleep(self.seconds / 6)
         before, reports = self.stage.usage(), await self._taken_in()
-        await asyncio.sleep(INTAKE)
+        await asyncio.sleep(self.seconds / 2)
         after, taken = self.stage.usage(), await self._taken_in() - reports
         self.fleet.habits = rest
         return {
@@ -195,14 +194,14 @@ def metrics(policy: int) -> list[str]:
     return [f"metric_{(RULES * policy + rule) % METRICS:02}" for rule in range(RULES)]
 
 
-async def measure(folder: Path, agents: int, policies: int) -> None:
+async def run(folder: Path, agents: int, policies: int, seconds: float) -> None:
     """Everything, on a stage of its own."""
     async with Stage(folder, names(agents)) as stage:
         fleet = Fleet(
             stage.ports["agents"].address, stage.nodes, Habits(), authority=stage.authority
         )
         try:
-            await Bench(stage, fleet, policies).run()
+            await Bench(stage, fleet, policies, seconds).run()
         finally:
             fleet.stop()
 
@@ -212,10 +211,13 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.split("\n\n")[0])
     parser.add_argument("--agents", type=int, default=5000, help="how many (default 5000)")
     parser.add_argument("--policies", type=int, default=50, help="how many (default 50)")
+    parser.add_argument(
+        "--seconds", type=float, default=12, help="over which rest is measured (default 12)"
+    )
     given = parser.parse_args()
     logs.setup("error")
     with tempfile.TemporaryDirectory() as folder:
-        asyncio.run(measure(Path(folder), given.agents, given.policies))
+        asyncio.run(run(Path(folder), given.agents, given.policies, given.seconds))
 
 
 if __name__ == "__main__":

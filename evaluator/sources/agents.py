@@ -148,10 +148,12 @@ class Agents:
             replaced = self._callers.enter(node, stream, self._clock())
         except TooManyError as error:
             return Refusal(Code.RESOURCE_EXHAUSTED, str(error))
-        if replaced is not None:
-            replaced.end(Refusal(Code.ALREADY_EXISTS, f"another stream for node {node} has begun"))
         log.debug("agent connected", node=node, peer=context.peer())
         try:
+            if replaced is not None:
+                replaced.end(
+                    Refusal(Code.ALREADY_EXISTS, f"another stream for node {node} has begun")
+                )
             stream.tell(self._asked)
             refusal = await stream.run(self._ears)
             await stream.settle()
