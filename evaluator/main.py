@@ -73,7 +73,7 @@ async def run(settings: Settings) -> None:
     api = await Kube.connect(settings.kube_config)
     try:
         service = Service(settings, api)
-        garbage.keep_short()
+        garbage.collect_seldom()
         await service.run(stop)
     finally:
         await api.close()
