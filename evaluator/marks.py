@@ -87,20 +87,26 @@ class Marks(Mapping[str, Mapping[str, str]]):
     @cached_property
     def _numbers(self) -> tuple[list[int], list[int]]:
         """The numbers of each node's marks, one node after the other, and where each node's begin (and the last end)."""
-        table = np.zeros((len(self.nodes), len(self.marks)), dtype=bool)
-        for number, mark in enumerate(self.marks):
-            table[:, number] = mark.nodes.mask
-        places, numbers = table.nonzero()
-        begins = np.searchsorted(places, np.arange(len(self.nodes) + 1))
-        return numbers.tolist(), begins.tolist()
+        places = [mark.nodes.mask.nonzero()[0] for mark in self.marks]
+        numbers = np.repeat(np.arange(len(places)), [len(found) for found in places])
+        where = np.concatenate(places) if places else numbers
+        if len(self.nodes) < 1 << 16:  # short numbers are sorted in no time
+            where = where.astype(np.uint16)
+        order = where.argsort(kind="stable")
+        ends = np.bincount(where, minlength=len(self.nodes)).cumsum()
+        return numbers[order].tolist(), [0, *ends.tolist()]
+
+    @cached_property
+    def _labels(self) -> list[tuple[str, str]]:
+        return [(key, value) for key, value, _ in self.marks]
 
     def __getitem__(self, node: str) -> Mapping[str, str]:
         place = self.nodes.place[node]
-        if not self.anyone[place]:
-            raise KeyError(node)
         numbers, begins = self._numbers
         own = numbers[begins[place] : begins[place + 1]]
-        return {self.marks[number].key: self.marks[number].value for number in own}
+        if not own:
+            raise KeyError(node)
+        return dict(map(self._labels.__getitem__, own))
 
     def __contains__(self, node: object) -> bool:
         place = self.nodes.place.get(node) if isinstance(node, str) else None

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterable, Sequence
 from functools import cached_property
+from itertools import repeat
 
 import numpy as np
 import numpy.typing as npt
@@ -55,8 +56,8 @@ class Nodes(tuple[str, ...]):
 
     def find(self, names: Sequence[str]) -> Places:
         """Where these stand, in their order; -1 for a name that is not here."""
-        place = self.place.get
-        return np.fromiter((place(name, -1) for name in names), np.intp, len(names))
+        found = map(self.place.get, names, repeat(-1))
+        return np.fromiter(found, np.intp, len(names))
 
 
 class NodeSet:

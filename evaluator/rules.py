@@ -1,6 +1,6 @@
 """Rules over columns of readings: which nodes break which rule, by what they read or by having no reading."""
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import assert_never
@@ -8,7 +8,7 @@ from typing import assert_never
 import numpy as np
 import numpy.typing as npt
 
-from evaluator.nodes import Nodes, NodeSet, alike, union
+from evaluator.nodes import Nodes, NodeSet, Places, alike, union
 from evaluator.policy import Operator, Rule, Strategy
 from evaluator.store import NEVER, Bools, Column, Floats
 from evaluator.terms import WhenMissing
@@ -32,6 +32,7 @@ class Sight:
         )
         self.awaiting = bool(column.awaited.any())
         self._met: dict[tuple[Operator, float], Bools] = {}
+        self._classes: dict[Operator, Places] = {}
 
     @cached_property
     def values(self) -> Floats:
@@ -64,6 +65,22 @@ class Sight:
             case _:
                 assert_never(operator)
         return met
+
+    def classes(self, operator: Operator) -> Places:
+        """Per node its class, the best first, of those whose readings are as good to a ranking; -1 without a reading.
+
+        One more at the end, for the place -1 of who is no node. Not to be written to.
+        """
+        classes = self._classes.get(operator)
+        if classes is None:
+            costs = self.values[self.usable]
+            if operator is Operator.GREATER_THAN:
+                costs = -costs
+            elif operator is Operator.EQUALS:  # no order: a node is as good as any other
+                costs = np.zeros(costs.shape)
+            classes = self._classes[operator] = np.full(len(self.usable) + 1, -1, dtype=np.intp)
+            classes[:-1][self.usable] = np.unique(costs, return_inverse=True)[1]
+        return classes
 
     @cached_property
     def ambiguity(self) -> str:
@@ -156,6 +173,8 @@ class Violations:
     def first(self) -> npt.NDArray[np.intp]:
         """Per violating node the number of its first violated rule, of those known by more than a label if there are any."""
         broken = self.broken[self.violated]
+        if broken.shape[1] == 1:
+            return np.zeros(len(broken), np.intp)
         known = broken & ~self.carried[self.violated]
         best = np.where(known.any(axis=1, keepdims=True), known, broken)
         first: npt.NDArray[np.intp] = np.argmax(best, axis=1)
@@ -210,27 +229,36 @@ def reasons(policy: str, strategy: Strategy, nodes: Nodes, found: Violations) ->
 
     A reading must not be in it: kube-scheduler writes the text into the pod, and a pod that changes is retried at once.
     """
-    names = np.array(nodes.at(found.violated), dtype=object)
-    why: dict[str, str] = {}
-    for which, text in _texts(strategy, found) if len(names) else ():
-        why.update(dict.fromkeys(names[which].tolist(), f"{accusation(policy)}{text}"))
-    return why
+    names = nodes.at(found.violated)
+    if not names:
+        return {}
+    texts, which = _texts(strategy, found)
+    whole = [f"{accusation(policy)}{text}" for text in texts]
+    if len(whole) == 1:
+        return dict.fromkeys(names, whole[0])
+    return dict(zip(names, map(whole.__getitem__, which.tolist()), strict=True))
 
 
-def _texts(strategy: Strategy, found: Violations) -> Iterator[tuple[Bools, str]]:
-    """Which of the violating nodes, and what to say of them."""
-    missing = found.missing[found.violated]
+def _texts(strategy: Strategy, found: Violations) -> tuple[list[str], npt.NDArray[np.intp]]:
+    """What there is to say of the violating nodes, and which of it of each."""
     if strategy.all_of:
-        for pattern in np.unique(missing, axis=0):
-            which = (missing == pattern).all(axis=1)
-            parts = zip(strategy.rules, pattern.tolist(), strict=True)
-            yield which, " and ".join(_text(rule, missing=lack) for rule, lack in parts)
-        return
+        return _texts_of_all(strategy, found)
     first = found.first()
-    for number, rule in enumerate(strategy.rules):
-        chosen = first == number
-        for lack in (False, True):
-            yield chosen & (missing[:, number] == lack), _text(rule, missing=lack)
+    lacks = found.missing[found.violated.nonzero()[0], first]
+    if len(strategy.rules) == 1 and not lacks.any():
+        return [_text(strategy.rules[0], missing=False)], first
+    said, which = np.unique(2 * first + lacks, return_inverse=True)
+    texts = [_text(strategy.rules[code // 2], missing=code % 2 == 1) for code in said.tolist()]
+    return texts, which
+
+
+def _texts_of_all(strategy: Strategy, found: Violations) -> tuple[list[str], npt.NDArray[np.intp]]:
+    patterns, which = np.unique(found.missing[found.violated], axis=0, return_inverse=True)
+    texts = []
+    for pattern in patterns.tolist():
+        parts = zip(strategy.rules, pattern, strict=True)
+        texts.append(" and ".join(_text(rule, missing=missing) for rule, missing in parts))
+    return texts, which.reshape(-1)
 
 
 def _text(rule: Rule, *, missing: bool) -> str:

@@ -4,6 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
 
+from evaluator import byname
 from evaluator.decisions import Decision, Decisions
 from evaluator.extender.messages import Args
 from evaluator.policy import PolicyKey, StrategyName
@@ -54,10 +55,8 @@ def answer_filter(args: Args, decisions: Decisions) -> FilterAnswer:
     strategy = decision.policy.strategies.get(StrategyName.DONTSCHEDULE)
     if strategy is None or not strategy.rules:
         return FilterAnswer(Outcome.NO_RULES, policy)
-    violating = decision.dontschedule
-    failed = (
-        {name: violating[name] for name in args.names if name in violating} if violating else {}
-    )
+    violating = byname.plain(decision.dontschedule) if decision.dontschedule else {}
+    failed = {name: violating[name] for name in args.names if name in violating}
     return FilterAnswer(Outcome.DECIDED, policy, failed)
 
 

@@ -1,24 +1,20 @@
 """scheduleonmetric: prefer nodes by one metric. Its first rule names the metric and says which end is better."""
 
 from collections.abc import Sequence
-from functools import cached_property
 
 import numpy as np
-import numpy.typing as npt
 
-from evaluator.nodes import Nodes
-from evaluator.policy import Operator, Rule
+from evaluator.nodes import Nodes, Places
+from evaluator.policy import Rule
 from evaluator.rules import Sight, View
 from evaluator.store import Floats
 
 MAX_SCORE = 10
 """kube-scheduler's MaxExtenderPriority."""
 
-Codes = npt.NDArray[np.intp]
-
 
 class Ranking:
-    """Which nodes have a reading, and how it compares: made when the first node is asked about, and once."""
+    """Which nodes have a reading, and how it compares: worked out when somebody asks, once for all who rank alike."""
 
     def __init__(self, rule: Rule, nodes: Nodes, sight: Sight) -> None:
         self.rule = rule
@@ -30,24 +26,9 @@ class Ranking:
         """How many nodes have a reading."""
         return len(self._nodes) - self._sight.lacking.count
 
-    @cached_property
-    def _classes(self) -> Codes:
-        """Per node its class, best first, of those whose readings compare the same; -1 without a reading.
-
-        One more at the end, for the place -1 of who is no node.
-        """
-        usable, costs = self._sight.usable, self._sight.values
-        if self.rule.operator is Operator.GREATER_THAN:
-            costs = -costs
-        elif self.rule.operator is Operator.EQUALS:  # no order: a node is as good as any other
-            costs = np.zeros(costs.shape)
-        classes = np.full(len(self._nodes) + 1, -1, dtype=np.intp)
-        classes[:-1][usable] = np.unique(costs[usable], return_inverse=True)[1]
-        return classes
-
     def scores(self, nodes: Sequence[str]) -> list[tuple[str, int]]:
         """Scores 0..10 for those of these nodes that have a reading, in the order given."""
-        classes = self._classes[self._nodes.find(nodes)]
+        classes = self._sight.classes(self.rule.operator)[self._nodes.find(nodes)]
         known = classes >= 0
         if not known.all():
             nodes = [nodes[place] for place in known.nonzero()[0].tolist()]
@@ -69,7 +50,7 @@ def score(costs: Floats) -> list[int]:
     return _spread(np.unique(costs, return_inverse=True)[1])
 
 
-def _spread(classes: Codes) -> list[int]:
+def _spread(classes: Places) -> list[int]:
     """Scores of nodes by their class, 0 or more: who is of a lower one is better."""
     if not classes.size:
         return []
