@@ -1,6 +1,8 @@
 """decide(): what all policies ask for at one moment, whoever came first, and what it says while something is awaited."""
 
 import math
+import operator
+from dataclasses import replace
 
 import pytest
 from hypothesis import given
@@ -8,8 +10,10 @@ from hypothesis import strategies as st
 
 from evaluator.decisions import Decisions, decide, deciding
 from evaluator.explain import explain
+from evaluator.nodes import Nodes
 from evaluator.policy import PolicyKey, StrategyName
 from evaluator.policy import parse as parse_policy
+from evaluator.rules import View
 from evaluator.store import Store
 from wire.codec import Delta
 
@@ -340,3 +344,127 @@ def test_deciding_again_changes_nothing(tas, rule, world):
         store.report(node, spoken(readings[node], store.metrics), NOW)
     once = decide(policies, NODES, store, now=NOW)
     assert seen(decide(policies, NODES, store, now=NOW, before=once)) == seen(once)
+
+
+def told(decisions):
+    """Everything that decisions say, and what the next ones have to know of them."""
+    return (
+        seen(decisions),
+        decisions.valid_until,
+        [
+            (key, name, standing.found.violated.tolist(), standing.settled.tolist(), standing.due)
+            for key, decision in decisions.policies.items()
+            for name, standing in decision.standings.items()
+        ],
+    )
+
+
+def strange(decisions):
+    """The same decisions about another list of the same nodes: nothing of them can be used again."""
+    view = View(Nodes(decisions.view.nodes), decisions.view.columns)
+    return replace(decisions, view=view)
+
+
+terms = st.sampled_from([{}, {"for": "5s"}, {"clearAfter": "5s"}, {"whenMissing": "violate"}])
+
+
+@given(st.lists(st.tuples(worlds(), terms, st.sets(st.sampled_from(NODES))), max_size=6))
+def test_what_is_used_again_is_what_would_come_out_anew(tas, rule, history):
+    """Through edits of rules and readings, and with nodes that come and go."""
+    store, now, sharing, anew = Store(stale_after=STALE, started=0.0), NOW, Decisions(), Decisions()
+    store.subscribe(["cpu", "mem"])
+    for (bodies, readings), common, nodes in history:
+        policies = [
+            parse_policy(
+                tas(
+                    name,
+                    namespace,
+                    **{
+                        strategy: {
+                            "rules": [rule(t) if isinstance(t, str) else rule(*t) for t in texts],
+                            **common,
+                        }
+                        for strategy, texts in strategies.items()
+                    },
+                )
+            )
+            for (namespace, name), strategies in bodies.items()
+        ]
+        for node in nodes:
+            store.report(node, spoken(readings[node], store.metrics), now)
+        sharing = decide(policies, NODES, store, now=now, before=sharing)
+        anew = decide(policies, NODES, store, now=now, before=strange(anew))
+        assert told(sharing) == told(anew)
+        again = decide(policies, NODES, store, now=now, before=sharing)
+        assert told(again) == told(sharing)
+        now += 3.0
+
+
+def test_what_did_not_change_is_the_very_same_object(store, decided, demo, parsed, rule):
+    """Readers go by that: they have nothing to do where it is so."""
+    other = parsed(
+        "other", dontschedule=[rule("cpu GreaterThan 5")], deschedule=[rule("cpu Equals 9")]
+    )
+    store.subscribe(["cpu", "health"])
+    report(store, {node: {"cpu": 9.0, "health": 2.0} for node in NODES})
+    first = decided(demo, other)
+    report(store, {"node-a": {"cpu": 7.0, "health": 2.0}})
+    second = decided(demo, other, before=first)
+    before, after = first.policies, second.policies
+    assert second.view.nodes is first.view.nodes
+    assert after[KEY].dontschedule is before[KEY].dontschedule
+    assert after[KEY].labels is before[KEY].labels
+    assert after[other.key].dontschedule is before[other.key].dontschedule
+    assert after[other.key].deschedule is not before[other.key].deschedule
+    assert list(second.labels.changed_since(first.labels)) == ["node-a"]
+    third = decided(demo, other, before=second)
+    assert third.labels is second.labels
+
+
+def naive(policy, readings):
+    """Reasons by node of a policy whose rules know no time, worked out one node after the other."""
+    compare = {"Equals": operator.eq, "LessThan": operator.lt, "GreaterThan": operator.gt}
+    found = {}
+    for name in (StrategyName.DONTSCHEDULE, StrategyName.DESCHEDULE):
+        strategy = policy.strategies.get(name)
+        found[name] = {}
+        for node, own in readings.items() if strategy else ():
+            broken = [
+                text
+                for r in strategy.rules
+                if isinstance(own.get(r.metric), float)
+                and compare[r.operator](own[r.metric], r.target)
+                for text in [f"{r.metric} {r.operator} {r.target:g}"]
+            ]
+            if broken and (not strategy.all_of or len(broken) == len(strategy.rules)):
+                said = " and ".join(broken) if strategy.all_of else broken[0]
+                found[name][node] = f"violating {policy.key.name}: {said}"
+    return found
+
+
+@given(worlds(), st.booleans())
+def test_decisions_are_those_of_looking_at_each_node(tas, rule, world, all_of):
+    bodies, readings = world
+    logical = {"logicalOperator": "allOf" if all_of else "anyOf"}
+    policies = [
+        parse_policy(
+            tas(
+                name,
+                namespace,
+                **{
+                    strategy: {"rules": [rule(t) for t in strategies.get(strategy, ())], **logical}
+                    for strategy in ("dontschedule", "deschedule")
+                },
+            )
+        )
+        for (namespace, name), strategies in bodies.items()
+    ]
+    store = Store(stale_after=STALE, started=0.0)
+    store.subscribe(["cpu", "mem"])
+    for node in NODES:
+        store.report(node, spoken(readings[node], store.metrics), NOW)
+    decisions = decide(policies, NODES, store, now=NOW)
+    for policy in policies:
+        assert decisions.policies[policy.key].violations == naive(policy, readings)
+    violators = {n for p in policies for n in naive(p, readings)[StrategyName.DESCHEDULE]}
+    assert decisions.labels.keys() == violators

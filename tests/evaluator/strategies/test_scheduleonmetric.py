@@ -18,8 +18,8 @@ from wire.codec import Delta
 NOW = 100.0
 
 
-def scores(readings, operator="LessThan", *, target=0, asked=None, silent=()):
-    """Node → score, for node → value; NaN, a list and None are no values."""
+def listed(readings, asked=None, operator="LessThan", *, target=0, silent=()):
+    """Nodes with their scores, for node → value; NaN, a list and None are no values."""
     store = Store(stale_after=10.0, started=0.0)
     store.subscribe(["m"])
     for node, value in readings.items():
@@ -33,7 +33,12 @@ def scores(readings, operator="LessThan", *, target=0, asked=None, silent=()):
     nodes = tuple(sorted(readings))
     view = View(nodes, {"m": store.column("m", nodes, NOW)})
     ranking = scheduleonmetric.rank(Rule("m", Operator(operator), target), view)
-    return dict(ranking.scores(list(nodes) if asked is None else asked))
+    return ranking.scores(list(nodes) if asked is None else asked)
+
+
+def scores(readings, operator="LessThan", *, asked=None, **more):
+    """Node → score."""
+    return dict(listed(readings, asked, operator, **more))
 
 
 @pytest.mark.parametrize("count", range(1, 12))
@@ -104,3 +109,15 @@ def test_better_is_never_scored_worse_and_equal_never_differently(values):
         for other, other_score in zip(values, found, strict=True):
             assert its_score >= other_score if one <= other else its_score <= other_score
     assert max(found) == 10
+
+
+asked = st.lists(st.sampled_from(["a", "b", "c", "d", "unknown"]), max_size=30)
+
+
+@given(st.lists(st.sampled_from([1, 2, 3, None]), min_size=4, max_size=4), asked)
+def test_any_list_of_nodes_is_ranked_as_if_it_were_all_there_are(values, asked):
+    """Also one that names a node twice, or in another order than the cluster's."""
+    readings = dict(zip("abcd", values, strict=True))
+    known = [node for node in asked if readings.get(node) is not None]
+    expected = scheduleonmetric.score(np.array([readings[node] for node in known], dtype=float))
+    assert listed(readings, asked) == list(zip(known, expected, strict=True))
