@@ -170,12 +170,13 @@ class Store:
     def _move(self, rows: int, source: Sequence[int], target: Sequence[int]) -> None:
         """Make room for more rows, or other metrics; these columns become those."""
         used = self.room
-        old = (self._values, self._samples, self._latest, self._unread)
-        heard = self._heard
+        values, samples, latest = self._values, self._samples, self._latest
+        unread, heard = self._unread, self._heard
         self._make_room(rows)
-        new = (self._values, self._samples, self._latest, self._unread)
-        for before, after in zip(old, new, strict=True):
-            after[target, :used] = before[source, :used]
+        self._values[target, :used] = values[source, :used]
+        self._samples[target, :used] = samples[source, :used]
+        self._latest[target, :used] = latest[source, :used]
+        self._unread[target, :used] = unread[source, :used]
         self._heard[:used] = heard[:used]
 
     def report(self, node: str, report: Delta, at: float) -> None:
