@@ -190,6 +190,10 @@ class Settings(ExtenderOptions, AgentOptions, SourceOptions, LogOptions):
             found.append("--clusterStaleAfter must be more than 0")
         found += self.extender_mistakes()
         found += self.source_mistakes()
+        if not self.agent_limits.holds(self.max_metrics):
+            found.append(
+                f"--agentMaxReportBytes is too small for reports of {self.max_metrics} metrics (--maxMetrics)"
+            )
         if self.stale_after < 2 * self.sync_period:
             found.append(
                 "--staleAfter must be at least twice --syncPeriod, or readings grow stale between two reports"

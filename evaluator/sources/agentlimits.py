@@ -5,6 +5,8 @@ from dataclasses import dataclass
 _BACKSTOP = 1.25
 _GRACE = 30.0
 _LARGEST_METADATA = 16 << 10
+_REPORT_HEAD, _READING_BYTES = 512, 13
+"""What a report takes: its node's name and the rest, and for each reading a position of up to 5 bytes and a double."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -32,7 +34,12 @@ class AgentLimits:
     """Of one node in a second, in the long run; what comes faster is read later."""
     burst: int = 10
     """Reports that may come with no pause."""
-    report_bytes: int = 1 << 20
+    report_bytes: int = 64 << 10
+    """So much of each stream may lie in memory before it is known whose it is."""
+
+    def holds(self, metrics: int) -> bool:
+        """Whether a report of so many readings is small enough."""
+        return self.report_bytes >= _REPORT_HEAD + _READING_BYTES * metrics
 
     def channel_options(self) -> list[tuple[str, int]]:
         """For a gRPC server."""

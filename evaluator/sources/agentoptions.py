@@ -124,7 +124,7 @@ class AgentOptions:
     agent_max_report_bytes: int = option(
         "agentMaxReportBytes",
         _DEFAULT.report_bytes,
-        "the largest report; 1,000 readings are some 11KiB",
+        "the largest report; 1,000 readings are some 12KiB",
         metavar="SIZE",
         parse=flags.size,
     )

@@ -8,6 +8,7 @@ import pytest
 from evaluator.config import Settings
 from evaluator.sources.agentlimits import AgentLimits
 from plimsoll import flags
+from wire import telemetry_pb2
 
 
 def parsed(*argv):
@@ -51,6 +52,26 @@ def test_what_is_no_limit_ends_the_program_with_a_sentence(flag, capsys):
         parsed(flag)
     assert ended.value.code == 2
     assert flag.partition("=")[0] in capsys.readouterr().err
+
+
+def test_a_report_of_as_many_metrics_as_there_may_be_has_to_fit():
+    count = 1000
+    report = telemetry_pb2.Report(
+        node_name="n" * 253,
+        agent_version="v" * 50,
+        generation=2**64 - 1,
+        full=True,
+        indices=range(count),
+        values=[1.0] * count,
+    )
+    size = report.ByteSize()
+    assert AgentLimits(report_bytes=2 * size).holds(count)
+    assert not AgentLimits(report_bytes=size - 1).holds(count)
+    (mistake,) = parsed("--agentMaxReportBytes=8KiB").mistakes()
+    assert (
+        mistake == "--agentMaxReportBytes is too small for reports of 1000 metrics (--maxMetrics)"
+    )
+    assert not parsed("--agentMaxReportBytes=8KiB", "--maxMetrics=500").mistakes()
 
 
 def test_the_names_of_grpcs_options_are_grpcs():
