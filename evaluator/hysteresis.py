@@ -94,41 +94,40 @@ def advance(strategy: Strategy, view: View, past: Past, *, now: float) -> Standi
     nowhere = nodes.nowhere(len(strategy.rules))
     broken = by_reading if by_lack is nowhere else by_reading | by_lack
     settled = _settled(strategy, view, past)
-    timed = [(number, rule) for number, rule in enumerate(strategy.rules) if rule.terms.timed]
+    timed = [number for number, rule in enumerate(strategy.rules) if rule.terms.timed]
     if not timed:
         found = rules.combined(strategy, broken, by_lack, nowhere)
         return Standing(strategy.rules, found, settled)
-    memories = {
-        number: _remember(
-            strategy,
-            number,
-            Seen(broken[:, number], by_lack[:, number], view.sight(rule.metric).unheard),
-            view,
-            past,
-            now,
+    sights = [view.sight(rule.metric) for rule in strategy.rules]
+    seen = [
+        Seen(
+            broken[:, number],
+            nodes.none if by_lack is nowhere else by_lack[:, number],
+            sight.unheard,
         )
-        for number, rule in timed
-    }
+        for number, sight in enumerate(sights)
+    ]
+    memories = {n: _remember(strategy, n, seen[n], view, past, now) for n in timed}
     columns = [
-        _column(
-            memories.get(number), broken[:, number], by_lack[:, number], view.sight(rule.metric)
-        )
-        for number, rule in enumerate(strategy.rules)
+        _column(memories.get(number), seen[number], sight) for number, sight in enumerate(sights)
     ]
     found = rules.combined(strategy, *(rules.table(c, nodes) for c in zip(*columns, strict=True)))
     due = min(memory.due(strategy.rules[number].terms) for number, memory in memories.items())
     return Standing(strategy.rules, found, settled, memories, due)
 
 
-def _column(
-    memory: Memory | None, broken: Bools, by_lack: Bools, sight: Sight
-) -> tuple[Bools, Bools, Bools]:
+def _column(memory: Memory | None, seen: Seen, sight: Sight) -> tuple[Bools, Bools, Bools]:
     """Where a rule is violated; where for the lack of a reading; where only a label of an earlier life tells of it."""
     if memory is None:
-        return broken, by_lack, sight.lacking.nodes.none
+        return seen.broken, seen.by_lack, sight.lacking.nodes.none
     # Before its first word, a node is neither in violation nor out of it.
     violated = memory.violated & ~sight.column.awaited if sight.awaiting else memory.violated
-    return violated, memory.missing & violated, memory.carried & violated
+    missing, carried, none = memory.missing, memory.carried, memory.none
+    return (
+        violated,
+        none if missing is none else missing & violated,
+        none if carried is none else carried & violated,
+    )
 
 
 def _settled(strategy: Strategy, view: View, past: Past) -> Bools:
@@ -145,7 +144,7 @@ def _remember(
     sight = view.sight(rule.metric)
     before = _remembered(past, strategy, number, view.nodes)
     was = before.violated
-    if before.blank.any():
+    if before.blank is not view.nodes.none:
         was = was | _once_violated(past, strategy, number, view, before.blank)
     memory = before.after(seen, was, rule.terms, now=now)
     return memory.unless(sight.column.awaited, before) if sight.awaiting else memory
@@ -155,7 +154,7 @@ def _remembered(past: Past, strategy: Strategy, number: int, nodes: Nodes) -> Me
     if past.standing is not None:
         old = _place(past.standing.rules, strategy.rules, number)
         if (memory := past.standing.memories.get(old)) is not None:
-            return memory.moved(past.moves)
+            return memory.moved(past.moves, nodes)
     return Memory.new(nodes)
 
 

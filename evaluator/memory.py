@@ -18,20 +18,24 @@ class Seen(NamedTuple):
     by_lack: Bools
     unheard: Bools
 
-    def at(self, places: Places) -> "Seen":
-        """Of a few nodes."""
-        return Seen(self.broken[places], self.by_lack[places], self.unheard[places])
+    def at(self, places: Places, none: Bools) -> "Seen":
+        """Of a few nodes; `none` is the mask of none of all nodes."""
+        by_lack, unheard = _few(self.by_lack, places, none), _few(self.unheard, places, none)
+        return Seen(self.broken[places], by_lack, unheard)
 
 
 @dataclass(frozen=True)
 class Memory:
     """One rule over the nodes; `blank` where nothing is known yet. Nothing in it is to be written to.
 
+    Of most rules most of it is set nowhere; then it is `none`, the nodes' own mask of nobody, and costs nothing.
+
     `missing` and `carried` say why a node is in violation, if not by its reading; `unheard` that all there was so far is
     the lack of a first reading. `waiting` are the places where the rule is broken but not violated yet, or the other way
     round, and `began` when each of those became so: nowhere else does the time matter.
     """
 
+    none: Bools
     blank: Bools
     broken: Bools
     violated: Bools
@@ -45,21 +49,23 @@ class Memory:
     def new(cls, nodes: Nodes) -> "Memory":
         """Of nodes about which nothing is known."""
         no = nodes.none
-        return cls(nodes.all, no, no, no, no, no, np.zeros(0, np.intp), np.zeros(0))
+        return cls(no, nodes.all, no, no, no, no, no, np.zeros(0, np.intp), np.zeros(0))
 
-    def moved(self, moves: Moves) -> "Memory":
+    def moved(self, moves: Moves, nodes: Nodes) -> "Memory":
         """The same over the nodes of today."""
         if moves.nothing:
             return self
         broken, violated = moves.mask(self.broken), moves.mask(self.violated)
+        none = nodes.none
         waiting = (broken ^ violated).nonzero()[0]
         return Memory(
-            ~moves.mask(~self.blank),
+            none,
+            _tidy(~moves.mask(~self.blank), none),
             broken,
             violated,
-            moves.mask(self.missing),
-            moves.mask(self.carried),
-            moves.mask(self.unheard),
+            _tidy(moves.mask(self.missing), none),
+            _tidy(moves.mask(self.carried), none),
+            _tidy(moves.mask(self.unheard), none),
             waiting,
             moves.values(self.since)[waiting],
         )
@@ -96,14 +102,17 @@ class Memory:
         places = self._unquiet(seen).nonzero()[0]
         if not places.size:
             return self
-        few = self._at(places).step(seen.at(places), was[places], terms, now)
+        if places.size == was.size:
+            return self.step(seen, was, terms, now)
+        few = self._at(places).step(seen.at(places, self.none), was[places], terms, now)
         return Memory(
-            _put(self.blank, places, few.blank),
+            self.none,
+            _put(self.blank, places, few.blank, self.none),
             seen.broken,
-            _put(self.violated, places, few.violated),
-            _put(self.missing, places, few.missing),
-            _put(self.carried, places, few.carried),
-            _put(self.unheard, places, few.unheard),
+            _put(self.violated, places, few.violated, self.none),
+            _put(self.missing, places, few.missing, self.none),
+            _put(self.carried, places, few.carried, self.none),
+            _put(self.unheard, places, few.unheard, self.none),
             places[few.waiting],
             few.began,
         )
@@ -114,12 +123,13 @@ class Memory:
         violated = np.where(where, other.violated, self.violated)
         waiting = (broken ^ violated).nonzero()[0]
         return Memory(
-            np.where(where, other.blank, self.blank),
+            self.none,
+            _tidy(np.where(where, other.blank, self.blank), self.none),
             broken,
             violated,
-            np.where(where, other.missing, self.missing),
-            np.where(where, other.carried, self.carried),
-            np.where(where, other.unheard, self.unheard),
+            _tidy(np.where(where, other.missing, self.missing), self.none),
+            _tidy(np.where(where, other.carried, self.carried), self.none),
+            _tidy(np.where(where, other.unheard, self.unheard), self.none),
             waiting,
             np.where(where, other.since, self.since)[waiting],
         )
@@ -135,41 +145,58 @@ class Memory:
         violated = np.where(seen.broken, was | ripe, was & lasting)
         waiting = (seen.broken ^ violated).nonzero()[0]
         return Memory(
-            np.zeros_like(self.blank),
+            self.none,
+            self.none,
             seen.broken,
             violated,
-            np.where(seen.broken, seen.by_lack, self.missing & ~anew),
-            ~seen.broken & np.where(self.blank, was, self.carried),
-            seen.unheard & np.where(self.blank, ~was, self.unheard),
+            _tidy(np.where(seen.broken, seen.by_lack, self.missing & ~anew), self.none),
+            _tidy(~seen.broken & np.where(self.blank, was, self.carried), self.none),
+            _tidy(seen.unheard & np.where(self.blank, ~was, self.unheard), self.none),
             waiting,
             since[waiting],
         )
 
     def _at(self, places: Places) -> "Memory":
         """Of a few nodes, all that wait among them."""
+        none = self.none
         return Memory(
-            self.blank[places],
+            none[: places.size],
+            _few(self.blank, places, none),
             self.broken[places],
             self.violated[places],
-            self.missing[places],
-            self.carried[places],
-            self.unheard[places],
+            _few(self.missing, places, none),
+            _few(self.carried, places, none),
+            _few(self.unheard, places, none),
             np.searchsorted(places, self.waiting),
             self.began,
         )
 
     def _unquiet(self, seen: Seen) -> Bools:
         """Where a step may change something."""
-        found: Bools = (self.broken ^ self.violated) | self.blank | (self.broken ^ seen.broken)
-        found |= self.unheard & ~seen.unheard
-        found |= seen.broken & (seen.by_lack ^ self.missing)
+        found: Bools = (self.broken ^ self.violated) | (self.broken ^ seen.broken)
+        if self.blank is not self.none:
+            found |= self.blank
+        if self.unheard is not self.none:
+            found |= self.unheard & ~seen.unheard
+        if self.missing is not self.none or seen.by_lack is not self.none:
+            found |= seen.broken & (seen.by_lack ^ self.missing)
         return found
 
 
-def _put(column: Bools, places: Places, few: Bools) -> Bools:
+def _few(column: Bools, places: Places, none: Bools) -> Bools:
+    return none[: places.size] if column is none else column[places]
+
+
+def _tidy(column: Bools, none: Bools) -> Bools:
+    return column if column.any() else none
+
+
+def _put(column: Bools, places: Places, few: Bools, none: Bools) -> Bools:
     """A column, but for a few nodes; the very same where that makes no difference."""
+    if column is none and not few.any():
+        return none
     if few.tobytes() == column[places].tobytes():
         return column
     changed = column.copy()
     changed[places] = few
-    return changed
+    return _tidy(changed, none)

@@ -108,7 +108,7 @@ class Sight:
     def unheard(self) -> Bools:
         """Where there never was a reading."""
         never: Bools = self.column.at == NEVER
-        return never if self.lacking.count else self.lacking.nodes.none
+        return never if never.any() else self.lacking.nodes.none
 
     @cached_property
     def missing(self) -> Bools:
