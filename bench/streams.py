@@ -20,7 +20,7 @@ from typing import Any
 
 import grpc
 
-from bench.fleet import Fleet, names
+from bench.fleet import Fleet, Spread, names
 from bench.fleetagent import Column, Habits
 from bench.measure import judged
 from bench.relabel import until
@@ -55,12 +55,9 @@ class Bench:
         self._print("storm", aim="lost <= 0", **await self.storm())
         self._print("at_rest", aim="cores <= 0.15, rss <= 600", **await self.rest(share=0.0))
         self._print("readings_change", **await self.rest(share=0.01))
-        self._print("subscription", **await self.subscription())
-        async with self._deaf_peer() as deaf:
-            self._print(
-                "subscription_beside_a_peer_that_does_not_read", **await self.subscription()
-            )
-            self._print("deaf_peer", ended=deaf.done())
+        alone, beside = await self.subscriptions()
+        self._print("subscription", **alone)
+        self._print("subscription_beside_a_peer_that_does_not_read", **beside)
         self._print("intake", aim="lost <= 0", **await self.intake())
         self._print("restart", **await self.restart())
 
@@ -113,21 +110,24 @@ class Bench:
     async def _taken_in(self) -> float:
         return await self.stage.metric("plimsoll_agent_reports_total")
 
-    async def subscription(self) -> dict[str, Any]:
-        """A policy that names one more metric: until every agent has heard of it, and has answered."""
-        told, answered = [], []
+    async def subscriptions(self) -> tuple[dict[str, Any], dict[str, Any]]:
+        """A policy that names one more metric: until every agent has heard of it, and has answered.
+
+        In turns without and with a peer that does not read, as the machine's other work comes and goes.
+        """
+        alone, beside = [], []
         for _ in range(ROUNDS):
-            self._edits += 1
-            begin = time.monotonic()
-            await self.stage.policy("policy-edited", [f"edited_{self._edits}"])
-            await self._all_told(begin)
-            told.append(self.fleet.told(begin))
-            answered.append(self.fleet.answered(begin))
-        middle = ROUNDS // 2
-        return {
-            "told": asdict(sorted(told, key=lambda s: s.p99)[middle]),
-            "answered": asdict(sorted(answered, key=lambda s: s.p99)[middle]),
-        }
+            alone.append(await self._edit())
+            async with self._deaf_peer():
+                beside.append(await self._edit())
+        return _middle(alone), _middle(beside)
+
+    async def _edit(self) -> tuple[Spread, Spread]:
+        self._edits += 1
+        begin = time.monotonic()
+        await self.stage.policy("policy-edited", [f"edited_{self._edits}"])
+        await self._all_told(begin)
+        return self.fleet.told(begin), self.fleet.answered(begin)
 
     async def _all_told(self, begin: float) -> None:
         async def answered() -> bool:
@@ -170,7 +170,7 @@ class Bench:
         }
 
     @contextlib.asynccontextmanager
-    async def _deaf_peer(self) -> AsyncIterator["asyncio.Future[Any]"]:
+    async def _deaf_peer(self) -> AsyncIterator[None]:
         """One more agent, of a node of the cluster, that says hello and then reads nothing."""
         node, authority = "deaf", self.stage.authority
         await self.stage.node(node)
@@ -182,11 +182,19 @@ class Bench:
             stub = telemetry_pb2_grpc.TelemetryStub(channel)  # type: ignore[no-untyped-call]
             stream = stub.Stream()
             await stream.write(telemetry_pb2.Report(node_name=node))
-            ending = asyncio.ensure_future(stream.code())
-            yield ending
-            ending.cancel()
+            yield
+            if stream.done():
+                raise RuntimeError(
+                    f"the peer that does not read was turned away: {await stream.code()}"
+                )
         # Nobody is to wait for its first report after the next start.
         await self.stage.remove(node)
+
+
+def _middle(rounds: list[tuple[Spread, Spread]]) -> dict[str, Any]:
+    """The round that took neither longest nor shortest."""
+    told, answered = sorted(rounds, key=lambda one: one[1].longest)[len(rounds) // 2]
+    return {"told": asdict(told), "answered": asdict(answered)}
 
 
 def metrics(policy: int) -> list[str]:

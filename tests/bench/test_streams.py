@@ -24,7 +24,6 @@ CASES = [
     "readings_change",
     "subscription",
     "subscription_beside_a_peer_that_does_not_read",
-    "deaf_peer",
     "intake",
     "restart",
 ]
