@@ -3,7 +3,8 @@
 A full collection walks every object that can be in a cycle. With 5,000 agents connected these are half a million, many of
 them coroutines, and it takes 350 ms; by Python's defaults there is one every few seconds while readings change, since what
 is decided anew counts as growth. What is in cycles for long is little: of each stream that ended, five small objects. What
-is young is another matter: a TLS connection that broke may hold its socket until it is found.
+is young is another matter: a TLS connection that broke holds its socket until it is found, or for the half minute after
+which asyncio gives up on its farewell.
 """
 
 import gc
