@@ -162,12 +162,11 @@ class Violations:
     carried: Bools
 
     def same(self, other: "Violations") -> bool:
-        """Whether the other says the same of the same nodes and rules."""
+        """Whether the other, of the same strategy and nodes, says the same; `violated` follows from the rest."""
         return (
             alike(self.broken, other.broken)
             and alike(self.missing, other.missing)
             and alike(self.carried, other.carried)
-            and alike(self.violated, other.violated)
         )
 
     def first(self) -> npt.NDArray[np.intp]:
