@@ -145,6 +145,10 @@ class Change:
         return times
 
 
+def nothing(scene: Scene, truth: Truth, second: int) -> None:
+    """What the others are compared with: pods that come one by one find cold caches, whatever else happens."""
+
+
 def edit(scene: Scene, truth: Truth, second: int) -> None:
     """Give the policy that is asked about another limit."""
     limit = cluster.LIMIT if second % 2 else cluster.OTHER_LIMIT

@@ -39,6 +39,7 @@ def acts(sizes: Sizes) -> Sequence[Act]:
     verbs = ("filter", "prioritize")
     quick = "p50_ms <= 2, p99_ms <= 5"
     lean = "cpu_ms <= 150, cpu_ratio >= 10, peak_rss_mb <= 250"
+    calm = Change("names, 50 pods a second, nothing changes", many, cases.nothing, quick)
     editing = Change("names, an edit of the policy each second", many, cases.edit, quick)
     reporting = Change(
         "names, 1 % of the readings new each second",
@@ -58,6 +59,7 @@ def acts(sizes: Sizes) -> Sequence[Act]:
                 Repeat("filter", few, often // 4, whole=True),
                 Repeat("filter", many, seldom, lean, whole=True),
                 Repeat("filter", many, seldom, "peak_rss_mb <= 450", whole=True, at_once=4),
+                calm,
                 editing,  # the last one: it leaves the policy edited
             ),
         ),
