@@ -1,5 +1,6 @@
 """What is measured of another process and of many requests, and how a result is judged by its aim."""
 
+import contextlib
 import operator
 import time
 from collections.abc import Callable, Mapping, Sequence
@@ -22,8 +23,11 @@ def cpu_seconds(pid: int) -> float:
 
 def queued_seconds(pid: int) -> float:
     """How long threads that a process has now were ready to run and had no CPU: what others on the machine took."""
-    tasks = Path(f"/proc/{pid}/task").glob("*/schedstat")
-    return sum(int(one.read_text().split()[1]) for one in tasks) / 1e9
+    total = 0
+    for task in Path(f"/proc/{pid}/task").iterdir():
+        with contextlib.suppress(FileNotFoundError, ProcessLookupError):  # it has just ended
+            total += int((task / "schedstat").read_text().split()[1])
+    return total / 1e9
 
 
 def memory_mb(pid: int, field: str = "VmRSS") -> float:
