@@ -122,7 +122,8 @@ class Server:
         stream, tls = Stream(), self._tls()
         # asyncio does so itself, but not for sockets made by socket.create_server, whose protocol is 0.
         client.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-        await asyncio.get_running_loop().connect_accepted_socket(
+        loop = asyncio.get_running_loop()
+        await loop.connect_accepted_socket(
             lambda: stream,
             client,
             ssl=None if tls is None else tls.context,
@@ -149,3 +150,5 @@ class Server:
             # close() alone would wait for a client to take what it never will.
             if not stream.transport.is_closing():
                 stream.transport.abort()
+            # And it would wait for ever over TLS, with nothing left to wake it, if the client went while we were not reading.
+            loop.call_later(self._limits.farewell, stream.transport.abort)

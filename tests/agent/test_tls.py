@@ -3,6 +3,7 @@
 import asyncio
 import contextlib
 import dataclasses
+import gc
 import ssl
 from http import HTTPStatus
 from pathlib import Path
@@ -232,3 +233,38 @@ async def test_closing_ends_tls_connections_and_handshakes(serve, found, authori
     for client in (stalled, idle):
         with contextlib.suppress(ssl.SSLError, ConnectionError):
             assert await asyncio.wait_for(client.ended(), PATIENT)
+
+
+async def test_a_client_that_goes_while_it_is_not_read_leaves_no_socket(
+    serve, plain, authority, until
+) -> None:
+    """Its end is seen only by who reads; a search for garbage, which would find the socket too, may be hours away."""
+    go_on, asked = asyncio.Event(), asyncio.Event()
+
+    async def slow(request: Request) -> Response:
+        asked.set()
+        await go_on.wait()
+        return Response(HTTPStatus.OK, b"late")
+
+    found = tls.build(plain)
+    site = await serve(slow, Limits(farewell=0.05), tls=lambda: found)
+    before = open_sockets()
+    client = await site.connect(authority.client())
+    await client.say(b"GET / HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n" + bytes(64 << 10))
+    await asked.wait()
+    gc.disable()
+    try:
+        client.vanish()
+        await until(lambda: open_sockets() <= before + 1)
+        go_on.set()
+        await until(lambda: open_sockets() <= before)
+    finally:
+        gc.enable()
+
+
+def open_sockets() -> int:
+    found = 0
+    for path in Path("/proc/self/fd").iterdir():
+        with contextlib.suppress(OSError):  # the one that lists them is gone by then
+            found += str(path.readlink()).startswith("socket:")
+    return found

@@ -5,6 +5,7 @@ import contextlib
 import json
 import re
 import sys
+import urllib.request
 from pathlib import Path
 
 import aiohttp
@@ -60,6 +61,17 @@ class House:
     def descriptors(self):
         """How many files and sockets it has open."""
         return len(list(Path(f"/proc/{self.pid}/fd").iterdir()))
+
+    @property
+    def connections(self):
+        """How many the scheduler's port has."""
+        url = f"http://127.0.0.1:{self.ports['opsPort']}/metrics"
+        with urllib.request.urlopen(url, timeout=30) as response:
+            text = response.read().decode()
+        found = re.search(
+            r'^plimsoll_http_connections\{port="extender"\} (\S+)$', text, re.MULTILINE
+        )
+        return float(found[1])
 
     async def start(self, *flags):
         server = ApiServer()
