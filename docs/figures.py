@@ -1,0 +1,113 @@
+"""Tables of what `make bench` measured last, for docs/performance.md and README.md: out of bench/results/latest.json.
+
+In a page they stand between two comments, and nothing else of the page is touched.
+"""
+
+import json
+from collections.abc import Iterable, Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+LATEST = Path(__file__).resolve().parent.parent / "bench/results/latest.json"
+BEGIN, END = "<!-- figures: begin -->", "<!-- figures: end -->"
+
+Line = Mapping[str, Any]
+
+# Said by a column of its own, or by the heading.
+_SAID = {"benchmark", "case", "aim", "met", "baseline"}
+_UNITS = {
+    "_ms": " ms",
+    "_mb": " MB",
+    "_us": " µs",
+    "_s": " s",
+    "_percent": " %",
+    "_ratio": " times",
+    "_bytes": " bytes",
+}
+
+
+def into(page: str, lines: Iterable[str]) -> str:
+    """A page with these lines between its two comments. Raises ValueError if it has not got them."""
+    before, found, rest = page.partition(BEGIN)
+    _, also, after = rest.partition(END)
+    if not found or not also:
+        raise ValueError(f"a page without {BEGIN} and {END}")
+    return "\n".join([before + BEGIN, *lines, END + after])
+
+
+def everything(latest: Line) -> Iterator[str]:
+    """Every line of every benchmark."""
+    machine = latest["machine"]
+    yield ""
+    yield (
+        f"Measured {latest['at'][:10]} at commit `{latest['commit'][:10]}`: {machine['cores']} cores of {machine['cpu']}, "
+        f"kernel {machine['kernel'].split('-')[0]}, Python {latest['python']}, {latest['openssl']}."
+    )
+    for name, found in latest["benchmarks"].items():
+        yield from ("", f"### bench/{name}.py", "")
+        if "failed" in found:
+            yield f"It failed: {found['failed']}"
+            continue
+        yield "| case | figures | aim | met |"
+        yield "|---|---|---|---|"
+        for line in found["lines"]:
+            aim, met = line.get("aim", ""), line.get("met")
+            verdict = "" if met is None else ("yes" if met else "**no**")
+            yield f"| {_case(line)} | {_figures(line)} | {_aim(aim)} | {verdict} |"
+    yield ""
+
+
+def _case(line: Line) -> str:
+    words = [str(line.get("case", "all")), str(line.get("verb", ""))]
+    return ", ".join(filter(None, words)).replace("|", "\\|")
+
+
+def _figures(line: Line) -> str:
+    shown = [_figure(key, value) for key, value in line.items() if key not in {*_SAID, "verb"}]
+    return ", ".join(shown).replace("|", "\\|")
+
+
+def _aim(aim: object) -> str:
+    text = ", ".join(f"{k} {v}" for k, v in aim.items()) if isinstance(aim, Mapping) else str(aim)
+    return text.replace("<=", "≤").replace(">=", "≥").replace("|", "\\|")
+
+
+def _figure(key: str, value: object) -> str:
+    for suffix, unit in _UNITS.items():
+        if key.endswith(suffix):
+            return f"{key.removesuffix(suffix).replace('_', ' ')} {_number(value)}{unit}"
+    return f"{key.replace('_', ' ')} {_number(value)}"
+
+
+def _number(value: object) -> str:
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        return str(value)
+    return f"{value:,.0f}" if abs(value) >= 1000 else f"{value:g}"
+
+
+_ASKED = (
+    ("filter, 5,000 names", "names", "filter", 5000),
+    ("prioritize, 5,000 names", "names", "prioritize", 5000),
+    ("filter, 5,000 whole nodes", "whole nodes", "filter", 5000),
+    ("four of those at once", "whole nodes, 4 at once", "filter", 5000),
+)
+
+
+def questions(latest: Line) -> Iterator[str]:
+    """What an answer to kube-scheduler costs, for people who have a minute."""
+    lines = latest["benchmarks"]["extender"].get("lines", [])
+    yield "| question, over mutual TLS | half of the answers within | CPU | a plain handler takes | most memory |"
+    yield "|---|---|---|---|---|"
+    for title, case, verb, nodes in _ASKED:
+        asked = {"case": case, "verb": verb, "nodes": nodes}
+        found = [line for line in lines if asked.items() <= line.items()]
+        for line in found[:1]:
+            cost = f"{line['cpu_ms']:.3g} ms"
+            times = f"{line['cpu_ratio']:.3g} times"
+            yield f"| {title} | {line['p50_ms']:.3g} ms | {cost} | {times} | {line['peak_rss_mb']:.0f} MB |"
+
+
+def read() -> Line:
+    """What was measured last."""
+    found: Line = json.loads(LATEST.read_text())
+    return found
