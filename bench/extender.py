@@ -63,7 +63,7 @@ def acts(sizes: Sizes) -> Sequence[Act]:
                 editing,  # the last one: it leaves the policy edited
             ),
         ),
-        Act(scene.streaming, many, (Rest(0.0, idle), Rest(0.01, idle), Rest(1.0, idle), reporting)),
+        Act(scene.streaming, many, (Rest(0.0, idle), Rest(0.01), Rest(1.0), reporting)),
         Act(scene.steady, most, tuple(Repeat(verb, most, often, "p99_ms <= 12") for verb in verbs)),
     )
 

@@ -25,6 +25,8 @@ _LATE = 1.0
 
 _SLICE = 0.001
 """Seconds of work after which others have their turn, for as long: kube-scheduler may be waiting."""
+_POLITE = 0.01
+"""Seconds for which a slice waits at most while kube-scheduler is asking: its answer takes less, but there may be another."""
 _REST = 15
 """After an evaluation, the time that it took so many times over; with thousands of nodes that is a tenth of one core at most."""
 _LONGEST_REST = 0.06
@@ -60,6 +62,7 @@ class Decider:
         self._changed = asyncio.Event()
         self._waiting_for: Sequence[str] = ("a first evaluation",)
         self._stopping: Sequence[str] = ()
+        self._asked: Callable[[], bool] = lambda: False
         self.listeners: list[Callable[[], None]] = []
         metrics.ready.set_function(lambda: not self.waiting_for)
 
@@ -107,6 +110,10 @@ class Decider:
         """
         self._stopping = (why,)
 
+    def give_way(self, asked: Callable[[], bool]) -> None:
+        """`asked()` says whether somebody is waiting for an answer right now: then decisions can wait a moment."""
+        self._asked = asked
+
     def touch(self) -> None:
         """Something changed: evaluate soon."""
         self._changed.set()
@@ -120,6 +127,7 @@ class Decider:
                 async with asyncio.timeout(max(0.0, wait) + _PAUSE if wait < _FOREVER else None):
                     await self._changed.wait()
             self._changed.clear()
+            await self._until_answered()
             worked = 0.0 if self._cluster.waiting_for else await self._evaluate_in_slices()
             await asyncio.sleep(max(_PAUSE, min(_REST * worked, _LONGEST_REST)))
 
@@ -133,8 +141,16 @@ class Decider:
             if (spent := time.thread_time() - begun) >= self._slice:
                 worked += spent
                 await asyncio.sleep(spent)
+                await self._until_answered()
                 begun = time.thread_time()
         return worked + time.thread_time() - begun
+
+    async def _until_answered(self) -> None:
+        """Or an answer that takes several turns of the loop would wait for a slice of ours in each of them."""
+        loop = asyncio.get_running_loop()
+        patience = loop.time() + _POLITE
+        while self._asked() and loop.time() < patience:  # noqa: ASYNC110 (who asks must not be slowed by telling)
+            await asyncio.sleep(_SLICE)
 
     def evaluate(self) -> None:
         """Evaluate now, swap the result, tell the listeners."""

@@ -59,6 +59,11 @@ class Ports:
         for name, server in (("ops", self._ops), ("extender", self._extender)):
             metrics.connections.labels(name).set_function(partial(_connections, server))
 
+    @property
+    def asked(self) -> bool:
+        """Whether kube-scheduler is asking something, or being answered."""
+        return self._extender.asked
+
     async def open(self) -> None:
         """Listen. Raises ListenError or OSError."""
         settings = self._settings

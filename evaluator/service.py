@@ -66,6 +66,7 @@ class Service:
             ),
             agents=self._intake(store, subscriptions),
         )
+        self._decider.give_way(lambda: self._ports.asked)
 
     def _intake(self, store: Store, subscriptions: Subscriptions) -> Agents:
         agents = Agents(

@@ -24,10 +24,16 @@ class Crowd:
         self._sending = sending
         self.tasks: set[Task] = set()
         self._clients: set[Task] = set()
+        self._asking: set[Task] = set()
         self._strangers: dict[Task, Doing] = {}
         self._silent: dict[Task, Doing] = {}
         self._deaf: dict[Task, Doing] = {}
         self._waiting = (self._strangers, self._silent, self._deaf)  # in the order in which they go
+
+    @property
+    def asked(self) -> bool:
+        """Whether some client is asking something, or being answered."""
+        return bool(self._asking)
 
     def admit(self, task: Task) -> None:
         """A connection that begins; until it is known, or has asked for something, it is a stranger's."""
@@ -43,6 +49,8 @@ class Crowd:
     def note(self, task: Task, doing: Doing) -> None:
         """What a connection is at from now on."""
         self._forget(task)
+        if doing is not Doing.NOTHING:
+            self._asking.add(task)
         if doing is Doing.ANSWERING:
             self._clients.add(task)
         elif task not in self._clients:
@@ -80,6 +88,7 @@ class Crowd:
         self._forget(task)
 
     def _forget(self, task: Task) -> None:
+        self._asking.discard(task)
         for waiting in self._waiting:
             waiting.pop(task, None)
 

@@ -54,6 +54,11 @@ class Server:
         """How many there are."""
         return len(self._crowd.tasks)
 
+    @property
+    def asked(self) -> bool:
+        """Whether some client is asking something, or being answered."""
+        return self._crowd.asked
+
     async def listen(self, addresses: Sequence[Address]) -> list[Address]:
         """Begin to serve on all addresses, or on none. Returns the real ones: a port 0 has become one.
 

@@ -4,7 +4,7 @@ import asyncio
 
 import pytest
 
-from evaluator import policy
+from evaluator import decider, policy
 from evaluator.cluster import Cluster
 from evaluator.decider import Decider
 from evaluator.extender.verbs import NotReadyError
@@ -413,6 +413,33 @@ async def test_others_have_their_turns_while_it_evaluates(parsed, rule, backgrou
         turns += 1
         await asyncio.sleep(0)
     assert turns > len(policies)
+
+
+async def test_who_is_being_answered_is_not_kept_waiting(demo, background, monkeypatch):
+    monkeypatch.setattr(decider, "_POLITE", 3600.0)
+    asking, looked = True, asyncio.Event()
+
+    def asked():
+        looked.set()
+        return asking
+
+    world = Deciding(clock=asyncio.get_running_loop().time)
+    world.decider.give_way(asked)
+    background(world.decider.run())
+    world.know(demo())
+    await looked.wait()
+    await asyncio.sleep(0)
+    assert not world.decider.latest.policies
+    asking = False
+    await decided(world, lambda decisions: KEY in decisions.policies)
+
+
+async def test_somebody_who_asks_all_the_time_keeps_nothing_from_being_decided(demo, background):
+    world = Deciding(clock=asyncio.get_running_loop().time)
+    world.decider.give_way(lambda: True)
+    background(world.decider.run())
+    world.know(demo())
+    await decided(world, lambda decisions: KEY in decisions.policies)
 
 
 def test_who_cannot_wait_has_the_newest_decisions_and_keeps_them(world):

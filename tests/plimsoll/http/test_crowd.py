@@ -116,3 +116,16 @@ async def test_at_the_end_those_who_are_asking_or_answered_may_finish(crowd):
     crowd.end_idle()
     assert await ended(idle, asking, answered) == [True, False, False]
     assert crowd.tasks == {asking, answered}
+
+
+async def test_whether_somebody_is_asking_or_answered(crowd):
+    one, other = crowd.admit_one(), crowd.admit_one()
+    assert not crowd.asked
+    for task, doing in ((one, Doing.RECEIVING), (other, Doing.ANSWERING), (one, Doing.NOTHING)):
+        crowd.note(task, doing)
+        assert crowd.asked
+    crowd.note(other, Doing.SENDING)
+    assert crowd.asked
+    other.cancel()
+    await ended(other)
+    assert not crowd.asked
