@@ -20,9 +20,8 @@ _WARM_UP = 5
 """Rounds that do not count, at most; fewer where there are few that do."""
 _LONGEST = 20.0
 """Seconds after which a case has enough, however few requests those were."""
-_PODS_PER_SECOND = 50
-_SEEN_BY = 40
-"""Pods after a change for which the answers have to follow from it."""
+_SEEN_BY = 0.8
+"""Of a second, after which answers have to follow from what changed at its begin."""
 _NEW_EACH_SECOND = 0.01
 """The share of all readings."""
 _TRIES = 10
@@ -115,6 +114,8 @@ class Change:
     count: int
     change: Callable[[Scene, Truth, int], None]
     aim: str = ""
+    pods: int = 50
+    """In a second."""
     after: Callable[[Scene, Connection, Question], None] = lambda *_: None
     """What has to be seen in the end."""
     verb: str = "filter and prioritize"
@@ -131,14 +132,14 @@ class Change:
     def _schedule(self, scene: Scene, connection: Connection, truth: Truth) -> list[float]:
         begin, times = time.perf_counter(), list[float]()
         for pod in itertools.count():
-            due, now = pod / _PODS_PER_SECOND, time.perf_counter() - begin
+            due, now = pod / self.pods, time.perf_counter() - begin
             if max(due, now) > scene.sizes.seconds:
                 break
             time.sleep(max(0.0, due - now))
-            second, place = divmod(pod, _PODS_PER_SECOND)
+            second, place = divmod(pod, self.pods)
             if place == 0:
                 self.change(scene, truth, second)
-            elif place == _SEEN_BY:
+            elif place == int(_SEEN_BY * self.pods):
                 truth.holds()
             for verb in ("filter", "prioritize"):
                 times += _ask([connection], verb, truth)

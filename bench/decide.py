@@ -198,13 +198,8 @@ def measure(case: str, world: World, repeats: int) -> None:
         pieces = [timed(lambda: next(steps, None)) for _ in range(len(world.policies) + 2)]  # noqa: B023
         times["longest_step"].append(max(pieces, key=lambda spent: spent.cpu))
     for what, found in times.items():
-        line(
-            case,
-            what,
-            found,
-            **({"aim": f"p50_ms <= {AIMS[what]}"} if what in AIMS else {}),
-            **size,
-        )
+        aim = {"aim": f"p50_ms <= {AIMS[what]}"} if what in AIMS else {}
+        line(case, what, found, **aim, **size)
 
 
 def look_up(case: str, world: World, repeats: int) -> None:

@@ -40,14 +40,17 @@ def acts(sizes: Sizes) -> Sequence[Act]:
     quick = "p50_ms <= 2, p99_ms <= 5"
     lean = "cpu_ms <= 150, cpu_ratio >= 10, peak_rss_mb <= 250"
     calm = Change("names, 50 pods a second, nothing changes", many, cases.nothing, quick)
-    editing = Change("names, an edit of the policy each second", many, cases.edit, quick)
-    reporting = Change(
-        "names, 1 % of the readings new each second",
-        many,
-        cases.report,
-        quick,
-        cases.follow_readings,
-    )
+    edited = "names, {} pods a second, an edit of the policy each second"
+    editing = [
+        Change(edited.format(pods), many, cases.edit, quick, pods=pods) for pods in (50, 200)
+    ]
+    reported = "names, {} pods a second, 1 % of the readings new each second"
+    reporting = [
+        Change(
+            reported.format(pods), many, cases.report, quick, pods=pods, after=cases.follow_readings
+        )
+        for pods in (50, 200)
+    ]
     idle = "core_percent <= 15, rss_mb <= 600"
     return (
         Act(
@@ -60,10 +63,10 @@ def acts(sizes: Sizes) -> Sequence[Act]:
                 Repeat("filter", many, seldom, lean, whole=True),
                 Repeat("filter", many, seldom, "peak_rss_mb <= 450", whole=True, at_once=4),
                 calm,
-                editing,  # the last one: it leaves the policy edited
+                *editing,  # the last ones: they leave the policy edited
             ),
         ),
-        Act(scene.streaming, many, (Rest(0.0, idle), Rest(0.01), Rest(1.0), reporting)),
+        Act(scene.streaming, many, (Rest(0.0, idle), Rest(0.01), Rest(1.0), *reporting)),
         Act(scene.steady, most, tuple(Repeat(verb, most, often, "p99_ms <= 12") for verb in verbs)),
     )
 
