@@ -22,9 +22,9 @@ check: $(STAMP)  ## lint, format, types, imports
 	$(BIN)/mypy
 	$(BIN)/lint-imports
 
-bench: $(STAMP)  ## one JSON line a benchmark
-	$(BIN)/python -P bench/closed_loop.py
-	$(BIN)/python -P bench/scrape.py
+bench: $(STAMP)  ## what everything costs: JSON lines, and bench/results/latest.json
+	$(BIN)/python -P bench/all.py
+	$(BIN)/python -P docs/generate.py
 
 proto: $(STAMP)  ## regenerate the gRPC stubs from wire/telemetry.proto
 	$(BIN)/python -m grpc_tools.protoc -I. --python_out=. --pyi_out=. --grpc_python_out=. wire/telemetry.proto

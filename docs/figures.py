@@ -14,14 +14,14 @@ BEGIN, END = "<!-- figures: begin -->", "<!-- figures: end -->"
 Line = Mapping[str, Any]
 
 # Said by a column of its own, or by the heading.
-_SAID = {"benchmark", "case", "aim", "met", "baseline"}
+_SAID = {"benchmark", "case", "what", "verb", "aim", "met", "baseline"}
 _UNITS = {
+    "_per_s": " a second",
     "_ms": " ms",
     "_mb": " MB",
     "_us": " µs",
     "_s": " s",
     "_percent": " %",
-    "_ratio": " times",
     "_bytes": " bytes",
 }
 
@@ -58,12 +58,12 @@ def everything(latest: Line) -> Iterator[str]:
 
 
 def _case(line: Line) -> str:
-    words = [str(line.get("case", "all")), str(line.get("verb", ""))]
-    return ", ".join(filter(None, words)).replace("|", "\\|")
+    words = [str(line.get(key, "")) for key in ("case", "what", "verb")]
+    return ", ".join(filter(None, words)).replace("_", " ").replace("|", "\\|") or "all"
 
 
 def _figures(line: Line) -> str:
-    shown = [_figure(key, value) for key, value in line.items() if key not in {*_SAID, "verb"}]
+    shown = [_figure(k, v) for k, v in line.items() if k not in _SAID and v not in ({}, "")]
     return ", ".join(shown).replace("|", "\\|")
 
 
@@ -73,6 +73,9 @@ def _aim(aim: object) -> str:
 
 
 def _figure(key: str, value: object) -> str:
+    if isinstance(value, Mapping):
+        inner = ", ".join(_figure(k, v) for k, v in value.items() if v not in ({}, ""))
+        return f"{key.replace('_', ' ')} ({inner})"
     for suffix, unit in _UNITS.items():
         if key.endswith(suffix):
             return f"{key.removesuffix(suffix).replace('_', ' ')} {_number(value)}{unit}"
@@ -82,7 +85,7 @@ def _figure(key: str, value: object) -> str:
 def _number(value: object) -> str:
     if isinstance(value, bool) or not isinstance(value, int | float):
         return str(value)
-    return f"{value:,.0f}" if abs(value) >= 1000 else f"{value:g}"
+    return f"{value:,.0f}" if abs(value) >= 1000 else f"{value:.3g}"
 
 
 _ASKED = (

@@ -1,4 +1,4 @@
-"""Writes the tables in docs/ that come from the code: flags of every program, metrics of agent and evaluator.
+"""Writes the tables in docs/ that come from the code: flags of every program, metrics of agent and evaluator; and figures.
 
 python -P docs/generate.py           write them
 python -P docs/generate.py --check   only compare; exit 1 if one is out of date
@@ -19,6 +19,7 @@ from agent.selfmetrics import SelfMetrics
 from collectors import catalog
 from collectors.host import Host
 from collectors.registry import COLLECTORS
+from docs import figures
 from evaluator.metrics import Metrics
 from plimsoll import flags
 
@@ -33,16 +34,28 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__.split("\n\n")[0])
     parser.add_argument("--check", action="store_true", help="only compare")
     checking = parser.parse_args().check
-    stale = []
-    for name, lines in (("flags.md", flags_page()), ("metrics.md", metrics_page())):
-        path, text = HERE / name, "\n".join([NOTE, "", *lines]) + "\n"
+    stale: list[Path] = []
+    for path, text in pages():
         if checking:
-            stale += [name] if not path.exists() or path.read_text() != text else []
+            stale += [path] if not path.exists() or path.read_text() != text else []
         else:
             path.write_text(text)
-    for name in stale:
-        print(f"docs/{name} is out of date: run `make docs`", file=sys.stderr)
+    for path in stale:
+        print(f"{path.relative_to(HERE.parent)} is out of date: run `make docs`", file=sys.stderr)
     return 1 if stale else 0
+
+
+def pages() -> Iterator[tuple[Path, str]]:
+    """Every page with something generated in it, and its text."""
+    for name, lines in (("flags.md", flags_page()), ("metrics.md", metrics_page())):
+        yield HERE / name, "\n".join([NOTE, "", *lines]) + "\n"
+    latest = figures.read()
+    measured = {
+        HERE / "performance.md": figures.everything(latest),
+        HERE.parent / "README.md": figures.questions(latest),
+    }
+    for path, found in measured.items():
+        yield path, figures.into(path.read_text(), found)
 
 
 def flags_page() -> Iterator[str]:
