@@ -97,7 +97,7 @@ def surroundings() -> Line:
             "cpu": _cpu_model(),
             "cores": os.cpu_count(),
             "memory_mb": round(os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") / 1e6),
-            "kernel": platform.release(),
+            "kernel": platform.release().partition("-")[0],
             "load_before": os.getloadavg()[0],
         },
         "python": platform.python_version(),

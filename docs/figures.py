@@ -41,7 +41,7 @@ def everything(latest: Line) -> Iterator[str]:
     yield ""
     yield (
         f"Measured {latest['at'][:10]} at commit `{latest['commit'][:10]}`: {machine['cores']} cores of {machine['cpu']}, "
-        f"kernel {machine['kernel'].split('-')[0]}, Python {latest['python']}, {latest['openssl']}."
+        f"kernel {machine['kernel']}, Python {latest['python']}, {latest['openssl']}."
     )
     for name, found in latest["benchmarks"].items():
         yield from ("", f"### bench/{name}.py", "")
