@@ -1,0 +1,1 @@
+"""PromQL's functions, as plain functions of windows, vectors and numbers."""
