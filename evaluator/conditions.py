@@ -4,6 +4,7 @@ Names and fields follow Kubernetes' conventions:
 https://github.com/kubernetes/community/blob/master/contributors/devel/sig-architecture/api-conventions.md
 """
 
+import itertools
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -26,7 +27,8 @@ TYPES: Mapping[StrategyName, str] = {
 _NAMED = 5
 """How many nodes a sentence names before it only counts them."""
 _TOLD = 60
-"""How many problems a message tells: Kubernetes allows it 32,768 characters."""
+_ROOM = 30_000
+"""How many problems a message tells, and characters of them: Kubernetes allows it 32,768."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,8 +62,10 @@ def conditions(decision: Decision, view: View, problems: Sequence[str]) -> tuple
 
 
 def _told(problems: Sequence[str]) -> str:
-    more = [f"and {len(problems) - _TOLD} more"] if len(problems) > _TOLD else []
-    return "; ".join([*problems[:_TOLD], *more])
+    lengths = itertools.accumulate(len(problem) + 2 for problem in problems[:_TOLD])
+    told = sum(length <= _ROOM for length in lengths)
+    more = [f"and {len(problems) - told} more"] if len(problems) > told else []
+    return "; ".join([*problems[:told], *more])
 
 
 def _of_strategies(decision: Decision, view: View) -> Iterator[Condition]:

@@ -35,7 +35,8 @@ class Decision:
     """What one policy asks for.
 
     `dontschedule` and `deschedule` map each violating node to the reason, worded so that it stays the same while the
-    rule does. `missing` holds, per metric, the nodes without a reading that a rule could use. `awaited` are the nodes
+    rule does. `lessons` are those problems that can be mended where metrics are read, in words that do not change with the
+    readings. `missing` holds, per metric, the nodes without a reading that a rule could use. `awaited` are the nodes
     whose first word on some metric is still to come: nothing is said of them until then, and their labels stay.
     `standings` is how each strategy came to its violators, and what the next decision has to know of it.
     """
@@ -46,6 +47,7 @@ class Decision:
     ranking: Ranking | None = None
     labels: NodeLabels = field(default_factory=dict)
     problems: tuple[str, ...] = ()
+    lessons: tuple[str, ...] = ()
     missing: Missing = field(default_factory=lambda: Missing({}))
     awaited: frozenset[str] = frozenset()
     standings: Mapping[StrategyName, Standing] = field(default_factory=dict, compare=False)
@@ -236,6 +238,7 @@ def _decision(policy: Policy, view: View, history: _History, *, now: float) -> D
         .keeping(marks_of(before.labels), awaited, history.moves)
         .as_before(marks_of(before.labels)),
         problems=_problems(policy, sights),
+        lessons=tuple(sight.lesson for sight in sights if sight.lesson),
         missing=Missing({sight.metric: sight.lacking for sight in sights}),
         awaited=history.awaited(awaited),
         standings=standings,

@@ -164,7 +164,7 @@ class _Reading(NamedTuple):
             case 1:
                 return "fresh" if self.usable else "fresh, but not a number"
             case _:
-                return f"ambiguous: {self.samples} series, no single value"
+                return f"ambiguous: {self.samples} series, no single value (`problems` says what to do)"
 
 
 def _readings(column: Column) -> Iterator[_Reading]:

@@ -62,7 +62,9 @@ def standing(decision: Decision, disputes: Disputes) -> Standing:
 def _problems(decision: Decision, disputes: Disputes) -> Iterator[str]:
     """What is wrong with the policy itself, and that something else is: its words may vary with the readings."""
     yield from decision.policy.problems
-    if {*decision.problems} - {*decision.policy.problems} or any(disputes.of(decision)):
+    yield from decision.lessons
+    told = len(decision.policy.problems) + len(decision.lessons)
+    if len(decision.problems) > told or any(disputes.of(decision)):
         yield f"a part of the policy does not work as things are: the condition {VALID} says which"
 
 

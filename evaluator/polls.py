@@ -131,7 +131,7 @@ class Polls:
         if self.pause.matters(now, self.stale_after):
             hidden = self.pause.hides(at, fresh, self.stale_after)
         unread = np.full(len(nodes), topic.failing)
-        return Column(values, samples, at, fresh, unread, hidden, fault)
+        return Column(values, samples, at, fresh, unread, hidden, fault, source=self.name)
 
     def next_expiry(self, now: float) -> float:
         """When time alone will change something: a fresh reading has become too old, or is no longer awaited."""

@@ -7,9 +7,9 @@ from evaluator.config import Settings
 from evaluator.extender.server import Extender
 from evaluator.metrics import Metrics
 from evaluator.ops import LIMITS, Operations
+from evaluator.readings import AGENTS
 from evaluator.sources import agentport
 from evaluator.sources.agents import Agents
-from evaluator.sources.options import AGENTS
 from plimsoll import logs
 from plimsoll.http.addresses import Address
 from plimsoll.http.server import Server

@@ -9,6 +9,11 @@ import numpy.typing as npt
 from evaluator.nodes import Places
 from evaluator.store import NEVER, Bools, Column, Counts, Floats, Origin
 
+AGENTS = "agents"
+CUSTOM_METRICS = "custom-metrics"
+PROMETHEUS = "prometheus"
+"""The sources, as flags and `/explain` name them."""
+
 Part = TypeVar("Part", Floats, Counts, Bools)
 
 

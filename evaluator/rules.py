@@ -8,9 +8,10 @@ from typing import assert_never
 import numpy as np
 import numpy.typing as npt
 
+from evaluator import remedies
 from evaluator.nodes import Nodes, NodeSet, Places, alike, union
 from evaluator.policy import Operator, Rule, Strategy
-from evaluator.store import NEVER, Bools, Column, Floats
+from evaluator.store import NEVER, Bools, Column, Counts, Floats
 from evaluator.terms import WhenMissing
 
 
@@ -83,18 +84,34 @@ class Sight:
         return classes
 
     @cached_property
+    def _several(self) -> Counts | None:
+        """The number of samples where it is more than one: such a reading is no value, and fires no rule."""
+        several = (self.column.samples > 1) & self.column.fresh
+        return np.where(several, self.column.samples, 0) if several.any() else None
+
+    @cached_property
     def ambiguity(self) -> str:
-        """What there is to say where nodes have several samples: such a reading is no value, and fires no rule."""
-        column, nodes = self.column, self.lacking.nodes
-        several = (column.samples > 1) & column.fresh
-        if not several.any():
+        """What there is to say where nodes have several samples."""
+        samples, nodes = self._several, self.lacking.nodes
+        if samples is None:
             return ""
-        samples = np.where(several, column.samples, 0)
         worst = int(samples.argmax())
         return (
-            f"metric {self.metric} has no single value on {np.count_nonzero(several)} of {len(nodes)} nodes: "
-            f"{samples[worst]} series on {nodes[worst]}; it counts as missing there"
+            f"metric {self.metric} has no single value on {np.count_nonzero(samples)} of {len(nodes)} nodes: "
+            f"{samples[worst]} series on {nodes[worst]}; it counts as missing there: {self._remedy}"
         )
+
+    @cached_property
+    def lesson(self) -> str:
+        """The same in words that do not change with the readings."""
+        if self._several is None:
+            return ""
+        return f"metric {self.metric} has several series and so no single value: {self._remedy}"
+
+    @property
+    def _remedy(self) -> str:
+        assert self._several is not None
+        return remedies.remedy(self.metric, self.column.source_at(int(self._several.argmax())))
 
     @cached_property
     def fault(self) -> str:

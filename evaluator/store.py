@@ -42,6 +42,7 @@ class Column(NamedTuple):
     `at` is when it was read, `fresh` whether that is recent enough. `unread`: its source said last that it cannot be
     read. `awaited`: a first word about it is still to be expected, from a node that reports, and at the start from every
     node. `fault` is what a source says that has not got the metric, in words that stay the same while that is so.
+    `source` is the polled source that all of it is from, and empty of what agents reported.
     """
 
     values: Floats
@@ -52,6 +53,11 @@ class Column(NamedTuple):
     awaited: Bools
     fault: str = ""
     origin: Origin | None = None
+    source: str = ""
+
+    def source_at(self, place: int) -> str:
+        """Whose reading the one at a place is."""
+        return self.source if self.origin is None else self.origin.names[self.origin.place[place]]
 
     @property
     def usable(self) -> Bools:

@@ -7,8 +7,7 @@ from dataclasses import dataclass
 from evaluator.cluster import Cluster
 from evaluator.metrics import Metrics
 from evaluator.polls import Polls
-from evaluator.readings import Merged, Readings
-from evaluator.sources import options
+from evaluator.readings import AGENTS, CUSTOM_METRICS, Merged, Readings
 from evaluator.sources.custom_metrics import Api, CustomMetrics
 from evaluator.sources.nodenames import NodeNames
 from evaluator.sources.options import SourceOptions
@@ -50,7 +49,7 @@ def assemble(
     pollers = []
     pace = Pace(period, settings.source_timeout)
     for name in settings.sources:
-        if name == options.AGENTS:
+        if name == AGENTS:
             readings[name] = store
             continue
         polls = Polls(name, stale_after=store.stale_after, started=store.started)
@@ -71,7 +70,7 @@ def assemble(
 
 
 def _source(name: str, settings: SourceOptions, around: Surroundings) -> Source:
-    if name == options.CUSTOM_METRICS:
+    if name == CUSTOM_METRICS:
         return CustomMetrics(around.api)
     access = Access(
         settings.prometheus_url,

@@ -4,12 +4,10 @@ from dataclasses import dataclass
 from urllib.parse import urlsplit
 
 from evaluator.rations import MOST_METRICS
+from evaluator.readings import AGENTS, CUSTOM_METRICS, PROMETHEUS
 from plimsoll import flags
 from plimsoll.flags import option
 
-AGENTS = "agents"
-CUSTOM_METRICS = "custom-metrics"
-PROMETHEUS = "prometheus"
 _NO_URL = "not an http or https URL: write it like http://prometheus.monitoring:9090"
 SOURCES = (AGENTS, CUSTOM_METRICS, PROMETHEUS)
 

@@ -58,6 +58,13 @@ def test_problems_make_it_invalid(found):
     assert found(problems=["a", "b"])["Valid"] == ("False", "Problems", "a; b")
 
 
+@pytest.mark.parametrize("length", [10, 500, 1500, 40_000])
+def test_of_many_problems_as_many_are_told_as_kubernetes_takes(found, length):
+    told = found(problems=["x" * length] * 100)["Valid"][2]
+    assert len(told) <= 32_768
+    assert told.endswith(f"and {100 - told.count('x' * length)} more")
+
+
 @pytest.mark.parametrize(
     ("values", "status", "reason", "message"),
     [

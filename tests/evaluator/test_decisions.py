@@ -13,6 +13,7 @@ from evaluator.explain import explain
 from evaluator.nodes import Nodes
 from evaluator.policy import PolicyKey, StrategyName
 from evaluator.policy import parse as parse_policy
+from evaluator.remedies import remedy
 from evaluator.rules import View
 from evaluator.store import Store
 from wire.codec import Delta
@@ -109,7 +110,7 @@ def test_several_samples_fire_no_rule_and_the_status_says_which_and_how_many(sto
     assert decision.dontschedule == {}
     assert decision.problems == (
         "metric health has no single value on 2 of 3 nodes: 7 series on node-b; "
-        "it counts as missing there",
+        f"it counts as missing there: {remedy('health', '')}",
     )
 
 

@@ -9,6 +9,7 @@ from evaluator.labels import Conflict
 from evaluator.metrics import Metrics
 from evaluator.policy import PolicyKey, parse
 from evaluator.recorder import Pace, Recorder
+from evaluator.remedies import remedy
 from evaluator.store import Store
 from wire.codec import Delta
 
@@ -48,11 +49,13 @@ class Recording:
             rng=rng,
         )
 
-    def decide(self, *policies, **values):
+    def decide(self, *policies, several=(), **values):
         store = Store(stale_after=30.0, started=0.0)
         store.subscribe({metric for policy in policies for metric in policy.metrics})
         for node, value in values.items():
             store.report(node, Delta({"health": value}), NOW)
+        for node, count in dict(several).items():
+            store.report(node, Delta(several={"health": count}), NOW)
         self.decided.latest = decide(policies, values, store, now=NOW)
         self.recorder.wake()
 
@@ -129,6 +132,15 @@ async def test_a_label_in_dispute_is_told_without_the_node(api, recording, told,
     world.conflicts = []
     world.decide(parse(demo), n0=0.0, n1=0.0)
     await told({VIOLATED: 1, words: 1, CLEARED: 1})
+
+
+async def test_several_series_are_told_once_with_what_to_do(api, recording, told, demo):
+    world = await recording(api.url)
+    words = f"metric health has several series and so no single value: {remedy('health', '')}"
+    world.decide(parse(demo), several={"n0": 2}, n0=0.0, n1=0.0)
+    await told({words: 1})
+    world.decide(parse(demo), several={"n0": 3, "n1": 7}, n0=0.0, n1=0.0, n2=2.0)
+    await told({words: 1, VIOLATED: 1})
 
 
 async def test_an_event_that_expired_is_written_anew(api, recording, told, demo):

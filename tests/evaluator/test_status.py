@@ -5,6 +5,7 @@ import pytest
 from evaluator.decisions import decide
 from evaluator.labels import Conflict
 from evaluator.policy import PolicyKey
+from evaluator.remedies import remedy
 from evaluator.status import statuses
 from evaluator.store import Store
 from wire.codec import Delta
@@ -82,7 +83,8 @@ def test_problems_are_in_the_condition_and_counted_in_the_message(status, parsed
 def test_several_series_are_a_problem_that_names_the_metric_and_how_many(status, demo):
     found = status(demo, [0.0, [1.0, 2.0, 3.0]])
     assert found.problems == (
-        "metric m has no single value on 1 of 2 nodes: 3 series on n1; it counts as missing there",
+        "metric m has no single value on 1 of 2 nodes: 3 series on n1; it counts as missing there: "
+        + remedy("m", ""),
     )
 
 
