@@ -1,0 +1,154 @@
+"""Aggregations: one result for each group of elements, or the elements of each group that stand out."""
+
+import math
+import re
+from collections import Counter
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from functools import partial
+from heapq import nsmallest
+
+from agent.rules.floattext import positional
+from agent.rules.labels import EMPTY, NAME, Labels, drop, keep, replace
+from agent.rules.reductions import REDUCTIONS, Reduction, quantile
+from agent.rules.shapes import LabelSets, Picker, columns, latest, picker
+from agent.rules.values import EvaluationError, Vector
+from plimsoll.sentences import shown
+
+Parameter = float | str | None
+Aggregator = Callable[[Vector, Parameter], Vector]
+Element = tuple[Labels, float]
+Rank = tuple[bool, float, Labels]
+
+
+@dataclass(frozen=True, slots=True)
+class Grouping:
+    """Which elements come together: `by` the labels named, or by all but these and the metric's name."""
+
+    by: bool = True
+    names: frozenset[str] = frozenset()
+
+    def __call__(self, labels: Labels) -> Labels:
+        """The group's labels."""
+        if not self.by:
+            return drop(labels, self.names)
+        return keep(labels, self.names) if self.names else EMPTY
+
+
+def aggregator(op: str, grouping: Grouping) -> Aggregator:
+    """The aggregation of that name; it takes a vector and the parameter (None where there is none).
+
+    EvaluationError where the parameter is not fit: a k that is no integer of 64 bits, an invalid label name.
+    """
+    if op in REDUCTIONS:
+        return _reduced(REDUCTIONS[op], grouping)
+    return _WITH_PARAMETER[op](grouping)
+
+
+def _groups(grouping: Grouping, sets: LabelSets) -> list[tuple[Labels, Picker]]:
+    """Each group's labels, and what picks its elements out of a column."""
+    members: dict[Labels, list[int]] = {}
+    for index, labels in enumerate(sets):
+        members.setdefault(grouping(labels), []).append(index)
+    return [(labels, picker(indices)) for labels, indices in members.items()]
+
+
+def _reduced(reduction: Reduction, grouping: Grouping) -> Aggregator:
+    groups = latest(partial(_groups, grouping))
+
+    def aggregate(vector: Vector, _: Parameter) -> Vector:
+        sets, values = columns(vector)
+        return [(labels, reduction(pick(values))) for labels, pick in groups(sets)]
+
+    return aggregate
+
+
+def _quantiles(grouping: Grouping) -> Aggregator:
+    groups = latest(partial(_groups, grouping))
+
+    def aggregate(vector: Vector, parameter: Parameter) -> Vector:
+        rank = _number(parameter)
+        sets, values = columns(vector)
+        return [(labels, quantile(rank, pick(values))) for labels, pick in groups(sets)]
+
+    return aggregate
+
+
+def _ends(rank: Callable[[Element], Rank], grouping: Grouping) -> Aggregator:
+    """The k elements of each group that rank first, with the labels they have."""
+    groups = latest(partial(_groups, grouping))
+
+    def aggregate(vector: Vector, parameter: Parameter) -> Vector:
+        wanted = _integer(_number(parameter))
+        if wanted < 1:
+            return []
+        sets, _ = columns(vector)
+        return [
+            found for _, pick in groups(sets) for found in nsmallest(wanted, pick(vector), key=rank)
+        ]
+
+    return aggregate
+
+
+# Among equals the label set decides: Prometheus leaves it to the order in which it meets them, which would make the answer
+# change with a restart.
+
+
+def _from_top(element: Element) -> Rank:
+    labels, value = element
+    return (True, 0.0, labels) if math.isnan(value) else (False, -value, labels)
+
+
+def _from_bottom(element: Element) -> Rank:
+    labels, value = element
+    return (True, 0.0, labels) if math.isnan(value) else (False, value, labels)
+
+
+def _count_values(grouping: Grouping) -> Aggregator:
+    """How many elements of each group have the same value, which becomes a label."""
+
+    def aggregate(vector: Vector, parameter: Parameter) -> Vector:
+        name = _label_name(parameter)
+        places = (_with_value(grouping, name, labels, value) for labels, value in vector)
+        return [(labels, float(count)) for labels, count in Counter(places).items()]
+
+    return aggregate
+
+
+def _with_value(grouping: Grouping, name: str, labels: Labels, value: float) -> Labels:
+    group = grouping(labels)
+    if not grouping.by and (name == NAME or name in grouping.names):
+        return group  # the label is set first and then dropped
+    return replace(group, {name: positional(value)})
+
+
+_WITH_PARAMETER: Mapping[str, Callable[[Grouping], Aggregator]] = {
+    "quantile": _quantiles,
+    "topk": partial(_ends, _from_top),
+    "bottomk": partial(_ends, _from_bottom),
+    "count_values": _count_values,
+}
+
+SUPPORTED = frozenset({*REDUCTIONS, *_WITH_PARAMETER})
+"""The names of all aggregations."""
+
+_INTEGERS = -(2.0**63), 2.0**63 - 1024  # the doubles that fit into 64 bits
+
+
+def _number(parameter: Parameter) -> float:
+    assert isinstance(parameter, int | float), "the parser checks types"
+    return parameter
+
+
+def _integer(number: float) -> int:
+    lowest, highest = _INTEGERS
+    if not lowest <= number <= highest:
+        raise EvaluationError(f"Scalar value {positional(number)} overflows int64")
+    return int(number)
+
+
+def _label_name(parameter: Parameter) -> str:
+    assert isinstance(parameter, str), "the parser checks types"
+    if re.fullmatch("[a-zA-Z_][a-zA-Z0-9_]*", parameter) is None:
+        raise EvaluationError(f"invalid label name {shown(parameter)}")
+    return parameter
