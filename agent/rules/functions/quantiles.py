@@ -1,0 +1,49 @@
+"""Quantiles of values that may be there many times."""
+
+from bisect import bisect_right
+from collections.abc import Sequence
+from itertools import accumulate
+
+from agent.rules.functions.numerics import INF, NAN
+
+
+def quantile(q: float, levels: Sequence[float], repeats: Sequence[int] | None = None) -> float:
+    """The value at the share `q` of all in their order, with NaN first; between two of them, weighted by nearness.
+
+    `repeats` says how often each value is there (default: once). NaN of nothing and for a `q` of NaN, an infinity for
+    one outside of 0 to 1.
+    """
+    if not levels or q != q:
+        return NAN
+    if q < 0:
+        return -INF
+    if q > 1:
+        return INF
+    if repeats is None or max(repeats) == 1:
+        ordered = _in_order(levels)
+        rank = q * (len(ordered) - 1)
+        below = int(rank)
+        weight = rank - below
+        return ordered[below] * (1 - weight) + ordered[min(below + 1, len(ordered) - 1)] * weight
+    return _of_runs(q, levels, repeats)
+
+
+def _of_runs(q: float, levels: Sequence[float], repeats: Sequence[int]) -> float:
+    runs = [run for run in zip(levels, repeats, strict=True) if run[0] == run[0]]
+    runs.sort()
+    unknown = sum(repeats) - sum(repeat for _, repeat in runs)
+    if unknown:
+        runs.insert(0, (NAN, unknown))
+    behind = list(accumulate(repeat for _, repeat in runs))
+    rank = q * (behind[-1] - 1)
+    below = int(rank)
+    weight = rank - below
+    lower, _ = runs[bisect_right(behind, below)]
+    upper, _ = runs[bisect_right(behind, min(below + 1, behind[-1] - 1))]
+    return lower * (1 - weight) + upper * weight
+
+
+def _in_order(levels: Sequence[float]) -> list[float]:
+    known = [level for level in levels if level == level]
+    known.sort()
+    return [NAN] * (len(levels) - len(known)) + known
