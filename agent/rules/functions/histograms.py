@@ -3,8 +3,9 @@
 from bisect import bisect_left
 from collections.abc import Sequence
 
+from agent.rules.arithmetic import divide
 from agent.rules.functions.distinct import distinct
-from agent.rules.functions.numerics import INF, NAN, divided
+from agent.rules.functions.numerics import INF, NAN
 from agent.rules.labels import Labels, value, without_name
 from agent.rules.values import Vector
 from collectors.numerals import parse_float
@@ -54,9 +55,9 @@ def bucket_quantile(q: float, buckets: Sequence[Bucket]) -> float:
     if place == 0:
         if bounds[0] <= 0:
             return bounds[0]
-        return 0.0 + bounds[0] * divided(rank, counts[0])
+        return 0.0 + bounds[0] * divide(rank, counts[0])
     below, counted = bounds[place - 1], counts[place - 1]
-    return below + (bounds[place] - below) * divided(rank - counted, counts[place] - counted)
+    return below + (bounds[place] - below) * divide(rank - counted, counts[place] - counted)
 
 
 def _cumulative(buckets: Sequence[Bucket]) -> tuple[list[float], list[float]]:

@@ -1,23 +1,10 @@
-"""Floating-point arithmetic that never raises, and sums that keep what rounding would lose.
-
-Python raises where Go answers with an infinity or NaN; Prometheus' results are those of Go.
-"""
+"""Sums that keep what rounding would lose, and rounding to whole numbers that takes infinities and NaN."""
 
 import math
 from collections.abc import Iterable
 
 NAN = math.nan
 INF = math.inf
-
-
-def divided(dividend: float, divisor: float) -> float:
-    """A quotient as IEEE 754 has it: infinite or NaN where the divisor is zero."""
-    try:
-        return dividend / divisor
-    except ZeroDivisionError:
-        if dividend == 0 or dividend != dividend:
-            return NAN
-        return math.copysign(INF, dividend) * math.copysign(1.0, divisor)
 
 
 def floor(value: float) -> float:

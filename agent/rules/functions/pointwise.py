@@ -2,12 +2,13 @@
 
 import math
 
-from agent.rules.functions.numerics import INF, NAN, divided, floor
+from agent.rules.arithmetic import divide
+from agent.rules.functions.numerics import INF, NAN, floor
 
-# Go's log2 and log10 come from the natural logarithm of a fraction. The last digit differs from C's, and shows: log10(1000)
-# is just below 3.
+# Go has log2 from the natural logarithm of a fraction, and log10 from that of the value. Near one, where log2 loses digits, those
+# of C would be other ones.
 _PER_LN2 = 1.4426950408889634
-_LOG10_OF_2 = 0.3010299956639812
+_PER_LN10 = 0.4342944819032518
 
 
 def ceil(value: float) -> float:
@@ -18,8 +19,8 @@ def ceil(value: float) -> float:
 def rounded(value: float, nearest: float = 1.0) -> float:
     """The nearest multiple; halves go up."""
     # Times the inverse rather than divided: that is how a rounding to 0.1 gives 0.3 and not 0.30000000000000004.
-    inverse = divided(1.0, nearest)
-    return divided(floor(value * inverse + 0.5), inverse)
+    inverse = divide(1.0, nearest)
+    return divide(floor(value * inverse + 0.5), inverse)
 
 
 def clamp(value: float, low: float, high: float) -> float | None:
@@ -68,7 +69,7 @@ def log2(value: float) -> float:
 
 def log10(value: float) -> float:
     """The decimal logarithm."""
-    return log2(value) * _LOG10_OF_2
+    return ln(value) * _PER_LN10
 
 
 def sqrt(value: float) -> float:

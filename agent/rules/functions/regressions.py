@@ -2,7 +2,8 @@
 
 import math
 
-from agent.rules.functions.numerics import NAN, divided, plus
+from agent.rules.arithmetic import divide
+from agent.rules.functions.numerics import NAN, plus
 from agent.rules.values import Window
 
 
@@ -40,5 +41,5 @@ def _line(window: Window, time: int) -> tuple[float, float]:
         xx, xx_lost = plus(seconds * seconds, xx, xx_lost)
     x += x_lost
     y += y_lost
-    slope = divided((xy + xy_lost) - x * y / n, (xx + xx_lost) - x * x / n)
+    slope = divide((xy + xy_lost) - x * y / n, (xx + xx_lost) - x * x / n)
     return slope, y / n - slope * x / n
