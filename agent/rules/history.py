@@ -17,19 +17,19 @@ A tick is a moment at which the group's sources were read. Whoever drives a grou
 """
 
 from collections.abc import Hashable, Iterable, Sequence
-from typing import Protocol
 
+from agent.rules.kept import Kept, KeptMetric, Need
 from agent.rules.labels import NAME, Labels, of_series
 from agent.rules.labels import value as value_of
 from agent.rules.matchers import Selector
 from agent.rules.runs import STALE, UNKNOWN, StoredSeries
 from agent.rules.timeline import Timeline
 from agent.rules.values import LOOKBACK, Vector
-from collectors.sample import Labels as Pairs
 from collectors.sample import Sample
 from plimsoll.sentences import SentenceError
 
 _TURNS = 16  # ticks in which each series has its turn at dropping what is too old
+_REMEMBERED = 256  # ticks for which label sets that nobody needs are remembered
 _COLLECTED = object()  # the source of what is not a rule's result
 
 
@@ -37,44 +37,32 @@ class FullError(SentenceError):
     """A group's history would take more memory than it may. It is of no use afterwards: drop it and stop the group."""
 
 
-class Need(Protocol):
-    """Series that an expression looks at, and how far back (ms) before the moment of its evaluation."""
-
-    @property
-    def selector(self) -> Selector:
-        """Which series."""
-        ...
-
-    @property
-    def reach(self) -> int:
-        """Milliseconds; 0 if only the present value counts."""
-        ...
-
-
 class History:
     """The storage of one rule group (a `values.Storage`). Not for several threads at once."""
 
     def __init__(self, needs: Iterable[Need], *, limit: int | None = None) -> None:
         """`limit`: bytes that it may take, about."""
-        self._needs = tuple(needs)
+        needs = tuple(needs)
         self._limit = limit
+        self._reach = max([LOOKBACK, *(need.reach for need in needs)])
         self._timeline = Timeline()
-        self._reach = max((need.reach for need in self._needs), default=0)
+        self._kept = Kept(needs)
+        self._all: list[StoredSeries] = []
+        self._bytes = 0
         self._tick = -1
         self._open = False
-        self._metrics: dict[str, _Metric | None] = {}
-        self._all: list[StoredSeries] = []
-        self._turn = 0
-        self._bytes = 0
         self._sources: dict[Hashable, list[StoredSeries]] = {_COLLECTED: []}
         self._finished: set[Hashable] = set()
 
     def needs(self, name: str) -> bool:
         """Whether some selector may match a series of this metric."""
-        return self._metric(name) is not None
+        return self._kept.metric(name) is not None
 
     def begin(self, time: int) -> None:
-        """A tick at this time (ms, later than the one before, else ValueError). FullError if memory is used up."""
+        """A tick at this time (ms, later than the one before, else ValueError). FullError if memory is used up.
+
+        If the tick before was not ended, nothing is known of what had not come by then.
+        """
         if self._open:
             self._abandon()
         self._check(0)
@@ -83,23 +71,24 @@ class History:
         self._finished.clear()
 
     def add_family(self, samples: Iterable[Sample]) -> None:
-        """What was collected of some metrics, in the exporter's own order of labels. FullError if memory is used up."""
+        """What was collected of a metric, labels in the exporter's own order. FullError if memory is used up.
+
+        A series that comes twice within a tick, here or anywhere else, counts as it came first.
+        """
         tick = self._tick
         name, metric = "", None
-        for sample in samples:
-            if sample[0] != name:
-                name = sample[0]
-                metric = self._metric(name)
+        for sample_name, pairs, value in samples:
+            if sample_name != name:
+                name, metric = sample_name, self._kept.metric(sample_name)
             if metric is None:
                 continue
-            pairs = sample[1]
             try:
                 series = metric.known[pairs]
             except KeyError:
-                series = metric.known[pairs] = self._series(metric, of_series(name, pairs))
+                series = self._series(metric, of_series(name, pairs))
+                metric.remember(pairs, series)
             if series is None:
                 continue
-            value = sample[2]
             if value == series.value:
                 series.seen = tick
             else:
@@ -129,24 +118,18 @@ class History:
 
     def end(self) -> None:
         """Close the tick: results of rules that had no say are stale, and samples that are too old are dropped."""
-        for source in [source for source in self._sources if source not in self._finished]:
+        for source in self._sources.keys() - self._finished:
             self._finish(source)
-        self._open = False
-        self._forget()
+        self._close()
 
     def select(self, selector: Selector) -> Sequence[StoredSeries]:
-        """See `values.Storage`; series that are stale are among them as long as a range may reach them."""
-        if selector.metric:
-            metric = self._metrics.get(selector.metric)
-            return (
-                () if metric is None else [s for s in metric.series.values() if selector(s.labels)]
-            )
-        return [series for series in self._all if selector(series.labels)]
+        """See `values.Storage`; those that are stale are among them as long as a range may reach them."""
+        return self._kept.select(selector)
 
     @property
     def bytes(self) -> int:
-        """What it takes in memory, about."""
-        return self._bytes
+        """What it takes in memory, about; as of the last ticks."""
+        return self._bytes + self._timeline.bytes + self._kept.bytes
 
     @property
     def series(self) -> int:
@@ -155,35 +138,23 @@ class History:
 
     @property
     def samples(self) -> int:
-        """How many samples are kept."""
+        """How many samples are kept, those included that are too old but not yet dropped. Costs some time."""
         return sum(series.samples for series in self._all)
 
-    def _metric(self, name: str) -> "_Metric | None":
-        try:
-            return self._metrics[name]
-        except KeyError:
-            needs = [need for need in self._needs if _may_match(need.selector, name)]
-            found = self._metrics[name] = _Metric(needs) if needs else None
-            return found
-
     def _keep(self, labels: Labels, value: float, source: Hashable) -> None:
-        metric = self._metric(value_of(labels, NAME))
+        metric = self._kept.metric(value_of(labels, NAME))
         if metric is not None and (series := self._series(metric, labels)) is not None:
             self._add(series, value, source)
 
-    def _series(self, metric: "_Metric", labels: Labels) -> StoredSeries | None:
-        try:
-            return metric.series[labels]
-        except KeyError:
-            reaches = [need.reach for need in metric.needs if need.selector(labels)]
-            if not reaches:
-                return None
-            series = StoredSeries(labels, self._timeline, max(reaches))
+    def _series(self, metric: KeptMetric, labels: Labels) -> StoredSeries | None:
+        series = metric.series.get(labels)
+        if series is None and (reach := metric.reach(labels)) is not None:
+            series = StoredSeries(labels, self._timeline, reach)
             self._check(series.bytes)
             self._bytes += series.bytes
-            metric.series[labels] = series
             self._all.append(series)
-            return series
+            metric.add(series)
+        return series
 
     def _add(self, series: StoredSeries, value: float, source: Hashable) -> None:
         series.add(self._tick, value)
@@ -196,50 +167,47 @@ class History:
         tick = self._tick
         live = self._sources[source]
         self._finished.add(source)
-        gone = [series for series in live if series.seen != tick]
-        for series in gone:
-            series.gap(tick, STALE)
-            series.live = False
-        if gone:
+        if gone := [series for series in live if series.seen != tick]:
+            for series in gone:
+                series.gap(tick, STALE)
+                series.live = False
             self._sources[source] = [series for series in live if series.live]
 
     def _abandon(self) -> None:
-        for source in [source for source in self._sources if source not in self._finished]:
+        for source in self._sources.keys() - self._finished:
             self.hold(source)
+        self._close()
 
-    def _forget(self) -> None:
-        now = self._timeline.times[-1]
-        self._timeline.forget(self._timeline.since(now - max(self._reach, LOOKBACK)))
-        kept = []
-        for series in self._all:
-            before = self._timeline.since(now - series.reach)
-            if series.forget(before):
-                metric = self._metrics[value_of(series.labels, NAME)]
-                assert metric is not None
-                del metric.series[series.labels]
-                metric.known.clear()
+    def _close(self) -> None:
+        self._open = False
+        self._forget(self._timeline.times[-1])
+        if self._tick % _REMEMBERED == 0:
+            for metric in self._kept:
+                metric.forget_unneeded()
+
+    def _forget(self, now: int) -> None:
+        """Let one series in so many drop what is too old, and look at its size again."""
+        self._timeline.forget(self._timeline.since(now - self._reach))
+        oldest: dict[int, int] = {}
+        empty = set[str]()
+        for series in self._all[self._tick % _TURNS :: _TURNS]:
+            reach = series.reach
+            if reach not in oldest:
+                oldest[reach] = self._timeline.since(now - reach)
+            self._bytes -= series.bytes
+            if series.forget(oldest[reach]):
+                empty.add(value_of(series.labels, NAME))
             else:
-                kept.append(series)
-        self._all = kept
-        self._bytes = sum(series.bytes for series in kept)
+                self._bytes += series.measure()
+        if empty:
+            self._forget_empty(empty)
+
+    def _forget_empty(self, names: set[str]) -> None:
+        self._all = [series for series in self._all if series.starts]
+        for name in names:
+            if metric := self._kept.metric(name):
+                metric.forget_empty()
 
     def _check(self, more: int) -> None:
-        if self._limit is not None and self._bytes + more > self._limit:
+        if self._limit is not None and self.bytes + more > self._limit:
             raise FullError(f"its samples would take more than {self._limit} bytes")
-
-
-class _Metric:
-    """The series of one metric that are kept."""
-
-    __slots__ = ("known", "needs", "series")
-
-    def __init__(self, needs: list[Need]) -> None:
-        self.needs = needs
-        self.series: dict[Labels, StoredSeries] = {}
-        self.known: dict[Pairs, StoredSeries | None] = {}
-
-
-def _may_match(selector: Selector, name: str) -> bool:
-    if selector.metric:
-        return selector.metric == name
-    return all(matcher(name) for matcher in selector.matchers if matcher.name == NAME)

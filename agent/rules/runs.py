@@ -29,7 +29,7 @@ class StoredSeries:
     """One series of a group. `value`, `seen`, `live` and `starts`/`values` are written by the group's History."""
 
     __slots__ = (
-        "_fixed", "_timeline", "gaps", "labels", "live", "reach", "recorded", "seen", "starts", "value", "values",
+        "_fixed", "_timeline", "bytes", "gaps", "labels", "live", "reach", "recorded", "seen", "starts", "value", "values",
     )  # fmt: skip
 
     def __init__(self, labels: Labels, timeline: Timeline, reach: int) -> None:
@@ -53,12 +53,14 @@ class StoredSeries:
         self._timeline = timeline
         text = sum(len(name) + len(value) for name, value in labels)
         self._fixed = _FIXED + _LABEL * len(labels) + 2 * text
+        self.bytes = self._fixed
+        """What it takes in memory, about, when it was last looked at."""
 
-    @property
-    def bytes(self) -> int:
-        """What it takes in memory, about."""
+    def measure(self) -> int:
+        """Estimate `bytes` anew."""
         gaps = 0 if self.gaps is None else 100 + 5 * len(self.gaps)
-        return self._fixed + _RUN * len(self.starts) + gaps
+        self.bytes = self._fixed + _RUN * len(self.starts) + gaps
+        return self.bytes
 
     @property
     def samples(self) -> int:
