@@ -10,7 +10,8 @@ from heapq import nsmallest
 
 from agent.rules.floattext import positional
 from agent.rules.labels import EMPTY, NAME, Labels, drop, keep, replace
-from agent.rules.reductions import REDUCTIONS, Reduction, quantile
+from agent.rules.quantiles import quantile
+from agent.rules.reductions import REDUCTIONS, Reduction
 from agent.rules.shapes import LabelSets, Picker, columns, latest, picker
 from agent.rules.values import EvaluationError, Vector
 from plimsoll.sentences import shown

@@ -72,20 +72,6 @@ def one(_: Sequence[float]) -> float:
     return 1.0
 
 
-def quantile(rank: float, values: Sequence[float]) -> float:
-    """The value below which this share of the values lies, interpolated; NaN counts as the least. ±Inf outside of 0 to 1."""
-    if math.isnan(rank):
-        return math.nan
-    if not 0 <= rank <= 1:
-        return math.copysign(math.inf, rank)
-    ordered = sorted(values, key=lambda value: -math.inf if math.isnan(value) else value)
-    place = rank * (len(ordered) - 1)
-    below = math.floor(place)
-    above = min(below + 1, len(ordered) - 1)
-    weight = place - below
-    return ordered[below] * (1 - weight) + ordered[above] * weight
-
-
 REDUCTIONS: Mapping[str, Reduction] = {
     "sum": total,
     "min": least,

@@ -7,7 +7,6 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 from agent.rules.functions import counts, numerics, overtime, pointwise, rates, regressions, sums
-from agent.rules.functions.distinct import distinct
 from agent.rules.functions.histograms import histogram_quantile
 from agent.rules.functions.relabel import label_join, label_replace
 
@@ -15,7 +14,6 @@ __all__ = [
     "POINTWISE",
     "RANGES",
     "RangeFunction",
-    "distinct",
     "histogram_quantile",
     "label_join",
     "label_replace",

@@ -4,9 +4,9 @@ from bisect import bisect_left
 from collections.abc import Sequence
 
 from agent.rules.arithmetic import divide
-from agent.rules.functions.distinct import distinct
 from agent.rules.functions.numerics import INF, NAN
 from agent.rules.labels import Labels, value, without_name
+from agent.rules.shapes import must_be_distinct
 from agent.rules.values import Vector
 from collectors.numerals import parse_float
 
@@ -30,9 +30,10 @@ def histogram_quantile(q: float, vector: Vector) -> Vector:
             continue
         rest = tuple(pair for pair in labels if pair[0] != BOUND)
         histograms.setdefault(rest, []).append((bound, counted))
-    return distinct(
-        [(without_name(rest), bucket_quantile(q, found)) for rest, found in histograms.items()]
-    )
+    sets = [without_name(rest) for rest in histograms]
+    must_be_distinct(sets)
+    quantiles = (bucket_quantile(q, buckets) for buckets in histograms.values())
+    return list(zip(sets, quantiles, strict=True))
 
 
 def bucket_quantile(q: float, buckets: Sequence[Bucket]) -> float:

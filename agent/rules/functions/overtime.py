@@ -1,6 +1,6 @@
 """What a series was over a range, without arithmetic: its extremes, its quantiles, its last sample, how many there are."""
 
-from agent.rules.functions.quantiles import quantile
+from agent.rules.quantiles import quantile
 from agent.rules.values import Window
 
 

@@ -1,16 +1,21 @@
-"""Labels made of other labels: label_replace and label_join."""
+"""Labels made of other labels: label_replace and label_join.
+
+Both are made ready once for their arguments, and work out new label sets only when other series come than before.
+"""
 
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import lru_cache
 
-from agent.rules.functions.distinct import distinct
-from agent.rules.functions.templates import Template, parse_template
+from agent.rules.functions.templates import parse_template
 from agent.rules.labels import Labels, replace, value
+from agent.rules.shapes import LabelSets, columns, latest, must_be_distinct
 from agent.rules.values import EvaluationError, Vector
 
 _LABEL = re.compile(r"[a-zA-Z_][a-zA-Z0-9_]*")
-_KEPT = 1 << 12  # rewritten label sets that are remembered
+_KEPT = 1 << 8  # calls in different words that are kept ready
+
+Relabelling = Callable[[LabelSets], LabelSets]
 
 
 def label_replace(vector: Vector, dst: str, replacement: str, src: str, pattern: str) -> Vector:
@@ -19,11 +24,7 @@ def label_replace(vector: Vector, dst: str, replacement: str, src: str, pattern:
     `$1`, `${1}` and `${name}` in the replacement stand for what a group matched; an empty label is taken away. EvaluationError of
     a pattern or label name that is none, whatever the vector, and where two series become one.
     """
-    _check(dst, "label_replace(): destination")
-    compiled, template = _compiled(pattern), parse_template(replacement)
-    return distinct(
-        [(_replaced(labels, dst, template, src, compiled), found) for labels, found in vector]
-    )
+    return _applied(_replacing(dst, replacement, src, pattern), vector)
 
 
 def label_join(vector: Vector, dst: str, separator: str, sources: Sequence[str]) -> Vector:
@@ -31,27 +32,49 @@ def label_join(vector: Vector, dst: str, separator: str, sources: Sequence[str])
 
     EvaluationError of a label name that is none, whatever the vector, and where two series become one.
     """
+    return _applied(_joining(dst, separator, tuple(sources)), vector)
+
+
+def _applied(relabelling: Relabelling, vector: Vector) -> Vector:
+    sets, values = columns(vector)
+    return list(zip(relabelling(sets), values, strict=True))
+
+
+@lru_cache(_KEPT)
+def _replacing(dst: str, replacement: str, src: str, pattern: str) -> Relabelling:
+    compiled = _compiled(pattern)
+    _check(dst, "label_replace(): destination")
+    template = parse_template(replacement)
+
+    def one(labels: Labels) -> Labels:
+        match = compiled.fullmatch(value(labels, src))
+        return labels if match is None else replace(labels, {dst: template.expand(match)})
+
+    return _of_each(one)
+
+
+@lru_cache(_KEPT)
+def _joining(dst: str, separator: str, sources: tuple[str, ...]) -> Relabelling:
     for source in sources:
         _check(source, "label_join(): source")
     _check(dst, "label_join(): destination")
-    joined = tuple(sources)
-    return distinct([(_joined(labels, dst, separator, joined), found) for labels, found in vector])
+
+    def one(labels: Labels) -> Labels:
+        return replace(labels, {dst: separator.join(value(labels, source) for source in sources)})
+
+    return _of_each(one)
 
 
-@lru_cache(_KEPT)
-def _replaced(
-    labels: Labels, dst: str, template: Template, src: str, pattern: re.Pattern[str]
-) -> Labels:
-    match = pattern.fullmatch(value(labels, src))
-    return labels if match is None else replace(labels, {dst: template.expand(match)})
+def _of_each(relabel: Callable[[Labels], Labels]) -> Relabelling:
+    @latest
+    def relabelled(sets: LabelSets) -> LabelSets:
+        results = tuple(map(relabel, sets))
+        must_be_distinct(results)
+        return results
+
+    return relabelled
 
 
-@lru_cache(_KEPT)
-def _joined(labels: Labels, dst: str, separator: str, sources: tuple[str, ...]) -> Labels:
-    return replace(labels, {dst: separator.join(value(labels, source) for source in sources)})
-
-
-@lru_cache(_KEPT)
 def _compiled(pattern: str) -> re.Pattern[str]:
     try:
         return re.compile(pattern)

@@ -6,7 +6,6 @@ and a dollar that begins no name stays.
 
 import re
 from dataclasses import dataclass
-from functools import lru_cache
 
 _MOST_GROUPS = 100_000_000  # as a number; longer ones are taken for names
 
@@ -30,7 +29,6 @@ class Template:
         return "".join(parts)
 
 
-@lru_cache(256)
 def parse_template(text: str) -> Template:
     """Of any text: what is no reference stands for itself."""
     texts, groups = [""], list[Group]()

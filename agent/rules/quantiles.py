@@ -3,8 +3,7 @@
 from bisect import bisect_right
 from collections.abc import Sequence
 from itertools import accumulate
-
-from agent.rules.functions.numerics import INF, NAN
+from math import inf, nan
 
 
 def quantile(q: float, levels: Sequence[float], repeats: Sequence[int] | None = None) -> float:
@@ -14,11 +13,11 @@ def quantile(q: float, levels: Sequence[float], repeats: Sequence[int] | None = 
     one outside of 0 to 1.
     """
     if not levels or q != q:
-        return NAN
+        return nan
     if q < 0:
-        return -INF
+        return -inf
     if q > 1:
-        return INF
+        return inf
     if repeats is None or max(repeats) == 1:
         ordered = _in_order(levels)
         rank = q * (len(ordered) - 1)
@@ -33,7 +32,7 @@ def _of_runs(q: float, levels: Sequence[float], repeats: Sequence[int]) -> float
     runs.sort()
     unknown = sum(repeats) - sum(repeat for _, repeat in runs)
     if unknown:
-        runs.insert(0, (NAN, unknown))
+        runs.insert(0, (nan, unknown))
     behind = list(accumulate(repeat for _, repeat in runs))
     rank = q * (behind[-1] - 1)
     below = int(rank)
@@ -46,4 +45,4 @@ def _of_runs(q: float, levels: Sequence[float], repeats: Sequence[int]) -> float
 def _in_order(levels: Sequence[float]) -> list[float]:
     known = [level for level in levels if level == level]
     known.sort()
-    return [NAN] * (len(levels) - len(known)) + known
+    return [nan] * (len(levels) - len(known)) + known
