@@ -144,7 +144,7 @@ def _number(parameter: Parameter) -> float:
 def _integer(number: float) -> int:
     lowest, highest = _INTEGERS
     if not lowest <= number <= highest:
-        raise EvaluationError(f"Scalar value {positional(number)} overflows int64")
+        raise EvaluationError(f"Scalar value {number:g} overflows int64")
     return int(number)
 
 
