@@ -35,6 +35,7 @@ class Pairs:
     results: Sequence[Labels]
     """What each result is called."""
     signatures: Sequence[Labels]
+    """By what each pair matched; not kept where nobody needs to know, as results are distinct."""
     lefts: Picker
     """Picks the operands out of the values of the left vector."""
     rights: Picker
@@ -58,6 +59,8 @@ def pair(matching: Matching, naming: "Naming", lefts: LabelSets, rights: LabelSe
             one_at.append(place)
     left_at, right_at = (one_at, many_at) if swapped else (many_at, one_at)
     distinct = all_distinct(results) and (matching.card != "one-to-one" or all_distinct(signatures))
+    if distinct:
+        signatures = []
     return Pairs(results, signatures, picker(left_at), picker(right_at), distinct)
 
 

@@ -128,7 +128,8 @@ def _combined(apply: Elementwise, matching: Matching, naming: Naming) -> Sides:
 
 def _once(matching: Matching, naming: Naming, lefts: LabelSets, rights: LabelSets) -> Pairs:
     found = pair(matching, naming, lefts, rights)
-    must_match_once(matching, found.signatures, found.results)
+    if not found.distinct:
+        must_match_once(matching, found.signatures, found.results)
     return found
 
 
