@@ -1,5 +1,6 @@
 """The agent's flags: node_exporter's names, a few of its own, and those that lie beside each collector."""
 
+import argparse
 import dataclasses
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -159,8 +160,17 @@ GROUPS: Mapping[str, tuple[type[Any], ...]] = {
 
 def parse(argv: Sequence[str], env: Mapping[str, str], *, hostname: str) -> Settings:
     """Settings from flags, else the environment, else defaults. A mistake ends the program with status 2."""
-    parser = _parser()
-    namespace = parser.parse_args(argv)
+    parser = Parser(
+        PROGRAM, about=_ABOUT, examples=_EXAMPLES, usage=f"{PROGRAM} [flags]"
+    ).with_version()
+    add_flags(parser)
+    return settings_of(parser, parser.parse_args(argv), env, hostname=hostname)
+
+
+def settings_of(
+    parser: Parser, namespace: argparse.Namespace, env: Mapping[str, str], *, hostname: str
+) -> Settings:
+    """Settings out of what a parser with our flags has read. A mistake ends the program with status 2."""
 
     def read(settings: type[Any]) -> Any:
         return flags.from_namespace(settings, parser, namespace, env=env)
@@ -201,12 +211,9 @@ def _stream_mistake(settings: Settings) -> str:
     return ""
 
 
-def _parser() -> Parser:
-    parser = Parser(
-        PROGRAM, about=_ABOUT, examples=_EXAMPLES, usage=f"{PROGRAM} [flags]"
-    ).with_version()
+def add_flags(parser: Parser, *, hidden: bool = False) -> None:
+    """Add all of them to a parser, under their headings, or so that --help says nothing of them."""
     for title, classes in GROUPS.items():
         group = parser.add_argument_group(title)
         for settings in classes:
-            flags.add_options(group, settings)  # type: ignore[arg-type]  # a group adds arguments as a parser does
-    return parser
+            flags.add_options(group, settings, hidden=hidden)  # type: ignore[arg-type]  # a group adds arguments as a parser does

@@ -108,12 +108,15 @@ def parse_settings(
     return from_namespace(settings, parser, parser.parse_args(argv), env=env)
 
 
-def add_options(parser: argparse.ArgumentParser, settings: type[Any]) -> None:
-    """Add a settings class's flags to a parser; several classes may share one."""
+def add_options(
+    parser: argparse.ArgumentParser, settings: type[Any], *, hidden: bool = False
+) -> None:
+    """Add a settings class's flags to a parser; several classes may share one. --help says nothing of hidden ones."""
     for field, opt in options(settings):
         default = field.default
         names = [f"--{opt.flag}", f"-{opt.flag}"]
         described = f"{opt.help}{_default_note(default, opt)}".replace("%", "%%")
+        described = argparse.SUPPRESS if hidden else described
         if isinstance(default, bool):
             parser.add_argument(
                 *names, dest=field.name, nargs="?", const="true", metavar="BOOL", help=described
