@@ -16,13 +16,14 @@ A tick is a moment at which the group's sources were read. Whoever drives a grou
 - No tick at all (the agent was down, or late) is only a missing sample.
 """
 
-from collections.abc import Hashable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 
 from agent.rules.kept import Kept, KeptMetric, Need
 from agent.rules.labels import NAME, Labels, of_series
 from agent.rules.labels import value as value_of
 from agent.rules.matchers import Selector
 from agent.rules.runs import STALE, UNKNOWN, StoredSeries
+from agent.rules.snapshots import Snapshot
 from agent.rules.timeline import Timeline
 from agent.rules.values import LOOKBACK, Vector
 from collectors.sample import Sample
@@ -30,7 +31,7 @@ from plimsoll.sentences import SentenceError
 
 _TURNS = 16  # ticks in which each series has its turn at dropping what is too old
 _REMEMBERED = 256  # ticks for which label sets that nobody needs are remembered
-_COLLECTED = object()  # the source of what is not a rule's result
+_COLLECTED = ""  # the source of what is not a rule's result
 
 
 class FullError(SentenceError):
@@ -51,8 +52,8 @@ class History:
         self._bytes = 0
         self._tick = -1
         self._open = False
-        self._sources: dict[Hashable, list[StoredSeries]] = {_COLLECTED: []}
-        self._finished: set[Hashable] = set()
+        self._sources: dict[str, list[StoredSeries]] = {_COLLECTED: []}
+        self._finished: set[str] = set()
 
     def needs(self, name: str) -> bool:
         """Whether some selector may match a series of this metric."""
@@ -102,14 +103,17 @@ class History:
         """All that was collected has been added: what did not come is stale from this tick on."""
         self._finish(_COLLECTED)
 
-    def record(self, rule: Hashable, vector: Vector) -> None:
-        """The results of a rule at this tick; what it yielded before and does not now is stale. FullError as above."""
+    def record(self, rule: str, vector: Vector) -> None:
+        """The results of a rule at this tick; what it yielded before and does not now is stale. FullError as above.
+
+        `rule`: what tells it from the others of its group, in the next run of the agent too; not empty.
+        """
         self._sources.setdefault(rule, [])
         for labels, value in vector:
             self._keep(labels, value, rule)
         self._finish(rule)
 
-    def hold(self, rule: Hashable) -> None:
+    def hold(self, rule: str) -> None:
         """Nothing is known of a rule's results at this tick."""
         for series in self._sources.get(rule, ()):
             if series.value is not None and series.seen != self._tick:
@@ -126,6 +130,33 @@ class History:
         """See `values.Storage`; those that are stale are among them as long as a range may reach them."""
         return self._kept.select(selector)
 
+    def snapshot(self) -> Snapshot:
+        """A copy of all there is. A tick that was begun but not ended is broken off."""
+        if self._open:
+            self._abandon()
+        found = [series.snapshot() for series in self._all]
+        return Snapshot(self._timeline.times[:], tuple(filter(None, found)))
+
+    def restore(self, snapshot: Snapshot) -> None:
+        """Begin with what another history held, as far as some selector matches; before the first tick, else ValueError.
+
+        The other one's results count as those of the rules of the same name here. FullError if they take too much memory.
+        """
+        if self._tick >= 0:
+            raise ValueError("a history that has begun cannot take over another one")
+        self._timeline.restore(snapshot.times)
+        self._tick = self._timeline.latest
+        for saved in snapshot.series:
+            metric = self._kept.metric(value_of(saved.labels, NAME))
+            if metric is None or (series := self._series(metric, saved.labels)) is None:
+                continue
+            series.restore(saved)
+            if series.live:
+                self._sources.setdefault(saved.source, []).append(series)
+            self._bytes -= series.bytes
+            self._bytes += series.measure()
+            self._check(0)
+
     @property
     def bytes(self) -> int:
         """What it takes in memory, about; as of the last ticks."""
@@ -141,7 +172,7 @@ class History:
         """How many samples are kept, those included that are too old but not yet dropped. Costs some time."""
         return sum(series.samples for series in self._all)
 
-    def _keep(self, labels: Labels, value: float, source: Hashable) -> None:
+    def _keep(self, labels: Labels, value: float, source: str) -> None:
         metric = self._kept.metric(value_of(labels, NAME))
         if metric is not None and (series := self._series(metric, labels)) is not None:
             self._add(series, value, source)
@@ -156,14 +187,14 @@ class History:
             metric.add(series)
         return series
 
-    def _add(self, series: StoredSeries, value: float, source: Hashable) -> None:
+    def _add(self, series: StoredSeries, value: float, source: str) -> None:
         series.add(self._tick, value)
         if not series.live:
             series.live = True
-            series.recorded = source is not _COLLECTED
+            series.source = source
             self._sources[source].append(series)
 
-    def _finish(self, source: Hashable) -> None:
+    def _finish(self, source: str) -> None:
         tick = self._tick
         live = self._sources[source]
         self._finished.add(source)

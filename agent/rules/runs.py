@@ -9,27 +9,26 @@ from bisect import bisect_left, bisect_right
 from itertools import pairwise
 
 from agent.rules.labels import Labels
+from agent.rules.snapshots import SeriesSnapshot, cut
 from agent.rules.timeline import Timeline
 from agent.rules.values import Window
 
 STALE, UNKNOWN = 0.0, 1.0
 """The kinds of gaps, as they stand in `values`: the series was not there; or it is not known whether it was."""
 
-_SLACK = (
-    8  # one part in this many of what is kept may be too old: dropping costs a copy of the rest
-)
-_FIXED = 420  # bytes of a series without samples: the object, two arrays, its places in lists and dicts (measured)
-_LABEL = 120  # bytes of one label, besides its text (measured)
-_RUN = (
-    13  # bytes of one run: four of its start, eight of its value, and what arrays hold in reserve
-)
+# One part in this many of what is kept may be too old: dropping costs a copy of the rest.
+_SLACK = 8
+# Bytes, as measured: a series without samples, with its places in lists and dicts; a label, besides its text; a run, with
+# what arrays hold in reserve.
+_FIXED, _LABEL, _RUN = 300, 135, 13
 
 
 class StoredSeries:
     """One series of a group. `value`, `seen`, `live` and `starts`/`values` are written by the group's History."""
 
     __slots__ = (
-        "_fixed", "_timeline", "bytes", "gaps", "labels", "live", "reach", "recorded", "seen", "starts", "value", "values",
+        "_fixed", "_timeline", "bytes", "gaps", "labels", "live", "reach", "seen", "source", "starts", "value",
+        "values",
     )  # fmt: skip
 
     def __init__(self, labels: Labels, timeline: Timeline, reach: int) -> None:
@@ -48,11 +47,11 @@ class StoredSeries:
         """The latest tick at which it had a sample."""
         self.live = False
         """Whether it has not become stale since."""
-        self.recorded = False
-        """Whether it is the result of a rule."""
+        self.source = ""
+        """The rule whose result it is; empty if it was collected."""
         self._timeline = timeline
         text = sum(len(name) + len(value) for name, value in labels)
-        self._fixed = _FIXED + _LABEL * len(labels) + 2 * text
+        self._fixed = _FIXED + _LABEL * len(labels) + text
         self.bytes = self._fixed
         """What it takes in memory, about, when it was last looked at."""
 
@@ -169,6 +168,25 @@ class StoredSeries:
             for since, until, value in zip(starts, ends, self.values[first:last], strict=True)
             if since not in gaps
         ]
+
+    def snapshot(self) -> SeriesSnapshot | None:
+        """What it holds, ticks counted from the timeline's oldest one; None if there is nothing but a gap."""
+        gaps = self.gaps or array("I")
+        whole = SeriesSnapshot(self.labels, self.source, self.starts, self.values, gaps)
+        return cut(whole, self._timeline.base)
+
+    def restore(self, snapshot: SeriesSnapshot) -> None:
+        """Take over what another one held on the same timeline, at its latest tick."""
+        self.source = snapshot.source
+        self.starts, self.values = snapshot.starts[:], snapshot.values[:]
+        self.gaps = snapshot.gaps[:] or None
+        if self.gaps and self.gaps[-1] == self.starts[-1]:
+            self.live = self.values[-1] != STALE
+            self.seen = self.starts[-1] - 1
+        else:
+            self.live = True
+            self.value = self.values[-1]
+            self.seen = self._timeline.latest
 
     def _is_gap(self, start: int) -> bool:
         gaps = self.gaps

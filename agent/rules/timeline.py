@@ -5,7 +5,6 @@ A tick's number never changes while its group lives, so series may remember it i
 
 from array import array
 from bisect import bisect_left, bisect_right
-from collections.abc import Iterable
 
 _SLACK = (
     8  # one part in this many of what is kept may be too old: dropping costs a copy of the rest
@@ -17,8 +16,8 @@ class Timeline:
 
     __slots__ = ("_answer", "_asked", "base", "times")
 
-    def __init__(self, times: Iterable[int] = ()) -> None:
-        self.times = array("q", times)
+    def __init__(self) -> None:
+        self.times = array("q")
         self.base = 0
         """The number of the oldest tick that is kept."""
         self._asked: int | None = None
@@ -41,6 +40,10 @@ class Timeline:
         self.times.append(time)
         self._asked = None
         return self.latest
+
+    def restore(self, times: "array[int]") -> None:
+        """Begin with these ticks."""
+        self.times = times[:]
 
     def upto(self, time: int) -> int:
         """The number of the latest tick not later than this; less than `base` where there is none."""

@@ -1,7 +1,9 @@
 """What a group's history answers equals what Prometheus would know, within its reach; and it stays small for ever."""
 
+import gc
 import math
 import re
+import tracemalloc
 from collections.abc import Iterable
 from dataclasses import dataclass
 
@@ -9,7 +11,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from agent.rules.history import History
+from agent.rules.history import FullError, History
 from agent.rules.labels import NAME, Labels, make, of_series
 from agent.rules.listed import Listed
 from agent.rules.matchers import Matcher, Operator, Selector
@@ -276,12 +278,13 @@ def test_nan_equals_nan_within_a_run() -> None:
     assert (len(window.levels), list(window.repeats)) == (1, [3])
 
 
-Step = tuple[int, tuple[float | None, ...], float | str | None, bool]
+Step = tuple[int, tuple[float | None, ...], float | str | None, bool, bool]
 NUMBERS = st.sampled_from([0.0, 1.0, 2.0, math.nan, math.inf])
 STEPS = st.tuples(
     st.sampled_from([1_000, 5_000, 5_001, 60_000, LOOKBACK]),
     st.tuples(*[st.none() | NUMBERS] * 3),
     st.sampled_from(["held", "silent"]) | st.none() | NUMBERS,
+    st.sampled_from([False] * 9 + [True]),
     st.sampled_from([False] * 9 + [True]),
 )
 
@@ -306,9 +309,12 @@ class Reference:
 RULE = labels_of(rule="yes")
 
 
-def play(steps: Iterable[Step], history: History, reference: Reference) -> list[int]:
+def play(steps: Iterable[Step], reach: int, reference: Reference) -> tuple[History, list[int]]:
     now, ticks = 0, []
-    for wait, found, recorded, broken in steps:
+    history = history_of(reach)
+    for wait, found, recorded, broken, restarted in steps:
+        if restarted:
+            history = successor(history, reach)
         now += wait
         ticks.append(now)
         history.begin(now)
@@ -329,7 +335,15 @@ def play(steps: Iterable[Step], history: History, reference: Reference) -> list[
                 history.record("rule", vector)
             reference.say(now, RULE, vector[0][1] if vector else None)
         history.end()
-    return ticks
+    return history, ticks
+
+
+def successor(history: History, *reaches: int) -> History:
+    snapshot = history.snapshot()
+    snapshot.check()
+    found = history_of(*reaches)
+    found.restore(snapshot)
+    return found
 
 
 def same(one: object, other: object) -> bool:
@@ -342,8 +356,8 @@ def same(one: object, other: object) -> bool:
 )
 @settings(max_examples=150, deadline=None)
 def test_it_answers_as_a_list_of_all_samples_does(steps: list[Step], reach: int) -> None:
-    history, reference = History([Need(ALL, reach)]), Reference()
-    ticks = play(steps, history, reference)
+    reference = Reference()
+    history, ticks = play(steps, reach, reference)
     now = ticks[-1]
     times = sorted({t + d for t in ticks for d in (-1, 0, 1) if now - reach <= t + d <= now})
     kept = {series.labels: series for series in history.select(ALL)}
@@ -360,3 +374,118 @@ def test_it_answers_as_a_list_of_all_samples_does(steps: list[Step], reach: int)
                     assert same(list(window.levels), list(wanted.levels))
                     assert list(window.repeats) == list(wanted.repeats)
                     assert same(window.values(), wanted.values())
+
+
+def test_a_successor_holds_what_it_needs_of_what_there_was() -> None:
+    history = history_of()
+    for time in (1_000, 2_000):
+        tick(history, time, sample(1.0, d="a"), sample(2.0, d="b"))
+    disk = Selector("m", (Matcher("d", Operator.EQUAL, "a"),))
+    found = History([Need(disk, MINUTE)])
+    found.restore(history.snapshot())
+    assert present(found, 2_000) == {labels_of(d="a"): 1.0}
+    tick(found, 3_000)
+    assert present(found, 3_000) == {}
+
+
+def test_a_history_that_has_begun_takes_nothing_over() -> None:
+    history = history_of()
+    tick(history, 1_000)
+    with pytest.raises(ValueError, match="has begun"):
+        history.restore(history.snapshot())
+
+
+def test_results_of_before_a_restart_are_stale_once_their_rule_says_nothing() -> None:
+    history = history_of()
+    history.begin(1_000)
+    history.record("one", [(labels_of(), 1.0)])
+    history.end()
+    found = successor(history)
+    found.begin(2_000)
+    found.settle()
+    assert present(found, 2_000) == {labels_of(): 1.0}
+    found.record("one", [])
+    assert present(found, 2_000) == {}
+
+
+def test_a_series_that_vanished_for_good_is_forgotten() -> None:
+    history = history_of(MINUTE)
+    for second in range(0, 7_200, 5):
+        tick(history, second * 1_000, sample(1.0), sample(1.0, pod=str(second // 60)))
+    assert history.series < 10
+    assert len(history.select(ALL)) == history.series
+
+
+def test_a_series_that_comes_and_goes_costs_no_more_than_one_that_stays() -> None:
+    history = history_of(MINUTE)
+    sizes = []
+    for second in range(0, 7_200, 5):
+        tick(history, second * 1_000, *([sample(1.0)] if second % 10 else []))
+        sizes.append(history.bytes)
+    assert max(sizes[700:]) <= max(sizes[:700])
+
+
+def test_a_constant_costs_little_for_a_day() -> None:
+    history = history_of(24 * 60 * MINUTE)
+    for time in range(0, 24 * 60 * MINUTE, MINUTE):
+        tick(history, time, *(sample(1.0, d=str(d)) for d in range(20)))
+    timeline = 9 * 1_440
+    assert (history.bytes - timeline) / 20 < 1_000
+    assert history.samples == 20 * 1_440
+
+
+@pytest.mark.parametrize("changing", [0, 1])
+@pytest.mark.parametrize(("reach", "ticks"), [(0, 50), (MINUTE, 400), (60 * MINUTE, 1_000)])
+def test_its_size_is_told_within_a_quarter(changing: int, reach: int, ticks: int) -> None:
+    of_series.cache_clear()
+    gc.collect()
+    tracemalloc.start()
+    try:
+        history = history_of(reach)
+        for number in range(ticks):
+            tick(
+                history,
+                5_000 * number,
+                *(sample(float(number * changing), d=str(d)) for d in range(50)),
+            )
+        of_series.cache_clear()
+        gc.collect()
+        real, _ = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert real / 1.25 < history.bytes < real * 1.25
+
+
+def test_label_sets_that_nobody_needs_and_that_change_for_ever_cost_no_more_and_more() -> None:
+    history = History([Need(Selector("m", (Matcher("d", Operator.EQUAL, "a"),)), MINUTE)])
+    sizes = []
+    for number in range(2_000):
+        tick(history, 5_000 * number, sample(1.0, d="a"), sample(1.0, pid=str(number)))
+        sizes.append(history.bytes)
+    assert max(sizes[1_000:]) < 1.01 * max(sizes[:1_000])
+
+
+def test_a_series_too_many_is_refused() -> None:
+    history = history_of(MINUTE, limit=100_000)
+    history.begin(0)
+    with pytest.raises(FullError, match="100000 bytes"):
+        history.add_family(sample(1.0, d=str(d)) for d in range(1_000))
+    assert history.bytes <= 100_000
+
+
+def test_a_tick_too_many_is_refused() -> None:
+    history = history_of(24 * 60 * MINUTE, limit=100_000)
+    number = 0
+    while history.bytes <= 100_000:
+        number += 1
+        tick(history, 1_000 * number, sample(float(number)))
+    with pytest.raises(FullError):
+        history.begin(1_000 * number + 1_000)
+    assert 90_000 < history.bytes < 110_000
+
+
+def test_days_pass_within_the_same_memory() -> None:
+    history = history_of(10 * MINUTE, limit=50_000)
+    for number in range(3 * 24 * 60 * 4):
+        tick(history, 15_000 * number, sample(float(number), d="a"), sample(0.0, d=str(number % 7)))
+    assert history.samples < 1_000
