@@ -1,0 +1,192 @@
+"""Calls of functions: from the compiled arguments to a compiled part, by the function's name."""
+
+import math
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from operator import neg
+from typing import TypeVar
+
+from agent.rules import instants
+from agent.rules.functions import (
+    POINTWISE,
+    RANGES,
+    RangeFunction,
+    distinct,
+    histogram_quantile,
+    label_join,
+    label_replace,
+)
+from agent.rules.labels import EMPTY, Labels, without_name
+from agent.rules.parts import Instant, Part, Range, Scalar, Text
+from agent.rules.patterns import translated
+from agent.rules.refusals import ExpressionError, unsupported
+from agent.rules.selectors import asserted, label_names
+from agent.rules.values import Moment, Vector
+
+Arguments = Sequence[Part]
+Kind = TypeVar("Kind", Scalar, Text, Instant, Range)
+VectorPlan = Callable[[Moment], Vector]
+
+
+def call(name: str, arguments: Arguments) -> Part:
+    """The call of a function; ExpressionError of one that is not supported, by its name."""
+    if name in RANGES:
+        return _over_range(RANGES[name], arguments)
+    if name in POINTWISE:
+        return _pointwise(POINTWISE[name], arguments)
+    if name in _OTHERS:
+        return _OTHERS[name](arguments)
+    raise unsupported(f"the function {name}()")
+
+
+def negated(operand: Instant) -> Instant:
+    """Unary minus."""
+    return _pointwise(neg, [operand])
+
+
+def _over_range(function: RangeFunction, arguments: Arguments) -> Instant:
+    operand = _only(Range, arguments)
+    numbers = [part.plan for part in arguments if isinstance(part, Scalar)]
+    if function.wants_time:
+        numbers.insert(0, lambda moment: moment.time)
+    compute, samples = function.compute, operand.samples
+    length, offset = operand.length, operand.offset
+    name: Callable[[Labels], Labels] = tuple if function.keeps_name else without_name
+
+    def plan(moment: Moment) -> Vector:
+        end = moment.time - offset
+        start = end - length
+        given = [number(moment) for number in numbers]
+        found: Vector = []
+        for labels, window in samples(moment, start, end):
+            value = compute(window, start, end, *given)
+            if value is not None:
+                found.append((name(labels), value))
+        return found
+
+    if function.keeps_name:
+        return Instant(plan, operand.distinct)
+    return _nameless(plan, operand.distinct)
+
+
+def _pointwise(compute: Callable[..., float | None], arguments: Arguments) -> Instant:
+    operand = _only(Instant, arguments)
+    vector, numbers = operand.plan, [part.plan for part in arguments if isinstance(part, Scalar)]
+
+    def plan(moment: Moment) -> Vector:
+        given = [number(moment) for number in numbers]
+        return [
+            (without_name(labels), result)
+            for labels, value in vector(moment)
+            if (result := compute(value, *given)) is not None
+        ]
+
+    return _nameless(plan, operand.distinct)
+
+
+def _nameless(plan: VectorPlan, safe: bool) -> Instant:
+    """What has dropped the metric's name: looked through for label sets that are equal now, unless that cannot be."""
+    return Instant(plan if safe else lambda moment: distinct(plan(moment)), distinct=True)
+
+
+def _time(_: Arguments) -> Scalar:
+    return Scalar(lambda moment: (moment.time + moment.epoch) / 1000)
+
+
+def _timestamp(arguments: Arguments) -> Instant:
+    operand = _only(Instant, arguments)
+    if operand.selection is not None:
+        return _nameless(instants.sampled(operand.selection), operand.distinct)
+    vector = operand.plan
+
+    def now(moment: Moment) -> Vector:
+        time = (moment.time + moment.epoch) / 1000
+        return [(without_name(labels), time) for labels, _ in vector(moment)]
+
+    return _nameless(now, operand.distinct)
+
+
+def _scalar(arguments: Arguments) -> Scalar:
+    vector = _only(Instant, arguments).plan
+
+    def plan(moment: Moment) -> float:
+        found = vector(moment)
+        return found[0][1] if len(found) == 1 else math.nan
+
+    return Scalar(plan)
+
+
+def _vector(arguments: Arguments) -> Instant:
+    number = _only(Scalar, arguments).plan
+    return Instant(lambda moment: [(EMPTY, number(moment))], distinct=True)
+
+
+def _absent(arguments: Arguments) -> Instant:
+    operand = _only(Instant, arguments)
+    vector = operand.plan
+    selection = operand.selection
+    missing = [(EMPTY if selection is None else asserted(selection.selector), 1.0)]
+    return Instant(lambda moment: [] if vector(moment) else list(missing), distinct=True)
+
+
+def _absent_over_time(arguments: Arguments) -> Instant:
+    operand = _only(Range, arguments)
+    samples, length, offset = operand.samples, operand.length, operand.offset
+    missing = [(EMPTY if operand.selector is None else asserted(operand.selector), 1.0)]
+
+    def plan(moment: Moment) -> Vector:
+        end = moment.time - offset
+        return [] if any(samples(moment, end - length, end)) else list(missing)
+
+    return Instant(plan, distinct=True)
+
+
+def _label_replace(arguments: Arguments) -> Instant:
+    vector = _only(Instant, arguments).plan
+    dst, replacement, src, pattern = _texts(arguments)
+    label_names([dst])
+    ours = translated(pattern)
+    return Instant(
+        lambda moment: label_replace(vector(moment), dst, replacement, src, ours), distinct=False
+    )
+
+
+def _label_join(arguments: Arguments) -> Instant:
+    vector = _only(Instant, arguments).plan
+    dst, separator, *sources = _texts(arguments)
+    label_names([dst, *sources])
+    return Instant(
+        lambda moment: label_join(vector(moment), dst, separator, sources), distinct=False
+    )
+
+
+def _histogram_quantile(arguments: Arguments) -> Instant:
+    share, vector = _only(Scalar, arguments).plan, _only(Instant, arguments).plan
+    return Instant(lambda moment: histogram_quantile(share(moment), vector(moment)), distinct=True)
+
+
+_OTHERS: Mapping[str, Callable[[Arguments], Part]] = {
+    "absent": _absent,
+    "absent_over_time": _absent_over_time,
+    "histogram_quantile": _histogram_quantile,
+    "label_join": _label_join,
+    "label_replace": _label_replace,
+    "scalar": _scalar,
+    "time": _time,
+    "timestamp": _timestamp,
+    "vector": _vector,
+}
+
+SUPPORTED = frozenset({*RANGES, *POINTWISE, *_OTHERS})
+"""The names of all functions."""
+
+
+def _only(kind: type[Kind], arguments: Arguments) -> Kind:
+    """The argument of that kind; the parser has seen to it that there is one."""
+    for argument in arguments:
+        if isinstance(argument, kind):
+            return argument
+    raise ExpressionError(f"expected an argument that is a {kind.__name__.lower()}", "type")
+
+
+def _texts(arguments: Arguments) -> Iterator[str]:
+    return (argument.text for argument in arguments if isinstance(argument, Text))

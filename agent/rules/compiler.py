@@ -1,0 +1,182 @@
+"""From the parser's tree to a plan: each node becomes a closure over those of its operands, once, when a rule is loaded."""
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import promql_parser
+
+from agent.rules import aggregations, calls, instants, operators, ranges
+from agent.rules.aggregations import Grouping
+from agent.rules.matching import Card, Matching
+from agent.rules.parts import Instant, Part, Range, Scalar, Scope, Text
+from agent.rules.refusals import ExpressionError, unsupported
+from agent.rules.selectors import label_names, milliseconds, offset, selection
+from agent.rules.values import Moment, Vector
+
+DEEPEST = 100
+"""Levels of an expression; Python's own stack is a few hundred."""
+
+_CARDS: Mapping[str, Card] = {
+    "VectorMatchCardinality.OneToOne": "one-to-one",
+    "VectorMatchCardinality.ManyToOne": "many-to-one",
+    "VectorMatchCardinality.OneToMany": "one-to-many",
+    "VectorMatchCardinality.ManyToMany": "one-to-one",  # of set operators, which do not look at it
+}
+
+
+def compiled(node: promql_parser.Expr, scope: Scope) -> Part:
+    """A node's part; what it needs is added to the scope. ExpressionError where it is not supported, by name."""
+    if scope.depth > DEEPEST:
+        raise ExpressionError(f"more than {DEEPEST} levels", "parse")
+    build = _NODES.get(type(node))
+    if build is None:
+        raise unsupported(type(node).__name__)
+    return build(node, scope)
+
+
+def _number(node: promql_parser.NumberLiteral, _: Scope) -> Scalar:
+    number = node.val
+    return Scalar(lambda _: number)
+
+
+def _text(node: promql_parser.StringLiteral, _: Scope) -> Text:
+    return Text(node.val)
+
+
+def _parentheses(node: promql_parser.ParenExpr, scope: Scope) -> Part:
+    return compiled(node.expr, scope.deeper())
+
+
+def _minus(node: promql_parser.UnaryExpr, scope: Scope) -> Part:
+    operand = compiled(node.expr, scope.deeper())
+    if isinstance(operand, Scalar):
+        number = operand.plan
+        return Scalar(lambda moment: -number(moment))
+    return calls.negated(_instant(operand))
+
+
+def _selector(node: promql_parser.VectorSelector, scope: Scope) -> Instant:
+    return instants.selected(selection(node), scope)
+
+
+def _range(node: promql_parser.MatrixSelector, scope: Scope) -> Range:
+    return ranges.selected(selection(node.vector_selector), milliseconds(lambda: node.range), scope)
+
+
+def _subquery(node: promql_parser.SubqueryExpr, scope: Scope) -> Range:
+    length, back = milliseconds(lambda: node.range), offset(node)
+    step = milliseconds(lambda: node.step)
+    inner = scope.within(length + back, ranges.steps(length, step, scope.steps))
+    return ranges.subquery(_instant(compiled(node.expr, inner)), length, step, back)
+
+
+def _call(node: promql_parser.Call, scope: Scope) -> Part:
+    name = node.func.name
+    if name not in calls.SUPPORTED:
+        raise unsupported(f"the function {name}()")
+    return calls.call(name, [compiled(argument, scope.deeper()) for argument in node.args])
+
+
+def _aggregation(node: promql_parser.AggregateExpr, scope: Scope) -> Instant:
+    name = str(node.op)
+    if name not in aggregations.SUPPORTED:
+        raise unsupported(f"the aggregation {name}()")
+    operand = _instant(compiled(node.expr, scope.deeper()))
+    grouping = _grouping(node.modifier)
+    aggregate, vector = aggregations.aggregator(name, grouping), operand.plan
+    # Elements are kept as they are by these alone; the groups of others have a name only where it is asked for.
+    safe = operand.distinct if name in {"topk", "bottomk"} else "__name__" not in grouping.names
+    parameter = None if node.param is None else compiled(node.param, scope.deeper())
+    match parameter:
+        case None:
+            return Instant(lambda moment: aggregate(vector(moment), None), safe)
+        case Text(text):
+            return Instant(lambda moment: aggregate(vector(moment), text), False)
+        case Scalar(number):
+            return Instant(lambda moment: aggregate(vector(moment), number(moment)), safe)
+        case _:
+            raise ExpressionError(f"the parameter of {name}() must be a scalar or a string", "type")
+
+
+def _grouping(modifier: promql_parser.AggModifier | None) -> Grouping:
+    if modifier is None:
+        return Grouping()
+    by = modifier.type == promql_parser.AggModifierType.By
+    return Grouping(by, frozenset(label_names(modifier.labels)))
+
+
+def _binary(node: promql_parser.BinaryExpr, scope: Scope) -> Part:
+    op, modifier = str(node.op), node.modifier
+    if op not in operators.SUPPORTED:
+        raise unsupported(f"the operator {op}")
+    left, right = compiled(node.lhs, scope.deeper()), compiled(node.rhs, scope.deeper())
+    return_bool = modifier is not None and modifier.return_bool
+    match left, right:
+        case Scalar(), Scalar():
+            return _of_scalars(op, left, right, return_bool)
+        case Scalar(), Instant():
+            return _with_scalar(op, right, left, first=True, return_bool=return_bool)
+        case Instant(), Scalar():
+            return _with_scalar(op, left, right, first=False, return_bool=return_bool)
+        case Instant(), Instant():
+            return _of_vectors(op, left, right, _matching(modifier), return_bool)
+        case _:
+            raise ExpressionError(f"{op} takes scalars and instant vectors only", "type")
+
+
+def _of_scalars(op: str, left: Scalar, right: Scalar, return_bool: bool) -> Scalar:
+    apply, one, other = operators.scalars(op, return_bool), left.plan, right.plan
+    return Scalar(lambda moment: apply(one(moment), other(moment)))
+
+
+def _with_scalar(
+    op: str, operand: Instant, scalar: Scalar, *, first: bool, return_bool: bool
+) -> Instant:
+    apply = operators.vector_with_scalar(op, first, return_bool)
+    vector, number = operand.plan, scalar.plan
+    return Instant(lambda moment: apply(vector(moment), number(moment)), operand.distinct)
+
+
+def _of_vectors(
+    op: str, left: Instant, right: Instant, matching: Matching, return_bool: bool
+) -> Instant:
+    apply, one, other = operators.vectors(op, matching, return_bool), left.plan, right.plan
+
+    def plan(moment: Moment) -> Vector:
+        return apply(one(moment), other(moment))
+
+    return Instant(plan, distinct=op in {"and", "unless"} and left.distinct)
+
+
+def _matching(modifier: promql_parser.BinModifier | None) -> Matching:
+    if modifier is None:
+        return Matching()
+    fill = modifier.fill_values
+    if fill.lhs is not None or fill.rhs is not None:
+        raise unsupported("the fill modifier")
+    found, include = modifier.matching, tuple(label_names(modifier.group_labels or []))
+    if found is None:
+        return Matching(card=_CARDS[str(modifier.card)], include=include)
+    on = found.type == promql_parser.LabelModifierType.Include
+    names = frozenset(label_names(found.labels))
+    return Matching(on, names, _CARDS[str(modifier.card)], include)
+
+
+def _instant(part: Part) -> Instant:
+    if isinstance(part, Instant):
+        return part
+    raise ExpressionError("expected an instant vector", "type")
+
+
+_NODES: Mapping[type[promql_parser.Expr], Callable[[Any, Scope], Part]] = {
+    promql_parser.AggregateExpr: _aggregation,
+    promql_parser.BinaryExpr: _binary,
+    promql_parser.Call: _call,
+    promql_parser.MatrixSelector: _range,
+    promql_parser.NumberLiteral: _number,
+    promql_parser.ParenExpr: _parentheses,
+    promql_parser.StringLiteral: _text,
+    promql_parser.SubqueryExpr: _subquery,
+    promql_parser.UnaryExpr: _minus,
+    promql_parser.VectorSelector: _selector,
+}

@@ -1,0 +1,62 @@
+"""Expressions: PromQL text, understood once, then evaluated again and again."""
+
+from dataclasses import dataclass, field
+from typing import Literal, assert_never
+
+from agent.rules.compiler import compiled
+from agent.rules.parts import Instant, Need, Part, Range, Scalar, Scope, Text
+from agent.rules.refusals import ExpressionError
+from agent.rules.syntax import tree
+from agent.rules.values import Moment, Plan, Value
+
+__all__ = ["Expression", "ExpressionError", "Need", "parse"]
+
+Kind = Literal["scalar", "vector", "string"]
+
+
+@dataclass(frozen=True, slots=True)
+class Expression:
+    """An expression that can be evaluated."""
+
+    text: str
+    kind: Kind
+    needs: tuple[Need, ...]
+    """What it looks at, each selector once with its longest reach."""
+    plan: Plan = field(repr=False, compare=False)
+
+    def evaluate(self, moment: Moment) -> Value:
+        """Its value at a moment; EvaluationError where the samples do not allow any."""
+        return self.plan(moment)
+
+
+def parse(text: str) -> Expression:
+    """The expression that a text says; ExpressionError where it says none that a node computes."""
+    scope = Scope()
+    part = compiled(tree(text), scope)
+    kind, plan = _result(part)
+    return Expression(text, kind, _longest(scope.needs), plan)
+
+
+def _result(part: Part) -> tuple[Kind, Plan]:
+    match part:
+        case Scalar(plan):
+            return "scalar", plan
+        case Instant(plan):
+            return "vector", plan
+        case Text(text):
+            return "string", lambda _: text
+        case Range():
+            raise ExpressionError(
+                "a range vector is no result, only an argument of functions", "type"
+            )
+        case _:
+            assert_never(part)
+
+
+def _longest(needs: list[Need]) -> tuple[Need, ...]:
+    reaches: dict[object, Need] = {}
+    for need in needs:
+        known = reaches.get(need.selector)
+        if known is None or known.reach < need.reach:
+            reaches[need.selector] = need
+    return tuple(reaches.values())

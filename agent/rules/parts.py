@@ -1,0 +1,82 @@
+"""The parts that a compiled expression is made of, by what they yield."""
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field
+
+from agent.rules.labels import Labels
+from agent.rules.matchers import Selector
+from agent.rules.selectors import Selection
+from agent.rules.values import Moment, Vector, Window
+
+Samples = Callable[[Moment, int, int], Iterable[tuple[Labels, Window]]]
+"""Of a moment and the bounds of a range in ms, both included: each series that has samples there."""
+
+
+@dataclass(frozen=True, slots=True)
+class Scalar:
+    """One number at each moment."""
+
+    plan: Callable[[Moment], float]
+
+
+@dataclass(frozen=True, slots=True)
+class Text:
+    """A string literal."""
+
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class Instant:
+    """A vector."""
+
+    plan: Callable[[Moment], Vector]
+    distinct: bool
+    """Whether no two elements differ in the metric's name alone, so that it can be dropped without looking."""
+    selection: Selection | None = None
+    """Set where it is a plain selector."""
+
+
+@dataclass(frozen=True, slots=True)
+class Range:
+    """A range vector: a selector's or a subquery's samples over a length of time (ms), ending at an offset before the moment."""
+
+    samples: Samples
+    length: int
+    offset: int
+    distinct: bool
+    selector: Selector | None = None
+    """None where it is a subquery."""
+
+
+Part = Scalar | Text | Instant | Range
+
+
+@dataclass(frozen=True, slots=True)
+class Need:
+    """The series that an expression looks at."""
+
+    selector: Selector
+    reach: int
+    """How long before the evaluation (ms) samples may be looked at; 0: only what is there at that time."""
+
+
+@dataclass(frozen=True, slots=True)
+class Scope:
+    """Where in an expression a part stands."""
+
+    needs: list[Need] = field(default_factory=list)
+    """What was found to be needed so far, in the whole expression."""
+    depth: int = 0
+    reach: int = 0
+    """How long before the evaluation of the whole a part may be evaluated, in ms; negative: only after it."""
+    steps: int = 1
+    """How often a part is evaluated for one evaluation of the whole."""
+
+    def deeper(self) -> "Scope":
+        """One level down."""
+        return Scope(self.needs, self.depth + 1, self.reach, self.steps)
+
+    def within(self, reach: int, steps: int) -> "Scope":
+        """In a subquery that goes back so far, evaluated so many times."""
+        return Scope(self.needs, self.depth + 1, self.reach + reach, steps)

@@ -1,0 +1,79 @@
+"""Range vectors: the samples of selectors and subqueries over a length of time."""
+
+from collections.abc import Iterable, Iterator
+
+from agent.rules.labels import Labels
+from agent.rules.parts import Instant, Need, Range, Scope
+from agent.rules.refusals import ExpressionError
+from agent.rules.selectors import Selection
+from agent.rules.values import EvaluationError, Moment, Window
+
+MOST_STEPS = 11_000
+"""Evaluations that one subquery, or subqueries within each other, may ask for; Prometheus' own limit of points."""
+STEP = 5_000
+"""Milliseconds between steps that are not said, where an expression is judged without a moment."""
+
+
+def selected(selection: Selection, length: int, scope: Scope) -> Range:
+    """The samples of each series that a selector matches."""
+    selector = selection.selector
+    scope.needs.append(Need(selector, max(0, scope.reach + selection.offset + length)))
+
+    def samples(moment: Moment, start: int, end: int) -> Iterator[tuple[Labels, Window]]:
+        for series in moment.storage.select(selector):
+            window = series.window(start, end)
+            if window is not None:
+                yield series.labels, window
+
+    return Range(samples, length, selection.offset, bool(selector.metric), selector)
+
+
+def steps(length: int, step: int, around: int) -> int:
+    """How often a subquery is evaluated, by subqueries around it so many times; ExpressionError where that is too much."""
+    found = around * (length // (step or STEP) + 1)
+    if found > MOST_STEPS:
+        raise ExpressionError(_too_many(found), "unsupported")
+    return found
+
+
+def subquery(inner: Instant, length: int, step: int, offset: int) -> Range:
+    """A vector's values at each step, those that are multiples of the step in Unix time; a step of 0 is the moment's own."""
+    plan = inner.plan
+
+    def samples(moment: Moment, start: int, end: int) -> Iterable[tuple[Labels, Window]]:
+        every, epoch = step or moment.step, moment.epoch
+        first = start + -(start + epoch) % every
+        count = (end - first) // every + 1
+        if count > MOST_STEPS:
+            raise EvaluationError(_too_many(count))
+        found: dict[Labels, _Runs] = {}
+        storage, own = moment.storage, moment.step
+        for time in range(first, end + 1, every):
+            for labels, value in plan(Moment(storage, time, epoch, own)):
+                runs = found.get(labels)
+                if runs is None:
+                    found[labels] = ([time], [value], [1])
+                else:
+                    _append(runs, time, value)
+        return [(labels, Window(*runs)) for labels, runs in found.items()]
+
+    return Range(samples, length, offset, inner.distinct)
+
+
+_Runs = tuple[list[int], list[float], list[int]]
+"""Times, levels and repeats of a window."""
+
+
+def _append(runs: _Runs, time: int, value: float) -> None:
+    times, levels, repeats = runs
+    times.append(time)
+    last = levels[-1]
+    if last == value or (last != last and value != value):
+        repeats[-1] += 1
+    else:
+        levels.append(value)
+        repeats.append(1)
+
+
+def _too_many(count: int) -> str:
+    return f"a subquery of {count} steps; {MOST_STEPS} are the most"

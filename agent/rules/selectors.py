@@ -1,0 +1,101 @@
+"""From the parser's selectors and durations to ours."""
+
+import re
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from datetime import timedelta
+
+import promql_parser
+
+from agent.rules.labels import NAME, Labels, make
+from agent.rules.matchers import Matcher, Operator, Selector
+from agent.rules.patterns import compiled
+from agent.rules.refusals import ExpressionError, unsupported
+
+_OPERATORS: Mapping[str, Operator] = {
+    "MatchOp.Equal": Operator.EQUAL,
+    "MatchOp.NotEqual": Operator.NOT_EQUAL,
+    "MatchOp.Re": Operator.MATCHES,
+    "MatchOp.NotRe": Operator.NOT_MATCHES,
+}
+_LABEL = re.compile("[a-zA-Z_][a-zA-Z0-9_]*")
+_LONGEST = timedelta(days=292 * 365)  # what 64 bits of nanoseconds hold, Prometheus' bound
+
+
+@dataclass(frozen=True, slots=True)
+class Selection:
+    """A selector, and how long before the evaluation (ms; negative: after) its series are looked at."""
+
+    selector: Selector
+    offset: int
+
+
+def selection(node: promql_parser.VectorSelector) -> Selection:
+    """What a vector selector asks for; ExpressionError where it does so in ways that are not supported."""
+    if node.matchers.or_matchers:
+        raise unsupported("`or` between matchers")
+    return Selection(_selector(node), offset(node))
+
+
+def offset(node: promql_parser.VectorSelector | promql_parser.SubqueryExpr) -> int:
+    """The offset of a selector or subquery in ms; ExpressionError where there is `@`."""
+    if node.at is not None:
+        raise unsupported("the @ modifier")
+    return milliseconds(lambda: node.offset)
+
+
+def milliseconds(duration: Callable[[], timedelta | None]) -> int:
+    """A duration of the parser, 0 for none; ExpressionError where it is longer than Prometheus takes.
+
+    It comes as a function, as reading one that is too long raises.
+    """
+    try:
+        found = duration() or timedelta()
+    except OverflowError:
+        found = timedelta.max
+    if abs(found) > _LONGEST:
+        raise ExpressionError("duration out of range", "parse")
+    return found // timedelta(milliseconds=1)
+
+
+def label_names(names: list[str]) -> list[str]:
+    """The names as they are; ExpressionError of one that Prometheus' older releases would not take."""
+    for name in names:
+        if _LABEL.fullmatch(name) is None:
+            raise unsupported(f"the label name {name!r}")
+    return names
+
+
+def asserted(selector: Selector) -> Labels:
+    """The labels of a series that a selector says exactly, as absent() answers them; one that is asked for twice is not said."""
+    found: dict[str, str] = {}
+    seen: set[str] = set()
+    for matcher in selector.matchers:
+        if matcher.name == NAME:
+            continue
+        if matcher.operator is Operator.EQUAL and matcher.name not in seen:
+            seen.add(matcher.name)
+            found[matcher.name] = matcher.value
+        else:
+            found.pop(matcher.name, None)
+    return make(found.items())
+
+
+def _selector(node: promql_parser.VectorSelector) -> Selector:
+    metric = node.name or ""
+    matchers = []
+    for found in node.matchers.matchers:
+        matcher = _matcher(found)
+        if not metric and matcher.name == NAME and matcher.operator is Operator.EQUAL:
+            metric = matcher.value
+        else:
+            matchers.append(matcher)
+    return Selector(metric, tuple(matchers))
+
+
+def _matcher(found: promql_parser.Matcher) -> Matcher:
+    operator = _OPERATORS[str(found.op)]
+    label_names([found.name])
+    if operator in {Operator.EQUAL, Operator.NOT_EQUAL}:
+        return Matcher(found.name, operator, found.value)
+    return Matcher(found.name, operator, found.value, compiled(found.value))
