@@ -10,7 +10,6 @@ from agent.rules.functions import (
     POINTWISE,
     RANGES,
     RangeFunction,
-    distinct,
     histogram_quantile,
     label_join,
     label_replace,
@@ -20,6 +19,7 @@ from agent.rules.parts import Instant, Part, Range, Scalar, Text
 from agent.rules.patterns import translated
 from agent.rules.refusals import ExpressionError, unsupported
 from agent.rules.selectors import asserted, label_names
+from agent.rules.shapes import must_be_distinct
 from agent.rules.values import Moment, Vector
 
 Arguments = Sequence[Part]
@@ -85,7 +85,13 @@ def _pointwise(compute: Callable[..., float | None], arguments: Arguments) -> In
 
 def _nameless(plan: VectorPlan, safe: bool) -> Instant:
     """What has dropped the metric's name: looked through for label sets that are equal now, unless that cannot be."""
-    return Instant(plan if safe else lambda moment: distinct(plan(moment)), distinct=True)
+
+    def checked(moment: Moment) -> Vector:
+        found = plan(moment)
+        must_be_distinct([labels for labels, _ in found])
+        return found
+
+    return Instant(plan if safe else checked, distinct=True)
 
 
 def _time(_: Arguments) -> Scalar:
