@@ -151,16 +151,20 @@ def test_a_quantile_lies_between_the_two_next_values(rank, values, result):
         ("topk", 3.0, ["3", "1", "2"]),
         ("topk", 99.0, ["3", "1", "2", "0", "4"]),
         ("bottomk", 1.0, ["0"]),
-        ("bottomk", 3.0, ["0", "1", "2"]),
+        ("bottomk", 2.0, ["0", "1"]),
         ("bottomk", 99.0, ["0", "1", "2", "3", "4"]),
         ("topk", 0.9, []),
         ("bottomk", 0.0, []),
         ("topk", -1.0, []),
     ],
 )
-def test_those_that_stand_out_keep_their_labels_and_the_first_of_equals_are_taken(op, wanted, kept):
-    values = column(1.0, 2.0, 2.0, INF, NAN)
-    assert aggregator(op, ALL)(values, wanted) == [values[int(index)] for index in kept]
+@pytest.mark.parametrize("step", [1, -1])
+def test_those_that_stand_out_keep_their_labels_and_among_equals_these_decide(
+    op, wanted, kept, step
+):
+    values = column(-1.0, 2.0, 2.0, INF, NAN)
+    found = aggregator(op, ALL)(values[::step], wanted)
+    assert found == [values[int(index)] for index in kept]
 
 
 def test_each_group_has_those_that_stand_out():

@@ -164,6 +164,14 @@ def test_many_to_one_must_be_said():
         found("+", on("method"), ERRORS, REQUESTS)
 
 
+def test_many_to_one_must_be_said_even_where_names_tell_results_apart():
+    lefts = [(of("m", i="0"), 1.0), (of("n", i="0"), 2.0)]
+    one = [(of("o", i="0"), 0.0)]
+    with pytest.raises(EvaluationError, match="must be explicit"):
+        found(">", Matching(), lefts, one)
+    assert found(">", ignoring(card="many-to-one"), lefts, one) == dict(lefts)
+
+
 def test_groups_must_not_fall_together():
     matching = on("method", card="many-to-one", include=("code",))
     with pytest.raises(EvaluationError, match="grouping labels must ensure unique matches"):
