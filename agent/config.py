@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from agent.rules.options import RuleOptions
 from collectors.host import Host
 from collectors.registry import COLLECTORS
 from plimsoll import flags
@@ -138,6 +139,8 @@ class Settings(LogOptions):
     """The machine that is read, by name and paths."""
     collectors: Mapping[str, Any] = field(default_factory=dict)
     """The enabled collectors, each with its options."""
+    rules: RuleOptions = field(default_factory=RuleOptions)
+    """What is recorded."""
 
 
 Switches: type[Any] = dataclasses.make_dataclass(
@@ -152,6 +155,7 @@ Switches: type[Any] = dataclasses.make_dataclass(
 
 GROUPS: Mapping[str, tuple[type[Any], ...]] = {
     "agent": (Settings,),
+    "rules": (RuleOptions,),
     "node": (Host,),
     "collectors": (Switches, *(entry.options for entry in COLLECTORS.values())),
 }
@@ -194,7 +198,8 @@ def settings_of(
     if mistake := _stream_mistake(settings):
         parser.error(mistake)
     host = dataclasses.replace(host, name=host.name or hostname)
-    found: Settings = dataclasses.replace(settings, host=host, collectors=enabled)
+    rules = read(RuleOptions)
+    found: Settings = dataclasses.replace(settings, host=host, collectors=enabled, rules=rules)
     return found
 
 

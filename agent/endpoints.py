@@ -7,10 +7,13 @@ import html
 from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
 from functools import partial
 from http import HTTPStatus
+from operator import attrgetter
 
 from agent import exposition
+from agent.recorded import Recorded
 from agent.rounds import RoundMaker, Rounds
 from agent.selfmetrics import SelfMetrics
+from collectors.sample import Family
 from plimsoll import VERSION, logs
 from plimsoll.http.messages import Request, Response
 
@@ -50,10 +53,12 @@ class Endpoints:
         node: str,
         telemetry_path: str,
         max_requests: int = 40,
+        recorder: Recorded | None = None,
     ) -> None:
         """`max_requests`: how many scrapes are answered at once; 0 for as many as there are connections."""
         self._rounds = rounds
         self._own = own
+        self._recorder = recorder
         self._node = node
         self._telemetry_path = telemetry_path
         self._pages: Mapping[str, Callable[[Request], Awaitable[Response]]] = {
@@ -124,7 +129,8 @@ class Endpoints:
 
         def write(make: RoundMaker) -> None:
             try:
-                settle = partial(_settle, answer, self._written(headers, make))
+                families = self._families(make, whole=names is None)
+                settle = partial(_settle, answer, _written(headers, families))
             except Exception:
                 log.exception("scrape failed")
                 settle = partial(_settle, answer, _FAILURE)
@@ -138,15 +144,24 @@ class Endpoints:
                 await asyncio.to_thread(look)
         return answer.result()
 
-    def _written(self, headers: Mapping[str, str], make: RoundMaker) -> Response:
-        """A round the way the client likes it."""
-        wanted = exposition.negotiate(headers.get("accept", ""))
-        body = wanted.encode(make(self._own.families()).families)
-        extra: tuple[tuple[str, str], ...] = (("vary", "Accept, Accept-Encoding"),)
-        if len(body) >= _GZIP_FROM and exposition.accepts_gzip(headers.get("accept-encoding", "")):
-            body = gzip.compress(body, _GZIP_LEVEL, mtime=0)
-            extra = (*extra, ("content-encoding", "gzip"))
-        return Response(HTTPStatus.OK, body, wanted.content_type, extra)
+    def _families(self, make: RoundMaker, *, whole: bool) -> Sequence[Family]:
+        """A round with what the agent says of itself; what rules record only if all collectors were asked."""
+        if self._recorder is None:
+            return make(self._own.families()).families
+        found = make([*self._own.families(), *self._recorder.accounts()]).families
+        recorded = self._recorder.beside(found) if whole else ()
+        return sorted((*found, *recorded), key=attrgetter("name")) if recorded else found
+
+
+def _written(headers: Mapping[str, str], families: Sequence[Family]) -> Response:
+    """Families the way the client likes them."""
+    wanted = exposition.negotiate(headers.get("accept", ""))
+    body = wanted.encode(families)
+    extra: tuple[tuple[str, str], ...] = (("vary", "Accept, Accept-Encoding"),)
+    if len(body) >= _GZIP_FROM and exposition.accepts_gzip(headers.get("accept-encoding", "")):
+        body = gzip.compress(body, _GZIP_LEVEL, mtime=0)
+        extra = (*extra, ("content-encoding", "gzip"))
+    return Response(HTTPStatus.OK, body, wanted.content_type, extra)
 
 
 def _settle(answer: asyncio.Future[Response], response: Response) -> None:

@@ -14,6 +14,7 @@ from agent.broadcaster import Broadcaster
 from agent.config import Settings
 from agent.doorkeeper import Doorkeeper
 from agent.endpoints import OPEN_PATHS, Endpoints
+from agent.recorded import Recorded
 from agent.rounds import Rounds
 from agent.selfmetrics import SelfMetrics
 from agent.webconfig import WebConfigError
@@ -55,12 +56,14 @@ async def run(settings: Settings) -> None:
         registry.build(settings.host, settings.collectors), timeout=settings.collector_timeout
     )
     own = SelfMetrics(disabled=settings.disable_exporter_metrics)
+    recorder = _recorder(settings, rounds)
     endpoints = Endpoints(
         rounds,
         own,
         node=settings.host.name,
         telemetry_path=settings.telemetry_path,
         max_requests=settings.max_requests,
+        recorder=recorder,
     )
     log.info(
         "starting", version=VERSION, node=settings.host.name, collectors=",".join(rounds.names)
@@ -70,9 +73,9 @@ async def run(settings: Settings) -> None:
         for address in await server.listen(settings.listen_addresses):
             log.info("listening", address=str(address))
         async with asyncio.TaskGroup() as work:
-            tasks = [work.create_task(_first_round(rounds, endpoints))]
+            tasks = [work.create_task(_work(rounds, endpoints, recorder))]
             if settings.evaluator_address:
-                tasks.append(work.create_task(_stream(settings, rounds, own)))
+                tasks.append(work.create_task(_stream(settings, rounds, recorder, own)))
             await stop.wait()
             log.info("stopping")
             for task in tasks:
@@ -90,6 +93,24 @@ def _server(settings: Settings, endpoints: Endpoints) -> Server:
     return Server(guarded, limits=_LIMITS, tls=doorkeeper.tls)
 
 
+def _recorder(settings: Settings, rounds: Rounds) -> Recorded | None:
+    """The one place where rules are loaded: an agent without them does without a parser of YAML and one of PromQL."""
+    if not settings.rules.files:
+        return None
+    from agent.rules.recorder import Recorder
+
+    return Recorder(rounds, settings.rules)
+
+
+async def _work(rounds: Rounds, endpoints: Endpoints, recorder: Recorded | None) -> None:
+    """A first round, after which the agent is ready; then the rules."""
+    if recorder is not None:
+        await asyncio.to_thread(recorder.look)
+    await _first_round(rounds, endpoints)
+    if recorder is not None:
+        await recorder.run()
+
+
 async def _first_round(rounds: Rounds, endpoints: Endpoints) -> None:
     await asyncio.to_thread(rounds.run)
     endpoints.ready = True
@@ -100,7 +121,9 @@ async def _first_round(rounds: Rounds, endpoints: Endpoints) -> None:
     gc.set_threshold(10_000)
 
 
-async def _stream(settings: Settings, rounds: Rounds, own: SelfMetrics) -> None:
+async def _stream(
+    settings: Settings, rounds: Rounds, recorder: Recorded | None, own: SelfMetrics
+) -> None:
     """Keep a stream to the evaluator. The one place where gRPC is loaded: an agent that only serves does without."""
     from agent.credentials import Credentials  # gRPC: 12 MB that serving does without
     from agent.streamer import Streamer, Target
@@ -122,7 +145,7 @@ async def _stream(settings: Settings, rounds: Rounds, own: SelfMetrics) -> None:
             settings.poll_interval,
             credentials if settings.evaluator_ca else None,
         )
-        return Streamer(target, rounds, on_state=on_state)
+        return Streamer(target, rounds, recorded=recorder, on_state=on_state)
 
     await Broadcaster(evaluator, open_stream, on_state=own.stream_up.set).run()
 

@@ -1,4 +1,4 @@
-"""Streams to the evaluator what policies name: at once when a file changed, else at the pace the evaluator asks for.
+"""Streams to the evaluator what policies name: at once when a file or a recorded value changed, else at the pace it asks for.
 
 The stream is opened again after every loss, with jittered back-off, and later where the evaluator said no. A report is only ever sent after a round of reading:
 an agent that cannot read says nothing, and its readings grow stale where they are kept.
@@ -8,14 +8,15 @@ import asyncio
 import contextlib
 import math
 import random
-from collections.abc import Callable, Hashable, Sequence
+from collections.abc import Callable, Hashable
 from dataclasses import dataclass
 
 import grpc
 
 from agent.credentials import Credentials, CredentialsError, Metadata
+from agent.readings import Readings
+from agent.recorded import Recorded
 from agent.rounds import Rounds
-from agent.selection import select
 from plimsoll import VERSION, logs
 from plimsoll.backoff import Backoff
 from wire import codec, telemetry_pb2, telemetry_pb2_grpc
@@ -50,7 +51,7 @@ Stream = grpc.aio.StreamStreamCall[telemetry_pb2.Report, telemetry_pb2.Subscript
 
 @dataclass(frozen=True, slots=True)
 class Target:
-    """Whom to stream to, as which node, and how often (seconds) to look for changed files. No credentials: plain text."""
+    """Whom to stream to, as which node, and how often (seconds) to look for changes. No credentials: plain text."""
 
     address: str
     node: str
@@ -75,12 +76,13 @@ class Streamer:
         target: Target,
         rounds: Rounds,
         *,
+        recorded: Recorded | None = None,
         on_state: Callable[[bool], None] = lambda _up: None,
         backoff: Backoff | None = None,
         refused: Backoff | None = None,
     ) -> None:
         self._target = target
-        self._rounds = rounds
+        self._readings = Readings(rounds, recorded)
         self._on_state = on_state
         rng = random.Random()  # noqa: S311 (jitter, not a secret)
         self._backoff = backoff or Backoff(rng.random, first=0.25, longest=15.0)
@@ -150,6 +152,7 @@ class Streamer:
             for task in (listening, reporting):
                 task.cancel()
             results = await asyncio.gather(listening, reporting, return_exceptions=True)
+            self._readings.close()
         for result in results:
             if isinstance(result, Exception):
                 raise result
@@ -169,11 +172,12 @@ class Streamer:
     async def _report(self, stream: Stream, wanted: "_Wanted") -> None:
         subscription = await wanted.get()
         last: codec.Snapshot | None = None
+        self._readings.want(subscription.metrics)
         while True:
             metrics = list(subscription.metrics)
             # Taken before the reading: a file that changes while it is read has another one afterwards.
-            seen = await asyncio.to_thread(self._rounds.fingerprint)
-            found = await asyncio.to_thread(self._read, metrics)
+            seen = await asyncio.to_thread(self._readings.fingerprint)
+            found = await asyncio.to_thread(self._readings.read, metrics)
             report = telemetry_pb2.Report(
                 node_name=self._target.node, generation=subscription.generation
             )
@@ -183,17 +187,10 @@ class Streamer:
             await self._until_due(wanted, seen, interval)
             if wanted.is_new:
                 subscription, last = await wanted.get(), None
-
-    def _read(self, metrics: Sequence[str]) -> codec.Snapshot:
-        """Run just the collectors that can know these metrics. Blocking."""
-        found = self._rounds.run(self._rounds.serving(metrics))
-        unread = (
-            {m for m in metrics if found.failed & self._rounds.serving([m])} if found.failed else ()
-        )
-        return select(found.families, metrics, unread)
+                self._readings.want(subscription.metrics)
 
     async def _until_due(self, wanted: "_Wanted", seen: Hashable, interval: float) -> None:
-        """Return when the interval is over, a source has changed, or the evaluator wants something else."""
+        """Return when the interval is over, a source or a recorded value has changed, or the evaluator wants something else."""
         loop = asyncio.get_running_loop()
         due = loop.time() + interval
         pause = self._target.poll_interval
@@ -201,7 +198,7 @@ class Streamer:
             if await wanted.within(min(pause, left)):
                 return
             begin = loop.time()
-            if await asyncio.to_thread(self._rounds.fingerprint) != seen:
+            if await asyncio.to_thread(self._readings.fingerprint) != seen:
                 return
             # A look at thousands of files, or at a slow disk, is not repeated without a pause that is in proportion.
             pause = max(self._target.poll_interval, _REST * (loop.time() - begin))

@@ -15,6 +15,8 @@ import evaluator.config
 import evaluator.scheduler.configurer
 import sandbox.config
 from agent import rounds
+from agent.rules import accounts
+from agent.rules.options import RuleOptions
 from agent.selfmetrics import SelfMetrics
 from collectors import catalog
 from collectors.host import Host
@@ -68,6 +70,7 @@ def flags_page() -> Iterator[str]:
         "node_exporter's names where node_exporter has the flag.",
         agent.config.Settings,
     )
+    yield from _flag_table("### Recording rules", RuleOptions)
     yield from _flag_table("### The node and its files", Host)
     yield from _collector_switches()
     for name, entry in COLLECTORS.items():
@@ -157,8 +160,13 @@ def metrics_page() -> Iterator[str]:
     own = SelfMetrics()
     own.watch_stream()
     yield from ("", "## The agent about itself", "")
-    yield from _families(
-        (f.name, f.type, f.help) for f in own.families() if f.name.startswith("plimsoll_")
+    about_itself = [f for f in own.families() if f.name.startswith("plimsoll_")]
+    yield from _families((f.name, f.type, f.help) for f in (*about_itself, *accounts.METRICS))
+    yield ""
+    yield "`reason` of `plimsoll_rule_error` is one of these:"
+    yield ""
+    yield from _table(
+        ("reason", "what is wrong"), ((f"`{w}`", t) for w, t in accounts.REASONS.items())
     )
     yield ""
     yield "Beside these, `process_*` and `python_*` as every Python program with a Prometheus client has them."

@@ -1,13 +1,12 @@
 """What the documents refer to is there: tests, files, headings, flags."""
 
+import itertools
 import re
 from pathlib import Path
 
 import pytest
 
 import agent.config
-from collectors.host import Host
-from collectors.registry import COLLECTORS
 from evaluator.config import Settings
 from plimsoll import flags
 
@@ -54,8 +53,7 @@ def test_links_lead_somewhere(name: str) -> None:
 
 def known_flags() -> set[str]:
     """Every flag of the two programs, without its dashes."""
-    classes = [Settings, agent.config.Settings, agent.config.Switches, Host]
-    classes += [entry.options for entry in COLLECTORS.values()]
+    classes = [Settings, *itertools.chain.from_iterable(agent.config.GROUPS.values())]
     return {option.flag for settings in classes for _, option in flags.options(settings)}
 
 

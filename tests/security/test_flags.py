@@ -1,10 +1,9 @@
 """What is given on a command line or in the environment can be read by others, so no secret is."""
 
+import itertools
 import re
 
 import agent.config
-from collectors.host import Host
-from collectors.registry import COLLECTORS
 from evaluator.config import Settings
 from plimsoll import flags
 
@@ -14,8 +13,7 @@ FILES = {"key", "agentKey"}
 
 
 def test_secrets_are_given_as_files():
-    classes = [Settings, agent.config.Settings, agent.config.Switches, Host]
-    classes += [entry.options for entry in COLLECTORS.values()]
+    classes = [Settings, *itertools.chain.from_iterable(agent.config.GROUPS.values())]
     options = {opt.flag: opt for settings in classes for _, opt in flags.options(settings)}
     secret = {flag for flag in options if SECRET.search(flag)}
     assert len(secret) >= 5

@@ -1,0 +1,102 @@
+"""What rule groups need: whose results, which collectors, and in which order they are therefore evaluated."""
+
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+
+from agent.rules.expressions import Need
+from agent.rules.groups import Group
+from agent.rules.labels import NAME
+from agent.rules.matchers import Selector
+
+_PARTS = ("_bucket", "_sum", "_count")
+"""What the samples of a histogram or summary add to its name."""
+
+Serving = Callable[[Collection[str]], Collection[str]]
+"""The collectors that can yield one of these metrics."""
+
+
+def needs(group: Group) -> tuple[Need, ...]:
+    """All that the expressions of a group look at."""
+    return tuple(dict.fromkeys(need for rule in group.rules for need in rule.expression.needs))
+
+
+def may_name(selector: Selector, metric: str) -> bool:
+    """Whether series of this metric may match."""
+    if selector.metric:
+        return selector.metric == metric
+    return all(matcher(metric) for matcher in selector.matchers if matcher.name == NAME)
+
+
+def recorded(groups: Iterable[Group]) -> frozenset[str]:
+    """The metrics that groups record."""
+    return frozenset(rule.record for group in groups for rule in group.rules)
+
+
+def dependencies(groups: Sequence[Group]) -> Mapping[str, frozenset[str]]:
+    """For each group the others, by name, whose results it looks at."""
+    return {
+        group.name: frozenset(
+            other.name
+            for other in groups
+            if other is not group and _looks_at(group, recorded([other]))
+        )
+        for group in groups
+    }
+
+
+def _looks_at(group: Group, metrics: Collection[str]) -> bool:
+    return any(may_name(need.selector, metric) for need in needs(group) for metric in metrics)
+
+
+def ordered(groups: Sequence[Group]) -> tuple[Group, ...]:
+    """Each group after those whose results it looks at, else as they were given; in a circle, the first one begins."""
+    by_name = {group.name: group for group in groups}
+    wanted = dependencies(groups)
+    found: dict[str, Group] = {}
+    for first in groups:
+        # A path through the groups by hand: a chain may be longer than Python's stack is deep.
+        path = [first.name]
+        visiting = {first.name}
+        while path:
+            name = path[-1]
+            ahead = next(
+                (n for n in by_name if n in wanted[name] - found.keys() and n not in visiting), None
+            )
+            if ahead is None:
+                found.setdefault(path.pop(), by_name[name])
+            else:
+                path.append(ahead)
+                visiting.add(ahead)
+    return tuple(found.values())
+
+
+def closure(names: Iterable[str], wanted: Mapping[str, frozenset[str]]) -> frozenset[str]:
+    """These groups, and all whose results they look at, directly or not."""
+    found: set[str] = set()
+    left = set(names)
+    while left:
+        name = left.pop()
+        found.add(name)
+        left |= wanted.get(name, frozenset()) - found
+    return frozenset(found)
+
+
+def collectors(
+    needed: Iterable[Need], serving: Serving, enabled: Collection[str], accounts: Collection[str]
+) -> frozenset[str]:
+    """The collectors to run for these. `accounts` are the metrics that tell of the collectors themselves, by `collector`."""
+    found: set[str] = set()
+    for need in needed:
+        selector = need.selector
+        if not selector.metric:
+            found.update(enabled)  # any metric may match
+        elif selector.metric in accounts:
+            about = [matcher for matcher in selector.matchers if matcher.name == "collector"]
+            found.update(name for name in enabled if all(matcher(name) for matcher in about))
+        else:
+            found.update(serving(_families(selector.metric)))
+    return frozenset(found)
+
+
+def _families(metric: str) -> list[str]:
+    """The families that may have samples of this name."""
+    return [metric, *(metric.removesuffix(part) for part in _PARTS if metric.endswith(part))]

@@ -1,0 +1,66 @@
+"""The flags of the rules."""
+
+import math
+from dataclasses import dataclass
+
+from collectors.numerals import parse_float
+from plimsoll import flags
+from plimsoll.flags import option
+
+_SHORTEST = 1.0
+
+
+def _interval(text: str) -> float:
+    seconds = flags.duration(text)
+    if seconds < _SHORTEST:
+        raise ValueError(f"{text!r} is shorter than 1s, the shortest there is")
+    return seconds
+
+
+def _share(text: str) -> float:
+    try:
+        share = parse_float(text)
+    except ValueError:
+        share = math.nan
+    if not 0 <= share <= 1:
+        raise ValueError(f"{text[:40]!r} is no part of something (write it like 0.05)")
+    return share
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RuleOptions:
+    """What is recorded, how often, and what it may take."""
+
+    files: tuple[str, ...] = option(
+        "rules.file",
+        (),
+        "file with recording rules, in Prometheus' format; may be a glob; read again when it changes (repeatable)",
+        metavar="FILE",
+    )
+    interval: float = option(
+        "rules.interval",
+        5.0,
+        "how often groups without an interval of their own are evaluated; a group that an evaluator subscribes to, each second",
+        metavar="DURATION",
+        parse=_interval,
+    )
+    state_file: str = option(
+        "rules.state-file",
+        "",
+        "file that keeps what long ranges need over a restart of the agent, though not of the machine; without it they begin anew",
+        metavar="FILE",
+    )
+    max_memory: int = option(
+        "rules.max-memory",
+        32 << 20,
+        "memory for the samples of all groups; a group that would take more records nothing any longer",
+        metavar="SIZE",
+        parse=flags.size,
+    )
+    notable_change: float = option(
+        "rules.notable-change",
+        0.05,
+        "a recorded value that moved by more than this part of itself is sent to the evaluator at once, others at the next report",
+        metavar="SHARE",
+        parse=_share,
+    )
