@@ -113,7 +113,7 @@ def _binary(node: promql_parser.BinaryExpr, scope: Scope) -> Part:
     return_bool = modifier is not None and modifier.return_bool
     match left, right:
         case Scalar(), Scalar():
-            return _of_scalars(op, left, right, return_bool)
+            return _of_scalars(op, left, right)
         case Scalar(), Instant():
             return _with_scalar(op, right, left, first=True, return_bool=return_bool)
         case Instant(), Scalar():
@@ -124,8 +124,8 @@ def _binary(node: promql_parser.BinaryExpr, scope: Scope) -> Part:
             raise ExpressionError(f"{op} takes scalars and instant vectors only", "type")
 
 
-def _of_scalars(op: str, left: Scalar, right: Scalar, return_bool: bool) -> Scalar:
-    apply, one, other = operators.scalars(op, return_bool), left.plan, right.plan
+def _of_scalars(op: str, left: Scalar, right: Scalar) -> Scalar:
+    apply, one, other = operators.scalars(op), left.plan, right.plan
     return Scalar(lambda moment: apply(one(moment), other(moment)))
 
 

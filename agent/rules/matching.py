@@ -4,7 +4,8 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
-from agent.rules.labels import NAME, Labels, drop, keep, replace, value, without_name
+from agent.rules.labels import Labels, drop, keep, replace, value, without_name
+from agent.rules.printing import series
 from agent.rules.shapes import LabelSets, Picker, all_distinct, must_be_distinct, picker
 from agent.rules.values import EvaluationError
 
@@ -70,8 +71,8 @@ def _places(matching: Matching, ones: LabelSets, side: str) -> Mapping[Labels, i
         signature = matching.signature(labels)
         if signature in places:
             raise EvaluationError(
-                f"found duplicate series for the match group {text(signature)} on the {side} hand-side of the operation: "
-                f"[{text(labels)}, {text(ones[places[signature]])}]; "
+                f"found duplicate series for the match group {series(signature)} on the {side} hand-side of the operation: "
+                f"[{series(labels)}, {series(ones[places[signature]])}]; "
                 "many-to-many matching not allowed: matching labels must be unique on one side"
             )
         places[signature] = index
@@ -125,9 +126,3 @@ def _included(matching: Matching, many: Labels, one: Labels) -> Labels:
     if not matching.include:
         return many
     return replace(many, {name: value(one, name) for name in matching.include})
-
-
-def text(labels: Labels) -> str:
-    """A label set as PromQL writes it."""
-    rest = ", ".join(f'{name}="{found}"' for name, found in without_name(labels))
-    return f"{value(labels, NAME)}{{{rest}}}"

@@ -41,7 +41,7 @@ SUPPORTED = frozenset({*ARITHMETIC, *COMPARISONS, *SET_OPERATORS})
 _KEEPING = frozenset({"atan2"})  # arithmetic, but with the name
 
 
-def scalars(op: str, _: bool = True) -> Arithmetic:
+def scalars(op: str) -> Arithmetic:
     """An operator between two scalars; a comparison yields 1 or 0, as its `bool` is compulsory there."""
     if op in COMPARISONS:
         compare = COMPARISONS[op]
