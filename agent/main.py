@@ -33,8 +33,14 @@ _LIMITS = Limits(body_bytes=64 << 10, bodies_bytes=1 << 20, connections=128, sen
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Run until SIGTERM or SIGINT. Returns the exit status."""
+    """Run until SIGTERM or SIGINT, or only the command that the first argument names. Returns the exit status."""
     arguments = sys.argv[1:] if argv is None else argv
+    if [*arguments[:1]] == ["eval"]:
+        from agent import (
+            evalcommand,  # its parser and compiler: megabytes that serving does without
+        )
+
+        return evalcommand.main(arguments[1:])
     settings = config.parse(arguments, os.environ, hostname=socket.gethostname())
     logs.setup(settings.log_level, settings.log_format)
     logs.adopt()

@@ -48,9 +48,9 @@ def _unmatched(selector: Selector, known: Collection[Labels], where: str) -> str
 def close(metric: str, names: Iterable[str]) -> list[str]:
     """The names that look most like a metric's, among them the one that only adds `node_`."""
     candidates = sorted(names)
-    prefixed = [name for name in candidates if metric and name == _PREFIX + metric]
-    near = difflib.get_close_matches(metric, candidates, _SHOWN, cutoff=0.7)
-    return list(dict.fromkeys([*prefixed, *near]))[:_SHOWN]
+    near = difflib.get_close_matches(_PREFIX + metric, candidates, _SHOWN, cutoff=0.8)
+    near += difflib.get_close_matches(metric, candidates, _SHOWN, cutoff=0.7)
+    return list(dict.fromkeys(near))[:_SHOWN]
 
 
 def _some(texts: Sequence[str]) -> str:

@@ -1,0 +1,148 @@
+"""`plimsoll-agent eval`: what an expression yields on this machine now, or yielded when an exposition was written."""
+
+import os
+import signal
+import socket
+import sys
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from agent import config, inquiry
+from agent.config import Settings
+from agent.inquiry import FailedError
+from agent.rounds import Rounds
+from agent.rules import expositions
+from agent.rules.expositions import ExpositionError
+from agent.rules.expressions import Expression, ExpressionError, parse
+from agent.rules.values import EvaluationError, Moment
+from collectors import registry
+from plimsoll import flags, logs
+from plimsoll.commandline import Parser
+from plimsoll.flags import option
+
+PROGRAM = f"{config.PROGRAM} eval"
+_ABOUT = """
+Evaluates a PromQL expression as a rule on this node would, and prints it as `promtool query instant` does. Only the collectors that
+the expression needs are run, once, or for as long as it looks back.
+"""
+_EXAMPLES = """
+examples:
+  plimsoll-agent eval 'node_load1'
+      node_load1 => 0.25 @[1700000000.123]
+  plimsoll-agent eval 'sum by (mode) (rate(node_cpu_seconds_total[5s]))'
+      look for five seconds, then say
+  plimsoll-agent eval 'max_over_time(node_pressure_cpu_waiting_seconds_total[2m])' --for 2m
+      look for two minutes, not just the first ten seconds
+  plimsoll-agent eval 'node_memory_MemAvailable_bytes / node_memory_MemTotal_bytes' --watch
+      again each second, until Ctrl-C
+  curl -s node-a:9100/metrics | plimsoll-agent eval 'max(node_hwmon_temp_celsius)' --at -
+      what another node says; a file that was kept will do as well
+  plimsoll-agent eval --path.procfs=/host/proc --path.sysfs=/host/sys -- '-node_load1'
+      in the agent's container; -- before an expression that begins with a dash
+
+Flags of the agent mean here what they mean there (plimsoll-agent --help lists them), so its own can be given; those of ports and
+streams do nothing. Rule files are not read: put the rule's own expression here.
+
+exit status: 0, also if there is nothing to print; 1 if something cannot be read or computed; 2 for an expression or a flag that is
+wrong; 130 after Ctrl-C.
+"""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Options:
+    """The flags that only `eval` has."""
+
+    recorded: str = option(
+        "at",
+        "",
+        "evaluate on an exposition in this file, at its latest timestamp if it has any, else at the file's own time; "
+        "- is standard input",
+        metavar="FILE",
+    )
+    watch: bool = option("watch", False, "evaluate again each second, until Ctrl-C")
+    patience: float = option(
+        "for",
+        10.0,
+        "how long to look, at most, where the expression looks back",
+        metavar="DURATION",
+        parse=flags.duration,
+    )
+
+
+_KINDS = {"parse": "parse error: ", "type": "type error: "}
+_INTERRUPTED = 128 + signal.SIGINT
+
+
+def main(argv: Sequence[str]) -> int:
+    """Evaluate and print; the exit status."""
+    command = Parser(PROGRAM, about=_ABOUT, examples=_EXAMPLES, usage=f"{PROGRAM} EXPR [flags]")
+    command.add_argument("expression", metavar="EXPR", help="a PromQL expression, in quotes")
+    flags.add_options(command, Options)
+    config.add_flags(command, hidden=True)
+    namespace = command.parse_args(argv)
+    options = flags.from_namespace(Options, command, namespace, env={})
+    settings = config.settings_of(command, namespace, os.environ, hostname=socket.gethostname())
+    if options.recorded and (options.watch or namespace.patience is not None):
+        command.error("--at is of a file, --watch and --for are of this machine: one or the other")
+    # What is worth a line in the log of a service is not for everybody who asks it something.
+    logs.setup(settings.log_level if namespace.log_level else "warn", settings.log_format)
+    signal.signal(signal.SIGPIPE, signal.SIG_DFL)  # into `head`: end as other programs do
+    try:
+        expression = parse(namespace.expression)
+        if options.recorded:
+            _recorded(expression, options.recorded)
+        else:
+            _live(expression, settings, options)
+    except ExpressionError as error:
+        return _say(f"{_KINDS.get(error.reason, '')}{error}", 2)
+    except (EvaluationError, ExpositionError, FailedError) as error:
+        return _say(str(error), 1)
+    except KeyboardInterrupt:
+        return _INTERRUPTED
+    return 0
+
+
+def _say(sentence: str, status: int) -> int:
+    sys.stderr.write(f"{PROGRAM}: {sentence}\n")
+    return status
+
+
+def _live(expression: Expression, settings: Settings, options: Options) -> None:
+    source = Rounds(
+        registry.build(settings.host, settings.collectors), timeout=settings.collector_timeout
+    )
+    try:
+        if options.watch:
+            inquiry.watch(expression, source)
+        else:
+            inquiry.once(expression, source, patience=int(1000 * options.patience))
+    finally:
+        source.close()
+
+
+def _recorded(expression: Expression, name: str) -> None:
+    exposition = expositions.parse(_text(name))
+    now = _written_at(name) if exposition.latest is None else exposition.latest
+    moment = Moment(exposition.listed(now), now)
+    if not inquiry.show(expression, moment):
+        inquiry.hint(expression, {labels for labels, _, _ in exposition.samples}, "it")
+
+
+def _text(name: str) -> str:
+    try:
+        data = sys.stdin.buffer.read() if name == "-" else Path(name).read_bytes()
+        return data.decode()
+    except OSError as error:
+        raise FailedError(f"{name} cannot be read: {error.strerror}") from error
+    except UnicodeDecodeError as error:
+        raise FailedError(f"{name} is not text: {error}") from error
+
+
+def _written_at(name: str) -> int:
+    return int(1000 * (time.time() if name == "-" else Path(name).stat().st_mtime))
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

@@ -1,0 +1,95 @@
+"""One expression evaluated over this machine, at once, after a look at it, or again each second; and said on a terminal."""
+
+import sys
+from collections.abc import Collection
+
+from agent.rounds import Rounds
+from agent.rules import hints, printing
+from agent.rules.expressions import Expression
+from agent.rules.labels import Labels
+from agent.rules.values import Moment
+from agent.sampler import Sampler, ticks
+from collectors import catalog
+from collectors.registry import COLLECTORS
+from plimsoll.durations import format_duration
+from plimsoll.sentences import SentenceError
+
+
+class FailedError(SentenceError):
+    """There is no result because something could not be read."""
+
+
+def show(expression: Expression, moment: Moment) -> bool:
+    """Print what an expression yields; whether there was anything. EvaluationError as `evaluate` raises it."""
+    lines = printing.lines(expression.evaluate(moment), moment.time + moment.epoch)
+    sys.stdout.writelines(f"{line}\n" for line in lines)
+    sys.stdout.flush()
+    return bool(lines)
+
+
+def hint(expression: Expression, known: Collection[Labels], where: str) -> None:
+    """Say why there is no result, given all series that there are."""
+    selectors = [need.selector for need in expression.needs]
+    for sentence in hints.nothing(selectors, known, where=where):
+        _say(sentence)
+
+
+def once(expression: Expression, source: Rounds, *, patience: int) -> None:
+    """Look as long as the expression looks back, but no longer than so many milliseconds; then print.
+
+    Raises EvaluationError, and FailedError where nothing comes out because a collector failed.
+    """
+    looking_back = max((need.reach for need in expression.needs), default=0)
+    sampled = Sampler(expression, source)
+    moment = _look(sampled, looking_back, min(looking_back, patience))
+    if show(expression, moment):
+        return
+    if sampled.failed:
+        raise FailedError(f"these could not be read: {', '.join(sorted(sampled.failed))}")
+    hint(expression, sampled.everything(), "this machine")
+    _hint_at_switches(expression, source)
+
+
+def watch(expression: Expression, source: Rounds) -> None:
+    """Print each second what an expression yields, for ever; what it looks back at builds up. EvaluationError as above."""
+    sampled = Sampler(expression, source)
+    told = False
+    for now in ticks():
+        if not show(expression, sampled.take(now)) and not told:
+            told = True
+            hint(expression, sampled.everything(), "this machine")
+
+
+def _look(sampled: Sampler, looking_back: int, duration: int) -> Moment:
+    """The moment after a look of so many milliseconds, a sample each second."""
+    if looking_back:
+        more = f" of {_spelled(looking_back)} (--for takes more)" if duration < looking_back else ""
+        _say(f"it looks back: sampling each second for {_spelled(duration)}{more}")
+    progress = sys.stderr.isatty() and duration > 0
+    times = ticks()
+    begin = now = next(times)
+    moment = sampled.take(now)
+    while now - begin < duration:
+        if progress:
+            sys.stderr.write(f"\r{(now - begin) // 1000} of {duration // 1000} s")
+            sys.stderr.flush()
+        now = next(times)
+        moment = sampled.take(now)
+    if progress:
+        sys.stderr.write("\r\033[K")
+    return moment
+
+
+def _hint_at_switches(expression: Expression, source: Rounds) -> None:
+    for name in sorted({need.selector.metric for need in expression.needs}):
+        serving = {n for n in catalog.collectors_of(name) if not COLLECTORS[n].open_ended}
+        for collector in sorted(serving - {*source.names}):
+            _say(f"{name} is of the collector {collector}, which is off: --collector.{collector}")
+
+
+def _spelled(milliseconds: int) -> str:
+    return format_duration(milliseconds / 1000)
+
+
+def _say(sentence: str) -> None:
+    sys.stderr.write(f"{sentence}\n")

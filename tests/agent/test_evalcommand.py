@@ -1,0 +1,264 @@
+"""`plimsoll-agent eval` as a person uses it: the program itself, over machines that are directories and over files."""
+
+import os
+import pty
+import re
+import signal
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from collectors.host import Host
+
+Run = Callable[..., "subprocess.CompletedProcess[str]"]
+PROGRAM = (sys.executable, "-P", "-m", "agent", "eval")
+STAMP = r" @\[\d{10}(\.\d{1,3})?\]"
+
+HISTORY = """\
+# TYPE work counter
+work_total{cpu="0"} 10 1700000000
+work_total{cpu="1"} 5 1700000000
+work_total{cpu="0"} 40 1700000030
+work_total{cpu="1"} 20 1700000030
+work_total{cpu="0"} 70 1700000060.5
+# EOF
+"""
+
+
+@pytest.fixture
+def run(xeon: Host) -> Run:
+    """Run it to its end, on a machine that does not change."""
+
+    def run(*argv: str, text: str = "") -> "subprocess.CompletedProcess[str]":
+        return subprocess.run(
+            [*PROGRAM, *flags_of(xeon), *argv],
+            input=text,
+            capture_output=True,
+            text=True,
+            timeout=60,
+            check=False,
+        )
+
+    return run
+
+
+def flags_of(host: Host) -> tuple[str, ...]:
+    return (
+        f"--path.procfs={host.procfs}",
+        f"--path.sysfs={host.sysfs}",
+        f"--path.rootfs={host.rootfs}",
+        f"--path.udev.data={host.udev}",
+    )
+
+
+def unstamped(text: str) -> list[str]:
+    """Lines without their time, each of which has to have one."""
+    lines = text.splitlines()
+    assert all(re.search(STAMP + "$", line) for line in lines), text
+    return [re.sub(STAMP, "", line) for line in lines]
+
+
+def test_a_vector_is_printed_as_prometheus_does(run: Run) -> None:
+    done = run("node_load1")
+    assert unstamped(done.stdout) == ["node_load1 => 3.42"]
+    assert (done.stderr, done.returncode) == ("", 0)
+
+
+def test_labels_are_kept_and_sorted(run: Run) -> None:
+    done = run('count by (mode, cpu) (node_cpu_seconds_total{cpu=~"[01]", mode=~"user|idle"})')
+    assert unstamped(done.stdout) == [
+        '{cpu="0", mode="idle"} => 1',
+        '{cpu="0", mode="user"} => 1',
+        '{cpu="1", mode="idle"} => 1',
+        '{cpu="1", mode="user"} => 1',
+    ]
+
+
+def test_scalars_and_strings(run: Run) -> None:
+    assert unstamped(run("1 / 3").stdout) == ["scalar: 0.3333333333333333"]
+    assert run('"words"').stdout == "words\n"
+
+
+def test_files_of_an_operator_are_read_as_by_the_agent(run: Run, tmp_path: Path) -> None:
+    (tmp_path / "health.prom").write_text("node_health_metric 2\n")
+    done = run("node_health_metric", f"--collector.textfile.directory={tmp_path}")
+    assert unstamped(done.stdout) == ["node_health_metric => 2"]
+
+
+def test_only_what_serves_the_expression_is_read(run: Run) -> None:
+    """Of a machine that has nothing but this: no other collector complains."""
+    done = run("node_load1", "--log.level=debug")
+    assert unstamped(done.stdout) == ["node_load1 => 3.42"]
+    assert "collector=" not in done.stderr
+
+
+def test_what_looks_back_is_looked_at_for_a_while(run: Run) -> None:
+    done = run("count_over_time(node_load1[2s])")
+    assert unstamped(done.stdout) == ["{} => 3"]
+    assert done.stderr == "it looks back: sampling each second for 2s\n"
+
+
+def test_nobody_waits_for_long_ranges_unasked(run: Run) -> None:
+    done = run("count_over_time(node_load1[24h])", "--for=1s")
+    assert unstamped(done.stdout) == ["{} => 2"]
+    assert done.stderr == "it looks back: sampling each second for 1s of 24h (--for takes more)\n"
+
+
+@pytest.mark.parametrize(
+    ("expression", "says"),
+    [
+        ("sum(node_load1", "parse error: unclosed left parenthesis"),
+        ("rate(node_load1)", "type error: expected type matrix"),
+        ("limitk(1, node_load1)", "limitk"),
+        ("node_load1[5m]", "type error: a range vector"),
+        ("", "parse error: no expression"),
+    ],
+)
+def test_a_bad_expression_is_told_in_a_line(run: Run, expression: str, says: str) -> None:
+    done = run("--", expression)
+    assert (done.stdout, done.returncode) == ("", 2)
+    assert done.stderr.startswith("plimsoll-agent eval: ")
+    assert says in done.stderr
+    assert done.stderr.count("\n") == 1
+
+
+def test_what_cannot_be_computed_is_status_1(run: Run) -> None:
+    done = run("node_load1 + on() node_cpu_seconds_total")
+    assert (done.stdout, done.returncode) == ("", 1)
+    assert done.stderr.startswith("plimsoll-agent eval: ")
+
+
+def test_no_result_is_explained(run: Run) -> None:
+    done = run("load1")
+    assert (done.stdout, done.returncode) == ("", 0)
+    assert done.stderr == "no series load1; this machine has: node_load1, node_load15, node_load5\n"
+
+
+def test_of_a_collector_that_is_off_it_is_said(run: Run) -> None:
+    done = run("node_interrupts_total")
+    assert "collector interrupts, which is off: --collector.interrupts\n" in done.stderr
+    assert run("count(node_interrupts_total)", "--collector.interrupts").stdout != ""
+
+
+def test_what_cannot_be_read_is_status_1(run: Run, tmp_path: Path) -> None:
+    (tmp_path / "loadavg").write_text("what?\n")
+    done = run("node_load1", f"--path.procfs={tmp_path}")
+    assert (done.stdout, done.returncode) == ("", 1)
+    assert "these could not be read: loadavg" in done.stderr
+
+
+@pytest.mark.parametrize(
+    ("expression", "printed"),
+    [
+        ("work_total", ['work_total{cpu="0"} => 70', 'work_total{cpu="1"} => 20']),
+        ("count_over_time(work_total[1m])", ['{cpu="0"} => 2', '{cpu="1"} => 1']),
+        ("timestamp(sum(work_total))", ["{} => 1700000060.5"]),
+        ("work_total offset 1m", ['work_total{cpu="0"} => 10', 'work_total{cpu="1"} => 5']),
+    ],
+)
+def test_a_recorded_history_is_asked_at_its_end(
+    run: Run, tmp_path: Path, expression: str, printed: list[str]
+) -> None:
+    (tmp_path / "history").write_text(HISTORY)
+    done = run(expression, f"--at={tmp_path / 'history'}")
+    assert done.stdout.splitlines() == [f"{line} @[1700000060.5]" for line in printed]
+    assert (done.stderr, done.returncode) == ("", 0)
+
+
+def test_a_file_without_times_is_of_when_it_was_written(run: Run, tmp_path: Path) -> None:
+    file = tmp_path / "a.prom"
+    file.write_text("a 1\n")
+    os.utime(file, (1_600_000_000.5, 1_600_000_000.5))
+    assert run("time() - a", f"--at={file}").stdout == "{} => 1599999999.5 @[1600000000.5]\n"
+
+
+def test_standard_input_can_be_asked(run: Run) -> None:
+    assert run("work_total > 20", "--at", "-", text=HISTORY).stdout == (
+        'work_total{cpu="0"} => 70 @[1700000060.5]\n'
+    )
+    done = run("work", "--at=-", text=HISTORY)
+    assert (done.stderr, done.returncode) == ("no series work on it\n", 0)
+
+
+@pytest.mark.parametrize(
+    ("text", "says"),
+    [
+        (None, "cannot be read: No such file or directory"),
+        (b"<html>\n", "line 1: not a sample: '<html>'"),
+        (b"\xff\xfe", "is not text"),
+    ],
+)
+def test_what_is_no_exposition_is_told(
+    run: Run, tmp_path: Path, text: bytes | None, says: str
+) -> None:
+    file = tmp_path / "a.prom"
+    if text is not None:
+        file.write_bytes(text)
+    done = run("a", f"--at={file}")
+    assert (done.stdout, done.returncode) == ("", 1)
+    assert says in done.stderr
+    assert done.stderr.count("\n") == 1
+
+
+def test_flags_that_exclude_each_other_are_told(run: Run) -> None:
+    done = run("a", "--at=x", "--watch")
+    assert (done.stdout, done.returncode) == ("", 2)
+    assert "--watch" in done.stderr
+
+
+def test_help_teaches_by_examples(run: Run) -> None:
+    done = run("--help")
+    assert done.returncode == 0
+    assert "plimsoll-agent eval 'node_load1'" in done.stdout
+    assert "--collector.arp" not in done.stdout
+
+
+@pytest.fixture
+def watching(xeon: Host) -> Iterator[Callable[..., "subprocess.Popen[str]"]]:
+    started: list[subprocess.Popen[str]] = []
+
+    def start(*argv: str, **more: int) -> "subprocess.Popen[str]":
+        options = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, **more}
+        command = [*PROGRAM, *flags_of(xeon), *argv]
+        program = subprocess.Popen(command, text=True, **options)  # type: ignore[call-overload]
+        started.append(program)
+        return program  # type: ignore[no-any-return]
+
+    yield start
+    for program in started:
+        program.kill()
+        program.communicate()
+
+
+def test_watching_goes_on_until_ctrl_c(watching: Callable[..., "subprocess.Popen[str]"]) -> None:
+    program = watching("count_over_time(node_load1[1h])", "--watch")
+    assert program.stdout is not None
+    assert unstamped(program.stdout.readline()) == ["{} => 1"]
+    assert unstamped(program.stdout.readline()) == ["{} => 2"]
+    program.send_signal(signal.SIGINT)
+    assert program.wait(60) == 130
+    assert program.stderr is not None
+    assert program.stderr.read() == ""
+
+
+def test_a_reader_that_leaves_ends_it(watching: Callable[..., "subprocess.Popen[str]"]) -> None:
+    program = watching("node_load1", "--watch")
+    assert program.stdout is not None
+    program.stdout.readline()
+    program.stdout.close()
+    assert program.wait(60) == -signal.SIGPIPE
+    program.stdout = None
+
+
+def test_a_terminal_sees_how_far_it_is(watching: Callable[..., "subprocess.Popen[str]"]) -> None:
+    ours, theirs = pty.openpty()
+    program = watching("node_load1 offset 1s", "--for=1s", stderr=theirs)
+    assert program.wait(60) == 0
+    os.close(theirs)
+    seen = os.read(ours, 4096).decode()
+    os.close(ours)
+    assert "0 of 1 s" in seen
+    assert seen.endswith("\r\x1b[K")
