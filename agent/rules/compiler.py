@@ -66,7 +66,7 @@ def _range(node: promql_parser.MatrixSelector, scope: Scope) -> Range:
 def _subquery(node: promql_parser.SubqueryExpr, scope: Scope) -> Range:
     length, back = milliseconds(lambda: node.range), offset(node)
     step = milliseconds(lambda: node.step)
-    inner = scope.within(length + back, ranges.steps(length, step, scope.steps))
+    inner = ranges.inside(scope, length, step, back)
     return ranges.subquery(_instant(compiled(node.expr, inner)), length, step, back)
 
 

@@ -11,7 +11,7 @@ from agent.rules.values import LOOKBACK, Moment, Vector
 def selected(selection: Selection, scope: Scope) -> Instant:
     """The present value of each series that a selector matches."""
     selector, offset = selection.selector, selection.offset
-    moved = scope.reach or offset or scope.steps > 1
+    moved = scope.reach or offset or scope.times > 1
     reach = max(0, scope.reach + offset + LOOKBACK) if moved else 0
     scope.needs.append(Need(selector, reach))
 

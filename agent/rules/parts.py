@@ -1,7 +1,7 @@
 """The parts that a compiled expression is made of, by what they yield."""
 
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from agent.rules.labels import Labels
 from agent.rules.matchers import Selector
@@ -67,16 +67,19 @@ class Scope:
 
     needs: list[Need] = field(default_factory=list)
     """What was found to be needed so far, in the whole expression."""
+    steps: list[int] = field(default_factory=list)
+    """How often each subquery found so far, in the whole expression, is evaluated for one evaluation of the whole."""
     depth: int = 0
     reach: int = 0
     """How long before the evaluation of the whole a part may be evaluated, in ms; negative: only after it."""
-    steps: int = 1
+    times: int = 1
     """How often a part is evaluated for one evaluation of the whole."""
 
     def deeper(self) -> "Scope":
         """One level down."""
-        return Scope(self.needs, self.depth + 1, self.reach, self.steps)
+        return replace(self, depth=self.depth + 1)
 
-    def within(self, reach: int, steps: int) -> "Scope":
+    def within(self, reach: int, times: int) -> "Scope":
         """In a subquery that goes back so far, evaluated so many times."""
-        return Scope(self.needs, self.depth + 1, self.reach + reach, steps)
+        self.steps.append(times)
+        return replace(self, depth=self.depth + 1, reach=self.reach + reach, times=times)

@@ -9,7 +9,7 @@ from agent.rules.selectors import Selection
 from agent.rules.values import EvaluationError, Moment, Window
 
 MOST_STEPS = 11_000
-"""Evaluations that one subquery, or subqueries within each other, may ask for; Prometheus' own limit of points."""
+"""Evaluations that the subqueries of an expression may ask for together; Prometheus' own limit of points."""
 STEP = 5_000
 """Milliseconds between steps that are not said, where an expression is judged without a moment."""
 
@@ -28,12 +28,13 @@ def selected(selection: Selection, length: int, scope: Scope) -> Range:
     return Range(samples, length, selection.offset, bool(selector.metric), selector)
 
 
-def steps(length: int, step: int, around: int) -> int:
-    """How often a subquery is evaluated, by subqueries around it so many times; ExpressionError where that is too much."""
-    found = around * (length // (step or STEP) + 1)
-    if found > MOST_STEPS:
-        raise ExpressionError(_too_many(found), "unsupported")
-    return found
+def inside(scope: Scope, length: int, step: int, offset: int) -> Scope:
+    """The scope of what a subquery evaluates; ExpressionError where that would be too often."""
+    times = scope.times * (length // (step or STEP) + 1)
+    inner = scope.within(length + offset, times)
+    if sum(scope.steps) > MOST_STEPS:
+        raise ExpressionError(_too_many(sum(scope.steps)), "unsupported")
+    return inner
 
 
 def subquery(inner: Instant, length: int, step: int, offset: int) -> Range:
@@ -76,4 +77,4 @@ def _append(runs: _Runs, time: int, value: float) -> None:
 
 
 def _too_many(count: int) -> str:
-    return f"a subquery of {count} steps; {MOST_STEPS} are the most"
+    return f"{count} steps of subqueries; {MOST_STEPS} are the most"

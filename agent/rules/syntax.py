@@ -3,10 +3,12 @@
 The parser is a recursive one, and a native one: too deep a nesting would end the process, not raise.
 """
 
+import json
 import re
 
 import promql_parser
 
+from agent.rules.patterns import translated
 from agent.rules.refusals import ExpressionError, Reason, unsupported
 from plimsoll.sentences import shown
 
@@ -21,19 +23,13 @@ _LITERAL = re.compile(
 _BRACES = re.compile(r"\{[^{}]*\}")
 _PART = re.compile(r"[(+\-*/%^<>=!]|\b(?:and|or|unless|atan2)\b", re.IGNORECASE)
 _BYTES = re.compile(r"\\(?:\\|x[89a-fA-F]|[23][0-7])")
-_NEWER = {
-    "a quoted name between braces": re.compile(r"""\{(?:[^{}]*,)?\s*["][^{}]*\}"""),
-    "a duration without a unit": re.compile(
-        r"\[\s*[\d.]+\s*[\]:]|:\s*[\d.]+\s*\]|\boffset\s+-?\s*[\d.]+(?![\d.a-zA-Z])", re.IGNORECASE
-    ),
-    "arithmetic with durations": re.compile(
-        r"\[[^\]]*[-+*/%^(][^\]]*\]|\boffset\s*-?\s*\(", re.IGNORECASE
-    ),
-    "a duration as a number": re.compile(
-        r"(?<![\w.:\[])(?<!offset )(?<!offset -)[0-9]+(?:ms|[smhdwy])[0-9a-z]*(?![\w\]:])",
-        re.IGNORECASE,
-    ),
-}
+_QUOTED_NAME = re.compile(
+    r"""\{(?:[^{}]*,)?\s*"|\b(?:by|without|on|ignoring|group_left|group_right)\s*\([^()"]*\"""",
+    re.IGNORECASE,
+)
+_RANGE = re.compile(r"\[([^\]]*)\]")
+_OFFSET = re.compile(r"\boffset\s*[-+]?\s*(\w+)", re.IGNORECASE)
+_DURATION = re.compile(r"(?<![\w.:])[0-9]+(?:ms|[smhdwy])", re.IGNORECASE)
 
 # What the parser says of trees that are PromQL by their grammar alone.
 _TYPES = (
@@ -51,35 +47,59 @@ _TYPES = (
     "no grouping allowed",
     "must not occur in ON and GROUP",
 )
+_PATTERN = re.compile(
+    "illegal regex for (.*)", re.DOTALL
+)  # the parser's dialect lacks a few things
 _UNKNOWN = re.compile(r"unknown function with name '(\w*)'")
 _OLDER = frozenset({"holt_winters"})  # functions of Prometheus that the parser does not know
 
 
 def tree(text: str) -> promql_parser.Expr:
     """The tree of an expression; ExpressionError of what is none."""
-    _check(text)
-    try:
-        return promql_parser.parse(text)
-    except ValueError as error:
-        raise _explained(str(error)) from error
-
-
-def _check(text: str) -> None:
     if len(text) > LONGEST:
         raise ExpressionError(f"more than {LONGEST} characters", "parse")
+    plain = _LITERAL.sub(lambda literal: '""' if literal["text"] else "\n", text)
+    unbraced = _BRACES.sub("", plain)
+    if len(_PART.findall(unbraced)) > MOST_PARTS:
+        raise ExpressionError(f"more than {MOST_PARTS} operators and parentheses", "parse")
+    try:
+        found = promql_parser.parse(_LITERAL.sub(_requoted, text))
+    except ValueError as error:
+        raise _explained(str(error)) from error
+    _refuse_bytes(text)
+    if _QUOTED_NAME.search(plain):
+        raise unsupported("a quoted name")
+    _refuse_newer_durations(unbraced)
+    return found
+
+
+def _requoted(literal: re.Match[str]) -> str:
+    """A literal between double quotes: the parser takes backslashes between backquotes for escapes, Prometheus does not."""
+    text = literal[0]
+    return json.dumps(text[1:-1], ensure_ascii=False) if text.startswith("`") else text
+
+
+def _refuse_bytes(text: str) -> None:
+    """Go's strings are bytes, the parser's are characters: it reads `\\xff` as another text than Prometheus."""
     for literal in _LITERAL.finditer(text):
         quoted = literal["text"] or "`"
-        if quoted[0] != "`" and any(found != r"\\" for found in _BYTES.findall(quoted)):
+        if quoted[0] != "`" and any(escape != r"\\" for escape in _BYTES.findall(quoted)):
             raise unsupported(f"a byte that is no character, in {shown(quoted)},")
-    plain = _LITERAL.sub(lambda literal: '""' if literal["text"] else "\n", text)
-    for what, newer in _NEWER.items():
-        if newer.search(plain):
-            raise unsupported(what)
-    if len(_PART.findall(_BRACES.sub("", plain))) > MOST_PARTS:
-        raise ExpressionError(f"more than {MOST_PARTS} operators and parentheses", "parse")
+
+
+def _refuse_newer_durations(plain: str) -> None:
+    """Releases after 2.42 take numbers for durations and durations for numbers, and so does the parser."""
+    between = [piece.strip() for found in _RANGE.findall(plain) for piece in found.split(":")]
+    if any(piece.isdecimal() for piece in between + _OFFSET.findall(plain)):
+        raise unsupported("a duration without a unit")
+    if _DURATION.search(_OFFSET.sub("", _RANGE.sub("", plain))):
+        raise unsupported("a duration as a number")
 
 
 def _explained(text: str) -> ExpressionError:
+    if pattern := _PATTERN.match(text):
+        translated(pattern[1])  # raises where it is none indeed
+        return unsupported(f"the regular expression {pattern[1]!r}")
     unknown = _UNKNOWN.search(text)
     if unknown is not None and unknown[1] in _OLDER:
         return unsupported(f"the function {unknown[1]}()")
