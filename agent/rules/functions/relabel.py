@@ -19,7 +19,7 @@ Relabelling = Callable[[LabelSets], LabelSets]
 
 
 def label_replace(vector: Vector, dst: str, replacement: str, src: str, pattern: str) -> Vector:
-    """With the label `dst` set to `replacement` wherever the label `src` matches `pattern` as a whole.
+    """With the label `dst` set to `replacement` wherever the label `src` matches `pattern` (in Python's words) as a whole.
 
     `$1`, `${1}` and `${name}` in the replacement stand for what a group matched; an empty label is taken away. EvaluationError of
     a pattern or label name that is none, whatever the vector, and where two series become one.

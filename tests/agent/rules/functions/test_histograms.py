@@ -26,7 +26,7 @@ def series(le, counted, *, name="latency_bucket", **others):
         (0.9, [(1, 2), (2, 6), (INF, 8)], 2),  # beyond the last bound that is a number
         (0, [(1, 2), (INF, 8)], 0),
         (1, [(1, 2), (INF, 2)], 1),
-        (0.5, [(-1, 4), (2, 6), (INF, 8)], -1),  # the first bucket has no lower bound
+        (0.25, [(-1, 4), (2, 6), (INF, 8)], -1),  # the first bucket has no lower bound
         (0.1, [(0, 4), (2, 6), (INF, 8)], 0),
         (-1, [(1, 2), (INF, 8)], -INF),
         (2, [(1, 2), (INF, 8)], INF),
@@ -54,6 +54,7 @@ def test_quantiles(q, buckets, found):
         (0.5, [(INF, 8)]),
         (0.5, [(INF, 4), (INF, 4)]),
         (0.5, [(1, 0), (INF, 0)]),
+        (0.5, [(-1, 0), (INF, 0)]),
         (0.5, [(1, NAN), (2, 6), (INF, 8)]),
     ],
 )

@@ -39,6 +39,7 @@ def test_sums(window, values, found):
         ([1, 2, 6], 3),
         ([0.1] * 10, 0.1),
         ([1e308] * 5, 1e308),
+        ([1e308, 1e308, 1e307], 7e307),
         ([1e308, 1e308, -1e308], 1e308 / 3),
         ([1, 1e100, 1, -1e100], -2.4283361152821613e83),  # what Prometheus makes of it
         ([INF, 1, INF], INF),
