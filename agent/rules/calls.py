@@ -14,12 +14,12 @@ from agent.rules.functions import (
     label_join,
     label_replace,
 )
-from agent.rules.labels import EMPTY, Labels, without_name
+from agent.rules.labels import EMPTY
 from agent.rules.parts import Instant, Part, Range, Scalar, Text
 from agent.rules.patterns import translated
 from agent.rules.refusals import ExpressionError, unsupported
 from agent.rules.selectors import asserted, label_names
-from agent.rules.shapes import must_be_distinct
+from agent.rules.shapes import columns, latest, nameless
 from agent.rules.values import Moment, Vector
 
 Arguments = Sequence[Part]
@@ -50,7 +50,6 @@ def _over_range(function: RangeFunction, arguments: Arguments) -> Instant:
         numbers.insert(0, lambda moment: moment.time)
     compute, samples = function.compute, operand.samples
     length, offset = operand.length, operand.offset
-    name: Callable[[Labels], Labels] = tuple if function.keeps_name else without_name
 
     def plan(moment: Moment) -> Vector:
         end = moment.time - offset
@@ -60,55 +59,57 @@ def _over_range(function: RangeFunction, arguments: Arguments) -> Instant:
         for labels, window in samples(moment, start, end):
             value = compute(window, start, end, *given)
             if value is not None:
-                found.append((name(labels), value))
+                found.append((labels, value))
         return found
 
-    if function.keeps_name:
-        return Instant(plan, operand.distinct)
-    return _nameless(plan, operand.distinct)
+    return Instant(plan if function.keeps_name else _unnamed(plan))
 
 
 def _pointwise(compute: Callable[..., float | None], arguments: Arguments) -> Instant:
-    operand = _only(Instant, arguments)
-    vector, numbers = operand.plan, [part.plan for part in arguments if isinstance(part, Scalar)]
+    vector = _only(Instant, arguments).plan
+    numbers = [part.plan for part in arguments if isinstance(part, Scalar)]
 
     def plan(moment: Moment) -> Vector:
         given = [number(moment) for number in numbers]
         return [
-            (without_name(labels), result)
+            (labels, result)
             for labels, value in vector(moment)
             if (result := compute(value, *given)) is not None
         ]
 
-    return _nameless(plan, operand.distinct)
+    return Instant(_unnamed(plan))
 
 
-def _nameless(plan: VectorPlan, safe: bool) -> Instant:
-    """What has dropped the metric's name: looked through for label sets that are equal now, unless that cannot be."""
+def _unnamed(plan: VectorPlan) -> VectorPlan:
+    """The same without the metric's name. What the label sets are then is worked out when other series come, and only then."""
+    names = latest(nameless)
 
-    def checked(moment: Moment) -> Vector:
-        found = plan(moment)
-        must_be_distinct([labels for labels, _ in found])
-        return found
+    def unnamed(moment: Moment) -> Vector:
+        sets, values = columns(plan(moment))
+        return list(zip(names(sets), values, strict=True))
 
-    return Instant(plan if safe else checked, distinct=True)
+    return unnamed
 
 
 def _time(_: Arguments) -> Scalar:
-    return Scalar(lambda moment: (moment.time + moment.epoch) / 1000)
+    return Scalar(_seconds)
+
+
+def _seconds(moment: Moment) -> float:
+    return (moment.time + moment.epoch) / 1000
 
 
 def _timestamp(arguments: Arguments) -> Instant:
     operand = _only(Instant, arguments)
     if operand.selection is not None:
-        return _nameless(instants.sampled(operand.selection), operand.distinct)
+        return Instant(_unnamed(instants.sampled(operand.selection)))
     vector = operand.plan
 
     def now(moment: Moment) -> Vector:
-        time = (moment.time + moment.epoch) / 1000
-        return [(without_name(labels), time) for labels, _ in vector(moment)]
+        time = _seconds(moment)
+        return [(labels, time) for labels, _ in vector(moment)]
 
-    return _nameless(now, operand.distinct)
+    return Instant(_unnamed(now))
 
 
 def _scalar(arguments: Arguments) -> Scalar:
@@ -123,7 +124,7 @@ def _scalar(arguments: Arguments) -> Scalar:
 
 def _vector(arguments: Arguments) -> Instant:
     number = _only(Scalar, arguments).plan
-    return Instant(lambda moment: [(EMPTY, number(moment))], distinct=True)
+    return Instant(lambda moment: [(EMPTY, number(moment))])
 
 
 def _absent(arguments: Arguments) -> Instant:
@@ -131,7 +132,7 @@ def _absent(arguments: Arguments) -> Instant:
     vector = operand.plan
     selection = operand.selection
     missing = [(EMPTY if selection is None else asserted(selection.selector), 1.0)]
-    return Instant(lambda moment: [] if vector(moment) else list(missing), distinct=True)
+    return Instant(lambda moment: [] if vector(moment) else list(missing))
 
 
 def _absent_over_time(arguments: Arguments) -> Instant:
@@ -143,7 +144,7 @@ def _absent_over_time(arguments: Arguments) -> Instant:
         end = moment.time - offset
         return [] if any(samples(moment, end - length, end)) else list(missing)
 
-    return Instant(plan, distinct=True)
+    return Instant(plan)
 
 
 def _label_replace(arguments: Arguments) -> Instant:
@@ -151,23 +152,19 @@ def _label_replace(arguments: Arguments) -> Instant:
     dst, replacement, src, pattern = _texts(arguments)
     label_names([dst])
     ours = translated(pattern)
-    return Instant(
-        lambda moment: label_replace(vector(moment), dst, replacement, src, ours), distinct=False
-    )
+    return Instant(lambda moment: label_replace(vector(moment), dst, replacement, src, ours))
 
 
 def _label_join(arguments: Arguments) -> Instant:
     vector = _only(Instant, arguments).plan
     dst, separator, *sources = _texts(arguments)
     label_names([dst, *sources])
-    return Instant(
-        lambda moment: label_join(vector(moment), dst, separator, sources), distinct=False
-    )
+    return Instant(lambda moment: label_join(vector(moment), dst, separator, sources))
 
 
 def _histogram_quantile(arguments: Arguments) -> Instant:
     share, vector = _only(Scalar, arguments).plan, _only(Instant, arguments).plan
-    return Instant(lambda moment: histogram_quantile(share(moment), vector(moment)), distinct=True)
+    return Instant(lambda moment: histogram_quantile(share(moment), vector(moment)))
 
 
 _OTHERS: Mapping[str, Callable[[Arguments], Part]] = {

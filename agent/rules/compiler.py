@@ -84,16 +84,14 @@ def _aggregation(node: promql_parser.AggregateExpr, scope: Scope) -> Instant:
     operand = _instant(compiled(node.expr, scope.deeper()))
     grouping = _grouping(node.modifier)
     aggregate, vector = aggregations.aggregator(name, grouping), operand.plan
-    # Elements are kept as they are by these alone; the groups of others have a name only where it is asked for.
-    safe = operand.distinct if name in {"topk", "bottomk"} else "__name__" not in grouping.names
     parameter = None if node.param is None else compiled(node.param, scope.deeper())
     match parameter:
         case None:
-            return Instant(lambda moment: aggregate(vector(moment), None), safe)
+            return Instant(lambda moment: aggregate(vector(moment), None))
         case Text(text):
-            return Instant(lambda moment: aggregate(vector(moment), text), False)
+            return Instant(lambda moment: aggregate(vector(moment), text))
         case Scalar(number):
-            return Instant(lambda moment: aggregate(vector(moment), number(moment)), safe)
+            return Instant(lambda moment: aggregate(vector(moment), number(moment)))
         case _:
             raise ExpressionError(f"the parameter of {name}() must be a scalar or a string", "type")
 
@@ -134,7 +132,7 @@ def _with_scalar(
 ) -> Instant:
     apply = operators.vector_with_scalar(op, first, return_bool)
     vector, number = operand.plan, scalar.plan
-    return Instant(lambda moment: apply(vector(moment), number(moment)), operand.distinct)
+    return Instant(lambda moment: apply(vector(moment), number(moment)))
 
 
 def _of_vectors(
@@ -145,7 +143,7 @@ def _of_vectors(
     def plan(moment: Moment) -> Vector:
         return apply(one(moment), other(moment))
 
-    return Instant(plan, distinct=op in {"and", "unless"} and left.distinct)
+    return Instant(plan)
 
 
 def _matching(modifier: promql_parser.BinModifier | None) -> Matching:

@@ -2,7 +2,6 @@
 
 from collections.abc import Callable
 
-from agent.rules.labels import without_name
 from agent.rules.parts import Instant, Need, Scope
 from agent.rules.selectors import Selection
 from agent.rules.values import LOOKBACK, Moment, Vector
@@ -25,11 +24,11 @@ def selected(selection: Selection, scope: Scope) -> Instant:
                 found.append((series.labels, sample[1]))
         return found
 
-    return Instant(plan, distinct=bool(selector.metric), selection=selection)
+    return Instant(plan, selection)
 
 
 def sampled(selection: Selection) -> Callable[[Moment], Vector]:
-    """When the present value of each series was sampled, in seconds of Unix time, without the metric's name."""
+    """When the present value of each series was sampled, in seconds of Unix time."""
     selector, offset = selection.selector, selection.offset
 
     def plan(moment: Moment) -> Vector:
@@ -39,7 +38,7 @@ def sampled(selection: Selection) -> Callable[[Moment], Vector]:
         for series in moment.storage.select(selector):
             sample = series.at(time, after)
             if sample is not None:
-                found.append((without_name(series.labels), (sample[0] + epoch) / 1000))
+                found.append((series.labels, (sample[0] + epoch) / 1000))
         return found
 
     return plan

@@ -17,7 +17,6 @@ from agent.rules.arithmetic import (
     Comparison,
     elementwise,
 )
-from agent.rules.labels import without_name
 from agent.rules.matching import (
     Matching,
     Naming,
@@ -29,7 +28,7 @@ from agent.rules.matching import (
     unnamed,
 )
 from agent.rules.setoperators import SET_OPERATORS, Sides, set_operator
-from agent.rules.shapes import LabelSets, columns, latest, must_be_distinct
+from agent.rules.shapes import LabelSets, columns, latest, nameless
 from agent.rules.values import Vector
 
 WithScalar = Callable[[Vector, float], Vector]
@@ -62,7 +61,7 @@ def _filtered(compare: Comparison, vector: Vector, scalar: float) -> Vector:
 
 
 def _judged(compare: Comparison) -> WithScalar:
-    results = latest(_unnamed)
+    results = latest(nameless)
 
     def judge(vector: Vector, scalar: float) -> Vector:
         sets, values = columns(vector)
@@ -74,7 +73,7 @@ def _judged(compare: Comparison) -> WithScalar:
 
 def _computed(op: str, scalar_first: bool) -> WithScalar:
     apply = elementwise(op)
-    results = latest(_named if op in _KEEPING else _unnamed)
+    results = latest(_named if op in _KEEPING else nameless)
 
     def compute(vector: Vector, scalar: float) -> Vector:
         sets, values = columns(vector)
@@ -87,12 +86,6 @@ def _computed(op: str, scalar_first: bool) -> WithScalar:
 
 def _named(sets: LabelSets) -> LabelSets:
     return sets
-
-
-def _unnamed(sets: LabelSets) -> LabelSets:
-    results = tuple(map(without_name, sets))
-    must_be_distinct(results)
-    return results
 
 
 def vectors(op: str, matching: Matching, return_bool: bool) -> Sides:

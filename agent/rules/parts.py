@@ -31,8 +31,6 @@ class Instant:
     """A vector."""
 
     plan: Callable[[Moment], Vector]
-    distinct: bool
-    """Whether no two elements differ in the metric's name alone, so that it can be dropped without looking."""
     selection: Selection | None = None
     """Set where it is a plain selector."""
 
@@ -44,7 +42,6 @@ class Range:
     samples: Samples
     length: int
     offset: int
-    distinct: bool
     selector: Selector | None = None
     """None where it is a subquery."""
 

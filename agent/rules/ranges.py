@@ -25,7 +25,7 @@ def selected(selection: Selection, length: int, scope: Scope) -> Range:
             if window is not None:
                 yield series.labels, window
 
-    return Range(samples, length, selection.offset, bool(selector.metric), selector)
+    return Range(samples, length, selection.offset, selector)
 
 
 def inside(scope: Scope, length: int, step: int, offset: int) -> Scope:
@@ -58,7 +58,7 @@ def subquery(inner: Instant, length: int, step: int, offset: int) -> Range:
                     _append(runs, time, value)
         return [(labels, Window(*runs)) for labels, runs in found.items()]
 
-    return Range(samples, length, offset, inner.distinct)
+    return Range(samples, length, offset)
 
 
 _Runs = tuple[list[int], list[float], list[int]]

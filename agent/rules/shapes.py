@@ -8,7 +8,7 @@ from collections.abc import Callable, Sequence
 from operator import itemgetter
 from typing import ParamSpec, Protocol, TypeVar
 
-from agent.rules.labels import Labels
+from agent.rules.labels import Labels, without_name
 from agent.rules.values import EvaluationError, Vector
 
 LabelSets = tuple[Labels, ...]
@@ -72,3 +72,10 @@ def must_be_distinct(sets: Sequence[Labels]) -> None:
     """Raise EvaluationError where a label set comes twice, as it may where names or labels were dropped."""
     if not all_distinct(sets):
         raise EvaluationError("vector cannot contain metrics with the same labelset")
+
+
+def nameless(sets: LabelSets) -> LabelSets:
+    """All without the metric's name, as most functions and operators answer; EvaluationError where two become one."""
+    results = tuple(map(without_name, sets))
+    must_be_distinct(results)
+    return results
