@@ -1,0 +1,265 @@
+"""Prometheus itself over the same day of samples, to be asked what is right."""
+
+import contextlib
+import http.client
+import http.server
+import json
+import math
+import random
+import re
+import shutil
+import subprocess
+import threading
+import urllib.parse
+
+import pytest
+
+from agent.rules import labels
+from agent.rules.expressions import ExpressionError, parse
+from agent.rules.labels import NAME
+from agent.rules.values import EvaluationError
+
+
+def openmetrics(samples):
+    """The samples as the text that promtool reads."""
+    for key, marks in samples.items():
+        pairs = ",".join(f"{name}={quoted(value)}" for name, value in key if name != NAME)
+        series = f"{labels.value(key, NAME)}{{{pairs}}}"
+        for time, value in marks:
+            yield f"{series} {spelled(value)} {time // 1000}.{time % 1000:03}\n"
+    yield "# EOF\n"
+
+
+def quoted(text):
+    escaped = text.replace("\\", r"\\").replace('"', r"\"").replace("\n", r"\n")
+    return f'"{escaped}"'
+
+
+def spelled(value):
+    if math.isnan(value):
+        return "NaN"
+    return repr(value) if math.isfinite(value) else ("+Inf" if value > 0 else "-Inf")
+
+
+class AskedError(Exception):
+    """Prometheus' own refusal of an expression."""
+
+
+class Prometheus:
+    """One connection to a Prometheus."""
+
+    def __init__(self, address):
+        self._connection = http.client.HTTPConnection(address)
+
+    def ask(self, expression, time):
+        """The result as our evaluation answers: a number, a string, or {labels: value}; AskedError where it is none."""
+        kind, result = self._query(expression, time)
+        if kind in {"scalar", "string"}:
+            return float(result[1]) if kind == "scalar" else result[1]
+        assert kind == "vector", kind
+        return {labels.make(one["metric"].items()): float(one["value"][1]) for one in result}
+
+    def samples(self, selector, time):
+        """Times and values of the one series that a range selector selects, without stale marks."""
+        (series,) = self._query(selector, time)[1]
+        return [(round(seconds * 1000), float(value)) for seconds, value in series["values"]]
+
+    def _query(self, expression, time):
+        form = {"query": expression, "time": f"{time // 1000}.{time % 1000:03}"}
+        body = urllib.parse.urlencode(form)
+        header = {"Content-Type": "application/x-www-form-urlencoded"}
+        self._connection.request("POST", "/api/v1/query", body, header)
+        answer = json.load(self._connection.getresponse())
+        if answer["status"] != "success":
+            raise AskedError(answer["error"])
+        return answer["data"]["resultType"], answer["data"]["result"]
+
+    def close(self):
+        self._connection.close()
+
+
+@contextlib.contextmanager
+def running(folder, config):
+    """Prometheus with its storage below a folder, once it is ready."""
+    (folder / "prometheus.yml").write_text(json.dumps(config))
+    argv = [
+        "prometheus",
+        f"--config.file={folder / 'prometheus.yml'}",
+        f"--storage.tsdb.path={folder / 'data'}",
+        "--storage.tsdb.retention.time=100y",
+        "--web.listen-address=127.0.0.1:0",
+    ]
+    quiet = {"stdin": subprocess.DEVNULL, "stderr": subprocess.PIPE, "text": True}
+    with subprocess.Popen(argv, **quiet) as process:
+        try:
+            address = ready(process)
+            with contextlib.closing(Prometheus(address)) as connected:
+                yield connected
+        finally:
+            process.kill()
+
+
+def ready(process):
+    """Where it listens, once it says that it is ready; the two come in either order."""
+    seen = ""
+    for line in process.stderr:
+        seen += line
+        listening = re.search(r"Listening on.*(127\.0\.0\.1:\d+)", seen)
+        if listening and "Server is ready" in seen:
+            return listening[1]
+    raise AssertionError(seen)
+
+
+DOCUMENTS = 30
+
+
+def documents():
+    """What is scraped, one after the other; None is a scrape that fails."""
+    chance = random.Random(7)
+    for number in range(DOCUMENTS):
+        parts = {part: float(chance.randint(0, 5)) for part in "abc" if chance.random() < 0.6}
+        yield None if number % 9 == 4 else {"document": {"": float(number)}, "flicker": parts}
+
+
+def text(document):
+    return "".join(
+        f'{name}{{part="{part}"}} {value}\n'
+        for name, parts in document.items()
+        for part, value in parts.items()
+    )
+
+
+class Script:
+    """A server whose answers are the documents, one after the other, and the last one again and again."""
+
+    def __init__(self, documents):
+        self.documents = list(documents)
+        self._left = iter(self.documents)
+        self._turn = threading.Lock()
+
+    def next(self):
+        with self._turn:
+            return next(self._left, self.documents[-1])
+
+    @contextlib.contextmanager
+    def serving(self):
+        script = self
+
+        class Handler(http.server.BaseHTTPRequestHandler):
+            def do_GET(self):
+                document = script.next()
+                self.send_response(500 if document is None else 200)
+                self.send_header("Content-Type", "text/plain; version=0.0.4")
+                self.end_headers()
+                self.wfile.write(text(document or {}).encode())
+
+            def log_message(self, *args):
+                pass
+
+        with http.server.ThreadingHTTPServer(("127.0.0.1", 0), Handler) as server:
+            self.address = f"127.0.0.1:{server.server_port}"
+            thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01})
+            thread.start()
+            yield self
+            server.shutdown()
+            thread.join()
+
+
+@pytest.fixture(scope="session")
+def script():
+    with Script(documents()).serving() as script:
+        yield script
+
+
+@pytest.fixture(scope="session")
+def prometheus(day, moments, script, tmp_path_factory):
+    """Prometheus with the day in its storage; what it scrapes meanwhile is of another day."""
+    for program in ("prometheus", "promtool"):
+        if not shutil.which(program):
+            pytest.skip(f"{program} is not on PATH")
+    folder = tmp_path_factory.mktemp("prometheus")
+    (folder / "day.txt").write_text("".join(openmetrics(day)))
+    subprocess.run(
+        [
+            *("promtool", "tsdb", "create-blocks-from", "--max-block-duration=48h", "-q"),
+            *("openmetrics", folder / "day.txt", folder / "data"),
+        ],
+        check=True,
+        capture_output=True,
+    )
+    often = {"scrape_interval": "50ms", "scrape_timeout": "50ms"}
+    job = {"job_name": "script", "static_configs": [{"targets": [script.address]}], **often}
+    config = {
+        "global": {"evaluation_interval": f"{moments[0].step}ms"},
+        "scrape_configs": [job],
+    }
+    with running(folder, config) as connected:
+        yield connected
+
+
+class Both:
+    """Prometheus and our own evaluation, asked the same."""
+
+    def __init__(self, prometheus):
+        self._prometheus = prometheus
+
+    def differences(self, text, moments):
+        """Where their answers are not the same, in words. A refusal is an answer, for whatever reason."""
+        try:
+            expression = parse(text)
+        except ExpressionError as error:
+            expression = error
+        for moment in moments:
+            expected, found = self._theirs(text, moment), self._ours(expression, moment)
+            if not alike(found, expected):
+                yield f"{text}\nat {moment.time}\n{difference(expected, found)}"
+
+    def _theirs(self, text, moment):
+        try:
+            return self._prometheus.ask(text, moment.time)
+        except AskedError as error:
+            return error
+
+    def _ours(self, expression, moment):
+        if isinstance(expression, ExpressionError):
+            return expression
+        try:
+            value = expression.evaluate(moment)
+        except EvaluationError as error:
+            return error
+        if isinstance(value, list):
+            found = dict(value)
+            assert len(found) == len(value), f"a label set twice: {value}"
+            return found
+        return value
+
+
+@pytest.fixture
+def both(prometheus):
+    return Both(prometheus)
+
+
+def alike(found, expected):
+    """Whether two answers are the same, to 1e-9 of a value."""
+    if isinstance(found, dict) and isinstance(expected, dict):
+        return found.keys() == expected.keys() and all(
+            alike(value, expected[key]) for key, value in found.items()
+        )
+    if isinstance(found, float) and isinstance(expected, float):
+        nan = math.isnan(found) and math.isnan(expected)
+        return nan or math.isclose(found, expected, rel_tol=1e-9)
+    if isinstance(found, Exception):
+        return isinstance(expected, Exception)
+    return isinstance(found, str) and found == expected
+
+
+def difference(expected, found):
+    """What is not the same, for who has to look at it."""
+    if not (isinstance(expected, dict) and isinstance(found, dict)):
+        return f"  {expected!r}\n  but {found!r}"
+    keys = sorted(expected.keys() | found.keys())
+    return "\n".join(
+        f"  {dict(key)}: {expected.get(key)} but {found.get(key)}"
+        for key in keys
+        if not alike(found.get(key), expected.get(key))
+    )

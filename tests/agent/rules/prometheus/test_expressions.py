@@ -1,0 +1,75 @@
+"""The same samples and the same expressions, asked of Prometheus and of us: the answers are the same.
+
+The expressions are in `expressions/`, one on each line; a `$NAME` stands for each of its alternatives in turn. Those in
+`unsupported.promql` Prometheus computes and we do not. There are two things in which answers may differ: which of equals
+topk and bottomk leave, and exp() between 709.44 and 709.78, which Go's assembly for amd64 says is infinite.
+"""
+
+import itertools
+import re
+from pathlib import Path
+
+import pytest
+
+from agent.rules.expressions import ExpressionError, parse
+
+FOLDER = Path(__file__).parent
+_NAME = re.compile(r"\$[A-Z]+")
+
+
+def lines(*paths):
+    """Each line of the files with what its names stand for."""
+    for path in paths:
+        names = {}
+        for line in path.read_text().splitlines():
+            if definition := re.fullmatch(r"(\$[A-Z]+) = (.*)", line):
+                names[definition[1]] = [one.strip() for one in definition[2].split(" | ")]
+            elif line and not line.startswith("# "):
+                yield pytest.param(line, names, id=f"{path.stem}: {line}")
+
+
+def expressions(line, names):
+    """The line with every combination of its alternatives."""
+    used = sorted(set(_NAME.findall(line)))
+    for chosen in itertools.product(*(names[name] for name in used)):
+        meant = dict(zip(used, chosen, strict=True))
+        yield _NAME.sub(lambda name, meant=meant: meant[name[0]], line)
+
+
+ALL = list(lines(*sorted((FOLDER / "expressions").glob("*.promql"))))
+UNSUPPORTED = list(lines(FOLDER / "unsupported.promql"))
+
+
+@pytest.mark.parametrize(("line", "names"), ALL)
+def test_prometheus_answers_the_same(line, names, both, moments, soak):
+    """At all times in the long run, else at two that change from one combination to the next."""
+    differences = []
+    for index, text in enumerate(expressions(line, names)):
+        chosen = moments if soak else [moments[(index + skip) % len(moments)] for skip in (3, 5)]
+        differences += both.differences(text, chosen)
+    assert not differences, "\n".join(differences)
+
+
+@pytest.mark.parametrize(("line", "names"), UNSUPPORTED)
+def test_what_is_left_to_prometheus_is_refused_by_name(line, names, prometheus, moments):
+    for text in expressions(line, names):
+        prometheus.ask(text, moments[0].time)  # which does not raise
+        with pytest.raises(ExpressionError) as caught:
+            parse(text)
+        assert caught.value.reason == "unsupported"
+
+
+@pytest.mark.parametrize("of", ["rank", "flag", "constant_total * 0", "odd", "work_total * NaN"])
+@pytest.mark.parametrize("k", range(5))
+@pytest.mark.parametrize("end", ["topk", "bottomk"])
+def test_of_equals_some_are_left(end, k, of, prometheus, moments):
+    """PromQL does not say which; with us it is always the same ones, but they need not be Prometheus'."""
+    text = f"{end}({k}, {of})"
+    for moment in moments:
+        expected = prometheus.ask(text, moment.time).values()
+        found = [value for _, value in parse(text).evaluate(moment)]
+        assert sorted(map(str, found)) == sorted(map(str, expected))
+
+
+def test_there_are_enough_to_mean_something():
+    assert sum(1 for line in ALL for _ in expressions(*line.values)) > 3000

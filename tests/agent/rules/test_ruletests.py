@@ -1,0 +1,189 @@
+"""promtool's unit tests of rules, run over our own evaluation: what promtool says of a file of tests, we say too.
+
+Files are those of `promtool test rules`, without tests of alerts: here in `ruletests/`, and those of the shipped rules.
+"""
+
+import glob
+import math
+import re
+import shutil
+import subprocess
+from dataclasses import dataclass, field
+from datetime import timedelta
+from pathlib import Path
+
+import promql_parser
+import pytest
+import yaml
+
+from agent.rules import labels
+from agent.rules.expressions import parse
+from agent.rules.labels import NAME
+from agent.rules.listed import Listed
+from agent.rules.values import Moment
+
+ROOT = Path(__file__).parents[3]
+OWN = sorted((Path(__file__).parent / "ruletests").glob("*.yaml"))
+SHIPPED = sorted((ROOT / "tests/deploy/rules").glob("*.yaml"))
+
+_PLAIN = r"(?:Inf|NaN|[0-9.]+(?:e[+-]?[0-9]+)?)"
+_TIMES = rf"(?P<step>[+-]{_PLAIN})?x(?P<more>[0-9]+)"
+_ITEM = re.compile(rf"_(?:x(?P<gap>[0-9]+))?|stale|(?P<first>[+-]?{_PLAIN})(?:{_TIMES})?")
+
+
+def milliseconds(duration):
+    if duration == 0:
+        return 0
+    # Its parse_duration() takes milliseconds for microseconds.
+    return promql_parser.parse(f"a offset {duration}").offset // timedelta(milliseconds=1)
+
+
+def values(notation):
+    """One value for each interval, as the notation of promtool has them: nothing (...), a stale mark (None) or a number."""
+    for item in notation.split():
+        found = _ITEM.fullmatch(item)
+        assert found, f"{item!r} is no value of a series"
+        if item.startswith("_"):
+            yield from [...] * int(found["gap"] or 1)
+        elif item == "stale":
+            yield None
+        else:
+            value, step = float(found["first"]), float(found["step"] or 0)
+            for _ in range(int(found["more"] or 0) + 1):
+                yield value
+                value += step
+
+
+def series(text):
+    """The label set that a series' description means."""
+    if text == "{}":
+        return labels.EMPTY
+    selector = promql_parser.parse(text)
+    name = [(NAME, selector.name)] if selector.name else []
+    return labels.make([*name, *((one.name, one.value) for one in selector.matchers.matchers)])
+
+
+@dataclass
+class Case:
+    """One test of a file: its samples as they come, and what the rules make of them."""
+
+    groups: list
+    listed: Listed = field(default_factory=Listed)
+    before: dict = field(default_factory=dict)
+    """The label sets that each rule yielded last."""
+    step: int = 60_000
+
+    def moment(self, time):
+        return Moment(self.listed, time, step=self.step)
+
+    def evaluate(self, time):
+        """All rules in order; those that follow see what these say."""
+        for rule in (rule for group in self.groups for rule in group["rules"]):
+            if "record" not in rule:
+                continue
+            found = vector(parse(rule["expr"]).evaluate(self.moment(time)))
+            changes = {**rule.get("labels", {}), NAME: rule["record"]}
+            recorded = {labels.replace(key, changes): value for key, value in found}
+            assert len(recorded) == len(found), rule
+            for gone in self.before.get(id(rule), {}).keys() - recorded.keys():
+                self.listed.add(gone, time, None)
+            for key, value in recorded.items():
+                self.listed.add(key, time, value)
+            self.before[id(rule)] = recorded
+
+
+def vector(value):
+    return [(labels.EMPTY, value)] if isinstance(value, float) else value
+
+
+def check(file):
+    """What differs from what a file of tests expects, a sentence for each."""
+    document = yaml.safe_load(file.read_text())
+    step = milliseconds(document.get("evaluation_interval", "1m"))
+    order = {name: place for place, name in enumerate(document.get("group_eval_order", ()))}
+    groups = [
+        group
+        for pattern in document.get("rule_files", ())
+        for name in sorted(glob.glob(str(file.parent / pattern)))  # noqa: PTH207 - patterns with ".."
+        for group in yaml.safe_load(Path(name).read_text())["groups"]
+    ]
+    groups.sort(key=lambda group: order.get(group["name"], 0))
+    for test in document["tests"]:
+        for sentence in outcome(test, Case(groups, step=step)):
+            yield f"{test.get('name', '')}: {sentence}"
+
+
+def outcome(test, case):
+    expectations = test.get("promql_expr_test", ())
+    every = milliseconds(test.get("interval", "1m"))
+    samples = {
+        series(one["series"]): list(values(str(one["values"])))
+        for one in test.get("input_series", ())
+    }
+    last = max((milliseconds(one["eval_time"]) for one in expectations), default=0)
+    known = -1
+    for time in range(0, last + 1, case.step):
+        for tick in range(known + 1, time // every + 1):
+            for key, marks in samples.items():
+                if tick < len(marks) and marks[tick] is not ...:
+                    case.listed.add(key, tick * every, marks[tick])
+        known = time // every
+        case.evaluate(time)
+    for one in expectations:
+        time = milliseconds(one["eval_time"])
+        found = dict(vector(parse(one["expr"]).evaluate(case.moment(time))))
+        expected = {series(s["labels"]): float(s["value"]) for s in one.get("exp_samples", ())}
+        if not same(found, expected):
+            yield f"{one['expr']} at {one['eval_time']} is {found}, not {expected}"
+
+
+def same(found, expected):
+    return found.keys() == expected.keys() and all(
+        math.isclose(value, expected[key], rel_tol=1e-9) for key, value in found.items()
+    )
+
+
+@pytest.fixture
+def promtool():
+    if not (found := shutil.which("promtool")):
+        pytest.skip("promtool is not on PATH")
+
+    def run(file):
+        argv = [found, "test", "rules", file.name]
+        return subprocess.run(argv, cwd=file.parent, capture_output=True, text=True, check=False)
+
+    return run
+
+
+def named(files):
+    return [pytest.param(file, id=file.stem) for file in files]
+
+
+@pytest.mark.parametrize("file", named([*OWN, *SHIPPED]))
+def test_rules_do_what_their_tests_say(file):
+    assert list(check(file)) == []
+
+
+@pytest.mark.parametrize("file", named([*OWN, *SHIPPED]))
+def test_promtool_agrees(file, promtool):
+    done = promtool(file)
+    assert done.returncode == 0, done.stdout + done.stderr
+
+
+@pytest.mark.parametrize(
+    ("right", "wrong"),
+    [
+        ("value: 17", "value: 17.1"),
+        ('up{job="c"}\', value: 1', 'up{job="d"}\', value: 1'),
+        ("{labels: '{}', value: 180}", ""),
+        ("exp_samples: []", "exp_samples: [{labels: a, value: 1}]"),
+    ],
+)
+def test_what_is_wrong_is_seen_here_and_there(right, wrong, promtool, tmp_path):
+    text = (OWN[0].parent / "notation.yaml").read_text()
+    assert right in text
+    shutil.copytree(OWN[0].parent / "rules", tmp_path / "rules")
+    file = tmp_path / "changed.yaml"
+    file.write_text(text.replace(right, wrong, 1))
+    assert len(list(check(file))) == 1
+    assert promtool(file).returncode == 1
