@@ -1,13 +1,15 @@
 """Hardware errors that rasdaemon has recorded, from its SQLite database, counted by what they struck."""
 
+import time
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
 from collectors import sqliteheader
 from collectors.host import Host
 from collectors.metric import Metric, Table
+from collectors.rasrecent import RecentErrors
 from collectors.rasrecords import Mark
 from collectors.sample import Family
 from collectors.sqliteheader import Header
@@ -17,6 +19,15 @@ from plimsoll.flags import option
 def _row(what: str, text: str, table: str, *labels: str) -> Metric:
     source = f"<rootfs>/var/lib/rasdaemon/ras-mc_event.db: {table}"
     return Metric(f"rasdaemon_{what}_total", "counter", text, source, labels, node_exporter=False)
+
+
+_UNCORRECTED = "rasdaemon_memory_uncorrected_errors_24h"
+_OF_A_PAGE = "rasdaemon_memory_page_corrected_errors_24h"
+
+
+def _recent(name: str, text: str) -> Metric:
+    source = "<rootfs>/var/lib/rasdaemon/ras-mc_event.db: mc_event"
+    return Metric(name, "gauge", text, source, node_exporter=False)
 
 
 METRICS = Table(
@@ -68,6 +79,14 @@ METRICS = Table(
         "cxl_*",
         "table",
     ),
+    _recent(
+        _UNCORRECTED,
+        "Memory errors of the last 24 hours that were not corrected, by the time that rasdaemon recorded with them.",
+    ),
+    _recent(
+        _OF_A_PAGE,
+        "Corrected memory errors of the last 24 hours in the page that has the most, by rasdaemon's records.",
+    ),
 )
 
 
@@ -88,14 +107,21 @@ class Options:
 class Rasdaemon:
     """The `rasdaemon` collector.
 
-    Its counts only grow: rows are counted once, and what a deleted or replaced database had counted stays.
+    Its counts only grow: rows are counted once, and what a deleted or replaced database had counted stays. What is of the
+    last 24 hours goes by the time in the rows.
     """
 
-    def __init__(self, machine: Host, options: Options) -> None:
+    def __init__(
+        self, machine: Host, options: Options, *, clock: Callable[[], float] = time.time
+    ) -> None:
+        self._clock = clock
         self._path = machine.rootfs / str(options.rasdaemon_database).lstrip("/")
-        self._counts: dict[str, Counter[tuple[str, ...]]] = {m.name: Counter() for m in METRICS}
+        self._counts: dict[str, Counter[tuple[str, ...]]] = {
+            m.name: Counter() for m in METRICS if m.type == "counter"
+        }
         self._marks: dict[str, Mark] = {}
         self._header: Header | None = None
+        self._recent = RecentErrors()
 
     def collect(self) -> Iterator[Family]:
         """Read what is new."""
@@ -106,8 +132,12 @@ class Rasdaemon:
             )  # SQLite takes 2 MB, which nodes without rasdaemon do without
 
             with rasdatabase.opened(self._path) as database:
-                database.count(self._marks, self._counts)
+                database.count(self._marks, self._counts, self._recent, self._clock())
             self._header = header
         for name, counts in self._counts.items():
             if counts:
                 yield METRICS.family(name, sorted(counts.items()))
+        if self._recent.known:
+            now = self._clock()
+            yield METRICS.single(_UNCORRECTED, self._recent.uncorrected(now))
+            yield METRICS.single(_OF_A_PAGE, self._recent.worst_page(now))

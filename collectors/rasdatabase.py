@@ -11,6 +11,7 @@ from contextlib import closing, contextmanager
 from pathlib import Path
 from typing import NamedTuple
 
+from collectors.rasrecent import Event, RecentErrors, earliest
 from collectors.rasrecords import Column, Mark, Records, Row, Value, records_of
 from collectors.sample import CollectorError
 
@@ -18,6 +19,8 @@ _PATIENCE_SECONDS = 0.25  # for a lock of rasdaemon's, which holds one for some 
 _CHUNK_ROWS = 5000
 _MOST_IN_A_ROW = (1 << 31) - 1
 _FIRST_ID = -(1 << 63)
+_EVENTS = "mc_event"
+_OF_EVENTS = frozenset({"timestamp", "err_type", "err_count", "address"})
 
 
 class Counted(NamedTuple):
@@ -46,8 +49,17 @@ class Database:
     def __init__(self, connection: sqlite3.Connection) -> None:
         self._connection = connection
 
-    def count(self, marks: dict[str, Mark], counts: Mapping[str, Counter[tuple[str, ...]]]) -> None:
-        """Add what is new in all tables to the counts by metric, and move the marks. Both fit even if it fails halfway."""
+    def count(
+        self,
+        marks: dict[str, Mark],
+        counts: Mapping[str, Counter[tuple[str, ...]]],
+        recent: RecentErrors,
+        now: float,
+    ) -> None:
+        """Add what is new in all tables to the counts by metric, and move the marks. Both fit even if it fails halfway.
+
+        Memory errors are added to `recent` as well, each once, if this build of rasdaemon notes where and when they were.
+        """
         for table in self.tables():
             records = records_of(table)
             columns = self.columns(table) if records is not None else frozenset()
@@ -62,10 +74,15 @@ class Database:
             else:
                 marks[table] = mark
             after = mark.last.id if mark is not None else _FIRST_ID
+            timed = table == _EVENTS and columns >= _OF_EVENTS
+            recent.known |= timed
             for mark, rows in self.new(table, columns, records, after):
+                events = self.events(after, mark.last.id, earliest(now)) if timed else []
                 for values, amount in rows:
                     of_table[records.labels(values)] += amount
+                recent.add(events, now)
                 marks[table] = mark
+                after = mark.last.id
 
     def tables(self) -> list[str]:
         """The names of all tables."""
@@ -101,6 +118,15 @@ class Database:
             yield Mark(first, last), [Counted(tuple(row[:-1]), _whole(row[-1])) for row in rows]
             after = last.id
 
+    def events(self, after: int, last: int, since: str) -> list[Event]:
+        """The memory errors in rows above the id `after`, not above `last`, and not before a day."""
+        columns = f"timestamp, err_type, address, {_amount('err_count')}"
+        query = f"SELECT {columns} FROM {_EVENTS} WHERE id > ? AND id <= ? AND timestamp >= ?"  # noqa: S608 (names are ours)
+        return [
+            Event(timestamp, kind, address, _whole(amount))
+            for timestamp, kind, address, amount in self._rows(query, after, last, since)
+        ]
+
     def _row(self, table: str, columns: frozenset[str], where: str, id_: int) -> Row | None:
         timestamp = "timestamp" if "timestamp" in columns else "NULL"
         limit = "" if "LIMIT" in where else " LIMIT 1"
@@ -109,7 +135,7 @@ class Database:
             return Row(_whole(found), at)
         return None
 
-    def _rows(self, query: str, *arguments: int) -> list[tuple[Value, ...]]:
+    def _rows(self, query: str, *arguments: int | str) -> list[tuple[Value, ...]]:
         return self._connection.execute(query, arguments).fetchall()
 
 
@@ -118,14 +144,17 @@ def _count(table: str, columns: frozenset[str], records: Records) -> str:
     picked = [_expression(column, columns) for column in records.columns]
     amount = "COUNT(*)"
     if records.amount in columns:
-        count = _quoted(records.amount)
-        amount = (
-            f"SUM(CASE WHEN typeof({count}) = 'integer' AND {count} BETWEEN 1 AND {_MOST_IN_A_ROW}"
-            f" THEN {count} ELSE 1 END)"
-        )
+        amount = f"SUM({_amount(records.amount)})"
     query = f"SELECT {', '.join([*picked, amount])} FROM {_quoted(table)} WHERE id > ? AND id <= ?"  # noqa: S608 (names are quoted)
     groups = ", ".join(str(number) for number in range(1, len(picked) + 1))
     return f"{query} GROUP BY {groups}" if groups else query
+
+
+def _amount(column: str) -> str:
+    """How many errors a row stands for: what is in the column, if that can be."""
+    count = _quoted(column)
+    sound = f"typeof({count}) = 'integer' AND {count} BETWEEN 1 AND {_MOST_IN_A_ROW}"
+    return f"CASE WHEN {sound} THEN {count} ELSE 1 END"
 
 
 def _expression(column: Column, columns: frozenset[str]) -> str:

@@ -2,6 +2,7 @@ import os
 import sqlite3
 from collections.abc import Callable, Iterable
 from contextlib import closing
+from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
@@ -85,8 +86,14 @@ def recorder(tmp_path: Path) -> Recorder:
 
 
 @pytest.fixture
-def collector(tmp_path: Path) -> Rasdaemon:
-    return Rasdaemon(Host(rootfs=tmp_path), Options())
+def clock() -> list[float]:
+    """Unix time, which a test may move: a month after what rows are stamped with, unless they say otherwise."""
+    return [datetime(2026, 4, 1, 12, tzinfo=UTC).timestamp()]
+
+
+@pytest.fixture
+def collector(tmp_path: Path, clock: list[float]) -> Rasdaemon:
+    return Rasdaemon(Host(rootfs=tmp_path), Options(), clock=lambda: clock[0])
 
 
 Read = Callable[[], dict[str, float]]
@@ -130,6 +137,8 @@ def test_every_table(recorder: Recorder, read: Read) -> None:
         'rasdaemon_cxl_events_total{table="cxl_poison_event"}': 2,
         'rasdaemon_cxl_events_total{table="cxl_aer_ue_event"}': 0,
         'rasdaemon_cxl_events_total{table="cxl_overflow_event"}': 0,
+        "rasdaemon_memory_uncorrected_errors_24h": 0,
+        "rasdaemon_memory_page_corrected_errors_24h": 0,
     }
 
 
@@ -190,7 +199,7 @@ def test_no_database_is_absent_until_there_is_one(recorder: Recorder, read: Read
     with pytest.raises(SourceAbsentError, match="empty"):
         read()
     recorder.create(V06)
-    assert read() == {}
+    assert set(read().values()) == {0}
     recorder.add("mc_event", corrected())
     assert memory_errors(read()) == 1
 
@@ -386,3 +395,61 @@ def test_the_database_is_never_written(recorder: Recorder, read: Read) -> None:
 )
 def test_how_bad_a_machine_check_is(status: object, vendor: object, kind: str) -> None:
     assert mce_type(status, vendor) == kind
+
+
+RECENT = "2026-04-01 13:30:00 +0200"  # half an hour ago
+UNCORRECTED = "rasdaemon_memory_uncorrected_errors_24h"
+OF_A_PAGE = "rasdaemon_memory_page_corrected_errors_24h"
+
+
+def at(time: object, address: object = 0x7F000, **fields: object) -> dict[str, object]:
+    return {**corrected(), "timestamp": time, "address": address, **fields}
+
+
+def test_errors_of_the_last_day_go_by_the_time_in_the_rows(
+    recorder: Recorder, read: Read, clock: list[float]
+) -> None:
+    recorder.create(V06)
+    recorder.add("mc_event", at("2026-03-31 11:58:00 +0000", err_type="Uncorrected"))
+    recorder.add("mc_event", at("2026-03-31 12:30:00 +0000", err_type="Uncorrected"))
+    recorder.add("mc_event", at(RECENT, err_type="Fatal"), at(RECENT, err_type="Info"))
+    found = read()
+    assert (found[UNCORRECTED], found[OF_A_PAGE]) == (2, 0)
+    clock[0] += 3600
+    assert read()[UNCORRECTED] == 1, "although nothing was written"
+    clock[0] += 86_400
+    assert read()[UNCORRECTED] == 0
+
+
+def test_the_page_with_the_most_corrected_errors(
+    recorder: Recorder, read: Read, clock: list[float]
+) -> None:
+    recorder.create(V06)
+    recorder.add("mc_event", at(RECENT, 0x7F000, err_count=3), at(RECENT, 0x7FFFF, err_count=2))
+    recorder.add("mc_event", at(RECENT, 0x80000, err_count=4), at("2026-03-01 00:00:00 +0000"))
+    assert read()[OF_A_PAGE] == 5
+    recorder.add("mc_event", at("2026-04-01 11:59:00 +0000", 0x80010, err_count=2))
+    assert read()[OF_A_PAGE] == 6
+    assert read()[OF_A_PAGE] == 6, "each row once"
+    clock[0] += 86_400 - 1200
+    assert read()[OF_A_PAGE] == 2
+
+
+def test_rows_without_a_time_or_a_place_are_of_no_page(recorder: Recorder, read: Read) -> None:
+    recorder.create(V06)
+    recorder.add(
+        "mc_event", at(None), at("yesterday"), at("2026-04-01 11:00:00 +9999"), at(b"\xff")
+    )
+    recorder.add("mc_event", at(RECENT, None), at(RECENT, 0), at(RECENT, "0x7f000"))
+    assert read()[OF_A_PAGE] == 0
+    recorder.add("mc_event", at("2026-04-01 23:00:00 +0000"))
+    assert read()[OF_A_PAGE] == 1, "a clock that was corrected since"
+
+
+def test_a_table_that_does_not_tell_when_and_where_has_no_recent_errors(
+    recorder: Recorder, read: Read
+) -> None:
+    recorder.create({"mc_event": MC_EVENT.replace("address INTEGER, ", "")})
+    recorder.add("mc_event", corrected())
+    assert memory_errors(read()) == 1
+    assert not {UNCORRECTED, OF_A_PAGE} & read().keys()
