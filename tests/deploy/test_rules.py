@@ -1,0 +1,93 @@
+"""The rules of deploy/rules: promtool takes them and their tests, every name is tested, and everything they read exists."""
+
+import re
+import shutil
+import subprocess
+from pathlib import Path
+
+import pytest
+import yaml
+
+from collectors.registry import COLLECTORS
+
+ROOT = Path(__file__).parents[2]
+FILES = sorted((ROOT / "deploy" / "rules").glob("*.yaml"))
+FILES = [path for path in FILES if path.name != "kustomization.yaml"]
+CASES = sorted((Path(__file__).parent / "rules").glob("*.yaml"))
+RULES = [
+    rule
+    for path in FILES
+    for group in yaml.safe_load(path.read_text())["groups"]
+    for rule in group["rules"]
+]
+RECORDED = {rule["record"] for rule in RULES}
+OF_OPERATORS = {"node_memory_bandwidth_peak_bytes_per_second"}
+"""What is read if somebody writes it to a *.prom file."""
+
+
+@pytest.fixture
+def promtool():
+    if shutil.which("promtool") is None:
+        pytest.skip("promtool is not on PATH")
+
+    def run(*arguments, cwd=ROOT):
+        command = ["promtool", *map(str, arguments)]
+        return subprocess.run(command, cwd=cwd, capture_output=True, text=True, check=False)
+
+    return run
+
+
+def test_the_rules_are_prometheus_own(promtool):
+    done = promtool("check", "rules", *FILES)
+    assert done.returncode == 0, done.stdout + done.stderr
+
+
+@pytest.mark.parametrize("cases", CASES, ids=lambda path: path.stem)
+def test_they_record_what_they_should(promtool, cases):
+    done = promtool("test", "rules", cases.name, cwd=cases.parent)
+    assert done.returncode == 0, done.stdout + done.stderr
+
+
+def test_each_recorded_name_has_a_case_in_which_it_has_a_value():
+    tested = {
+        name
+        for path in CASES
+        for case in yaml.safe_load(path.read_text())["tests"]
+        for one in case["promql_expr_test"]
+        if one["exp_samples"]
+        for sample in one["exp_samples"]
+        for name in re.findall(r"[a-zA-Z_]\w*", one["expr"] + " " + sample["labels"])
+    }
+    assert tested >= RECORDED
+
+
+def test_names_are_such_as_a_policy_can_have():
+    crd = (ROOT / "deploy/crd/taspolicy.yaml").read_text()
+    (pattern,) = set(re.findall(r"metricname:\n(?: +\w+: .*\n)*? +pattern: '(.+)'", crd))
+    assert [name for name in RECORDED if re.fullmatch(pattern, name) is None] == []
+
+
+def test_every_metric_that_is_read_is_recorded_or_collected():
+    tables = [entry.metrics for entry in COLLECTORS.values() if not entry.open_ended]
+    for rule in RULES:
+        bare = re.sub(r'"[^"]*"', "", str(rule["expr"]))
+        named = set(re.findall(r"\b(?:node|rasdaemon|DCGM)_\w+", bare))
+        unknown = [
+            name
+            for name in named - RECORDED - OF_OPERATORS
+            if all(table.find(name) is None for table in tables)
+        ]
+        assert unknown == [], rule["record"]
+
+
+def test_each_name_says_what_it_is_and_in_which_unit():
+    text = "\n".join(path.read_text() for path in FILES)
+    for word in ("HELP", "UNIT"):
+        said = re.findall(rf"^ +# {word} (\w+) .+$", text, re.MULTILINE)
+        assert sorted(said) == sorted(RECORDED), word
+
+
+def test_each_input_of_health_has_a_limit_and_each_limit_an_input():
+    limits = {r["labels"]["rule"] for r in RULES if r["record"] == "node_health_rule_limit"}
+    inputs = [r["labels"]["rule"] for r in RULES if r["record"] == "node_health_rule_input"]
+    assert sorted(inputs) == sorted(limits)
