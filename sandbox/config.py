@@ -9,6 +9,8 @@ _NODE_NAME = re.compile(
     r"[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?(\.[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?)*"
 )
 
+_TAKEN = {"logs": "the programs' logs go", "rules": "the agents' rule files lie"}
+
 
 def node_names(text: str) -> str:
     """A comma-separated list of node names, checked: they become Kubernetes names and folders."""
@@ -18,8 +20,8 @@ def node_names(text: str) -> str:
             raise ValueError(f"not a node name: {name!r} (lower-case letters, digits, '-' and '.')")
         if names.count(name) > 1:
             raise ValueError(f"{name!r} is named twice")
-        if name == "logs":
-            raise ValueError("'logs' is where the programs' logs go; call the node something else")
+        if name in _TAKEN:
+            raise ValueError(f"{name!r} is where {_TAKEN[name]}; call the node something else")
     return text
 
 
@@ -30,7 +32,7 @@ class UpSettings:
     dir: str = option(
         "dir",
         ".sandbox",
-        "where the cluster keeps its kubeconfig, endpoints.json, logs/ and a folder for each node",
+        "where the cluster keeps its kubeconfig, endpoints.json, logs/, rules/ and a folder for each node",
         metavar="FOLDER",
     )
     nodes: str = option(

@@ -60,6 +60,7 @@ def table(endpoints: Endpoints, folder: Path, manifests: Path) -> str:
             (f"agent of {name}", url, f"reads {folder}/{name}/node-metrics/*.prom")
             for name, url in endpoints.metrics.items()
         ),
+        ("agents' rules", f"{folder}/rules/*.yaml", "recording rules, beside those that ship"),
         ("all of these", f"{folder}/endpoints.json", f"logs in {folder}/logs/"),
     ]
     widths = [max(len(row[column]) for row in rows) for column in (0, 1)]

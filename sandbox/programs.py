@@ -14,6 +14,7 @@ class AgentLaunch:
 
     node: str
     textfiles: Path
+    rules: tuple[str, ...]  # rule files, or patterns of such
     listen: str  # host:port of its /metrics
     evaluator: str  # host:port of the evaluator's gRPC
     flags: tuple[str, ...] = ()
@@ -37,6 +38,7 @@ def agent_command(launch: AgentLaunch) -> Sequence[str]:
         *_module("agent"),
         f"--node.name={launch.node}",
         f"--collector.textfile.directory={launch.textfiles}",
+        *(f"--rules.file={pattern}" for pattern in launch.rules),
         f"--web.listen-address={launch.listen}",
         f"--evaluator.address={launch.evaluator}",
         *launch.flags,

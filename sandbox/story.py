@@ -4,6 +4,7 @@ Every step is observed where a user would look: the API server's objects and eve
 """
 
 import contextlib
+import shutil
 import tempfile
 from collections.abc import Iterable, Iterator
 from pathlib import Path
@@ -14,6 +15,7 @@ from plimsoll import logs
 from sandbox import manifests
 from sandbox.client import ApiError, ensure
 from sandbox.config import DemoSettings
+from sandbox.extender import Extender, ExtenderSpec
 from sandbox.narrator import Narrator, NotSeenError
 from sandbox.objects import (
     DEPLOYMENTS,
@@ -78,6 +80,7 @@ class Story:
         await self._leave(sick, pod)
         await self._recover(sick)
         await self._measure()
+        await self._derive()
 
     async def _begin(self) -> None:
         self._tell.step(
@@ -169,6 +172,33 @@ class Story:
         self._tell.shows(f"{key}=roomy")
         self._tell.types(f"curl {self._cluster.endpoints.ops}/explain/{NAMESPACE}/memory-policy")
 
+    async def _derive(self) -> None:
+        self._tell.step("A number that no file holds: each node computes it, by a recording rule")
+        for node in self._cluster.spec.nodes:
+            self._fill(node, free=60)
+        shipped = manifests.folder() / "examples/scratch/rules.yaml"
+        self._tell.does("cp deploy/examples/scratch/rules.yaml rules/")
+        shutil.copy(shipped, self._cluster.rules)
+        for line in shipped.read_text().splitlines():
+            if line.lstrip().startswith(("- record", "expr")):
+                self._tell.shows(line.strip())
+        await self._apply("examples/scratch/policy.yaml")
+        await self._tell.sees(
+            "every node's own ratio has reached the evaluator",
+            lambda: self._reads("scratch-policy", "scratch_free_ratio", 0.6),
+        )
+        self._fill("node-a", free=4)
+        await self._tell.sees(
+            "the scheduler is told to keep pods away from node-a",
+            lambda: self._refuses("scratch-policy", "node-a"),
+        )
+        self._tell.types("plimsoll-agent eval 'scratch_free_bytes / scratch_size_bytes'")
+
+    def _fill(self, node: str, *, free: int) -> None:
+        path = self._cluster.node_metrics(node) / "scratch.prom"
+        self._tell.does(f"echo 'scratch_free_bytes {free}e9 ...' > {node}/node-metrics/{path.name}")
+        path.write_text(f"scratch_free_bytes {free}e9\nscratch_size_bytes 100e9\n")
+
     def _write(self, node: str, health: int) -> None:
         path = self._cluster.node_metrics(node) / "text.prom"
         self._tell.does(f"echo 'node_health_metric {health}' > {node}/node-metrics/{path.name}")
@@ -190,6 +220,27 @@ class Story:
             name: node["readings"]["health_metric"]["value"] for name, node in nodes.items()
         }
         return True if readings == wanted else None
+
+    async def _reads(self, policy: str, metric: str, wanted: float) -> bool | None:
+        """Whether the evaluator has this value of every node."""
+        nodes = (await self._explained(policy)).get("nodes", {})
+        found = [node["readings"][metric]["value"] for node in nodes.values()]
+        complete = len(found) == len(self._cluster.spec.nodes)
+        return True if complete and set(found) == {wanted} else None
+
+    async def _refuses(self, policy: str, node: str) -> bool | None:
+        """Whether the scheduler is told that a pod of this policy may not go to a node."""
+        pod = {
+            "metadata": {
+                "name": "asked",
+                "namespace": NAMESPACE,
+                "labels": {"telemetry-policy": policy},
+            },
+            "spec": {"containers": []},
+        }
+        names = [{"metadata": {"name": name}} for name in self._cluster.spec.nodes]
+        async with Extender(ExtenderSpec(f"{self._cluster.endpoints.extender}/scheduler")) as asked:
+            return True if node not in (await asked.filter(pod, names)).names else None
 
     async def _free_memory(self) -> dict[str, float] | None:
         nodes = (await self._explained("memory-policy")).get("nodes", {})

@@ -92,6 +92,11 @@ class Cluster:
         """The folder whose *.prom files this node's agent reads."""
         return self.dir / node / "node-metrics"
 
+    @property
+    def rules(self) -> Path:
+        """The folder whose rule files every node's agent follows, beside those that ship."""
+        return self.dir / "rules"
+
     async def stop_agent(self, node: str, *, kill: bool = False) -> None:
         """Stop one node's agent; its readings go stale."""
         await self.processes.stop(_agent(node), kill=kill)
@@ -101,6 +106,7 @@ class Cluster:
         launch = AgentLaunch(
             node=node,
             textfiles=self.node_metrics(node),
+            rules=(f"{manifests.folder()}/rules/*.yaml", f"{self.rules}/*.yaml"),
             listen=self._ports[_agent(node)].address,
             evaluator=self.endpoints.agents,
             flags=self.spec.agent_flags,
@@ -171,6 +177,7 @@ class Cluster:
     def _prepare_folder(self, stack: contextlib.AsyncExitStack) -> None:
         for node in self.spec.nodes:
             self.node_metrics(node).mkdir(parents=True, exist_ok=True)
+        self.rules.mkdir(exist_ok=True)
         stack.enter_context(_locked(self.dir))
         for old in (self.dir / "endpoints.json", *(self.dir / "logs").glob("*.log")):
             old.unlink(missing_ok=True)
