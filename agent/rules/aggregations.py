@@ -1,14 +1,13 @@
 """Aggregations: one result for each group of elements, or the elements of each group that stand out."""
 
-import math
 import re
 from collections import Counter
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
-from heapq import nsmallest
 
 from agent.rules.floattext import positional
+from agent.rules.heaps import largest
 from agent.rules.labels import EMPTY, NAME, Labels, drop, keep, replace
 from agent.rules.quantiles import quantile
 from agent.rules.reductions import REDUCTIONS, Reduction
@@ -18,8 +17,6 @@ from plimsoll.sentences import shown
 
 Parameter = float | str | None
 Aggregator = Callable[[Vector, Parameter], Vector]
-Element = tuple[Labels, float]
-Rank = tuple[bool, float, Labels]
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,34 +72,40 @@ def _quantiles(grouping: Grouping) -> Aggregator:
     return aggregate
 
 
-def _ends(rank: Callable[[Element], Rank], grouping: Grouping) -> Aggregator:
-    """The k elements of each group that rank first, with the labels they have."""
-    groups = latest(partial(_groups, grouping))
+def _top(grouping: Grouping) -> Aggregator:
+    return _ends(grouping, lambda values: values)
+
+
+def _bottom(grouping: Grouping) -> Aggregator:
+    return _ends(grouping, lambda values: [-value for value in values])
+
+
+def _ends(grouping: Grouping, key: Callable[[Sequence[float]], Sequence[float]]) -> Aggregator:
+    """The k elements of each group whose key is largest, with the labels they have."""
+    groups = latest(partial(_ordered_groups, grouping))
 
     def aggregate(vector: Vector, parameter: Parameter) -> Vector:
         wanted = _integer(_number(parameter))
         if wanted < 1:
             return []
-        sets, _ = columns(vector)
+        sets, values = columns(vector)
         return [
-            found for _, pick in groups(sets) for found in nsmallest(wanted, pick(vector), key=rank)
+            (members[place], picked[place])
+            for members, pick in groups(sets)
+            for picked in [pick(values)]
+            for place in largest(wanted, key(picked))
         ]
 
     return aggregate
 
 
-# Among equals the label set decides: Prometheus leaves it to the order in which it meets them, which would make the answer
-# change with a restart.
-
-
-def _from_top(element: Element) -> Rank:
-    labels, value = element
-    return (True, 0.0, labels) if math.isnan(value) else (False, -value, labels)
-
-
-def _from_bottom(element: Element) -> Rank:
-    labels, value = element
-    return (True, 0.0, labels) if math.isnan(value) else (False, value, labels)
+def _ordered_groups(grouping: Grouping, sets: LabelSets) -> list[tuple[LabelSets, Picker]]:
+    """Each group's elements in the order of their labels, so that among equals the same ones stand out after a restart."""
+    places = sorted(range(len(sets)), key=sets.__getitem__)
+    members: dict[Labels, list[int]] = {}
+    for place in places:
+        members.setdefault(grouping(sets[place]), []).append(place)
+    return [(tuple([sets[i] for i in found]), picker(found)) for found in members.values()]
 
 
 def _count_values(grouping: Grouping) -> Aggregator:
@@ -125,8 +128,8 @@ def _with_value(grouping: Grouping, name: str, labels: Labels, value: float) -> 
 
 _WITH_PARAMETER: Mapping[str, Callable[[Grouping], Aggregator]] = {
     "quantile": _quantiles,
-    "topk": partial(_ends, _from_top),
-    "bottomk": partial(_ends, _from_bottom),
+    "topk": _top,
+    "bottomk": _bottom,
     "count_values": _count_values,
 }
 

@@ -147,7 +147,7 @@ def test_a_quantile_lies_between_the_two_next_values(rank, values, result):
     ("op", "wanted", "kept"),
     [
         ("topk", 1.0, ["3"]),
-        ("topk", 2.9, ["3", "1"]),
+        ("topk", 2.9, ["3", "2"]),
         ("topk", 3.0, ["3", "1", "2"]),
         ("topk", 99.0, ["3", "1", "2", "0", "4"]),
         ("bottomk", 1.0, ["0"]),
@@ -159,12 +159,32 @@ def test_a_quantile_lies_between_the_two_next_values(rank, values, result):
     ],
 )
 @pytest.mark.parametrize("step", [1, -1])
-def test_those_that_stand_out_keep_their_labels_and_among_equals_these_decide(
-    op, wanted, kept, step
-):
+def test_those_that_stand_out_keep_their_labels_in_whatever_order_they_come(op, wanted, kept, step):
     values = column(-1.0, 2.0, 2.0, INF, NAN)
     found = aggregator(op, ALL)(values[::step], wanted)
     assert found == [values[int(index)] for index in kept]
+
+
+@pytest.mark.parametrize(
+    ("op", "wanted", "values", "kept"),
+    [
+        ("topk", 1.0, (1.0, 1.0, 1.0), {"0"}),
+        ("topk", 2.0, (1.0, 1.0, 1.0), {"0", "1"}),
+        ("topk", 2.0, (1.0, 1.0, 2.0), {"1", "2"}),
+        ("topk", 3.0, (1.0, 1.0, 1.0, 2.0, 1.0), {"1", "2", "3"}),
+        ("topk", 4.0, (1.0, 2.0, 1.0, 1.0, 1.0, 3.0), {"1", "2", "3", "5"}),
+        ("bottomk", 2.0, (2.0, 2.0, 1.0), {"1", "2"}),
+        ("bottomk", 1.0, (0.0, -0.0), {"0"}),
+        ("topk", 1.0, (NAN, NAN, NAN), {"2"}),
+        ("bottomk", 1.0, (NAN, NAN, NAN), {"2"}),
+        ("topk", 2.0, (NAN, NAN, NAN), {"0", "2"}),
+        ("topk", 2.0, (NAN, 1.0, NAN), {"1", "2"}),
+        ("topk", 1.0, (NAN, -INF), {"1"}),
+    ],
+)
+def test_of_equals_those_stand_out_that_do_for_prometheus(op, wanted, values, kept):
+    found = aggregator(op, ALL)(column(*values), wanted)
+    assert {labels.value(labels_, "i") for labels_, _ in found} == kept
 
 
 def test_each_group_has_those_that_stand_out():

@@ -1,0 +1,50 @@
+"""The largest of some numbers, and of equal ones those that Prometheus would take.
+
+Which of several equal numbers stay depends on how its heap happens to lie, so the heap is the same: binary, the smallest on
+top, NaN below all. Python's heapq moves other entries when it takes the top away.
+"""
+
+from collections.abc import Sequence
+
+
+def largest(wanted: int, numbers: Sequence[float]) -> list[int]:
+    """The places of as many of the largest numbers as wanted (at least one), the largest first and NaN last."""
+    heap: list[int] = []
+    for place, number in enumerate(numbers):
+        if len(heap) >= wanted:
+            top = numbers[heap[0]]
+            if not (top < number or top != top):
+                continue
+            _take_top(heap, numbers)
+        _put(heap, numbers, place)
+    known = [place for place in heap if numbers[place] == numbers[place]]
+    known.sort(key=lambda place: (-numbers[place], place))
+    return known + sorted(set(heap).difference(known))
+
+
+def _below(numbers: Sequence[float], one: int, other: int) -> bool:
+    return numbers[one] != numbers[one] or numbers[one] < numbers[other]
+
+
+def _put(heap: list[int], numbers: Sequence[float], place: int) -> None:
+    heap.append(place)
+    child = len(heap) - 1
+    while child > 0:
+        parent = (child - 1) // 2
+        if not _below(numbers, heap[child], heap[parent]):
+            break
+        heap[child], heap[parent] = heap[parent], heap[child]
+        child = parent
+
+
+def _take_top(heap: list[int], numbers: Sequence[float]) -> None:
+    heap[0] = heap[-1]
+    del heap[-1]
+    parent = 0
+    while (child := 2 * parent + 1) < len(heap):
+        if child + 1 < len(heap) and _below(numbers, heap[child + 1], heap[child]):
+            child += 1
+        if not _below(numbers, heap[child], heap[parent]):
+            break
+        heap[child], heap[parent] = heap[parent], heap[child]
+        parent = child
