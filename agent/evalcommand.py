@@ -16,7 +16,11 @@ from agent.rounds import Rounds
 from agent.rules import expositions
 from agent.rules.expositions import ExpositionError
 from agent.rules.expressions import Expression, ExpressionError, parse
+from agent.rules.groups import Group, RuleFile
+from agent.rules.options import RuleOptions
+from agent.rules.rulefiles import RuleFiles
 from agent.rules.values import EvaluationError, Moment
+from agent.sampler import Sampler
 from collectors import registry
 from plimsoll import flags, logs
 from plimsoll.commandline import Parser
@@ -37,13 +41,15 @@ examples:
       look for two minutes, not just the first ten seconds
   plimsoll-agent eval 'node_memory_MemAvailable_bytes / node_memory_MemTotal_bytes' --watch
       again each second, until Ctrl-C
+  plimsoll-agent eval 'node_health_metric' --rules.file='/etc/plimsoll/rules/*.yaml'
+      what rules record, evaluated for it
   curl -s node-a:9100/metrics | plimsoll-agent eval 'max(node_hwmon_temp_celsius)' --at -
       what another node says; a file that was kept will do as well
   plimsoll-agent eval --path.procfs=/host/proc --path.sysfs=/host/sys -- '-node_load1'
       in the agent's container; -- before an expression that begins with a dash
 
-Flags of the agent mean here what they mean there (plimsoll-agent --help lists them), so its own can be given; those of ports and
-streams do nothing. Rule files are not read: put the rule's own expression here.
+Flags of the agent mean here what they mean there (plimsoll-agent --help lists them), so its own can be given: --rules.file, for one,
+lets an expression name what rules record. Those of ports and streams do nothing.
 
 exit status: 0, also if there is nothing to print; 1 if something cannot be read or computed; 2 for an expression or a flag that is
 wrong; 130 after Ctrl-C.
@@ -113,13 +119,24 @@ def _live(expression: Expression, settings: Settings, options: Options) -> None:
     source = Rounds(
         registry.build(settings.host, settings.collectors), timeout=settings.collector_timeout
     )
+    step = round(1000 * settings.rules.interval)
+    sampled = Sampler(expression, source, _groups(settings.rules), step=step)
     try:
         if options.watch:
-            inquiry.watch(expression, source)
+            inquiry.watch(expression, sampled)
         else:
-            inquiry.once(expression, source, patience=int(1000 * options.patience))
+            inquiry.once(expression, sampled, patience=int(1000 * options.patience))
     finally:
         source.close()
+
+
+def _groups(options: RuleOptions) -> Sequence[Group]:
+    """The groups of rule files. What is wrong with one of these is in the log, as the agent says it."""
+    said = RuleFiles(options.files).look() or RuleFile()
+    for error in said.errors:
+        where = f"rule {error.rule} of {error.group}" if error.rule else f"group {error.group}"
+        inquiry.say(f"{where} is left out: {error.text}")
+    return said.groups
 
 
 def _recorded(expression: Expression, name: str) -> None:

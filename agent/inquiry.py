@@ -3,7 +3,6 @@
 import sys
 from collections.abc import Collection
 
-from agent.rounds import Rounds
 from agent.rules import hints, printing
 from agent.rules.expressions import Expression
 from agent.rules.labels import Labels
@@ -31,28 +30,27 @@ def hint(expression: Expression, known: Collection[Labels], where: str) -> None:
     """Say why there is no result, given all series that there are."""
     selectors = [need.selector for need in expression.needs]
     for sentence in hints.nothing(selectors, known, where=where):
-        _say(sentence)
+        say(sentence)
 
 
-def once(expression: Expression, source: Rounds, *, patience: int) -> None:
+def once(expression: Expression, sampled: Sampler, *, patience: int) -> None:
     """Look as long as the expression looks back, but no longer than so many milliseconds; then print.
 
     Raises EvaluationError, and FailedError where nothing comes out because a collector failed.
     """
-    looking_back = max((need.reach for need in expression.needs), default=0)
-    sampled = Sampler(expression, source)
-    moment = _look(sampled, looking_back, min(looking_back, patience))
+    moment = _look(sampled, min(sampled.reach, patience))
+    for error in sampled.errors:
+        say(f"rule {error.rule} of {error.group}: {error.text}")
     if show(expression, moment):
         return
     if sampled.failed:
         raise FailedError(f"these could not be read: {', '.join(sorted(sampled.failed))}")
     hint(expression, sampled.everything(), "this machine")
-    _hint_at_switches(expression, source)
+    _hint_at_switches(expression, sampled.collectors)
 
 
-def watch(expression: Expression, source: Rounds) -> None:
+def watch(expression: Expression, sampled: Sampler) -> None:
     """Print each second what an expression yields, for ever; what it looks back at builds up. EvaluationError as above."""
-    sampled = Sampler(expression, source)
     told = False
     for now in ticks():
         if not show(expression, sampled.take(now)) and not told:
@@ -60,11 +58,13 @@ def watch(expression: Expression, source: Rounds) -> None:
             hint(expression, sampled.everything(), "this machine")
 
 
-def _look(sampled: Sampler, looking_back: int, duration: int) -> Moment:
+def _look(sampled: Sampler, duration: int) -> Moment:
     """The moment after a look of so many milliseconds, a sample each second."""
-    if looking_back:
-        more = f" of {_spelled(looking_back)} (--for takes more)" if duration < looking_back else ""
-        _say(f"it looks back: sampling each second for {_spelled(duration)}{more}")
+    if sampled.reach:
+        more = (
+            f" of {_spelled(sampled.reach)} (--for takes more)" if duration < sampled.reach else ""
+        )
+        say(f"it looks back: sampling each second for {_spelled(duration)}{more}")
     progress = sys.stderr.isatty() and duration > 0
     times = ticks()
     begin = now = next(times)
@@ -80,16 +80,17 @@ def _look(sampled: Sampler, looking_back: int, duration: int) -> Moment:
     return moment
 
 
-def _hint_at_switches(expression: Expression, source: Rounds) -> None:
+def _hint_at_switches(expression: Expression, enabled: Collection[str]) -> None:
     for name in sorted({need.selector.metric for need in expression.needs}):
         serving = {n for n in catalog.collectors_of(name) if not COLLECTORS[n].open_ended}
-        for collector in sorted(serving - {*source.names}):
-            _say(f"{name} is of the collector {collector}, which is off: --collector.{collector}")
+        for collector in sorted(serving.difference(enabled)):
+            say(f"{name} is of the collector {collector}, which is off: --collector.{collector}")
 
 
 def _spelled(milliseconds: int) -> str:
     return format_duration(milliseconds / 1000)
 
 
-def _say(sentence: str) -> None:
+def say(sentence: str) -> None:
+    """To standard error."""
     sys.stderr.write(f"{sentence}\n")

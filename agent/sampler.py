@@ -1,15 +1,18 @@
 """Reads this machine's metrics each second for one expression, and remembers as much as the expression looks back."""
 
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 
 from agent import rounds
-from agent.rounds import Rounds
-from agent.rules.expressions import Expression
+from agent.rounds import Round, Rounds
+from agent.rules import needs
+from agent.rules.evaluation import Outcome, RunningGroup, Tick
+from agent.rules.expressions import Expression, Need
+from agent.rules.groups import Group, RuleError
 from agent.rules.history import History
 from agent.rules.labels import Labels, of_series
-from agent.rules.values import Moment
-from collectors.sample import Family
+from agent.rules.recorder import metrics_of
+from agent.rules.values import Moment, Vector
 
 SECOND = 1_000
 """Milliseconds from one tick to the next."""
@@ -41,38 +44,99 @@ def ticks(
 
 
 class Sampler:
-    """What an expression needs of this machine, tick by tick; only collectors that serve it are run."""
+    """What an expression needs of this machine, tick by tick: only collectors and rule groups that serve it are run."""
 
-    def __init__(self, expression: Expression, source: Rounds) -> None:
+    def __init__(
+        self,
+        expression: Expression,
+        source: Rounds,
+        groups: Sequence[Group] = (),
+        *,
+        step: int = 5 * SECOND,
+    ) -> None:
+        """`step` (ms) is for subqueries that do not say their own."""
         self._source = source
+        self._step = step
         self._history = History(expression.needs)
-        self._names = _serving({need.selector.metric for need in expression.needs}, source)
+        self._groups = [
+            RunningGroup(group, History(needs.needs(group)), self._serving)
+            for group in _groups_for(expression, groups)
+        ]
+        sources = (group.sources for group in self._groups)
+        self._names = self._serving(expression.needs).union(*sources)
+        self.reach = _reach(expression.needs) + sum(
+            _reach(needs.needs(group.group)) for group in self._groups
+        )
+        """Milliseconds for which to look until there is nothing more to know."""
         self.failed: frozenset[str] = frozenset()
         """Collectors that could not read their source at the last tick."""
+
+    @property
+    def collectors(self) -> Sequence[str]:
+        """Those that are enabled."""
+        return self._source.names
+
+    @property
+    def errors(self) -> tuple[RuleError, ...]:
+        """Why rules yielded nothing at the last tick."""
+        return tuple(error for group in self._groups for error in group.outcome.errors)
 
     def take(self, now: int) -> Moment:
         """Read at a tick, which is now, or was a moment ago; what was read is in the moment's storage."""
         found = self._source.run(self._names)
         self.failed = found.failed
+        moment = Moment(self._history, now, epoch(), self._step)
+        recorded = self._record(moment, found)
         self._history.begin(now)
         for family in found.families:
             self._history.add_family(family.samples)
+        for labels, value in recorded:
+            self._history.add(labels, value)
         self._history.settle()
         self._history.end()
-        return Moment(self._history, now, epoch())
+        return moment
 
-    def everything(self) -> Sequence[Labels]:
+    def _record(self, moment: Moment, found: Round) -> Vector:
+        """What the rules say, but for metrics that are collected."""
+        collected = metrics_of(found.families)
+        outcomes: list[Outcome] = []
+        for group in self._groups:
+            step = group.group.interval or self._step
+            tick = Tick(
+                moment.time, moment.epoch, step, found.families, collected, found.failed, outcomes
+            )
+            outcomes.append(group.tick(tick))
+        return [
+            one for outcome in outcomes for vector in outcome.results.values() for one in vector
+        ]
+
+    def everything(self) -> list[Labels]:
         """All series that there are at this moment."""
-        return all_series(self._source.run().families)
+        families = self._source.run().families
+        collected = [
+            of_series(one.name, one.labels) for family in families for one in family.samples
+        ]
+        results = (group.outcome.results.values() for group in self._groups)
+        return collected + [
+            labels for vectors in results for vector in vectors for labels, _ in vector
+        ]
+
+    def _serving(self, needed: Iterable[Need]) -> frozenset[str]:
+        accounts = {metric.name for metric in rounds.METRICS}
+        return needs.collectors(needed, self._source.serving, self._source.names, accounts)
 
 
-def all_series(families: Sequence[Family]) -> list[Labels]:
-    """The label sets of all samples."""
-    return [of_series(one.name, one.labels) for family in families for one in family.samples]
+def _groups_for(expression: Expression, groups: Sequence[Group]) -> list[Group]:
+    """Those whose results an expression looks at, directly or not, each after those that it looks at itself."""
+    first = [
+        group.name
+        for group in groups
+        for metric in needs.recorded([group])
+        if any(needs.may_name(need.selector, metric) for need in expression.needs)
+    ]
+    wanted = needs.closure(first, needs.dependencies(groups))
+    return [group for group in needs.ordered(groups) if group.name in wanted]
 
 
-def _serving(metrics: set[str], source: Rounds) -> frozenset[str] | None:
-    """The collectors to run; None for all, where a selector names no metric, or one that tells of the collectors."""
-    if "" in metrics or any(rounds.METRICS.find(name) for name in metrics):
-        return None
-    return source.serving(metrics)
+def _reach(needed: Iterable[Need]) -> int:
+    return max((need.reach for need in needed), default=0)

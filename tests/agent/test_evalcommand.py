@@ -95,6 +95,37 @@ def test_only_what_serves_the_expression_is_read(run: Run) -> None:
     assert "collector=" not in done.stderr
 
 
+def test_what_rules_record_can_be_named(run: Run, tmp_path: Path) -> None:
+    (tmp_path / "a.yaml").write_text(
+        "groups:\n"
+        "- {name: later, rules: [{record: node_quadruple, expr: 2 * node_double}]}\n"
+        "- {name: first, rules: [{record: node_double, expr: 2 * node_load1, labels: {a: b}}]}\n"
+        "- {name: other, rules: [{record: node_never, expr: 'rate(node_load1[1d])'}]}\n"
+    )
+    done = run("node_quadruple", f"--rules.file={tmp_path}/*.yaml")
+    assert unstamped(done.stdout) == ['node_quadruple{a="b"} => 13.68']
+    assert (done.stderr, done.returncode) == ("", 0)
+
+
+def test_rules_look_back_as_far_as_they_need(run: Run, tmp_path: Path) -> None:
+    rule = "{record: node_seen, expr: 'count_over_time(node_load1[1s])'}"
+    (tmp_path / "a.yaml").write_text(f"groups: [{{name: a, rules: [{rule}]}}]")
+    done = run("sum_over_time(node_seen[1s])", f"--rules.file={tmp_path}/a.yaml")
+    assert unstamped(done.stdout) == ["{} => 4"]
+    assert done.stderr == "it looks back: sampling each second for 2s\n"
+
+
+def test_rules_that_are_wrong_are_told(run: Run, tmp_path: Path) -> None:
+    many = "{record: node_many, expr: node_load1 * on () node_cpu_seconds_total}"
+    odd = "{record: node_odd, expr: 'mad_over_time(a[1m])'}"
+    (tmp_path / "a.yaml").write_text(f"groups: [{{name: a, rules: [{many}, {odd}]}}]")
+    done = run("node_many", f"--rules.file={tmp_path}/a.yaml")
+    assert done.stdout == ""
+    left_out, failed, *_ = done.stderr.splitlines()
+    assert left_out.startswith("rule node_odd of a is left out: the function mad_over_time()")
+    assert failed.startswith("rule node_many of a: found duplicate series")
+
+
 def test_what_looks_back_is_looked_at_for_a_while(run: Run) -> None:
     done = run("count_over_time(node_load1[2s])")
     assert unstamped(done.stdout) == ["{} => 3"]
