@@ -32,7 +32,7 @@ _ITEM = re.compile(rf"_(?:x(?P<gap>[0-9]+))?|stale|(?P<first>[+-]?{_PLAIN})(?:{_
 
 
 def milliseconds(duration):
-    if duration == 0:
+    if re.fullmatch("0[a-z]*", str(duration)):
         return 0
     # Its parse_duration() takes milliseconds for microseconds.
     return promql_parser.parse(f"a offset {duration}").offset // timedelta(milliseconds=1)
