@@ -49,6 +49,7 @@ class Prometheus:
     """One connection to a Prometheus."""
 
     def __init__(self, address):
+        self.address = address
         self._connection = http.client.HTTPConnection(address)
 
     def ask(self, expression, time):
