@@ -134,7 +134,7 @@ class RunningGroup:
             self.stop(tick.time, "memory", str(error))
         return self.outcome
 
-    def stop(self, time: int, reason: str, text: str) -> None:
+    def stop(self, time: int, reason: str, text: str) -> Outcome:
         """Record nothing any longer: an answer from a part of the samples would be a wrong one."""
         self.history = None
         errors = [
@@ -142,6 +142,7 @@ class RunningGroup:
         ]
         metrics = needs.recorded([self.group])
         self.outcome = Outcome(time, {}, metrics, metrics, tuple(errors))
+        return self.outcome
 
     def _fill(self, history: History, tick: Tick) -> None:
         history.begin(tick.time)

@@ -12,7 +12,8 @@ from collectors.sample import Family, Sample
 from plimsoll.sentences import one_line
 
 _SHOWN = 120  # characters of an expression in a HELP line
-_LIFE = 3  # intervals for which a result counts
+LIFE = 3
+"""Intervals for which a result counts."""
 
 Numbers = Mapping[str, tuple[float, ...]]
 """The values of metrics, in the order of their series."""
@@ -42,7 +43,7 @@ def publish(said: Sequence[tuple[Group, int, Outcome]], now: int) -> Published:
     until = math.inf
     for group, interval, outcome in said:
         errors += outcome.errors
-        end = outcome.time + _LIFE * interval
+        end = outcome.time + LIFE * interval
         if end < now:
             unread |= {rule.record for rule in group.rules}
             continue
