@@ -104,8 +104,14 @@ def _recorder(settings: Settings, rounds: Rounds) -> Recorded | None:
     if not settings.rules.files:
         return None
     from agent.rules.recorder import Recorder
+    from agent.rules.statekeeper import StateKeeper
 
-    return Recorder(rounds, settings.rules)
+    rules = settings.rules
+    keeper = None
+    if rules.state_file:
+        path = Path(rules.state_file)
+        keeper = StateKeeper(path, settings.host.procfs, limit=rules.max_memory)
+    return Recorder(rounds, rules, keeper=keeper)
 
 
 async def _work(rounds: Rounds, endpoints: Endpoints, recorder: Recorded | None) -> None:

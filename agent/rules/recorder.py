@@ -8,8 +8,9 @@ what was published last, which never changes.
 import asyncio
 import contextlib
 import time
-from collections.abc import Callable, Collection, Hashable, Iterable, Sequence
+from collections.abc import Callable, Collection, Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from threading import Lock
 
 from agent import rounds
 from agent.rounds import Rounds
@@ -22,6 +23,8 @@ from agent.rules.notices import Notices
 from agent.rules.options import RuleOptions
 from agent.rules.published import Published
 from agent.rules.rulefiles import RuleFiles
+from agent.rules.snapshots import Snapshot
+from agent.rules.statekeeper import StateKeeper
 from collectors.sample import Family
 from plimsoll import logs
 from plimsoll.runner import StoppedError
@@ -30,6 +33,10 @@ log = logs.get(__name__)
 
 _LOOK = 1_000
 """Milliseconds between two looks for changed rule files."""
+_SAVE = 60.0
+"""Seconds between two savings."""
+_PATIENCE = 3.0
+"""Seconds that a saving waits for the evaluation that is under way: it may wait for a collector."""
 _ACCOUNTS = frozenset(metric.name for metric in rounds.METRICS)
 
 
@@ -45,12 +52,20 @@ class Recorder:
     """The rules of some files (`agent.recorded.Recorded`). Blocking calls, and `run`, are for one at a time."""
 
     def __init__(
-        self, sources: Rounds, options: RuleOptions, *, clock: Clock | None = None
+        self,
+        sources: Rounds,
+        options: RuleOptions,
+        *,
+        keeper: StateKeeper | None = None,
+        clock: Clock | None = None,
     ) -> None:
         self._rounds = sources
         self._clock = clock or Clock()
         self._files = RuleFiles(options.files)
         self._looked: int | None = None
+        self._keeper = keeper
+        self._saved: Mapping[str, Snapshot] | None = None
+        self._working = Lock()
         self._groups = GroupSet(
             interval=round(options.interval * 1000),
             max_memory=options.max_memory,
@@ -111,6 +126,12 @@ class Recorder:
         loop = asyncio.get_running_loop()
         woken = asyncio.Event()
         self._woken = lambda: _set(loop, woken)
+        async with asyncio.TaskGroup() as work:
+            if self._keeper is not None:
+                work.create_task(self._keep(self._keeper))
+            work.create_task(self._repeat(woken))
+
+    async def _repeat(self, woken: asyncio.Event) -> None:
         while True:
             woken.clear()
             try:
@@ -124,8 +145,35 @@ class Recorder:
                 async with asyncio.timeout(pause / 1000):
                     await woken.wait()
 
+    async def _keep(self, keeper: StateKeeper) -> None:
+        """Beside the evaluations: a disk may be slow."""
+        try:
+            while True:
+                await asyncio.sleep(_SAVE)
+                await asyncio.to_thread(self._save, keeper)
+        finally:
+            await asyncio.to_thread(self._save, keeper)
+
+    def _save(self, keeper: StateKeeper) -> None:
+        if not self._working.acquire(timeout=_PATIENCE):
+            log.warning("samples for rules are not saved", reason="a collector hangs")
+            return
+        try:
+            if self._saved is None:  # no rules were read so far
+                return
+            if not self._files.errors:  # else their groups may come again
+                self._saved = {}
+            snapshots = {**self._saved, **self._groups.snapshots()}
+        finally:
+            self._working.release()
+        keeper.save(snapshots)
+
     def step(self) -> int:
         """Do what is due now. Blocking. Returns in how many milliseconds to come again."""
+        with self._working:
+            return self._step()
+
+    def _step(self) -> int:
         now = self._clock.boot()
         if self._looked is None or now - self._looked >= _LOOK:
             self.look()
@@ -144,7 +192,9 @@ class Recorder:
 
     def _adopt(self, said: RuleFile, now: int) -> None:
         self._refused = said.errors
-        self._groups.adopt(said.groups, now, {})
+        if self._saved is None:
+            self._saved = self._keeper.load(now) if self._keeper is not None else {}
+        self._groups.adopt(said.groups, now, self._saved)
         self._published = self._groups.published(now)
         self._notices.read(said)
 

@@ -5,6 +5,8 @@ import asyncio
 import pytest
 
 from agent.rounds import Rounds
+from agent.rules.options import RuleOptions
+from agent.rules.recorder import Recorder
 from agent.streamer import Streamer, Target
 from collectors.textfile import Options, TextFile
 from evaluator.sources.agents import Agents
@@ -100,6 +102,32 @@ async def test_with_the_real_evaluator_files_become_readings(files, stream_to):
     await reborn.agents.start(f"127.0.0.1:{port}")
     await reborn.reads("load", 1, 9.0)
     await reborn.agents.stop()
+
+
+async def test_what_a_node_records_becomes_a_reading_within_its_second(files, tmp_path, background):
+    """Nothing but the change brings these reports: regular ones come each hour, and the group's own pace is a day."""
+    (tmp_path / "r.yaml").write_text(
+        "groups:\n- name: g\n  interval: 1d\n  rules:\n"
+        "  - {record: node_used_ratio, expr: node_used / node_size}\n"
+        "  - {record: node_each, expr: node_part}\n"
+    )
+    files('node_used 10\nnode_size 100\nnode_part{p="a"} 1\nnode_part{p="b"} 1\n')
+    rounds = Rounds({"textfile": TextFile(Options((str(tmp_path),)))})
+    recorder = Recorder(rounds, RuleOptions(files=(str(tmp_path / "*.yaml"),)))
+    background(recorder.run())
+    real = RealEvaluator()
+    real.want("used_ratio", "node_each")
+    target = Target(f"127.0.0.1:{await real.agents.start('127.0.0.1:0')}", "node-a")
+    background(Streamer(target, rounds, recorded=recorder).run())
+    await real.reads("used_ratio", 1, 0.1)
+    await real.reads("node_each", 2)
+    files("node_used 90\nnode_size 100\n")
+    await real.reads("used_ratio", 1, 0.9)
+    await real.reads("node_each", 0)
+    files(None)
+    await real.reads("used_ratio", 0)
+    await real.agents.stop()
+    rounds.close()
 
 
 async def test_a_node_that_the_evaluator_forgot_begins_anew(files, stream_to):
