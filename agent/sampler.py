@@ -9,9 +9,9 @@ from agent.rules import needs
 from agent.rules.evaluation import Outcome, RunningGroup, Tick
 from agent.rules.expressions import Expression, Need
 from agent.rules.groups import Group, RuleError
+from agent.rules.groupset import metrics_of
 from agent.rules.history import History
 from agent.rules.labels import Labels, of_series
-from agent.rules.recorder import metrics_of
 from agent.rules.values import Moment, Vector
 
 SECOND = 1_000
