@@ -60,12 +60,12 @@ def _selector(node: promql_parser.VectorSelector, scope: Scope) -> Instant:
 
 
 def _range(node: promql_parser.MatrixSelector, scope: Scope) -> Range:
-    return ranges.selected(selection(node.vector_selector), milliseconds(lambda: node.range), scope)
+    return ranges.selected(selection(node.vector_selector), milliseconds(node.range), scope)
 
 
 def _subquery(node: promql_parser.SubqueryExpr, scope: Scope) -> Range:
-    length, back = milliseconds(lambda: node.range), offset(node)
-    step = milliseconds(lambda: node.step)
+    length, back = milliseconds(node.range), offset(node)
+    step = milliseconds(node.step)
     inner = ranges.inside(scope, length, step, back)
     return ranges.subquery(_instant(compiled(node.expr, inner)), length, step, back)
 

@@ -5,7 +5,7 @@ from typing import Literal, assert_never
 
 from agent.rules.compiler import compiled
 from agent.rules.parts import Instant, Need, Part, Range, Scalar, Scope, Text
-from agent.rules.refusals import ExpressionError
+from agent.rules.refusals import ExpressionError, out_of_range
 from agent.rules.syntax import tree
 from agent.rules.values import Moment, Plan, Value
 
@@ -32,7 +32,10 @@ class Expression:
 def parse(text: str) -> Expression:
     """The expression that a text says; ExpressionError where it says none that a node computes."""
     scope = Scope()
-    part = compiled(tree(text), scope)
+    try:
+        part = compiled(tree(text), scope)
+    except OverflowError as error:  # the parser's way to hand over a duration of more than 10⁹ days
+        raise out_of_range() from error
     kind, plan = _result(part)
     return Expression(text, kind, _longest(scope.needs), plan)
 

@@ -19,3 +19,8 @@ class ExpressionError(SentenceError):
 def unsupported(what: str) -> ExpressionError:
     """PromQL, but not a node's."""
     return ExpressionError(f"{what} is not supported here", "unsupported")
+
+
+def out_of_range() -> ExpressionError:
+    """A duration that is longer than any that Prometheus takes."""
+    return ExpressionError("duration out of range", "parse")

@@ -1,7 +1,7 @@
 """From the parser's selectors and durations to ours."""
 
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import timedelta
 
@@ -10,7 +10,7 @@ import promql_parser
 from agent.rules.labels import NAME, Labels, make
 from agent.rules.matchers import Matcher, Operator, Selector
 from agent.rules.patterns import compiled
-from agent.rules.refusals import ExpressionError, unsupported
+from agent.rules.refusals import out_of_range, unsupported
 
 _OPERATORS: Mapping[str, Operator] = {
     "MatchOp.Equal": Operator.EQUAL,
@@ -41,20 +41,14 @@ def offset(node: promql_parser.VectorSelector | promql_parser.SubqueryExpr) -> i
     """The offset of a selector or subquery in ms; ExpressionError where there is `@`."""
     if node.at is not None:
         raise unsupported("the @ modifier")
-    return milliseconds(lambda: node.offset)
+    return milliseconds(node.offset)
 
 
-def milliseconds(duration: Callable[[], timedelta | None]) -> int:
-    """A duration of the parser, 0 for none; ExpressionError where it is longer than Prometheus takes.
-
-    It comes as a function, as reading one that is too long raises.
-    """
-    try:
-        found = duration() or timedelta()
-    except OverflowError:
-        found = timedelta.max
+def milliseconds(duration: timedelta | None) -> int:
+    """A duration of the parser, 0 for none; ExpressionError where it is longer than Prometheus takes."""
+    found = duration or timedelta()
     if abs(found) > _LONGEST:
-        raise ExpressionError("duration out of range", "parse")
+        raise out_of_range()
     return found // timedelta(milliseconds=1)
 
 

@@ -41,6 +41,7 @@ from plimsoll.durations import duration
 from plimsoll.http.heads import Reading
 from plimsoll.http.messages import RefusedError
 from tests.fuzz.properties import LONGEST, documented, fits
+from tests.fuzz.rules import a_pattern, an_expression
 from tests.fuzz.shots import BOOK
 from wire import codec
 
@@ -384,6 +385,7 @@ TARGETS: Mapping[str, Callable[[bytes], None]] = {
     "date": a_date,
     "duration": a_duration,
     "event": an_event,
+    "expression": an_expression,
     "extender": extender_args,
     "group": an_api_group,
     "kubeconfig": a_kubeconfig,
@@ -391,6 +393,7 @@ TARGETS: Mapping[str, Callable[[bytes], None]] = {
     "list": a_list,
     "manifest": a_manifest,
     "metricvalues": metric_values,
+    "pattern": a_pattern,
     "policy": a_policy,
     "quantity": a_quantity,
     "queries": some_queries,

@@ -57,6 +57,7 @@ def refusal(text):
         'a{x=~"["}',
         "a[300000y]",
         "a offset 9999999999y",
+        "rate(a[300000000y])",
     ],
 )
 def test_what_is_no_promql_does_not_parse(text):
