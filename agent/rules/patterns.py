@@ -1,8 +1,10 @@
 """Prometheus' regular expressions (RE2) as Python's: what means the same is kept, what does not is translated or refused.
 
 Python looks for a match by trying, RE2 in one pass. To try a repeat within a repeat, such as `(a+)+`, takes twice as long for each
-further character of the text, so those are refused. What is left is bounded by the length of a node's label values, and a matcher
-looks at each value but once: the storage remembers what a selector matched.
+further character of the text, so those are refused. Repeats one behind another, such as `.*a.*b`, take a power of the text's length;
+what bounds them is that a node's label values are short, and that each is looked at once: storages remember what a selector
+matched, label_replace() what it made of the same series. Whoever writes a dozen of them can still make a node wait; rules are
+written by those who run the node.
 """
 
 import re

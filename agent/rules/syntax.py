@@ -62,15 +62,26 @@ def tree(text: str) -> promql_parser.Expr:
     unbraced = _BRACES.sub("", plain)
     if len(_PART.findall(unbraced)) > MOST_PARTS:
         raise ExpressionError(f"more than {MOST_PARTS} operators and parentheses", "parse")
-    try:
-        found = promql_parser.parse(_LITERAL.sub(_requoted, text))
-    except ValueError as error:
-        raise _explained(str(error)) from error
+    if "@" in unbraced:  # nothing else in PromQL has it, and the parser breaks down over `@ 1e99`
+        raise unsupported("the @ modifier")
+    found = _parsed(_LITERAL.sub(_requoted, text))
     _refuse_bytes(text)
     if _QUOTED_NAME.search(plain):
         raise unsupported("a quoted name")
     _refuse_newer_durations(unbraced)
     return found
+
+
+def _parsed(text: str) -> promql_parser.Expr:
+    try:
+        return promql_parser.parse(text)
+    except ValueError as error:
+        raise _explained(str(error)) from error
+    except BaseException as error:
+        # A panic of the native parser is no Exception, and would end the process over a user's mistake.
+        if type(error).__name__ != "PanicException":
+            raise
+        raise ExpressionError(f"the parser cannot read it: {error}", "parse") from error
 
 
 def _requoted(literal: re.Match[str]) -> str:

@@ -13,6 +13,8 @@ from agent.rules.shapes import LabelSets, columns, latest, must_be_distinct
 from agent.rules.values import EvaluationError, Vector
 
 _LABEL = re.compile(r"[a-zA-Z_][a-zA-Z0-9_]*")
+LONGEST = 4096
+"""Characters of a label's value; joined with itself over and over, one would fill the memory."""
 _KEPT = 1 << 8  # calls in different words that are kept ready
 
 Relabelling = Callable[[LabelSets], LabelSets]
@@ -70,6 +72,8 @@ def _of_each(relabel: Callable[[Labels], Labels]) -> Relabelling:
     def relabelled(sets: LabelSets) -> LabelSets:
         results = tuple(map(relabel, sets))
         must_be_distinct(results)
+        if any(len(text) > LONGEST for labels in results for _, text in labels):
+            raise EvaluationError(f"a label of more than {LONGEST} characters")
         return results
 
     return relabelled

@@ -95,6 +95,7 @@ def test_promql_that_computes_nothing_is_a_type_error(text):
     [
         ("a @ 5", "@"),
         ("a @ start()", "@"),
+        ("a @ 1e99", "@"),
         ("rate(a[5m] @ 3)", "@"),
         ("max_over_time(a[5m:] @ end())", "@"),
         ("mad_over_time(a[5m])", "mad_over_time()"),

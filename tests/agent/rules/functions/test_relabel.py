@@ -118,3 +118,9 @@ def test_two_series_may_not_become_one(call):
     other = labels.of_series("io", (("disk", "sda"), ("host", "a")))
     with pytest.raises(EvaluationError, match="same labelset"):
         call([(DISK, 1.0), (other, 2.0)])
+
+
+def test_a_label_joined_with_itself_again_and_again_does_not_fill_the_memory():
+    longer = label_join([(DISK, 1.0)], "disk", "x" * 3000, ["disk", "disk"])
+    with pytest.raises(EvaluationError, match="more than 4096 characters"):
+        label_join(longer, "disk", "", ["disk", "disk"])
