@@ -18,10 +18,11 @@ A tick is a moment at which the group's sources were read. Whoever drives a grou
 
 from collections.abc import Iterable, Sequence
 
-from agent.rules.kept import Kept, KeptMetric, Need
+from agent.rules.kept import Kept, KeptMetric
 from agent.rules.labels import NAME, Labels, of_series
 from agent.rules.labels import value as value_of
 from agent.rules.matchers import Selector
+from agent.rules.parts import Need
 from agent.rules.runs import STALE, UNKNOWN, StoredSeries
 from agent.rules.snapshots import Snapshot
 from agent.rules.timeline import Timeline
@@ -135,7 +136,7 @@ class History:
         if self._open:
             self._abandon()
         found = [series.snapshot() for series in self._all]
-        return Snapshot(self._timeline.times[:], tuple(filter(None, found)))
+        return Snapshot(self._timeline.base, self._timeline.times[:], tuple(filter(None, found)))
 
     def restore(self, snapshot: Snapshot) -> None:
         """Begin with what another history held, as far as some selector matches; before the first tick, else ValueError.
@@ -144,7 +145,7 @@ class History:
         """
         if self._tick >= 0:
             raise ValueError("a history that has begun cannot take over another one")
-        self._timeline.restore(snapshot.times)
+        self._timeline.restore(snapshot.base, snapshot.times)
         self._tick = self._timeline.latest
         for saved in snapshot.series:
             metric = self._kept.metric(value_of(saved.labels, NAME))

@@ -1,10 +1,10 @@
 """Which series a rule group keeps: those that some selector matches, found by metric, by exporter's label set, by selector."""
 
 from collections.abc import Iterable, Iterator, Sequence
-from typing import Protocol
 
 from agent.rules.labels import NAME, Labels
 from agent.rules.matchers import Selector
+from agent.rules.parts import Need
 from agent.rules.runs import StoredSeries
 from collectors.sample import Labels as Pairs
 
@@ -16,20 +16,6 @@ _PAIRS = 160  # bytes of a label set that is remembered in the exporter's order 
 
 _View = tuple[Selector | None, int, list[StoredSeries]]
 _NO_VIEW: _View = (None, -1, [])
-
-
-class Need(Protocol):
-    """Series that an expression looks at, and how far back (ms) before the moment of its evaluation."""
-
-    @property
-    def selector(self) -> Selector:
-        """Which series."""
-        ...
-
-    @property
-    def reach(self) -> int:
-        """Milliseconds; 0 if only the present value counts."""
-        ...
 
 
 class KeptMetric:

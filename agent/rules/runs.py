@@ -9,7 +9,7 @@ from bisect import bisect_left, bisect_right
 from itertools import pairwise
 
 from agent.rules.labels import Labels
-from agent.rules.snapshots import SeriesSnapshot, cut
+from agent.rules.snapshots import SeriesSnapshot
 from agent.rules.timeline import Timeline
 from agent.rules.values import Window
 
@@ -170,10 +170,15 @@ class StoredSeries:
         ]
 
     def snapshot(self) -> SeriesSnapshot | None:
-        """What it holds, ticks counted from the timeline's oldest one; None if there is nothing but a gap."""
-        gaps = self.gaps or array("I")
-        whole = SeriesSnapshot(self.labels, self.source, self.starts, self.values, gaps)
-        return cut(whole, self._timeline.base)
+        """A copy of what it holds; None if there is nothing but a gap."""
+        base = self._timeline.base
+        first = max(bisect_right(self.starts, base) - 1, 0)
+        starts, gaps = self.starts[first:], array("I")
+        if self.gaps is not None:
+            gaps += self.gaps[bisect_left(self.gaps, starts[0]) :]
+        if len(gaps) == len(starts):
+            return None
+        return SeriesSnapshot(self.labels, self.source, starts, self.values[first:], gaps)
 
     def restore(self, snapshot: SeriesSnapshot) -> None:
         """Take over what another one held on the same timeline, at its latest tick."""

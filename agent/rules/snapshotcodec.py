@@ -26,7 +26,8 @@ def encode(snapshots: Mapping[str, Snapshot]) -> Iterator[bytes]:
     """The bytes of the snapshots of groups, by name, in pieces."""
     yield _COUNT.pack(len(snapshots))
     for name, snapshot in snapshots.items():
-        yield from (_text(name), _numbers(snapshot.times), _COUNT.pack(len(snapshot.series)))
+        yield _text(name) + _COUNT.pack(snapshot.base)
+        yield _numbers(snapshot.times) + _COUNT.pack(len(snapshot.series))
         for series in snapshot.series:
             yield _COUNT.pack(len(series.labels))
             yield from (_text(part) for pair in series.labels for part in pair)
@@ -63,8 +64,9 @@ def decode(content: bytes) -> dict[str, Snapshot]:
         name = reader.text()
         if name in found:
             raise SnapshotError("a group that is there twice")
-        times = reader.integers("q", reader.count())
-        found[name] = Snapshot(times, tuple(reader.series() for _ in range(reader.count())))
+        base, times = reader.count(), reader.integers("q", reader.count())
+        every = tuple([reader.series() for _ in range(reader.count())])
+        found[name] = Snapshot(base, times, every)
         found[name].check()
     reader.end()
     return found

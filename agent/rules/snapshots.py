@@ -1,15 +1,13 @@
-"""What a group's history holds at one time, as plain numbers: to be written to disk, or to be taken over by another history.
-
-Ticks are counted from the oldest one in it.
-"""
+"""What a group's history holds at one time, as plain numbers: to be written to disk, or to be taken over by another history."""
 
 from array import array
-from bisect import bisect_left, bisect_right
 from dataclasses import dataclass
 from itertools import pairwise
 
 from agent.rules.labels import NAME, Labels
 from plimsoll.sentences import SentenceError
+
+_MOST = 1 << 31  # ticks: 68 years of seconds, and room for as much again in four bytes
 
 
 class SnapshotError(SentenceError):
@@ -35,21 +33,25 @@ class SeriesSnapshot:
 class Snapshot:
     """All ticks and series of a group."""
 
+    base: int
+    """The number of the first tick; runs may begin before it."""
     times: "array[int]"
     """When each tick was, in milliseconds of the history's clock (type code q)."""
     series: tuple[SeriesSnapshot, ...]
 
     def check(self) -> None:
         """Raises SnapshotError where this cannot have come from a history."""
+        if self.base + len(self.times) > _MOST:
+            raise SnapshotError("more ticks than there can have been")
         if not _rises(self.times):
             raise SnapshotError("times that do not rise")
         for series in self.series:
-            _check(series, len(self.times))
+            _check(series, self.base + len(self.times))
         if len({series.labels for series in self.series}) < len(self.series):
             raise SnapshotError("a series that is there twice")
 
 
-def _check(series: SeriesSnapshot, ticks: int) -> None:
+def _check(series: SeriesSnapshot, end: int) -> None:
     names = [name for name, _ in series.labels]
     if NAME not in names or not all(name < after for name, after in pairwise(names)):
         raise SnapshotError("labels without the metric's name or out of order")
@@ -57,7 +59,7 @@ def _check(series: SeriesSnapshot, ticks: int) -> None:
         raise SnapshotError("a label without a value")
     if len(series.values) != len(series.starts) or not series.starts:
         raise SnapshotError("not as many values as runs, or none")
-    if not _rises(series.starts) or series.starts[-1] >= ticks:
+    if not _rises(series.starts) or series.starts[-1] >= end:
         raise SnapshotError("runs that do not rise, or begin after the last tick")
     if not _rises(series.gaps) or not set(series.gaps) <= set(series.starts):
         raise SnapshotError("gaps where no run begins")
@@ -65,14 +67,3 @@ def _check(series: SeriesSnapshot, ticks: int) -> None:
 
 def _rises(numbers: "array[int]") -> bool:
     return all(number < after for number, after in pairwise(numbers))
-
-
-def cut(series: SeriesSnapshot, base: int) -> SeriesSnapshot | None:
-    """With ticks counted from this one, and no runs before it; None where nothing but a gap is left."""
-    first = max(bisect_right(series.starts, base) - 1, 0)
-    starts = array("I", [max(start - base, 0) for start in series.starts[first:]])
-    place = bisect_left(series.gaps, series.starts[first])
-    gaps = array("I", [max(start - base, 0) for start in series.gaps[place:]])
-    if len(gaps) == len(starts):
-        return None
-    return SeriesSnapshot(series.labels, series.source, starts, series.values[first:], gaps)

@@ -41,9 +41,9 @@ class Timeline:
         self._asked = None
         return self.latest
 
-    def restore(self, times: "array[int]") -> None:
-        """Begin with these ticks."""
-        self.times = times[:]
+    def restore(self, base: int, times: "array[int]") -> None:
+        """Begin with these ticks, the first of which has this number."""
+        self.base, self.times = base, times[:]
 
     def upto(self, time: int) -> int:
         """The number of the latest tick not later than this; less than `base` where there is none."""

@@ -2,10 +2,10 @@
 
 import gc
 import math
+import random
 import re
 import tracemalloc
 from collections.abc import Iterable
-from dataclasses import dataclass
 
 import pytest
 from hypothesis import given, settings
@@ -15,16 +15,11 @@ from agent.rules.history import FullError, History
 from agent.rules.labels import NAME, Labels, make, of_series
 from agent.rules.listed import Listed
 from agent.rules.matchers import Matcher, Operator, Selector
-from agent.rules.values import LOOKBACK, Series
+from agent.rules.parts import Need
+from agent.rules.values import LOOKBACK, Series, Window
 from collectors.sample import Sample
 
 MINUTE = 60_000
-
-
-@dataclass(frozen=True)
-class Need:
-    selector: Selector
-    reach: int
 
 
 ALL = Selector("m")
@@ -350,30 +345,57 @@ def same(one: object, other: object) -> bool:
     return repr(one) == repr(other)  # NaN equals NaN, and 0.0 is never -0.0 here
 
 
-@given(
-    steps=st.lists(STEPS, min_size=1, max_size=60),
-    reach=st.sampled_from([0, 30_000, MINUTE, 20 * MINUTE]),
-)
-@settings(max_examples=150, deadline=None)
-def test_it_answers_as_a_list_of_all_samples_does(steps: list[Step], reach: int) -> None:
+def compare(steps: Iterable[Step], reach: int, *, asked_at: int) -> None:
+    """Ask both for everything at so many times within the reach."""
     reference = Reference()
     history, ticks = play(steps, reach, reference)
     now = ticks[-1]
     times = sorted({t + d for t in ticks for d in (-1, 0, 1) if now - reach <= t + d <= now})
+    times = times[:: 1 + len(times) // asked_at]
     kept = {series.labels: series for series in history.select(ALL)}
     for asked in reference.listed.select(ALL):
         series = kept.get(asked.labels)
-        for time in times:
+        for time in (*times, now):
             after = max(time - LOOKBACK, now - reach - 1) if reach else time - LOOKBACK
-            assert same(series and series.at(time, after), asked.at(time, after))
-            for end in times[::3]:
-                window, wanted = series and series.window(time, end), asked.window(time, end)
-                assert (window is None) == (wanted is None), (time, end)
-                if window and wanted:
-                    assert list(window.times) == list(wanted.times)
-                    assert same(list(window.levels), list(wanted.levels))
-                    assert list(window.repeats) == list(wanted.repeats)
-                    assert same(window.values(), wanted.values())
+            assert same(series and series.at(time, after), asked.at(time, after)), time
+            for end in (*times[::2], now):
+                window = None if series is None else series.window(time, end)
+                assert plain(window) == plain(asked.window(time, end)), (time, end)
+
+
+def plain(window: Window | None) -> str:
+    if window is None:
+        return "none"
+    return repr((list(window.times), list(window.levels), list(window.repeats), window.values()))
+
+
+REACHES = [0, 30_000, MINUTE, 20 * MINUTE]
+PLAYS = st.integers(1, 80).flatmap(lambda n: st.lists(STEPS, min_size=n, max_size=n))
+
+
+@given(steps=PLAYS, reach=st.sampled_from(REACHES))
+@settings(max_examples=100, deadline=None)
+def test_it_answers_as_a_list_of_all_samples_does(steps: list[Step], reach: int) -> None:
+    compare(steps, reach, asked_at=20)
+
+
+def test_it_answers_so_after_a_long_time_too(soak: bool) -> None:
+    for seed in range(200 if soak else 4):
+        rng = random.Random(seed)
+        numbers = [0.0, 1.0, 2.0, math.nan, math.inf]
+        found: list[list[float | None]] = [[None], [*numbers], [1.0]]
+        recorded: list[float | str] = [*numbers, "held", "silent"]
+        steps = [
+            (
+                rng.choice([1_000, 5_000, 5_001] * 20 + [60_000, LOOKBACK]),
+                tuple(rng.choice(rng.choice(found)) for _ in range(3)),
+                rng.choice(recorded),
+                rng.random() < 0.05,
+                rng.random() < 0.02,
+            )
+            for _ in range(700)
+        ]
+        compare(steps, REACHES[seed % 4], asked_at=40)
 
 
 def test_a_successor_holds_what_it_needs_of_what_there_was() -> None:

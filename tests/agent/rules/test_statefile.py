@@ -17,7 +17,10 @@ from hypothesis import strategies as st
 from structlog.testing import capture_logs
 
 from agent.rules import snapshotcodec, statefile
+from agent.rules.history import History
 from agent.rules.labels import NAME, make
+from agent.rules.matchers import Selector
+from agent.rules.parts import Need
 from agent.rules.snapshots import SeriesSnapshot, Snapshot
 from agent.rules.statefile import StateFileError
 
@@ -37,12 +40,12 @@ def series(*, source: str = "", **labels: str) -> SeriesSnapshot:
 
 
 def snapshot(*found: SeriesSnapshot) -> Snapshot:
-    return Snapshot(array("q", [1_000, 2_000, 3_000]), found or (series(),))
+    return Snapshot(0, array("q", [1_000, 2_000, 3_000]), found or (series(),))
 
 
 SAVED = {
     "one": snapshot(series(d="a"), series(source="rule 1", d="µ\udcff")),
-    "two": Snapshot(array("q"), ()),
+    "two": Snapshot(0, array("q"), ()),
 }
 
 
@@ -161,7 +164,8 @@ def with_runs(starts: list[int], gaps: list[int] | None = None) -> Snapshot:
 @pytest.mark.parametrize(
     ("wrong", "reason"),
     [
-        (Snapshot(array("q", [2, 1]), ()), "times that do not rise"),
+        (Snapshot(0, array("q", [2, 1]), ()), "times that do not rise"),
+        (Snapshot((1 << 32) - 1, array("q", [1]), ()), "more ticks than there can have been"),
         (snapshot(series(), series()), "a series that is there twice"),
         (with_runs([]), "not as many values as runs, or none"),
         (with_runs([1, 1]), "runs that do not rise, or begin after the last tick"),
@@ -197,7 +201,7 @@ def test_a_small_file_that_unpacks_to_much_is_dropped(path: Path) -> None:
 
 
 def test_a_count_of_billions_is_not_believed(path: Path) -> None:
-    path.write_bytes(packed(struct.pack("<II1sI", 1, 1, b"g", 0xFFFFFFFF)))
+    path.write_bytes(packed(struct.pack("<II1sII", 1, 1, b"g", 0, 0xFFFFFFFF)))
     assert dropped(path) == "it ends too early"
 
 
@@ -214,7 +218,7 @@ def test_what_may_just_be_saved_may_be_loaded(path: Path) -> None:
     noise = array("d", struct.unpack("<10000d", os.urandom(80_000)))
     runs = array("I", range(10_000))
     labels = make([(NAME, "m")])
-    full = Snapshot(array("q", runs), (SeriesSnapshot(labels, "", runs, noise, array("I")),))
+    full = Snapshot(0, array("q", runs), (SeriesSnapshot(labels, "", runs, noise, array("I")),))
     limit = sum(map(len, snapshotcodec.encode({"": full})))
     statefile.save(path, BOOT, {"": full}, limit=limit)
     assert load(path, now=10_000, limit=limit)
@@ -275,7 +279,7 @@ while turn != turns:
     values = array("d", [turn + number / 7 for number in runs])
     series = SeriesSnapshot(make([(NAME, "m")]), "", runs, values, array("I"))
     try:
-        statefile.save(path, boot, {"g": Snapshot(array("q", runs), (series,))}, limit=1 << 30)
+        statefile.save(path, boot, {"g": Snapshot(0, array("q", runs), (series,))}, limit=1 << 30)
         print("saved", flush=True)
     except statefile.StateFileError as error:
         print(error, flush=True)
@@ -290,7 +294,7 @@ def start(
 
 
 def test_it_is_whole_whenever_the_agent_is_killed(path: Path, soak: bool) -> None:
-    for turn in range(200 if soak else 8):
+    for turn in range(200 if soak else 5):
         with start(path) as child:
             assert child.stdout is not None
             for _ in range(1 + turn % 3):
@@ -320,6 +324,7 @@ def test_a_directory_that_may_not_be_written_is_said(path: Path) -> None:
         save(path)
 
 
+ALL = Selector("")
 BYTES = st.binary(max_size=300)
 VALID = b"".join(snapshotcodec.encode(SAVED))
 BITS = st.lists(
@@ -347,7 +352,24 @@ def test_what_is_loaded_is_fit_for_a_history(
     path = tmp_path_factory.getbasetemp() / "changed.state"
     path.write_bytes(packed(bytes(content)))
     for found in load(path).values():
-        found.check()
+        use(found)
+
+
+def use(found: Snapshot) -> None:
+    """Go on with it, and ask for everything."""
+    history = History([Need(ALL, 10_000)])
+    history.restore(found)
+    for time in (4_000, 5_000):
+        history.begin(time)
+        history.add(make([(NAME, "m"), ("d", "a")]), 1.0)
+        history.settle()
+        history.record("rule 1", [])
+        history.end()
+        for kept in history.select(ALL):
+            kept.at(time, 0)
+            kept.window(0, time)
+    history.snapshot().check()
+    assert history.samples >= 2
 
 
 @pytest.mark.parametrize("text", ["", "x", "../../etc/passwd", "é" * 36])
