@@ -1,5 +1,6 @@
 """The agent's DaemonSet: what it mounts is what its flags name, and it may do no more than it needs."""
 
+import re
 from pathlib import Path, PurePosixPath
 
 import pytest
@@ -10,6 +11,7 @@ from evaluator.config import Settings as EvaluatorSettings
 from plimsoll import flags
 from plimsoll.commandline import Parser
 
+ROOT = Path(__file__).parents[2]
 NAME = "plimsoll-agent"
 HOST = {"proc": "/proc", "sys": "/sys", "root": "/"}
 
@@ -67,12 +69,45 @@ def test_the_paths_it_is_told_are_the_hosts_own(settings, mounts):
 
 def test_the_hosts_directories_are_there_to_be_read_only(mounts):
     hosts = {path: found for path, found in mounts.items() if "hostPath" in found[0]}
-    assert {found[0]["name"] for found in hosts.values()} == {*HOST, "node-metrics"}
-    for path, (volume, mount) in hosts.items():
-        assert mount["readOnly"] is True, path
+    assert {found[0]["name"] for found in hosts.values()} == {*HOST, "node-metrics", "state"}
+    for volume, _ in hosts.values():
         if volume["name"] in HOST:
             assert volume["hostPath"] == {"path": HOST[volume["name"]], "type": "Directory"}
-    assert all(mount["readOnly"] for _, mount in mounts.values())
+    writable = [volume["name"] for volume, mount in mounts.values() if not mount.get("readOnly")]
+    assert writable == ["state"]
+
+
+def test_the_rules_are_mounted_where_it_looks(settings, mounts, built):
+    (pattern,) = settings.rules.files
+    volume, _ = mounts[str(Path(pattern).parent)]
+    (rules,) = [obj for obj in built("daemonset") if obj["kind"] == "ConfigMap"]
+    assert volume["configMap"]["name"] == rules["metadata"]["name"]
+    assert re.fullmatch(r"plimsoll-rules-\w+", rules["metadata"]["name"]), "its content in the name"
+    shipped = {path.name for path in (ROOT / "deploy/rules").glob("*.yaml")} - {
+        "kustomization.yaml"
+    }
+    assert rules["data"].keys() == shipped
+    assert all(PurePosixPath(name).match(Path(pattern).name) for name in shipped)
+
+
+def test_its_state_outlives_its_pod_in_a_directory_that_it_may_write_to(pod, settings, mounts):
+    state = PurePosixPath(settings.rules.state_file)
+    volume, mount = mounts[str(state.parent)]
+    assert volume["hostPath"]["type"] == "DirectoryOrCreate"
+    (init,) = pod["initContainers"]
+    assert init["volumeMounts"] == [mount]
+    assert init["image"] == pod["containers"][0]["image"], "one image to pull"
+    group = pod["securityContext"]["fsGroup"]
+    assert group == pod["securityContext"]["runAsGroup"]
+    assert init["command"][:2] == ["sh", "-c"]
+    assert init["command"][2] == f"chgrp {group} {state.parent} && chmod 0770 {state.parent}"
+    assert init["securityContext"] == {
+        "runAsNonRoot": False,
+        "runAsUser": 0,
+        "allowPrivilegeEscalation": False,
+        "readOnlyRootFilesystem": True,
+        "capabilities": {"drop": ["ALL"]},
+    }
 
 
 def test_disks_and_resctrl_mounted_later_are_seen(mounts):
@@ -96,7 +131,7 @@ def test_it_is_nobody_with_no_rights_at_all(pod, container, built):
     for namespace in ("hostPID", "hostNetwork", "hostIPC"):
         assert not pod.get(namespace)
     kinds = {obj["kind"] for obj in built("daemonset")}
-    assert kinds == {"DaemonSet", "PriorityClass", "ServiceAccount"}, "no role, no binding"
+    assert kinds == {"ConfigMap", "DaemonSet", "PriorityClass", "ServiceAccount"}, "no role"
 
 
 def test_it_has_no_token_for_the_api_server(pod, built):
@@ -161,3 +196,4 @@ def test_as_root_it_still_has_no_capability(with_components, pod):
     user = {"runAsNonRoot": False, "runAsUser": 0, "runAsGroup": 0}
     assert as_root["securityContext"] == {**pod["securityContext"], **user}
     assert as_root["containers"] == pod["containers"]
+    assert as_root["initContainers"] == pod["initContainers"]

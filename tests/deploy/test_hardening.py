@@ -10,6 +10,9 @@ POD = {"runAsNonRoot": True, "seccompProfile": {"type": "RuntimeDefault"}}
 CONTAINER = {"allowPrivilegeEscalation": False, "capabilities": {"drop": ["ALL"]}}
 SHARED = ("hostNetwork", "hostPID", "hostIPC", "shareProcessNamespace")
 EVALUATOR, AGENT = "plimsoll-evaluator", "plimsoll-agent"
+ROOTS = {(AGENT, "state-directory")}
+"""Containers that are root, each without a capability: what it does is about files of root's."""
+WRITABLE = {(AGENT, "/var/lib/plimsoll")}
 
 
 def templates(objects):
@@ -27,19 +30,21 @@ def test_no_container_can_become_more_than_it_is(built, folder):
         assert not [field for field in SHARED if pod.get(field)], name
         for container in [*pod["containers"], *pod.get("initContainers", [])]:
             effective = {**pod.get("securityContext", {}), **container.get("securityContext", {})}
-            assert {**POD, **CONTAINER}.items() <= effective.items(), name
-            assert effective.get("runAsUser") != 0, name
+            nobody = (name, container["name"]) not in ROOTS
+            assert {**POD, **CONTAINER, "runAsNonRoot": nobody}.items() <= effective.items(), name
+            assert (effective.get("runAsUser") != 0) == nobody, name
             assert not effective.get("privileged"), name
             assert container["resources"]["requests"].keys() == {"cpu", "memory"}, name
             assert "memory" in container["resources"]["limits"], name
             assert not any("hostPort" in port for port in container.get("ports", [])), name
 
 
-def test_our_own_containers_cannot_write(built):
+def test_our_own_containers_cannot_write_but_what_agents_keep(built):
     for name, pod in templates(built("core")).items():
-        for container in pod["containers"]:
+        for container in [*pod["containers"], *pod.get("initContainers", [])]:
             assert container["securityContext"]["readOnlyRootFilesystem"] is True, name
-            assert all(mount["readOnly"] for mount in container["volumeMounts"]), name
+            written = {m["mountPath"] for m in container["volumeMounts"] if not m.get("readOnly")}
+            assert {(name, path) for path in written} <= WRITABLE
 
 
 def test_only_agents_mount_their_node(built):
