@@ -138,7 +138,7 @@ class StoredSeries:
             return self._window_with_gaps(low, high)
         first = bisect_right(starts, low) - 1
         last = bisect_right(starts, high, first) if high < starts[-1] else len(starts)
-        times = timeline.times[low - timeline.base : high - timeline.base + 1]
+        times = timeline.between(low, high)
         levels = self.values[first:last]
         return Window(times, levels, _repeats(low, starts[first + 1 : last], high))
 

@@ -14,7 +14,7 @@ _SLACK = (
 class Timeline:
     """The times of ticks, rising, the oldest of which are dropped."""
 
-    __slots__ = ("_answer", "_asked", "base", "times")
+    __slots__ = ("_answer", "_asked", "_cut", "_part", "base", "times")
 
     def __init__(self) -> None:
         self.times = array("q")
@@ -22,6 +22,8 @@ class Timeline:
         """The number of the oldest tick that is kept."""
         self._asked: int | None = None
         self._answer = 0
+        self._cut = (0, -1)
+        self._part = array("q")
 
     @property
     def bytes(self) -> int:
@@ -58,8 +60,18 @@ class Timeline:
             self._asked, self._answer = time, self.base + bisect_left(self.times, time)
         return self._answer
 
+    def between(self, low: int, high: int) -> "array[int]":
+        """The times of ticks that there are, both ends included. Not to be changed: others are given the same array."""
+        cut = low, high
+        if (
+            cut != self._cut
+        ):  # series that are there all the time share a range, and a day's is large
+            self._cut, self._part = cut, self.times[low - self.base : high - self.base + 1]
+        return self._part
+
     def forget(self, tick: int) -> None:
-        """Drop what is before this tick, once it is worth the trouble."""
+        """Drop what is before this tick, once it is worth the trouble, and what `between` has at hand."""
+        self._cut, self._part = (0, -1), array("q")
         old = tick - self.base
         if old > len(self.times) // _SLACK:
             del self.times[:old]

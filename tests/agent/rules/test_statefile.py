@@ -333,7 +333,7 @@ BITS = st.lists(
 
 
 @given(content=BYTES)
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=100, deadline=None)
 def test_no_bytes_harm_the_agent(tmp_path_factory: pytest.TempPathFactory, content: bytes) -> None:
     path = tmp_path_factory.getbasetemp() / "fuzzed.state"
     for written in (content, resealed(content), packed(content)):
@@ -342,7 +342,7 @@ def test_no_bytes_harm_the_agent(tmp_path_factory: pytest.TempPathFactory, conte
 
 
 @given(changes=BITS)
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=200, deadline=None)
 def test_what_is_loaded_is_fit_for_a_history(
     tmp_path_factory: pytest.TempPathFactory, changes: list[tuple[int, int]]
 ) -> None:
