@@ -199,30 +199,11 @@ def test_a_number_of_elements_that_is_none_is_an_error_even_of_nothing(op, wante
         aggregator(op, ALL)([], wanted)
 
 
-@pytest.mark.parametrize(
-    ("value", "text"),
-    [
-        (1.0, "1"),
-        (-0.0, "-0"),
-        (0.1, "0.1"),
-        (123456789.125, "123456789.125"),
-        (1e15, "1000000000000000"),
-        (1e16, "10000000000000000"),
-        (1.5e17, "150000000000000000"),
-        (1e23, "100000000000000000000000"),
-        (-1.2345678901234567e16, "-12345678901234568"),
-        (1e-4, "0.0001"),
-        (1e-7, "0.0000001"),
-        (-1.25e-7, "-0.000000125"),
-        (5e-324, f"0.{'0' * 323}5"),
-        (1.7976931348623157e308, f"17976931348623157{'0' * 292}"),
-        (NAN, "NaN"),
-        (INF, "+Inf"),
-        (-INF, "-Inf"),
-    ],
-)
-def test_counted_values_are_written_without_exponents(value, text):
-    assert aggregator("count_values", ALL)(column(value), "v") == [(unnamed(v=text), 1.0)]
+def test_counted_values_are_written_without_exponents():
+    values = column(1.0, -0.0, 1e16, 1e-7, NAN, INF, -INF)
+    found = aggregator("count_values", ALL)(values, "v")
+    texts = ["1", "-0", "10000000000000000", "0.0000001", "NaN", "+Inf", "-Inf"]
+    assert found == [(unnamed(v=text), 1.0) for text in texts]
 
 
 @pytest.mark.parametrize(
