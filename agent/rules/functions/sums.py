@@ -24,7 +24,7 @@ def summed(window: Window, _start: int, _end: int) -> float:
 def average(window: Window, _start: int, _end: int) -> float:
     """The mean of all samples."""
     if len(window.levels) == 1:
-        return window.levels[0]
+        return window.levels[0] + 0.0  # a sum begins with zero, so it is never -0
     known = _plain_sum(window)
     return _mean(window.values()) if known is None else known / len(window.times)
 

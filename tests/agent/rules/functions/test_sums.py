@@ -53,6 +53,12 @@ def test_means(window, values, found):
 
 
 @pytest.mark.parametrize("name", ["sum_over_time", "avg_over_time"])
+@pytest.mark.parametrize("values", [[-0.0], [-0.0, -0.0], [-0.0, 0.0]])
+def test_zero_has_no_sign_once_it_is_a_sum(window, name, values):
+    assert math.copysign(1, ask(name, window(values))) == 1
+
+
+@pytest.mark.parametrize("name", ["sum_over_time", "avg_over_time"])
 @pytest.mark.parametrize("values", [[NAN], [1, NAN, 2], [INF, -INF], [INF, 1, NAN], [1, INF, -INF]])
 def test_sums_of_what_is_no_number(window, name, values):
     assert math.isnan(ask(name, window(values)))
