@@ -2,7 +2,7 @@
 
 import re
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 
@@ -45,10 +45,17 @@ def aggregator(op: str, grouping: Grouping) -> Aggregator:
 
 def _groups(grouping: Grouping, sets: LabelSets) -> list[tuple[Labels, Picker]]:
     """Each group's labels, and what picks its elements out of a column."""
+    members = _members(grouping, sets, range(len(sets)))
+    return [(labels, picker(places)) for labels, places in members.items()]
+
+
+def _members(
+    grouping: Grouping, sets: LabelSets, places: Iterable[int]
+) -> Mapping[Labels, list[int]]:
     members: dict[Labels, list[int]] = {}
-    for index, labels in enumerate(sets):
-        members.setdefault(grouping(labels), []).append(index)
-    return [(labels, picker(indices)) for labels, indices in members.items()]
+    for place in places:
+        members.setdefault(grouping(sets[place]), []).append(place)
+    return members
 
 
 def _reduced(reduction: Reduction, grouping: Grouping) -> Aggregator:
@@ -101,11 +108,9 @@ def _ends(grouping: Grouping, key: Callable[[Sequence[float]], Sequence[float]])
 
 def _ordered_groups(grouping: Grouping, sets: LabelSets) -> list[tuple[LabelSets, Picker]]:
     """Each group's elements in the order of their labels, so that among equals the same ones stand out after a restart."""
-    places = sorted(range(len(sets)), key=sets.__getitem__)
-    members: dict[Labels, list[int]] = {}
-    for place in places:
-        members.setdefault(grouping(sets[place]), []).append(place)
-    return [(tuple([sets[i] for i in found]), picker(found)) for found in members.values()]
+    ordered = sorted(range(len(sets)), key=sets.__getitem__)
+    members = _members(grouping, sets, ordered).values()
+    return [(tuple([sets[place] for place in places]), picker(places)) for places in members]
 
 
 def _count_values(grouping: Grouping) -> Aggregator:
