@@ -1,4 +1,4 @@
-"""Writes the tables in docs/ that come from the code: flags of every program, metrics of agent and evaluator; and figures.
+"""Writes the tables in docs/ that come from elsewhere: flags, metrics, the shipped rules, and figures.
 
 python -P docs/generate.py           write them
 python -P docs/generate.py --check   only compare; exit 1 if one is out of date
@@ -21,7 +21,7 @@ from agent.selfmetrics import SelfMetrics
 from collectors import catalog
 from collectors.host import Host
 from collectors.registry import COLLECTORS
-from docs import figures
+from docs import figures, shipped
 from evaluator.metrics import Metrics
 from plimsoll import flags
 
@@ -49,7 +49,12 @@ def main() -> int:
 
 def pages() -> Iterator[tuple[Path, str]]:
     """Every page with something generated in it, and its text."""
-    for name, lines in (("flags.md", flags_page()), ("metrics.md", metrics_page())):
+    written = {
+        "flags.md": flags_page(),
+        "metrics.md": metrics_page(),
+        "shipped-rules.md": shipped_rules_page(),
+    }
+    for name, lines in written.items():
         yield HERE / name, "\n".join([NOTE, "", *lines]) + "\n"
     latest = figures.read()
     measured = {
@@ -175,6 +180,27 @@ def metrics_page() -> Iterator[str]:
         (f"{m.name}_total" if m.type == "counter" else m.name, m.type, m.documentation)
         for m in Metrics().registry.collect()
     )
+
+
+def shipped_rules_page() -> Iterator[str]:
+    """What the rules in deploy/rules record."""
+    yield "# The rules that ship"
+    yield ""
+    yield "What `deploy/rules` records on every node, for policies to name: one series per node, but where it says otherwise."
+    yield "A series is absent where the node lacks what it is made of. The files say why each rule is as it is."
+    head = ("series", "unit", "group", "own interval", "what it says")
+    for file in shipped.files():
+        yield from ("", f"## `{file.name}`", "")
+        rows = ((*row[:-1], _text(row[-1])) for row in shipped.series(file))
+        yield from _table(head, rows)
+    yield from ("", "## The limits of `node_health_metric`", "")
+    yield "A rule is above its limit when its input is higher than this; `node_health_rule_input` has the inputs."
+    yield ""
+    limits = (
+        (f"`{one.rule}`", one.level, one.limit, _text(one.about), _text(one.source))
+        for one in shipped.limits(file)
+    )
+    yield from _table(("rule", "level above it", "limit", "what it is about", "source"), limits)
 
 
 def _families(found: Iterable[tuple[str, str, str]]) -> Iterator[str]:
