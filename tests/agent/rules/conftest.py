@@ -122,9 +122,10 @@ class Day:
         self.add("odd", steady(15_000), [math.nan] * 241, kind="nan")
         self.add("odd", steady(15_000), [math.inf] * 241, kind="inf")
         self.add("odd", steady(15_000), [-math.inf] * 241, kind="minus")
-        self.add("odd", steady(15_000), [-0.0, 0.0] * 120, kind="zeros")
+        self.add("odd", steady(15_000), [-0.0] * 241, kind="minus_zero")
         self.add("huge", steady(15_000), [1.7e308, -1.7e308, 1.7e308, 1.6e308] * 60, of="huge")
-        self.add("huge", steady(15_000), [5e-324, 2e-308, 0.0] * 80, of="tiny")
+        self.add("huge", steady(15_000), [2.5e-308, 5e-308, 0.0] * 80, of="tiny")
+        self.add("subnormal", steady(15_000), [5e-324, 2e-308, 0.0] * 80)
         self.add("huge", steady(15_000), [1e100, 1.0, -1e100] * 80, of="mixed")
 
     def _short(self):

@@ -151,8 +151,9 @@ class Script:
                 document = script.next()
                 self.send_response(500 if document is None else 200)
                 self.send_header("Content-Type", "text/plain; version=0.0.4")
-                self.end_headers()
-                self.wfile.write(text(document or {}).encode())
+                with contextlib.suppress(ConnectionError):  # a scrape that took too long
+                    self.end_headers()
+                    self.wfile.write(text(document or {}).encode())
 
             def log_message(self, *args):
                 pass

@@ -47,6 +47,8 @@ def scraped(prometheus, documents):
     numbers = dict(prometheus.samples("document[5m]", end))
     for at, up in prometheus.samples("up[5m]", end):
         yield at, documents[int(numbers[at])] if up else {}
+        if numbers.get(at) == len(documents) - 1:
+            return
 
 
 def now():
