@@ -294,7 +294,7 @@ def start(
 
 
 def test_it_is_whole_whenever_the_agent_is_killed(path: Path, soak: bool) -> None:
-    for turn in range(200 if soak else 5):
+    for turn in range(60 if soak else 5):
         with start(path) as child:
             assert child.stdout is not None
             for _ in range(1 + turn % 3):
