@@ -29,22 +29,24 @@ class Matching:
         return keep(labels, self.names) if self.on else drop(labels, self.names)
 
 
+Naming = Callable[[Matching, Labels, Labels], Labels]
+"""What the result of a pair is called, of the labels on the side of many and of one."""
+
+
 @dataclass(frozen=True, slots=True)
 class Pairs:
     """The matches of two vectors: columns of the same length."""
 
     results: Sequence[Labels]
     """What each result is called."""
-    signatures: Sequence[Labels]
-    """By what each pair matched; not kept where nobody needs to know, as results are distinct."""
     lefts: Picker
     """Picks the operands out of the values of the left vector."""
     rights: Picker
-    distinct: bool
-    """Whether no two results can stand in each other's way, however many of them are dropped."""
+    signatures: Sequence[Labels] | None
+    """By what each pair matched; None where no two results stand in each other's way."""
 
 
-def pair(matching: Matching, naming: "Naming", lefts: LabelSets, rights: LabelSets) -> Pairs:
+def pair(matching: Matching, naming: Naming, lefts: LabelSets, rights: LabelSets) -> Pairs:
     """The matches of two vectors; EvaluationError where the side of one has several for the same labels."""
     swapped = matching.card == "one-to-many"
     many, ones = (rights, lefts) if swapped else (lefts, rights)
@@ -60,9 +62,7 @@ def pair(matching: Matching, naming: "Naming", lefts: LabelSets, rights: LabelSe
             one_at.append(place)
     left_at, right_at = (one_at, many_at) if swapped else (many_at, one_at)
     distinct = all_distinct(results) and (matching.card != "one-to-one" or all_distinct(signatures))
-    if distinct:
-        signatures = []
-    return Pairs(results, signatures, picker(left_at), picker(right_at), distinct)
+    return Pairs(results, picker(left_at), picker(right_at), None if distinct else signatures)
 
 
 def _places(matching: Matching, ones: LabelSets, side: str) -> Mapping[Labels, int]:
@@ -93,10 +93,6 @@ def must_match_once(
             "multiple matches for labels: grouping labels must ensure unique matches"
         )
     must_be_distinct(results)
-
-
-Naming = Callable[[Matching, Labels, Labels], Labels]
-"""What the result of a pair is called, of the labels on the side of many and of one."""
 
 
 def named(matching: Matching, many: Labels, one: Labels) -> Labels:

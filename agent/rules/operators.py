@@ -121,7 +121,7 @@ def _combined(apply: Elementwise, matching: Matching, naming: Naming) -> Sides:
 
 def _once(matching: Matching, naming: Naming, lefts: LabelSets, rights: LabelSets) -> Pairs:
     found = pair(matching, naming, lefts, rights)
-    if not found.distinct:
+    if found.signatures is not None:
         must_match_once(matching, found.signatures, found.results)
     return found
 
@@ -139,7 +139,7 @@ def _selected(compare: Comparison, matching: Matching) -> Sides:
         values = found.lefts(left_values)
         holds = list(map(compare, values, found.rights(right_values)))
         results = list(compress(found.results, holds))
-        if not found.distinct:
+        if found.signatures is not None:
             must_match_once(matching, list(compress(found.signatures, holds)), results)
         return list(zip(results, compress(values, holds), strict=True))
 

@@ -135,6 +135,7 @@ def larger(inner):
 EXPRESSIONS = st.recursive(st.sampled_from(["m", "n", "o", '{a="x"}']), larger, max_leaves=6)
 
 
+@settings(max_examples=60)
 @given(EXPRESSIONS, moments(st.floats()))
 @example("stddev (m)", Moment(Listed(), NOW))
 def test_any_expression_of_any_numbers_is_a_vector_or_an_error_of_its_own(text, moment):
@@ -142,6 +143,7 @@ def test_any_expression_of_any_numbers_is_a_vector_or_an_error_of_its_own(text, 
     assert found is EvaluationError or all(isinstance(value, float) for value in found.values())
 
 
+@settings(max_examples=60)
 @given(EXPRESSIONS, moments(st.integers(-3, 3).map(float)), moments(st.just(math.nan)))
 def test_an_expression_remembers_nothing_of_other_samples(text, moment, other):
     again = parse(text)
