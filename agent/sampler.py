@@ -101,9 +101,14 @@ class Sampler:
         collected = metrics_of(found.families)
         outcomes: list[Outcome] = []
         for group in self._groups:
-            step = group.group.interval or self._step
             tick = Tick(
-                moment.time, moment.epoch, step, found.families, collected, found.failed, outcomes
+                moment.time,
+                moment.epoch,
+                self._step,
+                found.families,
+                collected,
+                found.failed,
+                outcomes,
             )
             outcomes.append(group.tick(tick))
         return [

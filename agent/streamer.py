@@ -151,8 +151,8 @@ class Streamer:
         finally:
             for task in (listening, reporting):
                 task.cancel()
-            results = await asyncio.gather(listening, reporting, return_exceptions=True)
             self._readings.close()
+            results = await asyncio.gather(listening, reporting, return_exceptions=True)
         for result in results:
             if isinstance(result, Exception):
                 raise result

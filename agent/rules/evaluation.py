@@ -43,6 +43,12 @@ class Outcome:
     """Metrics that were collected, and so not recorded."""
 
 
+def unknown(group: Group, time: int, errors: tuple[RuleError, ...] = ()) -> Outcome:
+    """What a group says of which nothing is known at this time."""
+    metrics = needs.recorded([group])
+    return Outcome(time, {}, metrics, metrics, errors)
+
+
 @dataclass(frozen=True, slots=True)
 class Tick:
     """What a group is evaluated over."""
@@ -106,7 +112,7 @@ class RunningGroup:
         self.history: History | None = history
         self.sources = sources(needs.needs(group))
         """The collectors to run for it."""
-        self.outcome = Outcome(0, {}, needs.recorded([group]))
+        self.outcome = unknown(group, 0)
         """What it said last."""
         self._doing = [
             _Doing(rule, key, sources(rule.expression.needs), rule.expression.needs)
@@ -137,11 +143,9 @@ class RunningGroup:
     def stop(self, time: int, reason: str, text: str) -> Outcome:
         """Record nothing any longer: an answer from a part of the samples would be a wrong one."""
         self.history = None
-        errors = [
-            RuleError(self.group.name, doing.rule.record, reason, text) for doing in self._doing
-        ]
-        metrics = needs.recorded([self.group])
-        self.outcome = Outcome(time, {}, metrics, metrics, tuple(errors))
+        group = self.group
+        errors = tuple(RuleError(group.name, rule.record, reason, text) for rule in group.rules)
+        self.outcome = unknown(group, time, errors)
         return self.outcome
 
     def _fill(self, history: History, tick: Tick) -> None:

@@ -9,7 +9,7 @@ from agent.rules.evaluation import Outcome, RunningGroup, Tick
 from agent.rules.expressions import Need
 from agent.rules.groups import SHORTEST, Group
 from agent.rules.history import History
-from agent.rules.published import LIFE, Published
+from agent.rules.published import Published, Word
 from agent.rules.schedule import Schedule
 from agent.rules.snapshots import Snapshot
 from collectors.sample import Family
@@ -49,7 +49,13 @@ class _Member:
     counted: int | None = None
 
     @property
+    def word(self) -> Word:
+        """What it said last."""
+        return Word(self.running.group, self.interval, self.running.outcome)
+
+    @property
     def bytes(self) -> int:
+        """What its samples take in memory, about."""
         history = self.running.history
         return history.bytes if history is not None else 0
 
@@ -114,20 +120,16 @@ class GroupSet:
     def evaluate(self, name: str, reading: Reading) -> Outcome:
         """One group, over what was read and what other groups say."""
         member = self._members[name]
-        others = (m for m in self._members.values() if m is not member)
+        others = (other for other in self._members.values() if other is not member)
         outcome = member.running.tick(
             Tick(
                 reading.time,
                 reading.epoch,
-                member.interval,
+                self._interval,
                 reading.families,
                 metrics_of(reading.families),
                 reading.failed,
-                tuple(
-                    other.running.outcome
-                    for other in others
-                    if reading.time - other.running.outcome.time <= LIFE * other.interval
-                ),
+                tuple(other.word.now(reading.time) for other in others),
             )
         )
         total = sum(other.bytes for other in self._members.values())
@@ -147,10 +149,8 @@ class GroupSet:
 
     def published(self, now: int) -> Published:
         """What all groups say. Any thread may call it."""
-        members = tuple(self._members.values())
-        return published.publish(
-            [(m.running.group, m.interval, m.running.outcome) for m in members], now
-        )
+        words = [member.word for member in tuple(self._members.values())]
+        return published.publish(words, now)
 
     def snapshots(self) -> Mapping[str, Snapshot]:
         """The samples of each group that has any."""

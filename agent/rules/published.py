@@ -4,7 +4,7 @@ import math
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from agent.rules.evaluation import Outcome
+from agent.rules.evaluation import Outcome, unknown
 from agent.rules.groups import Group, RuleError
 from agent.rules.labels import NAME, Labels
 from agent.rules.values import Vector
@@ -12,8 +12,7 @@ from collectors.sample import Family, Sample
 from plimsoll.sentences import one_line
 
 _SHOWN = 120  # characters of an expression in a HELP line
-LIFE = 3
-"""Intervals for which a result counts."""
+_LIFE = 3  # intervals for which a result counts
 
 Numbers = Mapping[str, tuple[float, ...]]
 """The values of metrics, in the order of their series."""
@@ -32,28 +31,43 @@ class Published:
     numbers: Numbers = field(default_factory=dict)
 
 
-def publish(said: Sequence[tuple[Group, int, Outcome]], now: int) -> Published:
-    """Of groups in their order, each with its interval and what it said last; times in milliseconds.
+@dataclass(frozen=True, slots=True)
+class Word:
+    """A group, and what it said last. Times are milliseconds."""
 
-    Where groups record the same series, the first counts. What is older than three intervals is unread.
-    """
+    group: Group
+    interval: int
+    outcome: Outcome
+
+    @property
+    def until(self) -> int:
+        """For how long that counts."""
+        return self.outcome.time + _LIFE * self.interval
+
+    def now(self, time: int) -> Outcome:
+        """What it says as of this time: what is too old is not known any longer."""
+        if time <= self.until:
+            return self.outcome
+        return unknown(self.group, self.outcome.time, self.outcome.errors)
+
+
+def publish(said: Sequence[Word], now: int) -> Published:
+    """What groups say together. Where they record the same series, the first one counts."""
     merged: dict[str, dict[Labels, float]] = {}
     unread: set[str] = set()
     errors: list[RuleError] = []
     until = math.inf
-    for group, interval, outcome in said:
+    for word in said:
+        outcome = word.now(now)
         errors += outcome.errors
-        end = outcome.time + LIFE * interval
-        if end < now:
-            unread |= {rule.record for rule in group.rules}
-            continue
         unread |= outcome.unread
-        until = min(until, end)
+        if outcome.results:
+            until = min(until, word.until)
         for metric, vector in outcome.results.items():
             if _add(merged.setdefault(metric, {}), vector):
                 text = "another group records the same series, the first counts"
-                errors.append(RuleError(group.name, metric, "duplicate", text))
-    described = _help(group for group, _, _ in said)
+                errors.append(RuleError(word.group.name, metric, "duplicate", text))
+    described = _help(word.group for word in said)
     return Published(
         tuple(_family(name, merged[name], described[name]) for name in sorted(merged)),
         frozenset(unread - merged.keys()),

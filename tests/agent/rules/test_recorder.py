@@ -148,6 +148,14 @@ def test_a_group_has_an_interval_of_its_own_and_others_the_common_one(node) -> N
     assert node.accounts("plimsoll_rule_group_interval_seconds") == {("slow",): 10, ("common",): 5}
 
 
+def test_a_subquery_that_says_no_step_has_the_common_interval(node) -> None:
+    """As in Prometheus, whose evaluation_interval it is, whatever that of the group."""
+    node.rules("groups:\n" + group("g", f"a: count_over_time({MEMORY}[1m:])", more="interval: 10s"))
+    for _ in range(13):
+        node.after(10)
+    assert node.values() == {"a": pytest.approx(12, abs=1)}
+
+
 def test_only_collectors_that_rules_need_are_run(node) -> None:
     node.rules("groups:\n" + group("g", f"a: {MEMORY}"))
     node.after(0)

@@ -104,7 +104,15 @@ async def test_with_the_real_evaluator_files_become_readings(files, stream_to):
     await reborn.agents.stop()
 
 
-async def test_what_a_node_records_becomes_a_reading_within_its_second(files, tmp_path, background):
+def pace(recorder):
+    """Seconds between two evaluations."""
+    families = {family.name: family for family in recorder.accounts()}
+    return families["plimsoll_rule_group_interval_seconds"].samples[0].value
+
+
+async def test_what_a_node_records_becomes_a_reading_within_its_second(
+    files, tmp_path, background, until
+):
     """Nothing but the change brings these reports: regular ones come each hour, and the group's own pace is a day."""
     (tmp_path / "r.yaml").write_text(
         "groups:\n- name: g\n  interval: 1d\n  rules:\n"
@@ -121,12 +129,14 @@ async def test_what_a_node_records_becomes_a_reading_within_its_second(files, tm
     background(Streamer(target, rounds, recorded=recorder).run())
     await real.reads("used_ratio", 1, 0.1)
     await real.reads("node_each", 2)
+    assert pace(recorder) == 1
     files("node_used 90\nnode_size 100\n")
     await real.reads("used_ratio", 1, 0.9)
     await real.reads("node_each", 0)
     files(None)
     await real.reads("used_ratio", 0)
     await real.agents.stop()
+    await until(lambda: pace(recorder) == 86400)
     rounds.close()
 
 
