@@ -17,7 +17,7 @@ from agent.rules.functions import (
 from agent.rules.labels import EMPTY
 from agent.rules.parts import Instant, Part, Range, Scalar, Text
 from agent.rules.patterns import translated
-from agent.rules.refusals import ExpressionError, unsupported
+from agent.rules.refusals import ExpressionError
 from agent.rules.selectors import asserted, label_names
 from agent.rules.shapes import columns, latest, nameless
 from agent.rules.values import Moment, Vector
@@ -28,14 +28,12 @@ VectorPlan = Callable[[Moment], Vector]
 
 
 def call(name: str, arguments: Arguments) -> Part:
-    """The call of a function; ExpressionError of one that is not supported, by its name."""
+    """The call of one of the functions that are supported."""
     if name in RANGES:
         return _over_range(RANGES[name], arguments)
     if name in POINTWISE:
         return _pointwise(POINTWISE[name], arguments)
-    if name in _OTHERS:
-        return _OTHERS[name](arguments)
-    raise unsupported(f"the function {name}()")
+    return _OTHERS[name](arguments)
 
 
 def negated(operand: Instant) -> Instant:

@@ -10,11 +10,11 @@ from agent.rules.aggregations import Grouping
 from agent.rules.matching import Card, Matching
 from agent.rules.parts import Instant, Part, Range, Scalar, Scope, Text
 from agent.rules.refusals import ExpressionError, unsupported
-from agent.rules.selectors import label_names, milliseconds, offset, selection
+from agent.rules.selectors import label_names, milliseconds, selection
 from agent.rules.values import Moment, Vector
 
 DEEPEST = 100
-"""Levels of an expression; Python's own stack is a few hundred."""
+"""Levels of an expression: each takes up to three frames of Python's stack, which are a thousand for all."""
 
 _CARDS: Mapping[str, Card] = {
     "VectorMatchCardinality.OneToOne": "one-to-one",
@@ -64,7 +64,7 @@ def _range(node: promql_parser.MatrixSelector, scope: Scope) -> Range:
 
 
 def _subquery(node: promql_parser.SubqueryExpr, scope: Scope) -> Range:
-    length, back = milliseconds(node.range), offset(node)
+    length, back = milliseconds(node.range), milliseconds(node.offset)
     step = milliseconds(node.step)
     inner = ranges.inside(scope, length, step, back)
     return ranges.subquery(_instant(compiled(node.expr, inner)), length, step, back)
@@ -72,7 +72,7 @@ def _subquery(node: promql_parser.SubqueryExpr, scope: Scope) -> Range:
 
 def _call(node: promql_parser.Call, scope: Scope) -> Part:
     name = node.func.name
-    if name not in calls.SUPPORTED:
+    if name not in calls.SUPPORTED:  # said before anything of its arguments
         raise unsupported(f"the function {name}()")
     return calls.call(name, [compiled(argument, scope.deeper()) for argument in node.args])
 

@@ -11,6 +11,7 @@ import re
 from collections.abc import Iterator
 from functools import lru_cache
 
+from agent.rules.characterclasses import ASSERTIONS, CONTROL, POSIX, SHORT
 from agent.rules.refusals import ExpressionError, unsupported
 
 LONGEST = 2000
@@ -18,31 +19,6 @@ LONGEST = 2000
 _MOST_REPEATS = 1000  # RE2's own bound
 _MOST_TRIES = 8  # repeats of what can match in several ways
 
-_SPACE = r"\t\n\f\r "  # RE2's; Python's has more
-_CLASSES = {"d": "0-9", "w": "0-9A-Za-z_", "s": _SPACE}
-_OTHERS = {
-    "D": r"\x00-/:-\U0010ffff",
-    "W": r"\x00-/:-@\[-\^`{-\U0010ffff",
-    "S": r"\x00-\x08\x0b\x0e-\x1f!-\U0010ffff",
-}
-_POSIX = {
-    "alnum": "0-9A-Za-z",
-    "alpha": "A-Za-z",
-    "ascii": r"\x00-\x7f",
-    "blank": r"\t ",
-    "cntrl": r"\x00-\x1f\x7f",
-    "digit": "0-9",
-    "graph": "!-~",
-    "lower": "a-z",
-    "print": " -~",
-    "punct": r"!-/:-@\[-`{-~",
-    "space": r"\t\n\x0b\f\r ",
-    "upper": "A-Z",
-    "word": "0-9A-Za-z_",
-    "xdigit": "0-9A-Fa-f",
-}
-_ESCAPES = {"a": "\a", "f": "\f", "n": "\n", "r": "\r", "t": "\t", "v": "\v"}
-_ASSERTIONS = {"A": r"\A", "z": r"\Z", "b": r"(?a:\b)", "B": r"(?!(?a:\b))"}
 _BRACE = r"\{"  # one that begins no repeat
 _REPEAT = re.compile(r"\{(\d+)(?:(,)(\d*))?\}")
 _HEXADECIMAL = re.compile(r"x(?:([0-9A-Fa-f]{2})|\{([0-9A-Fa-f]{1,8})\})")
@@ -76,10 +52,9 @@ class _Translation:
         self._place = 0
         self._open: list[_Group] = []
         self._varies = False  # whether the enclosing group can match in several ways
-        self._last: bool | None = (
-            None  # whether what a repeat would stand behind varies; None: nothing to repeat
-        )
+        self._last: bool | None = None  # the same of what a repeat would repeat; None: nothing
         self._begun = 0  # where the latest group begins
+        self._folds = False  # whether letters' case may not count
 
     def pieces(self) -> Iterator[str]:
         """What the pattern is made of, translated."""
@@ -109,8 +84,8 @@ class _Translation:
             self._varies, self._last = True, None
             return character
         if character in "^$":
-            self._last = None
-            return r"\A" if character == "^" else r"\Z"
+            self._last = True
+            return ASSERTIONS["A" if character == "^" else "z"]
         return self._atom("." if character == "." else re.escape(character))
 
     def _atom(self, text: str) -> str:
@@ -125,6 +100,7 @@ class _Translation:
             if match is None:
                 raise self._refused(self._pattern[self._place - 1 : self._place + 3])
             self._place = match.end()
+            self._folds |= "i" in (match[1] or "")
             if match[2] == ")":
                 return self._flags(match[1], self._place - len(match[0]) - 1)
             opening += match[0]
@@ -160,7 +136,7 @@ class _Translation:
         if self._last is None:
             raise _invalid(self._pattern, f"nothing to repeat before {text}")
         if self._last and (most is None or most > _MOST_TRIES):
-            raise self._refused("a repeat of what repeats or has alternatives itself")
+            raise self._refused("a repeat of what repeats, has alternatives or is empty")
         self._varies, self._last = True, None
         if self._pattern.startswith("?", self._place):
             self._place += 1
@@ -185,20 +161,22 @@ class _Translation:
 
     def _escape(self) -> str:
         name = self._pattern[self._place + 1 : self._place + 2]
-        if name in _CLASSES or name in _OTHERS:
+        if name in SHORT:
             self._place += 2
-            return self._atom(f"[{(_CLASSES | _OTHERS)[name]}]")
-        if name in _ASSERTIONS:
+            return self._atom(f"[^{SHORT[name.lower()]}]" if name.isupper() else f"[{SHORT[name]}]")
+        if name in ASSERTIONS:
             self._place += 2
-            self._last = None
-            return _ASSERTIONS[name]
+            self._last = True
+            return ASSERTIONS[name]
         if name == "Q":
             return self._quoted()
         return self._atom(re.escape(self._character()))
 
     def _quoted(self) -> str:
-        text, _, _ = self._pattern[self._place + 2 :].partition(r"\E")
-        self._place = min(self._place + 4 + len(text), len(self._pattern))
+        text, end, _ = self._pattern[self._place + 2 :].partition(r"\E")
+        if not end:  # would quote the anchors that Prometheus puts behind
+            raise _invalid(self._pattern, r"\Q without \E")
+        self._place += len(text) + 4
         self._last = False if text else None
         return re.escape(text)
 
@@ -213,8 +191,8 @@ class _Translation:
             self._place = match.end()
             return self._of_code(int(match[1] or match[2], 16))
         self._place += 1
-        if escaped in _ESCAPES:
-            return _ESCAPES[escaped]
+        if escaped in CONTROL:
+            return CONTROL[escaped]
         if not escaped:
             raise _invalid(self._pattern, "a backslash at the end")
         if escaped.isalnum() or not escaped.isascii() or escaped == "_":
@@ -242,13 +220,15 @@ class _Translation:
         rest = self._pattern[self._place :]
         if rest.startswith("[:") and ":]" in rest[2:]:
             name = rest[2 : rest.index(":]", 2)]
-            if name not in _POSIX:
+            if name not in POSIX:
                 raise self._refused(f"[:{name}:]")
             self._place += len(name) + 4
-            return _POSIX[name]
-        if rest[:1] == "\\" and rest[1:2] in _CLASSES | _OTHERS:
+            return POSIX[name]
+        if rest[:1] == "\\" and rest[1:2] in SHORT:
+            if self._folds and rest[1].isupper():
+                raise self._refused(f"(?i) with {rest[:2]} between brackets")
             self._place += 2
-            return (_CLASSES | _OTHERS)[rest[1:2]]
+            return SHORT[rest[1:2]]
         first = self._character()
         rest = self._pattern[self._place :]
         if len(rest) < 2 or rest[0] != "-" or rest[1] == "]":

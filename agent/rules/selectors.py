@@ -34,14 +34,7 @@ def selection(node: promql_parser.VectorSelector) -> Selection:
     """What a vector selector asks for; ExpressionError where it does so in ways that are not supported."""
     if node.matchers.or_matchers:
         raise unsupported("`or` between matchers")
-    return Selection(_selector(node), offset(node))
-
-
-def offset(node: promql_parser.VectorSelector | promql_parser.SubqueryExpr) -> int:
-    """The offset of a selector or subquery in ms; ExpressionError where there is `@`."""
-    if node.at is not None:
-        raise unsupported("the @ modifier")
-    return milliseconds(node.offset)
+    return Selection(_selector(node), milliseconds(node.offset))
 
 
 def milliseconds(duration: timedelta | None) -> int:

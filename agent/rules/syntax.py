@@ -28,8 +28,10 @@ _QUOTED_NAME = re.compile(
     re.IGNORECASE,
 )
 _RANGE = re.compile(r"\[([^\]]*)\]")
-_OFFSET = re.compile(r"\boffset\s*[-+]?\s*(\w+)", re.IGNORECASE)
-_DURATION = re.compile(r"(?<![\w.:])[0-9]+(?:ms|[smhdwy])", re.IGNORECASE)
+_OFFSET = re.compile(r"\boffset\s*[-+]?\s*([\w.]+)", re.IGNORECASE)
+_DURATION = re.compile(r"(?:[0-9]+(?:ms|[smhdwy]))+")
+_NUMBER = re.compile(r"[0-9.]")
+_BARE = re.compile(r"(?<![\w.:])[0-9]+(?:ms|[smhdwy])", re.IGNORECASE)
 
 # What the parser says of trees that are PromQL by their grammar alone.
 _TYPES = (
@@ -62,13 +64,16 @@ def tree(text: str) -> promql_parser.Expr:
     unbraced = _BRACES.sub("", plain)
     if len(_PART.findall(unbraced)) > MOST_PARTS:
         raise ExpressionError(f"more than {MOST_PARTS} operators and parentheses", "parse")
-    if "@" in unbraced:  # nothing else in PromQL has it, and the parser breaks down over `@ 1e99`
+    # These before it is parsed, as the parser breaks down over `@ 1e99` and `[1e99]`.
+    if "@" in unbraced:
         raise unsupported("the @ modifier")
+    _refuse_durations(unbraced)
     found = _parsed(_LITERAL.sub(_requoted, text))
     _refuse_bytes(text)
     if _QUOTED_NAME.search(plain):
         raise unsupported("a quoted name")
-    _refuse_newer_durations(unbraced)
+    if _BARE.search(_OFFSET.sub("", _RANGE.sub("", unbraced))):
+        raise unsupported("a duration as a number")
     return found
 
 
@@ -98,13 +103,12 @@ def _refuse_bytes(text: str) -> None:
             raise unsupported(f"a byte that is no character, in {shown(quoted)},")
 
 
-def _refuse_newer_durations(plain: str) -> None:
-    """Releases after 2.42 take numbers for durations and durations for numbers, and so does the parser."""
+def _refuse_durations(plain: str) -> None:
+    """Releases after 2.42 take any number of seconds for a duration, and so does the parser."""
     between = [piece.strip() for found in _RANGE.findall(plain) for piece in found.split(":")]
-    if any(piece.isdecimal() for piece in between + _OFFSET.findall(plain)):
-        raise unsupported("a duration without a unit")
-    if _DURATION.search(_OFFSET.sub("", _RANGE.sub("", plain))):
-        raise unsupported("a duration as a number")
+    for piece in between + _OFFSET.findall(plain):
+        if _NUMBER.match(piece) and not _DURATION.fullmatch(piece):
+            raise unsupported(f"the duration {shown(piece)}")
 
 
 def _explained(text: str) -> ExpressionError:
