@@ -2,9 +2,10 @@
 
 from collections.abc import Hashable, Sequence
 
+from agent.names import candidates
 from agent.recorded import Recorded
 from agent.rounds import Rounds
-from agent.selection import candidates, select
+from agent.selection import select
 from wire.codec import Snapshot
 
 

@@ -6,6 +6,7 @@ from dataclasses import dataclass, replace
 from functools import partial
 from threading import Lock
 
+from agent.names import candidates
 from collectors import catalog
 from collectors.metric import Metric, Table
 from collectors.sample import (
@@ -146,7 +147,7 @@ class Rounds:
 
     def serving(self, metrics: Collection[str]) -> frozenset[str]:
         """The enabled collectors that can yield one of these metrics; a policy may leave out the prefix `node_`."""
-        names = {name for metric in metrics for name in (metric, f"node_{metric}")}
+        names = {name for metric in metrics for name in candidates(metric)}
         found = frozenset[str]().union(*map(catalog.collectors_of, names))
         return found & self._collectors.keys()
 

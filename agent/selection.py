@@ -2,15 +2,9 @@
 
 from collections.abc import Container, Iterable, Sequence
 
+from agent.names import candidates
 from collectors.sample import Family
 from wire.codec import Snapshot
-
-PREFIX = "node_"
-
-
-def candidates(metric: str) -> tuple[str, str]:
-    """The series that a policy's metric name stands for: `health_metric` is `health_metric` or `node_health_metric`."""
-    return metric, PREFIX + metric
 
 
 def select(

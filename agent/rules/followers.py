@@ -4,8 +4,8 @@ from collections.abc import Collection, Hashable
 from dataclasses import dataclass, field
 from threading import Lock
 
+from agent.names import candidates
 from agent.rules.published import Numbers, is_notable
-from agent.selection import candidates
 
 
 @dataclass(slots=True)

@@ -4,7 +4,8 @@ import math
 
 import pytest
 
-from agent.selection import candidates, select
+from agent.names import candidates
+from agent.selection import select
 from collectors.sample import Family, Sample
 from wire.codec import Snapshot
 
