@@ -3,6 +3,7 @@
 import contextlib
 import http.client
 import http.server
+import itertools
 import json
 import math
 import random
@@ -111,15 +112,11 @@ def ready(process):
     raise AssertionError(seen)
 
 
-DOCUMENTS = 30
-
-
-def documents():
-    """What is scraped, one after the other; None is a scrape that fails."""
-    chance = random.Random(7)
-    for number in range(DOCUMENTS):
-        parts = {part: float(chance.randint(0, 5)) for part in "abc" if chance.random() < 0.6}
-        yield None if number % 9 == 4 else {"document": {"": float(number)}, "flicker": parts}
+def document(number):
+    """What is scraped as the so many-th; None is a scrape that fails."""
+    chance = random.Random(number)
+    parts = {part: float(chance.randint(0, 5)) for part in "abc" if chance.random() < 0.6}
+    return None if number % 9 == 4 else {"document": {"": float(number)}, "flicker": parts}
 
 
 def text(document):
@@ -131,16 +128,15 @@ def text(document):
 
 
 class Script:
-    """A server whose answers are the documents, one after the other, and the last one again and again."""
+    """A server whose answers are the documents, one after the other."""
 
-    def __init__(self, documents):
-        self.documents = list(documents)
-        self._left = iter(self.documents)
+    def __init__(self):
+        self._numbers = itertools.count()
         self._turn = threading.Lock()
 
     def next(self):
         with self._turn:
-            return next(self._left, self.documents[-1])
+            return document(next(self._numbers))
 
     @contextlib.contextmanager
     def serving(self):
@@ -148,12 +144,12 @@ class Script:
 
         class Handler(http.server.BaseHTTPRequestHandler):
             def do_GET(self):
-                document = script.next()
-                self.send_response(500 if document is None else 200)
+                answer = script.next()
+                self.send_response(500 if answer is None else 200)
                 self.send_header("Content-Type", "text/plain; version=0.0.4")
                 with contextlib.suppress(ConnectionError):  # a scrape that took too long
                     self.end_headers()
-                    self.wfile.write(text(document or {}).encode())
+                    self.wfile.write(text(answer or {}).encode())
 
             def log_message(self, *args):
                 pass
@@ -168,8 +164,14 @@ class Script:
 
 
 @pytest.fixture(scope="session")
+def documents():
+    """What the scraped server says, by number."""
+    return document
+
+
+@pytest.fixture(scope="session")
 def script():
-    with Script(documents()).serving() as script:
+    with Script().serving() as script:
         yield script
 
 
@@ -189,7 +191,7 @@ def prometheus(day, moments, script, tmp_path_factory):
         check=True,
         capture_output=True,
     )
-    often = {"scrape_interval": "50ms", "scrape_timeout": "50ms"}
+    often = {"scrape_interval": "100ms", "scrape_timeout": "100ms"}
     job = {"job_name": "script", "static_configs": [{"targets": [script.address]}], **often}
     config = {
         "global": {"evaluation_interval": f"{moments[0].step}ms"},
