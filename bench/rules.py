@@ -78,7 +78,7 @@ def run(seconds: float, rules: str) -> dict[str, object]:
             "seconds": seconds,
             "rules": with_rules.total("plimsoll_rule_group_rules"),
             "failing": with_rules.total("plimsoll_rule_error"),
-            "series": with_rules.total("plimsoll_rule_series"),
+            "series": with_rules.total("plimsoll_rule_group_series"),
             "percent_of_a_core": round(100 * more / seconds, 3),
             "evaluating_ms": round(
                 1000 * with_rules.total("plimsoll_rule_group_last_duration_seconds"), 2

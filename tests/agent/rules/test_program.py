@@ -151,16 +151,25 @@ def test_long_ranges_outlive_a_restart(start, write, tmp_path) -> None:
     agent.shows("node_grown 0")
 
 
-def test_an_agent_without_rules_loads_nothing_of_them() -> None:
-    code = "import sys, agent.main, agent.streamer; print(*sys.modules)"
-    loaded = subprocess.run(
-        [sys.executable, "-P", "-c", code],
+def loaded(*modules: str) -> set[str]:
+    """All modules that are loaded once these are imported."""
+    done = subprocess.run(
+        [sys.executable, "-P", "-c", f"import sys, {', '.join(modules)}; print(*sys.modules)"],
         capture_output=True,
         text=True,
         check=True,
         cwd=Path(__file__).parents[3],
     )
-    modules = set(loaded.stdout.split())
+    return set(done.stdout.split())
+
+
+def test_an_agent_without_rules_loads_nothing_of_them() -> None:
+    modules = loaded("agent.main", "agent.streamer")
     assert "agent.rules.options" in modules
     rules = {m for m in modules if m.startswith("agent.rules.")} - {"agent.rules.options"}
     assert rules | ({"yaml", "promql_parser"} & modules) == set()
+
+
+def test_an_agent_with_rules_that_streams_to_nobody_loads_nothing_of_streams() -> None:
+    modules = loaded("agent.main", "agent.rules.recorder", "agent.rules.statekeeper")
+    assert {"grpc", "google", "wire"} & modules == set()
