@@ -83,9 +83,7 @@ def test_the_rules_are_mounted_where_it_looks(settings, mounts, built):
     (rules,) = [obj for obj in built("daemonset") if obj["kind"] == "ConfigMap"]
     assert volume["configMap"]["name"] == rules["metadata"]["name"]
     assert re.fullmatch(r"plimsoll-rules-\w+", rules["metadata"]["name"]), "its content in the name"
-    shipped = {path.name for path in (ROOT / "deploy/rules").glob("*.yaml")} - {
-        "kustomization.yaml"
-    }
+    shipped = {path.name for path in (ROOT / "deploy/rules").glob("*.yaml")}
     assert rules["data"].keys() == shipped
     assert all(PurePosixPath(name).match(Path(pattern).name) for name in shipped)
 

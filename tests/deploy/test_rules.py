@@ -15,7 +15,6 @@ from collectors.registry import COLLECTORS
 
 ROOT = Path(__file__).parents[2]
 FILES = sorted((ROOT / "deploy" / "rules").glob("*.yaml"))
-FILES = [path for path in FILES if path.name != "kustomization.yaml"]
 CASES = sorted((Path(__file__).parent / "rules").glob("*.yaml"))
 RULES = [
     rule
