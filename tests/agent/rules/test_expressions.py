@@ -160,6 +160,14 @@ def test_what_is_too_deep_is_refused_before_it_can_end_the_process(text):
     assert refused.reason in {"parse", "unsupported"}
 
 
+@pytest.mark.parametrize(
+    ("opening", "closing"), [("abs(", ")"), ("(", ")"), ("max_over_time(", "[1m:1m] offset -1m)")]
+)
+def test_what_is_as_deep_as_it_may_be_is_evaluated(at, opening, closing):
+    levels = 99 if "[" not in closing else 6  # two steps each
+    assert at(opening * levels + "b" + closing * levels)
+
+
 def needs(text):
     return {(need.selector.metric, need.reach // 1000) for need in parse(text).needs}
 
