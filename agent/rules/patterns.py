@@ -40,6 +40,8 @@ def translated(pattern: str) -> str:
     try:
         re.compile(found)
     except (re.error, OverflowError, RecursionError) as error:
+        if "redefinition of group name" in str(error):  # the one thing here that Go takes
+            raise _unsupported(pattern, "a name for two groups") from error
         raise _invalid(pattern, str(error)) from error
     return found
 

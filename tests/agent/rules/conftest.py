@@ -27,6 +27,13 @@ TIMES = (
 """When is asked: when there are few samples yet, on the grid, beside it, at the last samples, when most have gone old."""
 
 ODD = (math.nan, math.inf, -math.inf, 0.0, -1.5, math.nan, math.nan, 3.25, math.inf)
+# What regular expressions may take for another. Python's (?i)i also means the Turkish letters, which are left out.
+TEXTS = (
+    *"ab1kKsSiI_-.*$^(]{}|\\/'\" \n\r\t\f\v\x07\x1c\x85\xa0\u2028\ufffd",
+    *"\u212a\u017féÉßẞς\u03a3\u03c3µμ٣²Ⅷǅǆ😀𐐀𐐨",
+    *("ab", "aB", "AB", "aab", "abab", "ba", "a.b", "a b", "a-b", "a_b", "a1", "12", "a{2}", "  "),
+    *("a\n", "\na", "a\nb", "e\u0301", "ab٣", "日本", "aéb"),
+)
 
 
 def steady(every, begin=HOUR, end=HOUR + 60 * MINUTE):
@@ -139,6 +146,8 @@ class Day:
         for number, value in enumerate(('say "no"', "back\\slash", "two\nlines", "größe", "a.b")):
             self.add("label_values", steady(60_000), [number] * 61, path=value, n=str(number % 2))
         self.add("label_values", steady(60_000), [9.0] * 61, n="1")
+        for text in TEXTS:
+            self.add("texts", steady(60_000), [1.0] * 61, text=text)
         for name in ("same_a", "same_b"):
             self.add(name, steady(15_000), self.counter(2.0), job="x")
 

@@ -1,11 +1,12 @@
 """The same samples and the same expressions, asked of Prometheus and of us: the answers are the same.
 
 The expressions are in `expressions/`, one on each line; a `$NAME` stands for each of its alternatives in turn. Those in
-`unsupported.promql` Prometheus computes and we do not. Answers may differ in four things that are nobody's promise:
+`unsupported.promql` Prometheus computes and we do not. Answers may differ in five things that are nobody's promise:
 
 - which of equals topk and bottomk leave of a vector that was computed, not selected;
 - the sign of a zero that was computed from a range with zeros of both signs, which are one value to us;
 - logarithms of subnormal numbers and exp() between 709.44 and 709.78, where Go's assembly for amd64 is wrong;
+- (?i)i in a regular expression, which in Python's also means the Turkish letters dotless i and I with a dot;
 - count_values in a subquery, with a label that sorts before one of `by`, where Prometheus puts groups together.
 """
 
