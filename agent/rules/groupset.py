@@ -33,6 +33,8 @@ class Reading:
     families: tuple[Family, ...]
     failed: frozenset[str]
     """Collectors that could not read their source."""
+    collected: frozenset[str]
+    """The metrics of these families (`metrics_of`)."""
 
 
 @dataclass(slots=True)
@@ -127,7 +129,7 @@ class GroupSet:
                 reading.epoch,
                 self._interval,
                 reading.families,
-                metrics_of(reading.families),
+                reading.collected,
                 reading.failed,
                 tuple(other.word.now(reading.time) for other in others),
             )

@@ -15,6 +15,7 @@ from threading import Lock
 from agent import rounds
 from agent.rounds import Rounds
 from agent.rules import accounts, needs
+from agent.rules.accounts import GroupAccount
 from agent.rules.expressions import Need
 from agent.rules.followers import Followers
 from agent.rules.groups import RuleError, RuleFile
@@ -38,6 +39,10 @@ _SAVE = 60.0
 _PATIENCE = 3.0
 """Seconds that a saving waits for the evaluation that is under way: it may wait for a collector."""
 _ACCOUNTS = frozenset(metric.name for metric in rounds.METRICS)
+
+
+Account = tuple[Sequence[GroupAccount], Sequence[RuleError], Sequence[tuple[str, str]]]
+"""Groups, rules that fail, and files that cannot be used with the reason: see `accounts`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,14 +80,14 @@ class Recorder:
         self._notices = Notices()
         self._refused: tuple[RuleError, ...] = ()
         self._published = Published()
-        self._accounts: tuple[Family, ...] = ()
+        self._account: Account = ((), (), ())
         self._woken: Callable[[], None] = lambda: None
 
     # What others ask.
 
     def accounts(self) -> Sequence[Family]:
         """See `Recorded`."""
-        return self._accounts
+        return tuple(accounts.families(*self._account))
 
     def beside(self, collected: Iterable[Family]) -> Sequence[Family]:
         """See `Recorded`."""
@@ -180,7 +185,7 @@ class Recorder:
         self._groups.accelerate(self._followers.metrics, now)
         due = self._groups.take(now)
         spent = self._evaluate(due) if due else 0.0
-        self._account(now)
+        self._account = self._sum_up(now)
         following = min(self._groups.next or now + _LOOK, (self._looked or now) + _LOOK)
         # Whatever somebody wrote into rules, they take no more than half of a core.
         return max(following - self._clock.boot(), round(spent * 1000))
@@ -210,7 +215,8 @@ class Recorder:
         now = self._clock.boot()
         epoch = self._clock.wall() - now
         found = self._rounds.run(self._groups.collectors(due))
-        reading = Reading(now, epoch, found.families, found.failed)
+        collected = metrics_of(found.families)
+        reading = Reading(now, epoch, found.families, found.failed, collected)
         began = time.perf_counter()
         for name in due:
             begin = time.perf_counter()
@@ -224,10 +230,10 @@ class Recorder:
         self._notices.failing(self._published.errors)
         return time.perf_counter() - began
 
-    def _account(self, now: int) -> None:
-        errors = (*self._refused, *self._published.errors)
+    def _sum_up(self, now: int) -> Account:
         files = [(path, error.reason) for path, error in self._files.errors.items()]
-        self._accounts = tuple(accounts.families(self._groups.accounts(now), errors, files))
+        errors = (*self._refused, *self._published.errors)
+        return self._groups.accounts(now), errors, files
 
 
 def _set(loop: asyncio.AbstractEventLoop, event: asyncio.Event) -> None:
