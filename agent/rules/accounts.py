@@ -8,7 +8,7 @@ from collectors.metric import Metric, Table
 from collectors.sample import Family
 
 REASONS: Mapping[str, str] = {
-    "duplicate": "a rule before it records the same series, or a group before it has its name",
+    "duplicate": "a rule before it records the same series, or the file has a group of its name already",
     "evaluation": "the expression cannot be computed from these samples, such as a match of many to many",
     "invalid": "a field that is unknown or missing, a name that no metric or label may have, ...",
     "limit": "the rule yields more series than the `limit` of its group",

@@ -24,7 +24,7 @@ _DEFECTS = (ArithmeticError, AssertionError, LookupError, RecursionError, TypeEr
 _KEPT = 1 << 12  # label sets of results that are remembered, by each rule
 
 Results = Mapping[str, Vector]
-"""What was recorded, by metric; the label sets are whole."""
+"""What was recorded, by metric; the label sets are whole. Of a series that comes twice, the first one counts."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -163,7 +163,6 @@ class RunningGroup:
     def _evaluate(self, history: History, tick: Tick) -> Outcome:
         moment = Moment(history, tick.time, tick.epoch, tick.step)
         results: dict[str, Vector] = {}
-        taken: set[Labels] = set()
         errors: list[RuleError] = []
         doubtful = {metric for other in tick.others for metric in other.doubtful}
         for doing in self._doing:
@@ -177,16 +176,11 @@ class RunningGroup:
                 doubtful.add(rule.record)
                 history.hold(doing.key)
                 continue
-            fresh = [found for found in vector if found[0] not in taken]
-            if len(fresh) < len(vector):
-                text = "another rule of the group records the same series, the first counts"
-                errors.append(RuleError(self.group.name, rule.record, "duplicate", text))
             if rule.record in tick.collected:
-                fresh = []
-            taken.update(found for found, _ in fresh)
-            history.record(doing.key, fresh)
-            if fresh:
-                results[rule.record] = results.get(rule.record, []) + fresh
+                vector = []
+            history.record(doing.key, vector)
+            if vector:
+                results[rule.record] = results.get(rule.record, []) + vector
         history.end()
         own = needs.recorded([self.group])
         missing = own - results.keys()

@@ -52,7 +52,7 @@ class Word:
 
 
 def publish(said: Sequence[Word], now: int) -> Published:
-    """What groups say together. Where they record the same series, the first one counts."""
+    """What groups say together. Where rules record the same series, the first one counts."""
     merged: dict[str, dict[Labels, float]] = {}
     unread: set[str] = set()
     errors: list[RuleError] = []
@@ -65,7 +65,7 @@ def publish(said: Sequence[Word], now: int) -> Published:
             until = min(until, word.until)
         for metric, vector in outcome.results.items():
             if _add(merged.setdefault(metric, {}), vector):
-                text = "another group records the same series, the first counts"
+                text = "a rule before it records the same series, which counts"
                 errors.append(RuleError(word.group.name, metric, "duplicate", text))
     described = _help(word.group for word in said)
     return Published(

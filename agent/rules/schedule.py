@@ -1,6 +1,6 @@
 """When each rule group is due: at its own interval, or each second while somebody subscribes to what it records."""
 
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 
 from agent.rules.groups import SHORTEST
@@ -50,8 +50,3 @@ class Schedule:
 def _next(now: int, interval: int) -> int:
     """The next multiple of the interval."""
     return (now // interval + 1) * interval
-
-
-def longest(intervals: Iterable[int]) -> int:
-    """The longest of these, 0 for none."""
-    return max(intervals, default=0)

@@ -254,6 +254,35 @@ def test_a_collected_metric_goes_before_a_recorded_one_and_that_is_said_once(nod
     assert node.values() == {"health": 1, "twice": 2}
 
 
+def test_a_group_of_another_pace_sees_the_collected_metric_too(node) -> None:
+    node.rules(
+        "groups:\n"
+        + group("slow", f"health: {MEMORY}", more="interval: 1m")
+        + group("quick", "twice: health * 2")
+    )
+    node.after(0)
+    assert node.values() == {"health": 1, "twice": 2}
+    node.text.families = [gauge("health", (5, {"by": "hand"}))]
+    node.after(5)
+    assert node.values() == {"health": 1, "twice by=hand": 10}
+
+
+def test_the_last_result_of_a_rule_that_fails_counts_for_others_until_the_look_back_is_over(
+    node,
+) -> None:
+    """As in Prometheus; it is not published meanwhile."""
+    node.rules("groups:\n" + group("g", f"a: {MEMORY} - on() {LOAD}", "b: a + 1"))
+    node.after(0)
+    assert node.values() == {"a": 0, "b": 1}
+    node.loadavg.families = [gauge(LOAD, (1, {"a": "1"}), (2, {"a": "2"}))]
+    for _ in range(60):
+        node.after(5)
+        assert node.values() == {"b": 1}
+        assert node.recorder.unread() == {"a"}
+    node.after(5)
+    assert node.values() == {}
+
+
 def test_a_rule_that_fails_is_named_while_others_run(node, logged) -> None:
     node.rules(
         "groups:\n"
