@@ -27,7 +27,8 @@ _UNITS = (31_536_000_000, 604_800_000, 86_400_000, 3_600_000, 60_000, 1_000, 1)
 _LONGEST = 31_536_000_000
 """Milliseconds of an interval: a year."""
 _MOST_RULES = 10_000
-"""Of one file. YAML's references make a short text long."""
+_MOST_GROUPS = 500
+"""Of one file. YAML's references make a short text long; and which groups wait for which is found out group by group."""
 
 SHORTEST = 1_000
 """Milliseconds between two evaluations of a group, at least."""
@@ -87,7 +88,10 @@ def read(document: Any) -> RuleFile:
     try:
         top = _mapping(document, "the file")
         _check_fields(top, frozenset({"groups"}))
-        listed = [_mapping(found, "a group") for found in _list(top.get("groups"), "groups")]
+        given = _list(top.get("groups"), "groups")
+        if len(given) > _MOST_GROUPS:
+            raise RuleFileError(f"more than {_MOST_GROUPS} groups")
+        listed = [_mapping(found, "a group") for found in given]
         rules = [found.get("rules") for found in listed]
         if sum(len(found) for found in rules if isinstance(found, list)) > _MOST_RULES:
             raise RuleFileError(f"more than {_MOST_RULES} rules")

@@ -1,6 +1,7 @@
 """What rule groups need: whose results, which collectors, and in which order they are therefore evaluated."""
 
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from functools import cache
 
 from agent.rules.expressions import Need
 from agent.rules.groups import Group
@@ -33,34 +34,41 @@ def recorded(groups: Iterable[Group]) -> frozenset[str]:
 
 def dependencies(groups: Sequence[Group]) -> Mapping[str, frozenset[str]]:
     """For each group the others, by name, whose results it looks at."""
+    recording: dict[str, set[str]] = {}
+    for group in groups:
+        for metric in recorded([group]):
+            recording.setdefault(metric, set()).add(group.name)
+
+    @cache
+    def looked_at(selector: Selector) -> frozenset[str]:
+        if selector.metric:
+            return frozenset(recording.get(selector.metric, ()))
+        seen = [names for metric, names in recording.items() if may_name(selector, metric)]
+        return frozenset[str]().union(*seen)
+
     return {
-        group.name: frozenset(
-            other.name
-            for other in groups
-            if other is not group and _looks_at(group, recorded([other]))
-        )
+        group.name: frozenset[str]().union(*(looked_at(need.selector) for need in needs(group)))
+        - {group.name}
         for group in groups
     }
-
-
-def _looks_at(group: Group, metrics: Collection[str]) -> bool:
-    return any(may_name(need.selector, metric) for need in needs(group) for metric in metrics)
 
 
 def ordered(groups: Sequence[Group]) -> tuple[Group, ...]:
     """Each group after those whose results it looks at, else as they were given; in a circle, the first one begins."""
     by_name = {group.name: group for group in groups}
+    place = {name: number for number, name in enumerate(by_name)}
     wanted = dependencies(groups)
     found: dict[str, Group] = {}
     for first in groups:
+        if first.name in found:
+            continue
         # A path through the groups by hand: a chain may be longer than Python's stack is deep.
         path = [first.name]
         visiting = {first.name}
         while path:
             name = path[-1]
-            ahead = next(
-                (n for n in by_name if n in wanted[name] - found.keys() and n not in visiting), None
-            )
+            left = wanted[name] - found.keys() - visiting
+            ahead = min(left, key=place.__getitem__, default=None)
             if ahead is None:
                 found.setdefault(path.pop(), by_name[name])
             else:

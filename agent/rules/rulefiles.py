@@ -19,8 +19,8 @@ from plimsoll import logs, strictyaml
 
 log = logs.get(__name__)
 
-_LARGEST = 1 << 20
-"""Bytes of a file."""
+_LARGEST = 256 << 10
+"""Bytes of a file: expressions take thousands of times as much memory as text, and seconds to be understood."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,0 +1,149 @@
+"""Rule files that mean harm: what is too much is refused, and nothing takes longer or more memory than its size allows."""
+
+import resource
+import subprocess
+import sys
+
+import pytest
+
+from agent.rules import groups, needs
+from agent.rules.expressions import ExpressionError, parse
+from agent.rules.groups import Group, Rule, RuleFileError
+from agent.rules.labels import make
+from agent.rules.listed import Listed
+from agent.rules.values import EvaluationError, Moment
+from plimsoll import strictyaml
+
+SECONDS = 30
+"""Of processor time, for each of the files below: those that are understood take a few, on a slow machine too."""
+MEMORY = 1 << 30
+
+READER = """
+import sys
+from agent.rules import needs
+from agent.rules.rulefiles import RuleFiles
+files = RuleFiles(sys.argv[1:])
+said = files.look()
+needs.ordered(said.groups)
+print(len(said.groups), sum(len(group.rules) for group in said.groups), *(e.text for e in files.errors.values()))
+"""
+
+
+def rules(count, text):
+    return f"groups: [{{name: g, rules: [{','.join([text] * count)}]}}]"
+
+
+def bomb(wide, deep):
+    """A list of ten lists of ten lists ..., written in a few lines."""
+    lines = [
+        "x0: &x0 [y]",
+        *(f"x{i}: &x{i} [{','.join([f'*x{i - 1}'] * wide)}]" for i in range(1, deep)),
+    ]
+    return "\n".join([*lines, f"groups: *x{deep - 1}"])
+
+
+def chained(count):
+    """Groups of which each looks at the one before."""
+    return "groups:\n" + "".join(
+        f"- {{name: g{i}, rules: [{{record: r{i}, expr: r{i - 1}}}]}}\n" for i in range(count)
+    )
+
+
+def entangled(count):
+    """Groups of which each looks at all."""
+    rule = "{{record: r{0}, expr: '{{__name__=~\"r.*|{0}\"}}'}}"
+    return "groups:\n" + "".join(
+        f"- {{name: g{i}, rules: [{rule.format(i)}]}}\n" for i in range(count)
+    )
+
+
+FILES = {
+    "brackets": ("[" * 250_000, "0 0 nested too deeply"),
+    "braces": ("{a: " * 60_000, "0 0 nested too deeply"),
+    "dashes": ("- " * 120_000, "0 0 nested too deeply"),
+    "bomb": (bomb(10, 40), "0 0 "),
+    "itself": ("groups: &a [*a]", "0 0 line 1, column 9: "),
+    "groups": ("groups: [" + "{name: a}," * 20_000 + "]", "0 0 more than 500 groups"),
+    "rules": (rules(10_001, "{record: r,expr: a}"), "0 0 more than 10000 rules"),
+    "many": (rules(9_999, "{record: r,expr: a}"), "1 9999"),
+    "large": ("#" * (1 << 20), "0 0 is larger than "),
+    "chained": (chained(500), "500 500"),
+    "entangled": (entangled(500), "500 500"),
+    "long": (rules(1, "{record: r, expr: '" + "a+" * 100_000 + "a'}"), "1 0"),
+    "deep": (rules(20, "{record: r, expr: '" + "(" * 5_000 + "1" + ")" * 5_000 + "'}"), "1 0"),
+    "costly": (rules(100, "{record: r, expr: '" + "a+" * 99 + "a'}"), "1 100"),
+    "number": (f"groups: [{{name: a, limit: {'9' * 100_000}, interval: {'9' * 100_000}s}}]", "0 0"),
+    "python": ("groups: !!python/object/apply:os.abort []", "0 0"),
+}
+
+
+@pytest.mark.parametrize("name", FILES)
+def test_a_file_is_read_or_refused_in_time(tmp_path, name):
+    text, says = FILES[name]
+    (tmp_path / "rules.yaml").write_text(text)
+
+    def bounded():
+        resource.setrlimit(resource.RLIMIT_CPU, (SECONDS, SECONDS))
+        resource.setrlimit(resource.RLIMIT_AS, (MEMORY, MEMORY))
+
+    done = subprocess.run(
+        [sys.executable, "-P", "-c", READER, tmp_path / "rules.yaml"],
+        capture_output=True,
+        text=True,
+        check=True,
+        preexec_fn=bounded,
+    )
+    assert done.stdout.splitlines()[-1].startswith(says)
+
+
+NOW = 1_700_000_000_000
+
+
+def moment():
+    labels = make({"__name__": "a", "x": "a" * 200}.items())
+    return Moment(Listed({labels: [(NOW - 1000 * i, float(i)) for i in range(300, -1, -1)]}), NOW)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "max_over_time(a[1000d:1ms])",
+        "max_over_time(max_over_time(a[1d:10s])[1d:10s])",
+        "(" * 2_000 + "a" + ")" * 2_000,
+        "-" * 2_000 + "a",
+        "sum(" * 400 + "a" + ")" * 400,
+        "a" + "+a" * 400,
+        "a[9999999y]",
+        "a offset 99999999999999999y",
+        'a{x=~"(a+)+b"}',
+        'a{x=~"(a|aa)*b"}',
+        'a{x=~"' + "(" * 1_000 + ")" * 1_000 + '"}',
+        'a{x=~"((a{1,1000}){1,1000}){1,1000}b"}',
+    ],
+)
+def test_an_expression_without_measure_is_refused_when_it_is_read(text):
+    with pytest.raises(ExpressionError):
+        parse(text)
+
+
+@pytest.mark.parametrize(
+    "call", ['label_replace({},"y","$1$1$1$1","{}","(.*)")', 'label_join({0},"y","","{1}","{1}")']
+)
+def test_labels_do_not_double_without_end(call):
+    text = "a"
+    for source in ("x", *["y"] * 20):
+        text = call.format(text, source)
+    with pytest.raises(EvaluationError, match="a label of more than"):
+        parse(text).evaluate(moment())
+
+
+def test_yaml_that_refers_to_itself_is_bounded_by_what_it_stands_for():
+    one = [{"record": "a", "expr": "a"}] * 200
+    with pytest.raises(RuleFileError, match="more than 10000 rules"):
+        groups.read({"groups": [{"name": str(i), "rules": one} for i in range(51)]})
+    assert strictyaml.load("a: &a [b]\nc: [*a, *a]") == {"a": ["b"], "c": [["b"], ["b"]]}
+
+
+def test_groups_in_a_circle_are_all_there_once():
+    made = [Group(f"g{i}", (Rule(f"r{i}", parse(f"r{(i + 1) % 50}")),)) for i in range(50)]
+    assert sorted(g.name for g in needs.ordered(made)) == sorted(g.name for g in made)
