@@ -1,16 +1,16 @@
 """Prometheus' regular expressions (RE2) as Python's: what means the same is kept, what does not is translated or refused.
 
 Python looks for a match by trying, RE2 in one pass. To try a repeat within a repeat, such as `(a+)+`, takes twice as long for each
-further character of the text, so those are refused. Repeats one behind another, such as `.*a.*b`, take a power of the text's length;
-what bounds them is that a node's label values are short, and that each is looked at once: storages remember what a selector
-matched, label_replace() what it made of the same series. Whoever writes a dozen of them can still make a node wait; rules are
-written by those who run the node.
+further character of the text, so those are refused. Repeats one behind another, such as `.*a.*b`, take a power of the text's length:
+a few are taken, half a dozen are refused. What bounds the rest is that a node's label values are short, and that each is looked at
+once: storages remember what a selector matched, label_replace() what it made of the same series.
 """
 
 import re
 from collections.abc import Iterator
 from functools import lru_cache
 
+from agent.rules import patterncosts
 from agent.rules.characterclasses import ASSERTIONS, CONTROL, POSIX, SHORT
 from agent.rules.refusals import ExpressionError, unsupported
 
@@ -43,6 +43,8 @@ def translated(pattern: str) -> str:
         if "redefinition of group name" in str(error):  # the one thing here that Go takes
             raise _unsupported(pattern, "a name for two groups") from error
         raise _invalid(pattern, str(error)) from error
+    if patterncosts.is_dear(found):
+        raise _unsupported(pattern, "too many ways to match")
     return found
 
 
