@@ -1,5 +1,7 @@
 """Rules at work over collectors of the test's own, on a clock that the test moves."""
 
+import asyncio
+import contextlib
 import math
 import threading
 from collections.abc import Iterator
@@ -11,6 +13,7 @@ import structlog
 from agent.rounds import Rounds
 from agent.rules.options import RuleOptions
 from agent.rules.recorder import Clock, Recorder
+from agent.rules.statekeeper import StateKeeper
 from collectors.sample import CollectorError, Family, Sample
 
 MEMORY = "node_memory_MemAvailable_bytes"  # of the collector meminfo, and of no other
@@ -79,14 +82,14 @@ def node_with(tmp_path, source):
     """A node with options of the recorder's."""
     made = []
 
-    def make(**options) -> Node:
+    def make(*, keeper: StateKeeper | None = None, **options) -> Node:
         text, meminfo, loadavg = source(), source([one(MEMORY, 1)]), source([one(LOAD, 1)])
         rounds = Rounds({"textfile": text, "meminfo": meminfo, "loadavg": loadavg}, timeout=0.2)
         made.append(rounds)
         now = [1_000_000]
         clock = Clock(boot=lambda: now[0], wall=lambda: now[0] + 5_000_000)
         chosen = RuleOptions(files=(str(tmp_path / "*.yaml"),), **options)
-        recorder = Recorder(rounds, chosen, clock=clock)
+        recorder = Recorder(rounds, chosen, keeper=keeper, clock=clock)
         return Node(tmp_path, rounds, recorder, text, meminfo, loadavg, now)
 
     yield make
@@ -451,3 +454,66 @@ def test_metrics_about_the_collectors_can_be_asked_for(node) -> None:
     node.after(0)
     assert node.values() == {"failed collector=meminfo": 1}
     assert node.loadavg.runs == 0
+
+
+@pytest.fixture
+def keeper(tmp_path) -> StateKeeper:
+    """Keeps what it is told in a file of a machine that runs on."""
+    boot = tmp_path / "proc/sys/kernel/random/boot_id"
+    boot.parent.mkdir(parents=True)
+    boot.write_text("01234567-89ab-cdef-0123-456789abcdef\n")
+    return StateKeeper(tmp_path / "state", tmp_path / "proc", limit=1 << 20)
+
+
+async def run_and_stop(node: Node, until) -> None:
+    """The agent's own loop, from its first step until it is told to end."""
+    node.now[0] += 5_000
+    running = asyncio.create_task(node.recorder.run())
+    await until(lambda: node.accounts("plimsoll_rule_file_error") or node.loadavg.runs)
+    running.cancel()
+    with contextlib.suppress(asyncio.CancelledError):
+        await running
+
+
+GROWN = "groups:\n" + group("g", f"grown: increase({MEMORY}[1h])", f"load: {LOAD}")
+
+
+async def test_what_was_saved_at_the_end_counts_after_a_restart(node_with, keeper, until) -> None:
+    first = node_with(keeper=keeper)
+    first.rules(GROWN)
+    await run_and_stop(first, until)
+    second = node_with(keeper=keeper)
+    second.now[0] = first.now[0] + 60_000
+    second.meminfo.families = [one(MEMORY, 50)]
+    second.after(5)
+    assert second.values()["grown"] >= 49
+
+
+async def test_a_rule_file_that_is_broken_at_the_restart_takes_nothing_of_what_was_saved(
+    node_with, keeper, until
+) -> None:
+    first = node_with(keeper=keeper)
+    first.rules(GROWN)
+    await run_and_stop(first, until)
+    second = node_with(keeper=keeper)
+    second.now[0] = first.now[0]
+    second.rules("groups: [")
+    await run_and_stop(second, until)
+    third = node_with(keeper=keeper)
+    third.now[0] = second.now[0] + 60_000
+    third.rules(GROWN)
+    third.meminfo.families = [one(MEMORY, 50)]
+    third.after(5)
+    assert third.values()["grown"] >= 49
+
+
+async def test_a_state_file_that_cannot_be_written_stops_nothing_and_is_said(
+    node_with, keeper, until, tmp_path, logged
+) -> None:
+    (tmp_path / "state").mkdir()
+    node = node_with(keeper=keeper)
+    node.rules(GROWN)
+    await run_and_stop(node, until)
+    assert node.values()["load"] == 1
+    said = [line["event"] for line in logged if line["log_level"] in {"warning", "error"}]
+    assert said == ["saved samples for rules are dropped", "samples for rules are not saved"]
