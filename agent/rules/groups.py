@@ -30,6 +30,9 @@ _MOST_RULES = 10_000
 _MOST_GROUPS = 500
 """Of one file. YAML's references make a short text long; and which groups wait for which is found out group by group."""
 
+_LONGEST_TEXT = 4096
+"""Characters of a metric's name, and of a label's name or value: each series that is exported repeats them."""
+
 SHORTEST = 1_000
 """Milliseconds between two evaluations of a group, at least."""
 
@@ -210,7 +213,7 @@ def _expression_text(fields: Mapping[str, Any]) -> str:
     _check_fields(fields, _RECORDING_FIELDS)
     if not (record := _text(fields.get("record"))):
         raise _InvalidError("one of record and alert is missing")
-    if _METRIC.fullmatch(record) is None:
+    if len(record) > _LONGEST_TEXT or _METRIC.fullmatch(record) is None:
         raise _InvalidError(f"record: {shown(record)} is no name of a metric")
     if not (text := _text(fields.get("expr"))):
         raise _InvalidError("expr is missing")
@@ -220,10 +223,12 @@ def _expression_text(fields: Mapping[str, Any]) -> str:
 def _label_values(value: Any) -> Labels:
     found = _mapping(value, "labels")
     for name, text in found.items():
-        if _LABEL.fullmatch(name) is None or name == labels.NAME:
+        if len(name) > _LONGEST_TEXT or _LABEL.fullmatch(name) is None or name == labels.NAME:
             raise _InvalidError(f"labels: {shown(name)} is no name of a label")
         if not isinstance(text, str):
             raise _InvalidError(f"labels: {name}: a single value belongs here")
+        if len(text) > _LONGEST_TEXT:
+            raise _InvalidError(f"labels: {name}: more than {_LONGEST_TEXT} characters")
     return tuple(sorted(found.items()))
 
 

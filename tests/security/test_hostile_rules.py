@@ -7,8 +7,10 @@ import sys
 import pytest
 
 from agent.rules import groups, needs
+from agent.rules.evaluation import RunningGroup, Tick
 from agent.rules.expressions import ExpressionError, parse
 from agent.rules.groups import Group, Rule, RuleFileError
+from agent.rules.history import History
 from agent.rules.labels import make
 from agent.rules.listed import Listed
 from agent.rules.values import EvaluationError, Moment
@@ -72,6 +74,9 @@ FILES = {
     "long": (rules(1, "{record: r, expr: '" + "a+" * 100_000 + "a'}"), "1 0"),
     "deep": (rules(20, "{record: r, expr: '" + "(" * 5_000 + "1" + ")" * 5_000 + "'}"), "1 0"),
     "costly": (rules(100, "{record: r, expr: '" + "a+" * 99 + "a'}"), "1 100"),
+    "label": (rules(1, f"{{record: r, expr: a, labels: {{x: {'y' * 4097}}}}}"), "1 0"),
+    "label name": (rules(1, f"{{record: r, expr: a, labels: {{? {'x' * 4097} : y}}}}"), "1 0"),
+    "name": (rules(1, f"{{record: {'r' * 4097}, expr: a}}"), "1 0"),
     "number": (f"groups: [{{name: a, limit: {'9' * 100_000}, interval: {'9' * 100_000}s}}]", "0 0"),
     "python": ("groups: !!python/object/apply:os.abort []", "0 0"),
 }
@@ -147,6 +152,21 @@ def test_yaml_that_refers_to_itself_is_bounded_by_what_it_stands_for():
     with pytest.raises(RuleFileError, match="more than 10000 rules"):
         groups.read({"groups": [{"name": str(i), "rules": one} for i in range(51)]})
     assert strictyaml.load("a: &a [b]\nc: [*a, *a]") == {"a": ["b"], "c": [["b"], ["b"]]}
+
+
+def test_a_rule_that_feeds_on_itself_ends_where_its_memory_does():
+    more = [f'label_replace(r, "y", "${{1}}{letter}", "y", "(.*)")' for letter in "ab"]
+    rule = Rule("r", parse(" or ".join(["r", *more, "vector(1)"])))
+    group = Group("g", (rule,))
+    history = History(needs.needs(group), limit=1 << 20)
+    running = RunningGroup(group, history, lambda _: frozenset())
+    seen = []
+    while running.history is not None:
+        outcome = running.tick(Tick(1000 * (len(seen) + 1), 0, 1000, (), ()))
+        seen.append(sum(map(len, outcome.results.values())))
+    assert seen[:4] == [1, 3, 7, 15]
+    assert len(seen) < 15
+    assert outcome.errors[0].reason == "memory"
 
 
 def test_groups_in_a_circle_are_all_there_once():
