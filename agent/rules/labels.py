@@ -15,7 +15,7 @@ NAME = "__name__"
 
 EMPTY: Labels = ()
 
-_KEPT = 1 << 14  # label sets that are remembered, by each function
+_KEPT = 1 << 11  # label sets that are remembered, by each function: operators remember the rest while series stay
 
 
 def make(pairs: Iterable[tuple[str, str]]) -> Labels:
