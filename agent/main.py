@@ -111,13 +111,14 @@ def _recorder(settings: Settings, rounds: Rounds) -> Recorded | None:
     if rules.state_file:
         path = Path(rules.state_file)
         keeper = StateKeeper(path, settings.host.procfs, limit=rules.max_memory)
-    return Recorder(rounds, rules, keeper=keeper)
+    recorder = Recorder(rounds, rules, keeper=keeper)
+    # Here and not in a thread: what the parsers leave behind, this thread's memory takes up, and that of others would not.
+    recorder.look()
+    return recorder
 
 
 async def _work(rounds: Rounds, endpoints: Endpoints, recorder: Recorded | None) -> None:
     """A first round, after which the agent is ready; then the rules."""
-    if recorder is not None:
-        await asyncio.to_thread(recorder.look)
     await _first_round(rounds, endpoints)
     if recorder is not None:
         await recorder.run()
