@@ -15,7 +15,9 @@ NAME = "__name__"
 
 EMPTY: Labels = ()
 
-_KEPT = 1 << 11  # label sets that are remembered, by each function: operators remember the rest while series stay
+_KEPT = (
+    1 << 11
+)  # label sets that are remembered, by each function: operators remember the rest while series stay
 
 
 def make(pairs: Iterable[tuple[str, str]]) -> Labels:
