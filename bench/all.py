@@ -30,6 +30,7 @@ BENCHMARKS: Mapping[str, Sequence[str]] = {
     "extender": (),
     "streams": (),
     "closed_loop": ("--changes=100",),
+    "rules": (),
     "scrape": (),
     "relabel": (),
 }
