@@ -4,6 +4,7 @@ The parser is a recursive one, and a native one: too deep a nesting would end th
 """
 
 import json
+import math
 import re
 
 import promql_parser
@@ -23,6 +24,7 @@ _LITERAL = re.compile(
 _BRACES = re.compile(r"\{[^{}]*\}")
 _PART = re.compile(r"[(+\-*/%^<>=!]|\b(?:and|or|unless|atan2)\b", re.IGNORECASE)
 _BYTES = re.compile(r"\\(?:\\|x[89a-fA-F]|[23][0-7])")
+_LARGE = re.compile(r"(?<![\w.:])(?:\d+\.?\d*|\.\d+)e\+?\d+", re.ASCII | re.IGNORECASE)
 _QUOTED_NAME = re.compile(
     r"""\{(?:[^{}]*,)?\s*"|\b(?:by|without|on|ignoring|group_left|group_right)\s*\([^()"]*\"""",
     re.IGNORECASE,
@@ -68,6 +70,9 @@ def tree(text: str) -> promql_parser.Expr:
     if "@" in unbraced:
         raise unsupported("the @ modifier")
     _refuse_durations(unbraced)
+    for number in _LARGE.findall(unbraced):
+        if math.isinf(float(number)):
+            raise ExpressionError(f"the number {shown(number)} is out of range", "parse")
     found = _parsed(_LITERAL.sub(_requoted, text))
     _refuse_bytes(text)
     if _QUOTED_NAME.search(plain):

@@ -58,7 +58,8 @@ class Prometheus:
         kind, result = self._query(expression, time)
         if kind in {"scalar", "string"}:
             return float(result[1]) if kind == "scalar" else result[1]
-        assert kind == "vector", kind
+        if kind == "matrix":
+            raise AskedError("a range vector, which no rule can record")
         return {labels.make(one["metric"].items()): float(one["value"][1]) for one in result}
 
     def samples(self, selector, time):
