@@ -1,7 +1,8 @@
-"""How long it takes from a health file on a node to a changed answer for the scheduler, through the real programs.
+"""How long it takes from a file on a node to a changed answer for the scheduler, through the real programs.
 
-Starts the sandbox's cluster, writes node-b's health file again and again, and asks the extender without a pause until
-its answer has changed. Prints one JSON line, times in milliseconds.
+Starts the sandbox's cluster, writes a file of node-b's again and again, and asks the extender without a pause until
+its answer has changed: once a health file that the policy names, once a number out of which the agent's rule computes the
+ratio that another policy names. Prints a JSON line for each, times in milliseconds.
 
     python -P bench/closed_loop.py [--changes 300]
 """
@@ -10,9 +11,11 @@ import argparse
 import asyncio
 import json
 import random
+import shutil
 import statistics
 import tempfile
 import time
+from dataclasses import dataclass
 from pathlib import Path
 
 import aiohttp
@@ -26,38 +29,82 @@ from sandbox.up import Cluster, ClusterSpec
 NODE = "node-b"
 SYNC_PERIOD = 5.0  # the evaluator's default; the sandbox's own is shorter
 RESOURCES = {"Namespace": NAMESPACES, "TASPolicy": POLICIES}
+NAMESPACE = Path("health-metric-demo/00-namespace.yaml")
 
 
-async def measure(changes: int) -> dict[str, float | int | str]:
+@dataclass(frozen=True)
+class Case:
+    """What is written to which file, and the policy that the node then violates. `pause`: seconds, see `measure`."""
+
+    name: str
+    policy: str
+    manifest: Path
+    file: str
+    sick: str
+    well: str
+    aim: str
+    pause: float
+    rules: Path | None = None
+
+
+CASES = (
+    Case(
+        "file",
+        "demo-policy",
+        Path("health-metric-demo/10-policy.yaml"),
+        "text.prom",
+        "node_health_metric 1\n",
+        "node_health_metric 0\n",
+        aim="p99_ms <= 300",
+        pause=0.2,
+    ),
+    Case(
+        "rule",
+        "scratch-policy",
+        Path("examples/scratch/policy.yaml"),
+        "scratch.prom",
+        "scratch_free_bytes 1e9\nscratch_size_bytes 100e9\n",
+        "scratch_free_bytes 60e9\nscratch_size_bytes 100e9\n",
+        aim="p99_ms <= 1500",
+        pause=1.0,
+        rules=Path("examples/scratch/rules.yaml"),
+    ),
+)
+
+
+async def measure(case: Case, changes: int) -> dict[str, float | int | str]:
     """Milliseconds from writing the file to the changed filter answer, over this many changes."""
     with tempfile.TemporaryDirectory() as folder:
         spec = ClusterSpec(dir=Path(folder), sync_period=SYNC_PERIOD)
         async with Cluster(spec) as cluster, aiohttp.ClientSession() as http:
-            for name in ("00-namespace.yaml", "10-policy.yaml"):
-                for obj in manifests.load(manifests.folder() / "health-metric-demo" / name):
+            if case.rules:
+                shutil.copy(manifests.folder() / case.rules, cluster.rules)
+            for manifest in (NAMESPACE, case.manifest):
+                for obj in manifests.load(manifests.folder() / manifest):
                     await ensure(cluster.client, RESOURCES[obj["kind"]], obj)
-            health = cluster.node_metrics(NODE) / "text.prom"
+            file = cluster.node_metrics(NODE) / case.file
             url = f"{cluster.endpoints.extender}/scheduler/filter"
-            question = filter_body(list(spec.nodes))
+            question = filter_body(case.policy, list(spec.nodes))
             times: list[float] = []
             rng = random.Random(1)
             for number in range(changes + 1):
-                # The agent looks every 100 ms; without a pause of random length each change would come just after a look.
-                await asyncio.sleep(rng.uniform(0, 0.2))
+                # Agents look and compute at a pace; without a pause of random length each change would come just after that.
+                await asyncio.sleep(rng.uniform(0, case.pause))
                 sick = number % 2 == 0
                 begin = time.perf_counter()
-                health.write_text(f"node_health_metric {int(sick)}\n")
+                file.write_text(case.sick if sick else case.well)
                 while await refused(http, url, question) is not sick:
                     pass
                 times.append((time.perf_counter() - begin) * 1000)
     times = sorted(times[1:])  # the first one waits for the policy to arrive as well
     return {
         "benchmark": "closed_loop",
+        "case": case.name,
         "changes": len(times),
         "p50_ms": round(statistics.median(times), 1),
         "p99_ms": round(times[int(0.99 * (len(times) - 1))], 1),
         "max_ms": round(times[-1], 1),
-        "aim": "p99_ms <= 300",
+        "aim": case.aim,
     }
 
 
@@ -69,12 +116,12 @@ async def refused(http: aiohttp.ClientSession, url: str, question: bytes) -> boo
     return NODE in answer["FailedNodes"] if response.status == 200 else None
 
 
-def filter_body(nodes: list[str]) -> bytes:
-    """ExtenderArgs for a pod that follows the demo's policy, as kube-scheduler writes them with nodeCacheCapable."""
+def filter_body(policy: str, nodes: list[str]) -> bytes:
+    """ExtenderArgs for a pod that follows a policy, as kube-scheduler writes them with nodeCacheCapable."""
     meta = {
         "name": "bench",
         "namespace": "health-metric-demo",
-        "labels": {"telemetry-policy": "demo-policy"},
+        "labels": {"telemetry-policy": policy},
     }
     return json.dumps({"Pod": {"metadata": meta}, "Nodes": None, "NodeNames": nodes}).encode()
 
@@ -82,10 +129,12 @@ def filter_body(nodes: list[str]) -> bytes:
 def main() -> None:
     """Read the command line, measure, print."""
     parser = argparse.ArgumentParser(description=__doc__.split("\n\n")[0])
-    parser.add_argument("--changes", type=int, default=300, help="how many (default 300)")
+    parser.add_argument("--changes", type=int, default=300, help="of the health file (default 300)")
+    parser.add_argument("--recorded", type=int, default=50, help="of the number (default 50)")
     arguments = parser.parse_args()
     logs.setup("error")
-    print(json.dumps(asyncio.run(measure(arguments.changes))))
+    for case, changes in zip(CASES, (arguments.changes, arguments.recorded), strict=True):
+        print(json.dumps(asyncio.run(measure(case, changes))), flush=True)
 
 
 if __name__ == "__main__":
