@@ -46,7 +46,11 @@ def quoted(text):
 
 
 def test_patterns_that_nobody_thought_of(both, moments, soak):
-    @settings(max_examples=30_000 if soak else 300, suppress_health_check=list(HealthCheck))
+    @settings(
+        max_examples=30_000 if soak else 300,
+        suppress_health_check=list(HealthCheck),
+        derandomize=not soak,
+    )
     @given(PATTERNS)
     def compare(pattern):
         text = f"texts{{text=~{quoted(pattern)}}}"

@@ -56,7 +56,11 @@ def mistyped(draw):
 
 
 def test_what_somebody_mistyped(both, moments, soak):
-    @settings(max_examples=50_000 if soak else 400, suppress_health_check=list(HealthCheck))
+    @settings(
+        max_examples=50_000 if soak else 400,
+        suppress_health_check=list(HealthCheck),
+        derandomize=not soak,
+    )
     @given(mistyped())
     def compare(text):
         try:
