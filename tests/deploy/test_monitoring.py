@@ -11,6 +11,7 @@ import yaml
 from prometheus_client.metrics import MetricWrapperBase
 
 from agent import rounds
+from agent.rules import accounts
 from agent.selfmetrics import SelfMetrics
 from collectors import catalog
 from evaluator.metrics import Metrics
@@ -83,10 +84,18 @@ OF_THE_TARGET = {"instance", "job", "le", "node", "pod"}
 """Labels that a series has from whoever scrapes it, or from being a histogram."""
 
 
+def shipped_rules():
+    for path in (DEPLOY / "rules").glob("*.yaml"):
+        for group in yaml.safe_load(path.read_text())["groups"]:
+            yield from group["rules"]
+
+
 def known():
     """Every metric that agent and evaluator can have, as Prometheus names its series, with its labels."""
-    catalogued = [*catalog.rows(), *(("", metric) for metric in rounds.METRICS)]
-    found = {metric.name: set(metric.labels) for _, metric in catalogued}
+    tables = (*rounds.METRICS, *accounts.METRICS)
+    catalogued = [*(metric for _, metric in catalog.rows()), *tables]
+    found = {metric.name: set(metric.labels) for metric in catalogued}
+    found |= {rule["record"]: set(rule.get("labels", ())) for rule in shipped_rules()}
     own = SelfMetrics()
     own.watch_stream()
     for family in own.families():
