@@ -81,6 +81,24 @@ def test_a_collected_metric_counts_and_not_the_recorded_one(rounds, text, tick, 
     assert readings.read(["free_ratio"]) == Snapshot({"free_ratio": 0.9})
 
 
+def test_an_operators_word_counts_without_the_prefix_too(rounds, text, tick, family) -> None:
+    readings = Readings(rounds, tick())
+    text.families = [family("free_ratio", 0.9)]
+    assert readings.read(["free_ratio", "node_free_ratio"]) == Snapshot(
+        {"free_ratio": 0.9, "node_free_ratio": 0.4}
+    )
+
+
+def test_an_operators_word_that_cannot_be_read_is_not_replaced(rounds, text, tick, family) -> None:
+    readings = Readings(rounds, tick())
+    text.families = [family("node_free_ratio", 0.9)]
+    readings.read(["free_ratio"])
+    text.error, text.families = CollectorError("EIO"), ()
+    assert readings.read(["free_ratio"]) == Snapshot({}, {}, frozenset({"free_ratio"}))
+    text.error = None
+    assert readings.read(["free_ratio"]) == Snapshot({"free_ratio": 0.4})
+
+
 def test_there_is_news_when_a_wanted_value_moved(rounds, memory, tick, family) -> None:
     recorder = tick()
     readings = Readings(rounds, recorder)
