@@ -14,10 +14,10 @@ class AgentLaunch:
 
     node: str
     textfiles: Path
-    rules: tuple[str, ...]  # rule files, or patterns of such
     listen: str  # host:port of its /metrics
     evaluator: str  # host:port of the evaluator's gRPC
     flags: tuple[str, ...] = ()
+    rules: tuple[str, ...] = ()  # rule files, or patterns of such
 
 
 @dataclass(frozen=True, slots=True)
