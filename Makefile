@@ -3,6 +3,7 @@ VENV   := .venv
 BIN    := $(VENV)/bin
 PYTHON ?= python3
 STAMP  := $(VENV)/.installed
+WORKERS ?= 3
 EXTRAS := .[agent,evaluator,gpu,sandbox]
 
 .PHONY: demo test soak check bench proto docs clean
@@ -10,8 +11,8 @@ EXTRAS := .[agent,evaluator,gpu,sandbox]
 demo: $(STAMP)  ## the health-metric story on three nodes, on this machine
 	$(BIN)/plimsoll-sandbox demo
 
-test: $(STAMP)  ## all tests
-	$(BIN)/pytest
+test: $(STAMP)  ## all tests, in several processes: they wait more than they work
+	$(BIN)/pytest --numprocesses=$(WORKERS) --dist=loadfile
 
 soak: $(STAMP)  ## fuzzing and long runs at full size: hours
 	$(BIN)/pytest --soak --timeout=0 tests/fuzz tests/soak
