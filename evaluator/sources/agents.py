@@ -131,7 +131,7 @@ class Agents:
                 error=refusal.sentence,
             )
             self._on_refusal(refusal.code)
-            await context.abort(refusal.code, refusal.sentence)
+            await _abort(context, refusal)
 
     async def _introduction(self, context: Context) -> telemetry_pb2.Report | None:
         """The first message; None if none comes. Raises MalformedReportError."""
@@ -184,6 +184,15 @@ class Agents:
             generation=wanted.generation, metrics=wanted.metrics, interval_ms=self._interval_ms
         )
         return Asked(wanted.generation, wanted.metrics, message.SerializeToString())
+
+
+async def _abort(context: Context, refusal: Refusal) -> None:
+    """End a stream with a reason; without one where gRPC has no turn for it any more, as its transport ends just now."""
+    try:
+        await context.abort(refusal.code, refusal.sentence)
+    except grpc.aio.InternalError as error:
+        log.debug("reason not sent", peer=context.peer(), error=str(error))
+        raise asyncio.CancelledError from error  # the only end of a call that gRPC takes without another operation
 
 
 def _nameless(node: str) -> Refusal | None:

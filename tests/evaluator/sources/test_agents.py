@@ -6,8 +6,10 @@ import contextlib
 import grpc
 import pytest
 
+from evaluator.sources import agents
 from evaluator.sources.agentlimits import AgentLimits
 from evaluator.sources.agents import Agents
+from evaluator.sources.verifier import Refusal
 from evaluator.store import Store
 from evaluator.subscription import Subscriptions
 from wire import telemetry_pb2, telemetry_pb2_grpc
@@ -354,3 +356,18 @@ async def test_stopping_ends_all_streams(evaluator, agent):
 async def test_a_port_in_use_is_an_error_of_the_system(evaluator):
     with pytest.raises(OSError, match=f"cannot listen for agents on 127.0.0.1:{evaluator.port}"):
         await Evaluator().agents.start(f"127.0.0.1:{evaluator.port}")
+
+
+class Broken:
+    """A stream whose transport broke while it was being written to: gRPC takes no operation on it, and does not know why yet."""
+
+    async def abort(self, code, details):
+        raise grpc.aio.InternalError("Failed grpc_call_start_batch: 8")
+
+    def peer(self):
+        return "ipv4:127.0.0.1:1"
+
+
+async def test_a_reason_that_cannot_be_said_is_the_end_of_a_stream_and_no_failure_of_ours():
+    with pytest.raises(asyncio.CancelledError):  # what gRPC takes for the end, without a word
+        await agents._abort(Broken(), Refusal(grpc.StatusCode.RESOURCE_EXHAUSTED, "no more"))
