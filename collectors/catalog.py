@@ -1,9 +1,12 @@
 """Every metric of every collector, out of the tables in their modules."""
 
 from collections.abc import Iterator
+from functools import lru_cache
 
 from collectors.metric import Metric
 from collectors.registry import COLLECTORS
+
+_KEPT = 1 << 12  # names; policies and rules ask about the same ones again and again
 
 
 def rows() -> Iterator[tuple[str, Metric]]:
@@ -13,6 +16,7 @@ def rows() -> Iterator[tuple[str, Metric]]:
             yield name, metric
 
 
+@lru_cache(_KEPT)
 def collectors_of(metric: str) -> frozenset[str]:
     """The collectors that can yield a series of this name."""
     return frozenset(

@@ -49,8 +49,8 @@ class Table:
         return iter(self._metrics)
 
     def find(self, name: str) -> Metric | None:
-        """The row for a metric's name."""
-        found = self._find(name)
+        """The row for a metric's name. What is asked about is not remembered: most of it is in other tables."""
+        found = self._look_up(name)
         return found[0] if found else None
 
     def family(self, name: str, rows: Iterable[tuple[Sequence[str], float]]) -> Family:
