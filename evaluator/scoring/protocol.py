@@ -7,7 +7,7 @@ from typing import Protocol
 import numpy as np
 import numpy.typing as npt
 
-from evaluator.nodes import Floats
+from evaluator.nodes import Floats, Mask
 from evaluator.scoring.view import ClusterView, PodView, Refusal
 
 Scores = npt.NDArray[np.int64]
@@ -27,6 +27,9 @@ class Assessment:
     """By priority."""
     facts: Mapping[str, Floats] = field(default_factory=dict)
     """What it was computed from, for /explain: inputs and intermediate values, NaN where there is none."""
+    missing: Mask | None = None
+    """The nodes of which it lacks what it needs; None for a scorer that lacks nothing. The host counts them; whether they
+    are refused is the scorer's own `WhenMissing`, and so in `refusals`."""
 
 
 class Scorer(Protocol):
