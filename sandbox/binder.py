@@ -14,7 +14,8 @@ from plimsoll import logs
 from sandbox import fitting, nudges, timestamps
 from sandbox.client import STRATEGIC, ApiError, Client
 from sandbox.events import Recorder
-from sandbox.extender import Extender, ExtenderError
+from sandbox.extender import ExtenderError
+from sandbox.extenders import Extenders
 from sandbox.mirror import Mirror, following
 from sandbox.objects import NODES, PODS, Object
 from sandbox.pending import Pending
@@ -44,7 +45,7 @@ class Binder:
     def __init__(
         self,
         client: Client,
-        extender: Extender,
+        extenders: Extenders,
         *,
         rng: random.Random,
         clock: Callable[[], float] = time.monotonic,
@@ -52,7 +53,7 @@ class Binder:
     ) -> None:
         self.attempts: Counter[str] = Counter()
         self._client = client
-        self._extender = extender
+        self._extenders = extenders
         self._rng = rng
         self._clock = clock
         self._wall = wall
@@ -147,26 +148,16 @@ class Binder:
         self._rng.shuffle(nodes)
         fit = fitting.fit(pod, nodes, fitting.usage(self._placed()))
         fits, refused = fit.nodes, dict(fit.refused)
-        asked = self._extender.manages(pod)
-        if fits and asked:
-            answer = await self._extender.filter(pod, fits)
+        if fits:
+            answer = await self._extenders.filter(pod, fits)
             refused |= {name: (reason,) for name, reason in answer.refused.items()}
             fits = tuple(node for node in fits if node["metadata"]["name"] in answer.names)
         if not fits:
             return Refused(fitting.message(len(nodes), refused.values()))
         names = [node["metadata"]["name"] for node in fits]
         # With one node left there is nothing to rank, and kube-scheduler does not ask.
-        scores = await self._scores(pod, fits) if asked and len(fits) > 1 else {}
+        scores = await self._extenders.scores(pod, fits) if len(fits) > 1 else {}
         return Placed(best(names, scores, self._rng))
-
-    async def _scores(self, pod: Object, nodes: Sequence[Object]) -> dict[str, int]:
-        try:
-            scores = await self._extender.prioritize(pod, nodes)
-        except ExtenderError as error:
-            # As kube-scheduler: a failed filter fails the pod, a failed prioritize only has no say.
-            log.warning("prioritize failed, going on without", pod=_name(pod), error=str(error))
-            return {}
-        return {name: score * self._extender.spec.weight for name, score in scores.items()}
 
     def _placed(self) -> Iterator[tuple[str, Object]]:
         for key, pod in self._pods.objects.items():

@@ -18,9 +18,10 @@ class ExtenderSpec:
     """What a KubeSchedulerConfiguration says about one extender."""
 
     url: str  # urlPrefix, with its path: http://127.0.0.1:9001/scheduler
-    managed_resources: frozenset[str] = frozenset({"telemetry/scheduling"})
+    managed_resources: frozenset[str] = frozenset({"telemetry/scheduling"})  # none: every pod
     node_cache_capable: bool = True
     weight: int = 1
+    ignorable: bool = False
     timeout: float = 5.0
 
 

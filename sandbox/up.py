@@ -20,6 +20,7 @@ from sandbox.client import Client, ensure
 from sandbox.deployments import Deployments
 from sandbox.endpoints import Endpoints, kubeconfig, write_atomically
 from sandbox.extender import Extender, ExtenderSpec
+from sandbox.extenders import Extenders
 from sandbox.kubelet import Kubelet
 from sandbox.nodes import Nodes
 from sandbox.objects import CRDS
@@ -43,6 +44,7 @@ class ClusterSpec:
     ops_port: int = 0
     sync_period: float = 5.0
     node_cache_capable: bool = True
+    scorers: tuple[str, ...] = ()  # each an extender of its own, asked about every pod
     pod_grace: float = 0.0  # seconds that a deleted pod takes to stop
     ready_timeout: float = 60.0
     seed: int = 0  # of the binder's choice between equals, and of pods' names
@@ -126,7 +128,7 @@ class Cluster:
             agent_port=self._ports["agents"].number,
             ops_port=self._ports["ops"].number,
             sync_period=self.spec.sync_period,
-            flags=self.spec.evaluator_flags,
+            flags=(*self._scorer_flags(), *self.spec.evaluator_flags),
         )
         await self.processes.start(EVALUATOR, self.spec.evaluator(launch))
         await self._answers(EVALUATOR, f"{self.endpoints.ops}/readyz")
@@ -144,11 +146,8 @@ class Cluster:
         nodes = Nodes(self.client, names)
         await nodes.register()
         rng = random.Random(self.spec.seed)  # noqa: S311 (names and ties, no secrets)
-        spec = ExtenderSpec(
-            f"{self.endpoints.extender}/scheduler", node_cache_capable=self.spec.node_cache_capable
-        )
-        extender = await stack.enter_async_context(Extender(spec))
-        self.binder = Binder(self.client, extender, rng=rng)
+        asked = [await stack.enter_async_context(Extender(spec)) for spec in self._extender_specs()]
+        self.binder = Binder(self.client, Extenders(asked), rng=rng)
         stack.push_async_callback(self.processes.close)
         await self._start_programs()
         for run in (
@@ -161,6 +160,21 @@ class Cluster:
         path = self.dir / "endpoints.json"
         write_atomically(path, self.endpoints.as_json())
         stack.callback(path.unlink, missing_ok=True)
+
+    def _scorer_flags(self) -> tuple[str, ...]:
+        return (f"--scorers={','.join(self.spec.scorers)}",) if self.spec.scorers else ()
+
+    def _extender_specs(self) -> Iterator[ExtenderSpec]:
+        """Policies for the pods that follow one, and each scorer for all: as deploy/scheduler/scorers.yaml has it."""
+        base, names_only = self.endpoints.extender, self.spec.node_cache_capable
+        yield ExtenderSpec(f"{base}/scheduler", node_cache_capable=names_only)
+        for name in self.spec.scorers:
+            yield ExtenderSpec(
+                f"{base}/scorers/{name}",
+                managed_resources=frozenset(),
+                node_cache_capable=names_only,
+                ignorable=True,
+            )
 
     async def _start_programs(self) -> None:
         try:

@@ -28,6 +28,7 @@ from sandbox.client import STRATEGIC, ApiError, Client, ensure
 from sandbox.controlplane import ControlPlane, NoControlPlaneError, find
 from sandbox.endpoints import kubeconfig
 from sandbox.extender import Extender, ExtenderSpec
+from sandbox.extenders import Extenders
 from sandbox.nodes import node_object
 from sandbox.objects import CRDS, NAMESPACES, NODES, PODS, POLICIES, Resource
 from sandbox.processes import HeldPort, Processes
@@ -53,7 +54,9 @@ class Plane:
         """A scheduler that asks an extender: the sandbox's binder, or the real kube-scheduler."""
         if isinstance(self.server, ApiServer):
             async with Extender(ExtenderSpec(extender)) as asked:
-                binder = asyncio.create_task(Binder(self.client, asked, rng=random.Random(1)).run())
+                binder = asyncio.create_task(
+                    Binder(self.client, Extenders([asked]), rng=random.Random(1)).run()
+                )
                 yield
                 binder.cancel()
                 await asyncio.wait([binder])

@@ -11,6 +11,7 @@ from aiohttp import web
 from sandbox.binder import Binder, best, unscheduled
 from sandbox.client import JSON_PATCH, ApiError
 from sandbox.extender import Extender, ExtenderSpec
+from sandbox.extenders import Extenders
 from sandbox.objects import EVENTS, NODES, PODS
 
 MANAGED = {"limits": {"telemetry/scheduling": 1}}
@@ -80,7 +81,7 @@ async def start(client, extender):
 
     async def begin(**config):
         asker = await Extender(ExtenderSpec(extender.url, **config)).__aenter__()
-        binder = Binder(client, asker, rng=random.Random(1))
+        binder = Binder(client, Extenders([asker]), rng=random.Random(1))
         running.append((asker, asyncio.create_task(binder.run())))
         return binder
 
