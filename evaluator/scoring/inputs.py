@@ -1,0 +1,38 @@
+"""What scorers look at, by name: the series that deploy/rules/usage.yaml records, and annotations of nodes that stand in for them.
+
+A scorer lists the metrics that it takes in `metrics`, out of these; agents are asked for them while it is on.
+"""
+
+WINDOW = 300.0
+"""Seconds over which use is looked at: what began less than this ago is not wholly in the means."""
+
+CPU_MEAN = "node_cpu_used_mean_5m_cores"
+CPU_DEVIATION = "node_cpu_used_stddev_5m_cores"
+MEMORY_MEAN = "node_memory_used_mean_5m_bytes"
+MEMORY_DEVIATION = "node_memory_used_stddev_5m_bytes"
+CONGESTION = "node_network_congestion_ratio"
+
+METRICS = (CPU_MEAN, CPU_DEVIATION, MEMORY_MEAN, MEMORY_DEVIATION, CONGESTION)
+"""All of them."""
+
+MEAN_FREE_CPU = "mean-free-cpu"
+"""In milli-CPU, as are the next two."""
+STD_FREE_CPU = "std-free-cpu"
+FORECAST_FREE_CPU = "forcasted-free-cpu"
+"""Misspelt, as those programs have it that write it."""
+MEAN_FREE_MEMORY = "mean-free-memory"
+"""In bytes, as are the next two."""
+STD_FREE_MEMORY = "std-free-memory"
+FORECAST_FREE_MEMORY = "forcasted-free-memory"
+CONGESTION_FACTOR = "congestion-factor"
+
+ANNOTATIONS = (
+    MEAN_FREE_CPU,
+    STD_FREE_CPU,
+    FORECAST_FREE_CPU,
+    MEAN_FREE_MEMORY,
+    STD_FREE_MEMORY,
+    FORECAST_FREE_MEMORY,
+    CONGESTION_FACTOR,
+)
+"""The annotations of a node that are kept, in this order."""
