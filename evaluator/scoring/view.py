@@ -11,6 +11,7 @@ from functools import cached_property
 import numpy as np
 
 from evaluator.nodes import Floats, Mask, Nodes
+from evaluator.scoring.rewards import Rewards
 
 
 class Resource(StrEnum):
@@ -55,6 +56,8 @@ class ClusterView:
     """0 (idle) to 1 (full), as agents measure it; NaN where not known."""
     annotations: Mapping[str, Floats] = field(default_factory=dict)
     """Numbers that operators or other programs annotated nodes with, by key; NaN where there is none, or no number."""
+    rewards: Rewards = field(default_factory=Rewards)
+    """Where kinds of pods did well."""
 
     @cached_property
     def unknown(self) -> Floats:

@@ -1,0 +1,117 @@
+"""Values of kinds on nodes: how they move, where they start, and what is forgotten."""
+
+import pytest
+
+from evaluator.nodes import Nodes
+from evaluator.scoring import rewards as module
+from evaluator.scoring.rewards import Outcome, Rewards, kind_of
+
+NODES = Nodes(("a", "b", "c", "d"))
+
+
+def values(rewards, kind="web", nodes=NODES):
+    return rewards.values(kind, nodes).tolist()
+
+
+def failed(rewards, times, kind="web", node="a"):
+    return rewards.learned([Outcome(kind, node, 0)] * times)
+
+
+@pytest.mark.parametrize(
+    ("labels", "kind"),
+    [
+        ({"podtype": "t", "app": "a", "name": "n"}, "t"),
+        ({"app": "a", "name": "n"}, "a"),
+        ({"name": "n", "tier": "x"}, "n"),
+        ({"podtype": "", "app": "a"}, "a"),
+        ({"tier": "x"}, "pod-0"),
+        ({}, "pod-0"),
+    ],
+)
+def test_the_kind_of_a_pod(labels, kind):
+    assert kind_of(labels, "pod-0") == kind
+
+
+@pytest.mark.parametrize(
+    ("times", "value"),
+    [(1, 0.9), (2, 0.81), (3, 0.729), (7, 0.478297), (10, 0.348678), (22, 0.098477)],
+)
+def test_failures_in_a_row(times, value):
+    assert values(failed(Rewards(), times))[0] == pytest.approx(value, abs=5e-7)
+
+
+def test_an_outcome_counts_for_its_kind_on_its_node():
+    after = Rewards().observed("web", "b", 0)
+    assert values(after) == [1.0, 0.9, 1.0, 1.0]
+    assert values(after, "db") == [1.0] * 4
+
+
+def test_who_recovers_earns_again():
+    after = failed(Rewards(), 2).observed("web", "a", 1)
+    assert values(after)[0] == pytest.approx(0.9 * 0.81 + 0.1)
+
+
+def test_the_weight_of_an_outcome():
+    assert values(Rewards(weight=0.5).observed("web", "a", 0))[0] == 0.5
+    assert values(Rewards(weight=1.0).observed("web", "a", 0).observed("web", "a", 1))[0] == 1.0
+
+
+def test_values_never_change():
+    before = Rewards().observed("web", "a", 0)
+    before.observed("web", "a", 0)
+    before.among({"b"})
+    assert values(before) == [0.9, 1.0, 1.0, 1.0]
+
+
+def test_success_where_nothing_failed_is_not_remembered():
+    assert Rewards().observed("web", "a", 1).kinds == {}
+
+
+def test_a_node_that_joins_starts_at_the_mean_of_each_kind():
+    before = Rewards().among({"a", "b"}).learned([Outcome("web", "a", 0), Outcome("db", "b", 1)])
+    after = before.among({"a", "b", "c"})
+    assert values(after)[:3] == [0.9, 1.0, pytest.approx(0.95)]
+    assert values(after, "db")[:3] == [1.0, 1.0, 1.0]
+
+
+def test_a_kind_that_is_newer_than_a_node_starts_at_one_there():
+    after = Rewards().among({"a"}).observed("web", "a", 0).among({"a", "b"})
+    assert values(after.observed("db", "a", 0), "db") == [0.9, 1.0, 1.0, 1.0]
+
+
+def test_to_the_original_a_node_that_joins_starts_at_zero():
+    before = Rewards(compatible=True).among({"a", "b"})
+    after = before.learned([Outcome("web", "a", 0), Outcome("db", "b", 1)]).among({"a", "b", "c"})
+    assert values(after)[:3] == [0.9, 1.0, 0.0]
+    assert values(after, "db")[:3] == [1.0, 1.0, 0.0]
+
+
+def test_a_node_that_went_and_comes_again_is_a_new_one():
+    before = failed(Rewards().among({"a", "b"}), 5)
+    assert values(before.among({"b"}).among({"a", "b"}))[:2] == [1.0, 1.0]
+
+
+def test_the_first_nodes_of_all_start_at_one():
+    assert values(Rewards(compatible=True).among(set(NODES)).observed("web", "a", 1)) == [1.0] * 4
+
+
+def test_the_same_nodes_change_nothing():
+    before = failed(Rewards().among({"a"}), 1)
+    assert before.among({"a"}) is before
+    assert before.learned([]) is before
+
+
+def test_when_there_is_no_room_the_kinds_go_that_were_silent_longest(monkeypatch):
+    monkeypatch.setattr(module, "_ROOM", 200)
+    after = Rewards()
+    for kind in ("one", "two", "three", "one", "four", "five", "six"):
+        after = after.observed(kind, "a", 0)
+    assert list(after.kinds) == ["one", "four", "five", "six"]
+    assert after.dropped == 2
+
+
+def test_nodes_without_end_leave_no_room_for_kinds(monkeypatch):
+    monkeypatch.setattr(module, "_ROOM", 200)
+    nodes = {f"node-{number}" for number in range(100)}
+    after = Rewards().among(nodes).observed("one", "node-1", 0)
+    assert (after.kinds, after.dropped) == ({}, 1)

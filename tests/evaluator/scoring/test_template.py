@@ -1,0 +1,18 @@
+from evaluator.nodes import Nodes
+from evaluator.scoring.protocol import Scorer
+from evaluator.scoring.template import Template
+from evaluator.scoring.view import ClusterView, PodView
+
+
+def test_every_node_passes_and_gets_one():
+    template: Scorer = Template()
+    assessment = template.assess(ClusterView(Nodes(("a", "b"))), PodView())
+    assert [refusal.where.tolist() for refusal in assessment.refusals["template"]] == [
+        [False, False]
+    ]
+    assert assessment.scores["template"].tolist() == [1, 1]
+
+
+def test_no_nodes_are_no_mistake():
+    assessment = Template().assess(ClusterView(Nodes()), PodView())
+    assert assessment.scores["template"].tolist() == []
