@@ -5,27 +5,16 @@ Everything is an array over the nodes of `ClusterView.nodes`, in their order, or
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from enum import StrEnum
 from functools import cached_property
 
 import numpy as np
 
 from evaluator.nodes import Floats, Mask, Nodes
+from evaluator.scoring.demands import Demands
+from evaluator.scoring.pod import Amounts as Amounts
+from evaluator.scoring.pod import PodView as PodView
+from evaluator.scoring.pod import Resource as Resource
 from evaluator.scoring.rewards import Rewards
-
-
-class Resource(StrEnum):
-    """What pods ask for, by Kubernetes' names; in milli-CPU, bytes, or pieces."""
-
-    CPU = "cpu"
-    MEMORY = "memory"
-    PODS = "pods"
-    GPU = "nvidia.com/gpu"
-    EPHEMERAL_STORAGE = "ephemeral-storage"
-
-
-Amounts = Mapping[Resource, float]
-"""What one pod asks for; a resource that it does not name is 0."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,6 +47,8 @@ class ClusterView:
     """Numbers that operators or other programs annotated nodes with, by key; NaN where there is none, or no number."""
     rewards: Rewards = field(default_factory=Rewards)
     """Where kinds of pods did well."""
+    demands: Demands = field(default_factory=Demands)
+    """What pods asked for, until before the one that is to be placed."""
 
     @cached_property
     def unknown(self) -> Floats:
@@ -69,21 +60,6 @@ class ClusterView:
     def of(self, amounts: Mapping[Resource, Floats], resource: Resource) -> Floats:
         """One resource's amounts; not known where there are none."""
         return amounts.get(resource, self.unknown)
-
-
-@dataclass(frozen=True, slots=True)
-class PodView:
-    """A pod that is to be placed."""
-
-    name: str = ""
-    """namespace/name."""
-    uid: str = ""
-    kind: str = ""
-    """What pods of its sort have in common: see `reward`."""
-    requests: Amounts = field(default_factory=dict)
-    """As kube-scheduler counts them: containers and sidecars, or the largest init container, and overhead."""
-    peak: Amounts = field(default_factory=dict)
-    """As kube-safe-scheduler counts them: containers, or any single init container that asks for more."""
 
 
 @dataclass(frozen=True, slots=True)

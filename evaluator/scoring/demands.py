@@ -1,0 +1,100 @@
+"""What pods asked for, as one running mean and covariance: it tells whether there are few large pods or many alike.
+
+The newest of n requests counts 1/n; from the hundredth on 1/100, so that what was asked for long ago is forgotten. Kept
+are the mean m and the covariance C, and not the mean of the products: with f = 1/n and a new request d,
+C <- (1 - f) (C + f (d - m) (d - m)^T), m <- m + f (d - m). That is the same in exact numbers, and nothing is lost where
+large requests differ by little.
+"""
+
+from dataclasses import dataclass, replace
+
+import numpy as np
+import numpy.typing as npt
+
+from evaluator.nodes import Floats
+from evaluator.scoring.pod import PodView, Resource
+
+RESOURCES = (
+    Resource.CPU,
+    Resource.MEMORY,
+    Resource.PODS,
+    Resource.GPU,
+    Resource.EPHEMERAL_STORAGE,
+)
+"""In the order in which they count."""
+
+UNITS: Floats = np.array([1.0, 2.0**20, 1.0, 1.0, 2.0**30])
+"""What one is, of each: milli-CPU, MiB, pods, GPUs, GiB."""
+UNITS.setflags(write=False)
+
+WINDOW = 100
+"""From so many requests on, the newest counts as much as it does then."""
+
+REMEMBERED = 4096
+"""Pods that are known again when they are tried once more: the newest, as a pod that waits for long comes among them again."""
+
+_LEAST_CPU = 10.0
+_LEAST_MEMORY = 16.0
+_LARGEST = 2.0**63  # Kubernetes counts in 64 bits; the square of more might be no number.
+
+
+def demand(pod: PodView, *, compatible: bool = False) -> Floats:
+    """What a pod asks for, of `RESOURCES`, in `UNITS`; NaN where it asks for what is no number.
+
+    Who asks for nothing takes something all the same: cpu is at least 10m, memory that is below 1 MiB is 16 MiB, and pods
+    are 1. kube-safe-scheduler (`compatible`) counts whole MiB and GiB, leaves 1m to 9m as they are, and knows no overhead.
+    """
+    asked = pod.peak if compatible else pod.requests
+    found = np.array([asked.get(resource, 0.0) for resource in RESOURCES]) / UNITS
+    found = np.clip(rounded(found) if compatible else found, 0.0, _LARGEST)
+    cpu, memory = found[0], found[1]
+    if cpu == 0.0 or (cpu < _LEAST_CPU and not compatible):
+        found[0] = _LEAST_CPU
+    if memory < 1.0:
+        found[1] = _LEAST_MEMORY
+    found[2] = 1.0
+    return found
+
+
+def rounded(amounts: Floats) -> Floats:
+    """Whole MiB and GiB, rounded down. The last axis is `RESOURCES`, or the first of them."""
+    return np.where(UNITS[: amounts.shape[-1]] > 1.0, np.floor(amounts), amounts)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Demands:
+    """The requests seen. Never changes: `seen` gives another."""
+
+    compatible: bool = False
+    """Count as kube-safe-scheduler does: every attempt to place a pod, and its rounding."""
+    count: int = 0
+    """How many, up to `WINDOW`."""
+    mean: Floats | None = None
+    """Of each of `RESOURCES`, in `UNITS`; None before the first."""
+    covariance: npt.NDArray[np.float64] | None = None
+    """A row and a column for each of them."""
+    pods: tuple[str, ...] = ()
+    """Who was counted, by uid, or by name where one has none; at most `REMEMBERED`."""
+
+    def seen(self, pod: PodView) -> "Demands":
+        """These, and this pod's. The same object where it was counted before, or asks for what is no number."""
+        who = pod.uid or pod.name
+        if who and not self.compatible and who in self.pods:
+            return self
+        asked = demand(pod, compatible=self.compatible)
+        if np.isnan(asked).any():
+            return self
+        pods = self.pods if self.compatible or not who else (*self.pods, who)[-REMEMBERED:]
+        if self.mean is None or self.covariance is None:
+            none = np.zeros((len(asked), len(asked)))
+            return replace(self, count=1, mean=asked, covariance=none, pods=pods)
+        count = min(self.count + 1, WINDOW)
+        share = 1.0 / count
+        apart = asked - self.mean
+        return replace(
+            self,
+            count=count,
+            mean=self.mean + share * apart,
+            covariance=(1.0 - share) * (self.covariance + share * np.outer(apart, apart)),
+            pods=pods,
+        )
