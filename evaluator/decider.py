@@ -11,6 +11,7 @@ from evaluator.cluster import Cluster
 from evaluator.decisions import Decisions, deciding
 from evaluator.extender.verbs import NotReadyError
 from evaluator.metrics import Metrics
+from evaluator.quantified import OFF, Quantified, Scoring
 from evaluator.rations import MOST_METRICS, Rationed, ration
 from evaluator.readings import Readings
 from evaluator.rules import View
@@ -45,12 +46,13 @@ class Decider:
         subscriptions: Subscriptions,
         metrics: Metrics,
         *,
+        scoring: Scoring = OFF,
         most_metrics: int = MOST_METRICS,
         slice_: float = _SLICE,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self._cluster = cluster
-        self._store = store
+        self._store = Quantified(store, scoring)
         self._subscriptions = subscriptions
         self._metrics = metrics
         self._most_metrics = most_metrics
@@ -160,7 +162,9 @@ class Decider:
     def _evaluation(self) -> Iterator[None]:
         """One evaluation, in steps. What it decides on is taken in the first of them."""
         policies, now = list(self._cluster.policies.objects.values()), self._clock()
-        rationed = ration([policy.metrics for policy in policies], self._most_metrics)
+        rationed = ration(
+            [self._store.measured(policy.metrics) for policy in policies], self._most_metrics
+        )
         if self._is_late(now):
             self._store.resume(self._decided, now)
         self._store.subscribe(rationed.asked)

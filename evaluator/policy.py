@@ -12,6 +12,7 @@ from functools import cached_property
 from typing import Any, NamedTuple
 
 from evaluator import labels, terms
+from evaluator.scoring import quantities
 from evaluator.terms import PLAIN, Terms
 from plimsoll.sentences import one_line, shown
 
@@ -51,6 +52,10 @@ class StrategyName(StrEnum):
     SCHEDULEONMETRIC = "scheduleonmetric"
     DESCHEDULE = "deschedule"
     LABELING = "labeling"
+
+
+PODWISE = (StrategyName.DONTSCHEDULE, StrategyName.SCHEDULEONMETRIC)
+"""The strategies that kube-scheduler asks about, for one pod at a time."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,6 +112,14 @@ class Policy:
         """The names of all metrics the policy looks at."""
         return frozenset(
             rule.metric for strategy in self.strategies.values() for rule in strategy.rules
+        )
+
+    @cached_property
+    def podwise(self) -> frozenset[str]:
+        """The quantities that rules name which are asked about when a pod is placed: their values are for that pod."""
+        strategies = [self.strategies.get(name) for name in PODWISE]
+        return quantities.named(
+            {rule.metric for strategy in strategies if strategy for rule in strategy.rules}
         )
 
 
@@ -233,6 +246,8 @@ class _Reader:
             raise _FlawError(f"operator {shown(operator)} is not known (one of {known})")
         written, patience = body.get("target"), _terms(body, common)
         target = _target(written)
+        if metric in quantities.QUANTITIES and self._name in PODWISE:
+            patience = self._without_past(where, metric, patience)
         labeling = self._name is StrategyName.LABELING
         return Rule(
             metric,
@@ -242,6 +257,15 @@ class _Reader:
             patience,
             written if isinstance(written, str) else "",
         )
+
+    def _without_past(self, where: str, metric: str, patience: Terms) -> Terms:
+        """Time runs for a node. A verdict on a node and a pod has no past: the pod has just come."""
+        if patience.timed:
+            self._problems.append(
+                f"{where}: for and clearAfter have no effect here: {metric} depends on the pod that is to be placed, "
+                "so it is compared anew for each pod, and at once"
+            )
+        return replace(patience, hold=0.0, clear=0.0)
 
     def _labels(self, where: str, given: object) -> tuple[Label, ...]:
         if not isinstance(given, list) or not given:

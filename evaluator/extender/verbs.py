@@ -1,6 +1,9 @@
-"""filter and prioritize: look a pod's policy up in the decisions, and answer. Nothing is evaluated here."""
+"""filter and prioritize: look a pod's policy up in the decisions, and answer. Nothing is evaluated here.
 
-from collections.abc import Mapping
+But for a policy whose rules name what depends on the pod: then `ForPod` gives the decision for this one.
+"""
+
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
 
@@ -11,6 +14,15 @@ from evaluator.policy import PolicyKey, StrategyName
 
 POLICY_LABEL = "telemetry-policy"
 """A pod's label that names the policy it follows, in its own namespace."""
+
+
+ForPod = Callable[[Args, Decision, Decisions], Decision]
+"""One of some decisions, as it is for the pod that is asked about."""
+
+
+def for_any(_args: Args, decision: Decision, _decisions: Decisions) -> Decision:
+    """As it is for a pod that asks for nothing."""
+    return decision
 
 
 class NotReadyError(Exception):
@@ -44,12 +56,12 @@ class PrioritizeAnswer:
     scores: list[tuple[str, int]] = field(default_factory=list)
 
 
-def answer_filter(args: Args, decisions: Decisions) -> FilterAnswer:
+def answer_filter(args: Args, decisions: Decisions, for_pod: ForPod = for_any) -> FilterAnswer:
     """Which of these nodes violate the dontschedule strategy of the pod's policy. Without one, every node passes.
 
     Raises NotReadyError while a first reading of one of these nodes is on its way.
     """
-    policy, decision = _lookup(args, decisions)
+    policy, decision = _lookup(args, decisions, for_pod)
     if decision is None:
         return FilterAnswer(Outcome.NO_POLICY if policy else Outcome.NO_LABEL, policy)
     strategy = decision.policy.strategies.get(StrategyName.DONTSCHEDULE)
@@ -60,12 +72,14 @@ def answer_filter(args: Args, decisions: Decisions) -> FilterAnswer:
     return FilterAnswer(Outcome.DECIDED, policy, failed)
 
 
-def answer_prioritize(args: Args, decisions: Decisions) -> PrioritizeAnswer:
+def answer_prioritize(
+    args: Args, decisions: Decisions, for_pod: ForPod = for_any
+) -> PrioritizeAnswer:
     """How good these nodes are by the scheduleonmetric strategy of the pod's policy. Without one, no scores.
 
     Raises NotReadyError while a first reading of one of these nodes is on its way.
     """
-    policy, decision = _lookup(args, decisions)
+    policy, decision = _lookup(args, decisions, for_pod)
     if decision is None:
         return PrioritizeAnswer(Outcome.NO_POLICY if policy else Outcome.NO_LABEL, policy)
     if decision.ranking is None:
@@ -73,11 +87,13 @@ def answer_prioritize(args: Args, decisions: Decisions) -> PrioritizeAnswer:
     return PrioritizeAnswer(Outcome.DECIDED, policy, decision.ranking.scores(args.names))
 
 
-def _lookup(args: Args, decisions: Decisions) -> tuple[str, Decision | None]:
+def _lookup(args: Args, decisions: Decisions, for_pod: ForPod) -> tuple[str, Decision | None]:
     policy = args.labels.get(POLICY_LABEL, "")
     # A pod without a namespace cannot come from a scheduler; Kubernetes' own default is what a person with curl means.
     key = PolicyKey(args.namespace or "default", policy)
     decision = decisions.policies.get(key)
     if decision and decision.awaited and not decision.awaited.isdisjoint(args.names):
         raise NotReadyError(f"the first readings for policy {key} are on their way: try again")
+    if decision and decision.policy.podwise:
+        decision = for_pod(args, decision, decisions)
     return policy, decision

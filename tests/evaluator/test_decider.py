@@ -2,6 +2,7 @@
 
 import asyncio
 
+import numpy as np
 import pytest
 
 from evaluator import decider, policy
@@ -9,8 +10,12 @@ from evaluator.cluster import Cluster
 from evaluator.decider import Decider
 from evaluator.extender.verbs import NotReadyError
 from evaluator.metrics import Metrics
+from evaluator.nodes import Nodes
 from evaluator.objects import Meta, Node
 from evaluator.policy import PolicyKey
+from evaluator.quantified import Scoring
+from evaluator.scoring.protocol import Assessment
+from evaluator.scoring.view import ClusterView
 from evaluator.store import Store
 from evaluator.subscription import Subscriptions
 from wire.codec import Delta
@@ -219,6 +224,37 @@ def test_agents_are_asked_for_what_the_policies_name(world, parsed, rule):
     world.decider.evaluate()
     assert world.subscriptions.current.metrics == ()
     assert world.store.metrics == frozenset()
+
+
+def test_agents_are_asked_for_what_a_scorer_takes_and_never_for_what_it_works_out(parsed, rule):
+    class Scorer:
+        predicates = priorities = ()
+        metrics = ("used", "deviation")
+
+    world = Deciding(scoring=Scoring({"safe": Scorer()}))
+    on_scorers = [rule("plimsoll_risk GreaterThan 0"), rule("plimsoll_reward LessThan 1")]
+    world.know(parsed(dontschedule=[*on_scorers, rule("load1 GreaterThan 1")]))
+    world.decider.evaluate()
+    assert world.subscriptions.current.metrics == ("deviation", "load1", "used")
+    assert world.store.metrics == {"deviation", "load1", "used"}
+
+
+def test_pods_wait_until_the_cluster_was_surveyed(parsed, rule):
+    class Scorer:
+        predicates = priorities = metrics = ()
+
+        def assess(self, view, pod):
+            return Assessment(facts={"cpu.risk": np.array([0.5]), "memory.risk": np.array([1.5])})
+
+    view = None
+    world = Deciding(scoring=Scoring({"safe": Scorer()}, lambda: view))
+    world.know(parsed("demo-policy", dontschedule=[rule("plimsoll_risk GreaterThan 1")]), nodes="a")
+    world.decider.evaluate()
+    assert list(world.decider.waiting_for) == ["the first report of 1 nodes"]
+    view = ClusterView(Nodes("a"))
+    world.decider.evaluate()
+    assert not world.decider.waiting_for
+    assert list(world.decider.current().policies[KEY].dontschedule) == ["a"]
 
 
 def test_a_policy_that_names_more_than_may_be_asked_for_says_so_and_holds_up_nobody(

@@ -2,6 +2,7 @@
 
 import math
 import re
+from dataclasses import replace
 
 import pytest
 from hypothesis import given
@@ -469,3 +470,47 @@ def test_of_many_problems_some_are_told_and_the_rest_is_counted(parsed, rule):
 def test_a_metrics_name_is_no_longer_than_a_name_is(parsed, rule, length, flawed):
     found = parsed(dontschedule=[rule(f"{'m' * length} Equals 1")])
     assert bool(found.problems) == flawed
+
+
+RISK = {"metricname": "plimsoll_risk_cpu", "operator": "GreaterThan", "target": 0.3}
+
+
+@pytest.mark.parametrize("terms", [{"for": "30s"}, {"clearAfter": "1m"}])
+@pytest.mark.parametrize("of_the_strategy", [False, True])
+def test_what_depends_on_the_pod_has_no_past(terms, of_the_strategy):
+    body = rules(RISK, **terms) if of_the_strategy else rules({**RISK, **terms})
+    found = parse({"dontschedule": body})
+    assert found.problems == (
+        "dontschedule: rule 1: for and clearAfter have no effect here: plimsoll_risk_cpu depends on the pod that is to be "
+        "placed, so it is compared anew for each pod, and at once",
+    )
+    (rule,) = found.strategies[StrategyName.DONTSCHEDULE].rules
+    assert not rule.terms.timed
+
+
+def test_a_ranking_by_what_depends_on_the_pod_has_no_past():
+    body = {**RISK, "operator": "LessThan", "for": "30s"}
+    (problem,) = parse({"scheduleonmetric": rules(body)}).problems
+    assert "have no effect here: plimsoll_risk_cpu depends on the pod" in problem
+
+
+def test_where_no_pod_is_placed_a_rule_on_a_scorer_waits_as_others_do():
+    found = parse({"deschedule": rules({**RISK, "for": "30s"})})
+    assert found.problems == ()
+    assert found.strategies[StrategyName.DESCHEDULE].rules[0].terms.hold == 30
+
+
+def test_when_missing_is_kept_where_time_is_not():
+    found = parse({"dontschedule": rules({**RISK, "for": "30s", "whenMissing": "violate"})})
+    (rule,) = found.strategies[StrategyName.DONTSCHEDULE].rules
+    assert rule.terms == replace(PLAIN, when_missing=WhenMissing.VIOLATE)
+
+
+def test_which_policies_are_asked_about_pod_by_pod():
+    strategies = {
+        "dontschedule": rules(GOOD, RISK),
+        "scheduleonmetric": rules({"metricname": "plimsoll_reward", "operator": "GreaterThan"}),
+        "deschedule": rules({**RISK, "metricname": "plimsoll_congestion"}),
+    }
+    assert parse(strategies).podwise == {"plimsoll_risk_cpu", "plimsoll_reward"}
+    assert parse({"dontschedule": rules(GOOD), "deschedule": rules(RISK)}).podwise == frozenset()

@@ -1,11 +1,14 @@
 """filter and prioritize as look-ups: which outcome, which nodes, and when no answer is possible yet."""
 
+from dataclasses import replace
+
 import pytest
 
 from evaluator.decisions import Decisions, decide
 from evaluator.extender import verbs
 from evaluator.extender.messages import Args
 from evaluator.extender.verbs import NotReadyError, Outcome
+from evaluator.quantified import OFF, Quantified
 from evaluator.store import Store
 from wire.codec import Delta
 
@@ -111,3 +114,25 @@ def test_no_answer_while_a_first_reading_of_an_asked_node_is_awaited(decisions, 
         answer(ask(), found)
     assert answer(ask(names=("a", "b")), found).outcome is Outcome.DECIDED
     assert answer(ask("other"), found).outcome is Outcome.NO_POLICY
+
+
+def test_what_depends_on_the_pod_is_worked_out_for_it(parsed):
+    rule = {"metricname": "plimsoll_risk", "operator": "GreaterThan", "target": 0.3}
+    policy = parsed(dontschedule=[rule])
+    known = decide([policy], NODES, Quantified(Store(stale_after=30.0, started=0.0), OFF), now=NOW)
+    args = ask()
+
+    def for_pod(asked, decision, decisions):
+        assert (asked, decisions) == (args, known)
+        return replace(decision, dontschedule={"b": "too risky"})
+
+    assert verbs.answer_filter(args, known).failed == {}
+    assert verbs.answer_filter(args, known, for_pod).failed == {"b": "too risky"}
+
+
+def test_a_policy_of_metrics_alone_is_looked_up_as_ever(decisions):
+    def never(*_asked):
+        raise AssertionError
+
+    assert set(verbs.answer_filter(ask(), decisions(), never).failed) == {"b", "c"}
+    assert verbs.answer_prioritize(ask(), decisions(), never).outcome is Outcome.DECIDED

@@ -1,0 +1,125 @@
+"""Readings beside which rules may name what scorers work out: columns of both kinds, through one Protocol."""
+
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from evaluator.nodes import Floats, Moves, Nodes
+from evaluator.readings import Readings
+from evaluator.scoring import quantities
+from evaluator.scoring.protocol import Scorer
+from evaluator.scoring.quantities import NOBODY, QUANTITIES
+from evaluator.scoring.view import ClusterView
+from evaluator.store import NEVER, Bools, Column, unknown
+
+Survey = Callable[[], ClusterView | None]
+"""The cluster as it is now, the same object while it is the same; None while too little is known of it."""
+
+
+def nothing() -> ClusterView | None:
+    """The survey of an evaluator without scorers."""
+    return None
+
+
+@dataclass(frozen=True, slots=True)
+class Scoring:
+    """What quantities are worked out with: scorers by name, and what they look at."""
+
+    scorers: Mapping[str, Scorer] = field(default_factory=dict)
+    survey: Survey = nothing
+
+
+OFF = Scoring()
+"""No scorers: all there is of a quantity is what to switch on."""
+
+
+class Quantified:
+    """Readings of sources, and quantities for a pod that asks for nothing.
+
+    A quantity is missing where the scorer cannot tell it, and awaited where the first word on something that the scorer
+    takes is. What a scorer takes is as old as it may be before a survey counts it as missing, so that a quantity is always
+    of this moment.
+    """
+
+    def __init__(self, readings: Readings, scoring: Scoring) -> None:
+        self._readings = readings
+        self._scorers = scoring.scorers
+        self._survey = scoring.survey
+        self._last: tuple[ClusterView, dict[str, Floats]] | None = None
+
+    def measured(self, metrics: frozenset[str]) -> frozenset[str]:
+        """What to ask sources for, where rules name these."""
+        return quantities.measured(metrics, self._scorers)
+
+    def column(self, metric: str, nodes: Sequence[str], now: float) -> Column:
+        """One metric or quantity over some nodes at a time."""
+        quantity = QUANTITIES.get(metric)
+        if quantity is None:
+            return self._readings.column(metric, nodes, now)
+        if quantity.scorer not in self._scorers:
+            return unknown(len(nodes), awaited=False, fault=_switch_on(quantity.scorer))
+        view = self._survey()
+        if view is None:
+            return unknown(len(nodes), awaited=True)
+        values = over(self._now(metric, view), view, nodes)
+        blank = unknown(len(nodes), awaited=False)
+        if (lacking := np.isnan(values)).any():
+            awaited = lacking & self._awaited(quantity.scorer, nodes, now)
+            blank = blank._replace(awaited=awaited)
+        return with_values(blank._replace(at=np.where(lacking, NEVER, now)), values)
+
+    def _now(self, metric: str, view: ClusterView) -> Floats:
+        """A quantity for no pod; those of one scorer are worked out together, and once for a view."""
+        if self._last is None or self._last[0] is not view:
+            self._last = (view, {})
+        known = self._last[1]
+        if metric not in known:
+            scorer = QUANTITIES[metric].scorer
+            alike = [name for name, other in QUANTITIES.items() if other.scorer == scorer]
+            known.update(quantities.values(alike, self._scorers, view, NOBODY))
+        return known[metric]
+
+    def _awaited(self, scorer: str, nodes: Sequence[str], now: float) -> Bools:
+        awaited = np.zeros(len(nodes), dtype=bool)
+        for metric in self._scorers[scorer].metrics:
+            awaited |= self._readings.column(metric, nodes, now).awaited
+        return awaited
+
+    def next_expiry(self, now: float) -> float:
+        """When time alone will change a column."""
+        return self._readings.next_expiry(now)
+
+    def resume(self, since: float, now: float) -> None:
+        """Nobody has listened for a while."""
+        self._readings.resume(since, now)
+
+    def subscribe(self, metrics: Iterable[str]) -> None:
+        """Keep just these metrics; quantities are none."""
+        self._readings.subscribe(frozenset(metrics) - QUANTITIES.keys())
+
+    def prune(self, nodes: Collection[str], now: float) -> None:
+        """These are all nodes there are."""
+        self._readings.prune(nodes, now)
+
+
+def _switch_on(scorer: str) -> str:
+    return (
+        f"the scorer {scorer} works it out, and is off: start the evaluator with --scorers={scorer}"
+    )
+
+
+def over(values: Floats, view: ClusterView, nodes: Sequence[str]) -> Floats:
+    """Values of a view's nodes over other nodes: NaN for who is not in the view."""
+    if view.nodes is nodes or view.nodes == nodes:
+        return values
+    return Moves(view.nodes, nodes if isinstance(nodes, Nodes) else Nodes(nodes)).values(values)
+
+
+def with_values(column: Column, values: Floats) -> Column:
+    """A column of a quantity with other values; where there is one, nothing is awaited."""
+    known = ~np.isnan(values)
+    awaited = column.awaited & ~known
+    return column._replace(
+        values=values, samples=known.astype(np.int32), fresh=known, awaited=awaited
+    )
