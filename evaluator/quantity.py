@@ -32,8 +32,8 @@ _QUANTITY = re.compile(
 )
 
 
-def parse(text: str) -> float:
-    """The value of a quantity, correctly rounded to a double (exact for integers up to 2^53).
+def exact(text: str) -> Fraction:
+    """The value of a quantity.
 
     Raises ValueError for what is not a quantity, or is too large for a double.
     """
@@ -42,7 +42,17 @@ def parse(text: str) -> float:
         raise ValueError(f"not a quantity: {text[:80]!r} (write it like 3, 1500m, 2Gi or 1e3)")
     exponent, suffix = match["exponent"], match["suffix"]
     scale = Fraction(10) ** int(exponent) if exponent else _SUFFIXES[suffix or ""]
+    value = Fraction(match["sign"] + match["digits"]) * scale
     try:
-        return float(Fraction(match["sign"] + match["digits"]) * scale)
+        float(value)
     except OverflowError as error:
         raise ValueError(f"a quantity beyond any measure: {text[:80]!r}") from error
+    return value
+
+
+def parse(text: str) -> float:
+    """The value of a quantity, correctly rounded to a double (exact for integers up to 2^53).
+
+    Raises ValueError for what is not a quantity, or is too large for a double.
+    """
+    return float(exact(text))
