@@ -125,9 +125,10 @@ async def test_an_evaluator_under_another_name_is_not_believed(world, host, tls)
         await world.eventually(told)
 
 
-async def test_the_configuration_that_we_ship_is_taken(world, host):
+@pytest.mark.parametrize("name", ["configuration.yaml", "scorers.yaml"])
+async def test_the_configuration_that_we_ship_is_taken(world, host, name):
     _, folder = host
-    text = (DEPLOY / "scheduler/configuration.yaml").read_text()
+    text = (DEPLOY / "scheduler" / name).read_text()
     text = text.replace("/etc/kubernetes/scheduler.conf", str(world.plane.kubeconfig))
     config = folder / "configuration.yaml"
     config.write_text(text.replace("/etc/kubernetes/plimsoll", str(folder)))

@@ -1,0 +1,73 @@
+"""The configurations of kube-scheduler that we ship: whatever they name is there, and they are what kube-scheduler takes."""
+
+from pathlib import Path
+from urllib.parse import urlsplit
+
+import pytest
+import yaml
+
+DEPLOY = Path(__file__).parents[2] / "deploy"
+CONFIGURATIONS = sorted(path.name for path in (DEPLOY / "scheduler").glob("*.yaml"))
+
+
+def extenders(name):
+    return yaml.safe_load((DEPLOY / "scheduler" / name).read_text())["extenders"]
+
+
+@pytest.fixture(params=CONFIGURATIONS)
+def listed(request):
+    """The extenders of each configuration in turn."""
+    return extenders(request.param)
+
+
+def test_policies_are_asked_the_same_way_in_all_of_them():
+    (alone,) = extenders("configuration.yaml")
+    for name in CONFIGURATIONS:
+        assert extenders(name)[0] == alone
+
+
+def test_both_sides_of_every_connection_are_verified(listed):
+    for extender in listed:
+        assert extender["enableHTTPS"] is True
+        assert extender["tlsConfig"] == listed[0]["tlsConfig"]
+        assert "insecure" not in extender["tlsConfig"]
+
+
+def test_every_connection_leads_to_the_service(built, listed):
+    services = [obj for obj in built("evaluator") if obj["kind"] == "Service"]
+    (service,) = [one for one in services if one["metadata"]["name"] == "plimsoll-evaluator"]
+    ports = {port["name"]: port["port"] for port in service["spec"]["ports"]}
+    meta = service["metadata"]
+    for extender in listed:
+        assert urlsplit(extender["urlPrefix"]).port == ports["extender"]
+        assert extender["tlsConfig"]["serverName"] == f"{meta['name']}.{meta['namespace']}.svc"
+
+
+def test_only_names_of_nodes_are_sent(listed):
+    assert all(extender["nodeCacheCapable"] is True for extender in listed)
+
+
+def test_no_resource_is_managed_by_two(listed):
+    """kube-scheduler does not start otherwise."""
+    managed = [one["name"] for extender in listed for one in extender.get("managedResources", ())]
+    assert len(managed) == len(set(managed))
+
+
+def test_who_is_asked_about_every_pod_may_be_ignored(listed):
+    """Or the evaluator's own pods wait for the evaluator."""
+    for extender in listed:
+        assert extender["ignorable"] is not bool(extender.get("managedResources"))
+
+
+def test_each_is_asked_something_and_counts(listed):
+    for extender in listed:
+        assert extender["weight"] > 0
+        assert extender["prioritizeVerb"] == "prioritize"
+        assert extender.get("filterVerb", "filter") == "filter"
+
+
+def test_each_has_a_path_of_its_own(listed):
+    """kube-scheduler knows extenders by their URL."""
+    paths = [urlsplit(extender["urlPrefix"]).path for extender in listed]
+    assert len(set(paths)) == len(paths)
+    assert {path.rpartition("/")[0] for path in paths} <= {"", "/scorers"}
