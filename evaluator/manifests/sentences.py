@@ -3,7 +3,8 @@
 from collections.abc import Iterator
 
 from evaluator import terms
-from evaluator.policy import VIOLATING, Operator, Policy, Rule, Strategy, StrategyName
+from evaluator.policy import PODWISE, VIOLATING, Operator, Policy, Rule, Strategy, StrategyName
+from evaluator.scoring.quantities import QUANTITIES
 from evaluator.terms import WhenMissing
 from plimsoll.durations import format_duration
 
@@ -50,8 +51,8 @@ def _where(name: StrategyName, strategy: Strategy) -> str:
 def sentence(name: StrategyName, rule: Rule) -> str:
     """What one rule of a strategy means."""
     if name is StrategyName.SCHEDULEONMETRIC:
-        return _ranked(rule)
-    says = f"Holds {_when(rule)}."
+        return _ranked(rule, _subject(name, rule))
+    says = f"Holds {_when(rule, _subject(name, rule))}."
     if rule.terms.when_missing is WhenMissing.VIOLATE:
         says += " A node without a reading counts as if it were so."
     if rule.labels:
@@ -60,7 +61,12 @@ def sentence(name: StrategyName, rule: Rule) -> str:
     return says
 
 
-def _when(rule: Rule) -> str:
+def _subject(name: StrategyName, rule: Rule) -> str:
+    for_the_pod = rule.metric in QUANTITIES and name in PODWISE
+    return f"{rule.metric} (for the pod that is to be placed)" if for_the_pod else rule.metric
+
+
+def _when(rule: Rule, subject: str) -> str:
     target = rule.written or terms.spelled(rule.target)
     number = terms.spelled(rule.target)
     value = target if target == number else f"{target} ({number})"
@@ -68,15 +74,15 @@ def _when(rule: Rule) -> str:
     clear = format_duration(rule.terms.clear)
     if not rule.terms.hold:
         after = f", and for {clear} after" if rule.terms.clear else ""
-        return f"while {rule.metric} is {compared}{after}"
+        return f"while {subject} is {compared}{after}"
     after = f", until {clear} after it no longer is" if rule.terms.clear else ""
-    return f"once {rule.metric} has been {compared} for {format_duration(rule.terms.hold)}{after}"
+    return f"once {subject} has been {compared} for {format_duration(rule.terms.hold)}{after}"
 
 
-def _ranked(rule: Rule) -> str:
+def _ranked(rule: Rule, subject: str) -> str:
     orders = {
-        Operator.LESS_THAN: f"The lower {rule.metric} is, the better",
-        Operator.GREATER_THAN: f"The higher {rule.metric} is, the better",
-        Operator.EQUALS: f"Every node with a reading of {rule.metric} is as good as any other",
+        Operator.LESS_THAN: f"The lower {subject} is, the better",
+        Operator.GREATER_THAN: f"The higher {subject} is, the better",
+        Operator.EQUALS: f"Every node with a reading of {subject} is as good as any other",
     }
     return f"{orders[rule.operator]}; a node without a reading comes last."

@@ -13,7 +13,7 @@ POLICIES = re.findall(r"```yaml\n(.*?)```", PAGE, re.DOTALL)
 
 
 def test_every_policy_is_without_error() -> None:
-    assert len(POLICIES) == 2
+    assert len(POLICIES) == 3
     for text in POLICIES:
         assert yaml.safe_load(text)["kind"] == "TASPolicy"
         for found in checker.check_text("policy.yaml", text):

@@ -314,3 +314,15 @@ def test_what_the_api_server_would_refuse_is_an_error(strategies):
     refused = list(schema.validate(without_nulls(body), CRD))
     (found,) = checker.check_text("x", json.dumps(body))
     assert found.errors or not refused, refused
+
+
+def test_a_rule_on_a_scorer_is_about_the_pod_where_one_is_placed(check):
+    risk = {"metricname": "plimsoll_risk", "operator": "GreaterThan", "target": 0.3}
+    ranked = {"metricname": "plimsoll_risk", "operator": "LessThan"}
+    _, lines = check(policy(dontschedule=[risk], deschedule=[risk], scheduleonmetric=[ranked]))
+    says = "plimsoll_risk (for the pod that is to be placed) is"
+    assert [line[7:] for line in lines if line.startswith("    1. ")] == [
+        "Holds while plimsoll_risk is above 0.3.",
+        f"Holds while {says} above 0.3.",
+        f"The lower {says}, the better; a node without a reading comes last.",
+    ]
