@@ -8,8 +8,7 @@ from typing import Any
 
 import msgspec
 
-_KINDS = ("podtype", "app", "name")
-"""Labels that tell of what sort a pod is; the first that it has counts."""
+from evaluator.scoring.rewards import kind_of
 
 FINISHED = frozenset({"Succeeded", "Failed"})
 """Phases of pods that hold nothing any more."""
@@ -118,9 +117,8 @@ class Workload(msgspec.Struct):
 
     @property
     def kind(self) -> str:
-        """What pods of its sort have in common: its label `podtype`, or `app`, or `name`, or else its own name."""
-        labels = self.metadata.labels or {}
-        return next((labels[key] for key in _KINDS if labels.get(key)), self.metadata.name)
+        """What pods of its sort have in common."""
+        return kind_of(self.metadata.labels or {}, self.metadata.name)
 
     @property
     def bound_at(self) -> str | None:

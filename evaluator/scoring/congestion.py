@@ -25,14 +25,13 @@ from dataclasses import dataclass
 import numpy as np
 
 from evaluator.nodes import Floats
+from evaluator.scoring.inputs import CONGESTION, CONGESTION_FACTOR
 from evaluator.scoring.missing import WhenMissing, when_missing
 from evaluator.scoring.protocol import BEST, Assessment, Scores
 from evaluator.scoring.view import ClusterView, PodView, Refusal
 from plimsoll import flags
 from plimsoll.flags import option
 
-ANNOTATION = "congestion-factor"
-METRIC = "node_network_congestion_ratio"
 _NAME = "congestion"
 _INT64 = 2.0**63
 
@@ -44,7 +43,7 @@ class CongestionOptions:
     congestion_factor_max: int = option(
         "congestionFactorMax",
         100,
-        f"the {ANNOTATION} of a node whose network is full",
+        f"the {CONGESTION_FACTOR} of a node whose network is full",
         metavar="N",
         parse=flags.count,
     )
@@ -69,7 +68,7 @@ class Congestion:
 
     predicates: Sequence[str] = (_NAME,)
     priorities: Sequence[str] = (_NAME,)
-    metrics: Sequence[str] = (METRIC,)
+    metrics: Sequence[str] = (CONGESTION,)
 
     def __init__(self, options: CongestionOptions | None = None) -> None:
         self._options = options or CongestionOptions()
@@ -104,7 +103,7 @@ class Congestion:
         return np.where(counts, np.minimum(factor, most), 0.0) / most
 
     def _factor(self, view: ClusterView) -> Floats:
-        return view.annotations.get(ANNOTATION, view.unknown)
+        return view.annotations.get(CONGESTION_FACTOR, view.unknown)
 
 
 def scores(ratio: Floats) -> Scores:
