@@ -1,0 +1,134 @@
+"""Place each pod so that an objective over the whole cluster becomes best: kube-safe-scheduler's `pigeon`.
+
+For every node on which there is room, the objective (see `objectives`) is worked out with the pod on it; the lowest value
+gets 10, the highest 1, the others what lies between; 0 is for a node without room, and for one of which capacity or
+requests are not known. Such a node does not count in the objective, either.
+
+Where the values differ by less than 1 % they are a tie, and all get 10: the difference says nothing. One pod moves an
+objective over N nodes by some 1/N of it, so that 1 % of the values themselves is more than it can do from some tens of
+nodes on; `--pigeonTie=change` takes 1 % of what it does.
+"""
+
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+
+from evaluator.nodes import Floats, Mask
+from evaluator.scoring import objectives
+from evaluator.scoring.demands import RESOURCES, UNITS, Demands, demand, rounded
+from evaluator.scoring.missing import WhenMissing
+from evaluator.scoring.pigeonoptions import Objective, PigeonOptions, TieOf
+from evaluator.scoring.pod import PodView, Resource
+from evaluator.scoring.protocol import BEST, Assessment, Scores
+from evaluator.scoring.view import ClusterView, Refusal
+
+PRIORITY = "pigeon-holing"
+
+_UNKNOWN = "capacity or requests of the node are not known"
+_TIE = 0.01
+_SLACK = 1e-9  # Sums of requests are of doubles; kube-scheduler has already seen to it that the pod fits.
+_LARGEST = 1e100  # Its square is a number.
+
+
+class Pigeon:
+    """By one objective. Filters nothing, but for nodes that nothing is known of, if told to."""
+
+    priorities: Sequence[str] = (PRIORITY,)
+    metrics: Sequence[str] = ()
+
+    def __init__(self, options: PigeonOptions) -> None:
+        self._objective = Objective(options.pigeon_objective)
+        self._counted = RESOURCES[: options.pigeon_resources]
+        self._tie = TieOf(options.pigeon_tie)
+        self._compatible = options.pigeon_compatible
+        self._refuse = options.pigeon_when_missing is WhenMissing.REFUSE
+
+    @property
+    def predicates(self) -> Sequence[str]:
+        """One, if it is to refuse what it does not know."""
+        return (PRIORITY,) if self._refuse else ()
+
+    def assess(self, view: ClusterView, pod: PodView) -> Assessment:
+        """The pod itself is counted among `view.demands`, whether or not it is there already."""
+        capacity, used = self._table(view, view.allocatable), self._table(view, view.requested)
+        known = _known(capacity, used)
+        after = used + demand(pod, compatible=self._compatible)[: len(self._counted)]
+        fits = known & (after <= capacity * (1.0 + _SLACK)).all(axis=1)
+        variation = _variation(view.demands.seen(pod), capacity[known])
+        is_full = _utilisation(used, capacity)[known]
+        values = np.full(len(view.nodes), np.nan)
+        values[known] = self._values(is_full, _utilisation(after, capacity)[known], variation)
+        values[~fits] = np.nan
+        before = 0.0
+        if self._by_change and fits.any():
+            before = float(self._values(is_full, is_full, variation)[0])
+        facts = {
+            "objective": values,
+            "fits": np.where(known, fits.astype(float), np.nan),
+            "demand_variation": np.full(len(view.nodes), variation),
+        }
+        return Assessment(
+            refusals={PRIORITY: (Refusal(~known, _UNKNOWN),)} if self._refuse else {},
+            scores={PRIORITY: self._scores(values, before)},
+            facts=facts,
+            missing=~known,
+        )
+
+    @property
+    def _by_change(self) -> bool:
+        return self._tie is TieOf.CHANGE and not self._compatible
+
+    def _table(self, view: ClusterView, amounts: Mapping[Resource, Floats]) -> Floats:
+        """Nodes times resources, in `UNITS`."""
+        columns = [view.of(amounts, resource) for resource in self._counted]
+        table = np.stack(columns, axis=1) / UNITS[: len(columns)]
+        return rounded(table) if self._compatible else table
+
+    def _values(self, before: Floats, after: Floats, demand_variation: float) -> Floats:
+        match self._objective:
+            case Objective.LOAD_BALANCE:
+                return objectives.load_balance(before, after)
+            case Objective.CONSOLIDATE:
+                return objectives.consolidate(before, after)
+            case Objective.BIN_PACK:
+                return objectives.bin_pack(before, after, demand_variation)
+
+    def _scores(self, values: Floats, before: float) -> Scores:
+        """10 for the lowest value, 1 for the highest, 0 for NaN; rounded half up. `before` is what ties are measured from."""
+        fits: Mask = ~np.isnan(values)
+        scores = np.zeros(len(values), dtype=np.int64)
+        if not fits.any():
+            return scores
+        low, high = values[fits].min(), values[fits].max()
+        span = high - low
+        tie = 0.0 if self._compatible else _TIE * np.abs(values[fits] - before).max()
+        if span == 0.0 or span < tie:
+            scores[fits] = BEST
+        else:
+            scores[fits] = np.floor(1.5 + (BEST - 1) * (high - values[fits]) / span)
+        return np.clip(scores, 0, BEST)
+
+
+def _known(capacity: Floats, used: Floats) -> Mask:
+    """The nodes of which all that counts is a number, and none below 0."""
+    numbers = np.isfinite(capacity + used) & (capacity >= 0.0) & (used >= 0.0)
+    known: Mask = np.logical_and.reduce(numbers, axis=1)
+    return known
+
+
+def _utilisation(used: Floats, capacity: Floats) -> Floats:
+    """Shares; 1 where there is no capacity."""
+    with np.errstate(all="ignore"):
+        return np.where(capacity > 0.0, np.minimum(used / capacity, _LARGEST), 1.0)
+
+
+def _variation(demands: Demands, capacity: Floats) -> float:
+    """The coefficient of variation of what was asked for, in nodes of average capacity."""
+    if demands.mean is None or demands.covariance is None or not len(capacity):
+        return 0.0
+    average = capacity.mean(axis=0)
+    with np.errstate(all="ignore"):
+        scale = np.where(average > 0.0, 1.0 / average, 0.0)
+    counted = len(scale)
+    covariance = demands.covariance[:counted, :counted] * np.outer(scale, scale)
+    return objectives.variation(demands.mean[:counted] * scale, covariance)
