@@ -84,6 +84,8 @@ class Listeners:
     """The labels of this node, or whose they are, changed; or it came, or went."""
     placement: list[Callable[[], None]] = field(default_factory=list)
     """Linked pods, or what decides where they may run, changed."""
+    figures: list[Callable[[str], None]] = field(default_factory=list)
+    """What scorers read of this node changed; or it came, or went."""
 
 
 class Cluster:
@@ -124,6 +126,9 @@ class Cluster:
         if before is None or after is None or before.placement != after.placement:
             self.places.changed(name)
             self._tell(self.listeners.placement)
+        if before is None or after is None or before.figures != after.figures:
+            for listener in self.listeners.figures:
+                listener(name)
 
     def _pod_changed(self, _key: object, before: Pod | None, after: Pod | None) -> None:
         """Of a pod that runs, its kubelet has much to tell, and nothing that we look at."""

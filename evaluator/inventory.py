@@ -13,10 +13,11 @@ from sys import intern
 import msgspec
 
 from evaluator import workload
+from evaluator.amounts import NOTHING, Vector, minus, plus
 from evaluator.cluster import Collection
-from evaluator.requests import NOTHING, Vector, amounts, effective
+from evaluator.requests import amounts, effective
 from evaluator.scoring.inputs import WINDOW
-from evaluator.scoring.view import PodView
+from evaluator.scoring.pod import PodView
 from evaluator.workload import FINISHED, ContainerStatus, Workload
 
 Key = tuple[str, str]
@@ -83,12 +84,12 @@ class Load:
 
     def put(self, resident: Resident) -> None:
         """One more."""
-        self.requested = _plus(self.requested, resident.requests)
+        self.requested = plus(self.requested, resident.requests)
         self.pods += 1
 
     def take(self, resident: Resident) -> None:
         """One less."""
-        self.requested = _minus(self.requested, resident.requests)
+        self.requested = minus(self.requested, resident.requests)
         self.pods -= 1
 
 
@@ -168,7 +169,7 @@ class Inventory:
             self._young.until[key] = until
             heapq.heappush(self._young.queue, (until, key))
             load = self._loads[resident.node]
-            load.young = _plus(load.young, resident.requests)
+            load.young = plus(load.young, resident.requests)
 
     def _age_of(self, before: Resident | None, resident: Resident) -> float:
         """Seconds since it was bound: just now, if it was seen without a node, or nobody says."""
@@ -189,7 +190,7 @@ class Inventory:
     def _grown(self, resident: Resident) -> None:
         del self._young.until[resident.key]
         load = self._loads[resident.node]
-        load.young = _minus(load.young, resident.requests)
+        load.young = minus(load.young, resident.requests)
         self._touched.add(resident.node)
 
 
@@ -259,11 +260,3 @@ def _unix(text: str | None) -> float | None:
         return parsed.timestamp() if parsed.tzinfo else None
     except (ValueError, OverflowError):
         return None
-
-
-def _plus(one: Vector, other: Vector) -> Vector:
-    return tuple(a + b for a, b in zip(one, other, strict=True))
-
-
-def _minus(one: Vector, other: Vector) -> Vector:
-    return tuple(a - b for a, b in zip(one, other, strict=True))

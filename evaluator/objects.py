@@ -3,12 +3,18 @@
 What is kept is less still: a cluster has thousands of nodes, and its labels say the same few words again and again.
 """
 
+import math
+import re
+from functools import lru_cache
 from sys import intern
 from typing import Any
 
 import msgspec
 
+from evaluator import amounts
+from evaluator.amounts import Room
 from evaluator.labels import FIELD_MANAGER, NodeLabels
+from evaluator.scoring.inputs import ANNOTATIONS
 
 NUDGED = "plimsoll.io/nudged-at"
 """The annotation of a pod that a nudge is: when it was given, RFC 3339."""
@@ -54,6 +60,8 @@ class Meta(msgspec.Struct, rename="camel"):
     deletion_timestamp: str | None = None
     managed_fields: list[ManagedFields] | None = None
     owned_labels: frozenset[str] = frozenset()
+    figures: tuple[float, ...] | None = None
+    """Of a node: numbers that it is annotated with, see NodeMeta."""
 
     def __post_init__(self) -> None:
         if self.labels:
@@ -103,20 +111,57 @@ class Address(msgspec.Struct):
 
 
 class NodeStatus(msgspec.Struct):
-    """core/v1 NodeStatus; of its conditions only Ready is kept."""
+    """core/v1 NodeStatus; of its conditions only Ready is kept, and of what it has for pods only how much scorers count."""
 
     conditions: list[Condition] | None = None
     addresses: list[Address] | None = None
+    allocatable: dict[str, Any] | None = None
+    room: Room | None = None
 
     def __post_init__(self) -> None:
         if self.conditions is not None:
             self.conditions = [c for c in self.conditions if c.type == "Ready"]
+        if self.allocatable is not None:
+            self.room = amounts.room(self.allocatable)
+            self.allocatable = None
+
+
+_NUMBER = re.compile(r"[+-]?(\d{1,40}(\.\d{0,40})?|\.\d{1,40})([eE][+-]?\d{1,3})?", re.ASCII)
+
+
+class NodeMeta(Meta, rename="camel"):
+    """ObjectMeta of a node; of its annotations are kept the numbers that scorers read.
+
+    `figures` has them in the order of ANNOTATIONS, `math.nan` where there is none, or no number.
+    """
+
+    annotations: dict[str, Any] | None = None
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.annotations is not None:
+            if any(key in self.annotations for key in ANNOTATIONS):
+                self.figures = tuple(_figure(self.annotations.get(key)) for key in ANNOTATIONS)
+            self.annotations = None
+
+
+@lru_cache(maxsize=4096)
+def _number(text: str) -> float:
+    if not _NUMBER.fullmatch(text):
+        return math.nan
+    found = float(text)
+    return found if math.isfinite(found) else math.nan
+
+
+def _figure(text: object) -> float:
+    plausible = isinstance(text, str) and len(text) < 100  # what is remembered is bounded
+    return _number(text) if plausible else math.nan
 
 
 class Node(msgspec.Struct):
     """core/v1 Node."""
 
-    metadata: Meta
+    metadata: NodeMeta
     spec: NodeSpec = msgspec.field(default_factory=NodeSpec)
     status: NodeStatus = msgspec.field(default_factory=NodeStatus)
 
@@ -134,6 +179,11 @@ class Node(msgspec.Struct):
     def placement(self) -> tuple[Any, ...]:
         """What decides which pods may go there."""
         return (self.ready, self.spec, self.metadata.labels)
+
+    @property
+    def figures(self) -> tuple[Any, ...]:
+        """What scorers read of it."""
+        return (self.status.room, self.metadata.figures)
 
     @property
     def ready(self) -> bool:

@@ -1,33 +1,21 @@
 """What a pod asks for in all, out of what its containers ask for: as kube-scheduler counts it, and as kube-safe-scheduler does.
 
-Counted in whole milli-CPU, bytes and pieces, rounded up, so that sums are exact in whatever order they are made.
 https://kubernetes.io/docs/concepts/workloads/pods/init-containers/#resource-sharing-within-containers
 https://kubernetes.io/docs/concepts/workloads/pods/sidecar-containers/#resource-sharing-within-containers
 """
 
-import math
 from collections.abc import Iterator, Mapping
 from functools import lru_cache
 from types import MappingProxyType
 from typing import Any, NamedTuple
 
-from evaluator import quantity
-from evaluator.scoring.view import Amounts, PodView, Resource
+from evaluator.amounts import NOTHING, RESOURCES, Vector, amount, plus
+from evaluator.scoring.pod import Amounts, PodView, Resource
 from evaluator.workload import Workload
-
-RESOURCES = tuple(Resource)
-"""What is counted, in the order of a Vector."""
-
-Vector = tuple[int, ...]
-"""An amount of each of RESOURCES."""
-
-NOTHING: Vector = (0,) * len(RESOURCES)
 
 _OF_PODS = frozenset({Resource.CPU, Resource.MEMORY})
 """What a pod can ask for as a whole, in place of its containers: https://kubernetes.io/docs/concepts/workloads/pods/pod-level-resources/."""
 _ONE_POD = tuple(int(resource is Resource.PODS) for resource in RESOURCES)
-_MOST = 2**63 - 1
-"""Kubernetes holds no quantity to be more."""
 
 
 class Effective(NamedTuple):
@@ -53,7 +41,7 @@ def effective(pod: Workload) -> Effective:
     needed = _overridden(_at_most(containers, starters), spec.resources, pod, problems)
     requests = _sum(needed, read(spec.overhead or {}), _ONE_POD)
     peak = _most(_sum(*containers), *(asked for asked, _ in starters))
-    return Effective(_shared(requests), _shared(_sum(peak, _ONE_POD)), tuple(problems))
+    return Effective(_shared(requests), _shared(plus(peak, _ONE_POD)), tuple(problems))
 
 
 def amounts(vector: Vector) -> Amounts:
@@ -67,15 +55,6 @@ def pod_view(pod: Workload) -> tuple[PodView, tuple[str, ...]]:
     meta = pod.metadata
     requests, peak = amounts(found.requests), amounts(found.peak)
     return PodView(str(pod), meta.uid, pod.kind, requests, peak), found.problems
-
-
-@lru_cache(maxsize=4096)
-def amount(resource: Resource, text: str) -> int:
-    """A quantity of a resource. Raises ValueError for none, and for one below 0."""
-    value = quantity.exact(text)
-    if value < 0:
-        raise ValueError(f"a quantity below zero: {text[:80]!r}")
-    return min(math.ceil(value * 1000 if resource is Resource.CPU else value), _MOST)
 
 
 def _amounts(asked: Mapping[str, Any], pod: Workload, problems: list[str]) -> dict[Resource, int]:
@@ -97,7 +76,7 @@ def _at_most(containers: list[Vector], starters: list[tuple[Vector, bool]]) -> V
     """Init containers run one after another, each beside the sidecars before it; the containers beside all sidecars."""
     sidecars, starting = NOTHING, NOTHING
     for asked, stays in starters:
-        beside = _sum(sidecars, asked)
+        beside = plus(sidecars, asked)
         starting = _most(starting, beside)
         if stays:
             sidecars = beside

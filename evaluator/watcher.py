@@ -14,7 +14,6 @@ import msgspec
 
 from evaluator.decoding import UNREADABLE
 from evaluator.kube import Kube, KubeError, Resource
-from evaluator.objects import Meta
 from plimsoll import logs
 from plimsoll.backoff import Backoff
 
@@ -56,8 +55,12 @@ class _Event(msgspec.Struct):
     object: msgspec.Raw
 
 
+class _Version(msgspec.Struct, rename="camel"):
+    resource_version: str = ""
+
+
 class _Versioned(msgspec.Struct):
-    metadata: Meta
+    metadata: _Version
 
 
 class _ErrorStatus(msgspec.Struct):

@@ -5,7 +5,7 @@ from itertools import permutations
 
 import pytest
 
-from evaluator.cluster import Cluster, Collection, decode_pod
+from evaluator.cluster import Cluster, Collection, decode_node, decode_pod
 from evaluator.objects import Condition, Meta, Node, NodeSpec, NodeStatus, Pod
 from evaluator.policy import Policy, PolicyKey
 
@@ -46,6 +46,22 @@ def test_a_heartbeat_of_a_node_wakes_nobody() -> None:
     assert told == ["labels", "placement"]
     cluster.nodes.drop(node())
     assert told[2:] == ["decisions", "labels", "placement"]
+
+
+def test_who_reads_what_a_node_has_is_told_of_that_and_of_nothing_else() -> None:
+    cluster = Cluster()
+    told: list[str] = []
+    cluster.listeners.figures.append(told.append)
+    others: list[str] = []
+    cluster.listeners.placement.append(lambda: others.append("placement"))
+    bare = {"metadata": {"name": "a", "annotations": {"mean-free-cpu": "1"}}}
+    small = {**bare, "status": {"allocatable": {"cpu": "1", "memory": "1Gi"}}}
+    for number, body in enumerate([small, small, bare, {"metadata": {"name": "a"}}], start=1):
+        cluster.nodes.put(decode_node(json.dumps(body)))
+        assert told == ["a"] * (number - (number > 1))
+    assert others == ["placement"]
+    cluster.nodes.replace([])
+    assert told == ["a"] * 4
 
 
 def pod(**status: object) -> Pod:

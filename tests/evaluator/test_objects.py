@@ -1,6 +1,7 @@
 """What is read of Kubernetes objects: as real ones are, with everything that is of no interest passed over."""
 
 import json
+import math
 from pathlib import Path
 
 import msgspec
@@ -9,6 +10,7 @@ import pytest
 from evaluator.cluster import decode_node, decode_pod
 from evaluator.labels import NodeLabels
 from evaluator.objects import NUDGED
+from evaluator.scoring.inputs import ANNOTATIONS
 
 RECORDED = sorted((Path(__file__).parent / "extender/requests").glob("*-nodes-3.json"))
 
@@ -32,6 +34,46 @@ def test_little_is_kept_of_a_node(path):
         kept = msgspec.json.encode(decode_node(json.dumps(node)))
         assert len(kept) < 1000 + len(json.dumps(node["metadata"]["labels"]))
         assert b'managedFields":null' in kept
+
+
+@pytest.mark.parametrize("path", RECORDED, ids=lambda path: path.stem)
+def test_what_a_real_node_has_for_pods(path):
+    """The CPUs in milli-CPU and the memory in bytes, as the request has them in cores and Gi."""
+    for item in json.loads(path.read_bytes())["Nodes"]["items"]:
+        told = item["status"]["allocatable"]
+        cpu, memory, pods, gpus, _ = decode_node(json.dumps(item)).status.room
+        assert cpu == int(told["cpu"]) * 1000
+        assert memory == int(told["memory"].removesuffix("Gi")) * 2**30
+        assert (pods, gpus) == (int(told["pods"]), 0)
+
+
+def annotated(**annotations):
+    return decode_node(json.dumps({"metadata": {"name": "n", "annotations": annotations}}))
+
+
+def figure(text):
+    return annotated(**{ANNOTATIONS[0]: text}).metadata.figures[0]
+
+
+@pytest.mark.parametrize(
+    ("text", "value"), [("2500", 2500), ("-1.5", -1.5), ("1e3", 1000), (".5", 0.5), ("0", 0)]
+)
+def test_an_annotation_that_is_a_number(text, value):
+    assert figure(text) == value
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["", " 1", "1Gi", "nan", "inf", "1e999", "1_0", "0x1", "٣", "many", None, 3, [], "1" * 100_000],
+)
+def test_an_annotation_that_is_none_is_not_known(text):
+    assert math.isnan(figure(text))
+    assert annotated(**{ANNOTATIONS[0]: text}) == annotated(**{ANNOTATIONS[0]: text})
+
+
+def test_a_node_that_nobody_annotated_for_scorers_costs_nothing():
+    assert annotated(note="x" * 10_000).metadata == annotated().metadata
+    assert annotated().figures == (None, None)
 
 
 def test_of_a_pod_s_annotations_only_the_nudge_is_kept():
