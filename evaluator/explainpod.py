@@ -1,35 +1,42 @@
-"""What scorers say of a pod, node by node, and what kube-scheduler makes of it, as plain data.
+"""What each extender says of a pod, node by node, and what kube-scheduler makes of it, as plain data.
 
 kube-scheduler leaves out a node that any extender's filter refuses. To each of the others it adds, for every extender, the
 score (0..10) times the extender's weight times ten: its own plugins give 0..100, times their weights.
 """
 
 import math
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
-from evaluator.nodes import Nodes
+import numpy as np
+
+from evaluator.decisions import Decision
+from evaluator.nodes import Mask, Nodes
+from evaluator.policy import StrategyName
 from evaluator.scoring.protocol import BEST, Assessment, Scorer
-from evaluator.scoring.view import ClusterView, PodView
+from evaluator.scoring.view import ClusterView, PodView, Refusal
 
 _PLUGIN_BEST = 100
 """kube-scheduler's MaxNodeScore."""
 SCALE = _PLUGIN_BEST // BEST
 """What one point of an extender counts, at a weight of 1."""
+POLICIES = "policies"
+"""The name of the extender that answers for policies, where one is needed."""
 _BLOCK = 100
 """Nodes that are looked up together."""
 
 
 @dataclass(frozen=True, slots=True)
 class Opinion:
-    """What one scorer says of a pod, and how much that counts."""
+    """What one extender says of a pod, and how much that counts."""
 
     name: str
+    """Of the scorer; POLICIES for the policy that the pod follows."""
     filter: str
-    """The predicate that answers /scorers/<name>/filter; empty where it has none."""
+    """The predicate that answers the extender's filterVerb; empty where it has none."""
     priority: str
-    """The priority that answers /scorers/<name>/prioritize; empty where it has none."""
+    """The priority that answers the extender's prioritizeVerb; empty where it has none."""
     weight: int
     """Of the extender, in the KubeSchedulerConfiguration."""
     nodes: Nodes
@@ -44,7 +51,7 @@ class Explanation(NamedTuple):
     nodes: Iterator[tuple[str, dict[str, Any]]]
 
 
-def opinion(
+def of_scorer(
     name: str, scorer: Scorer, view: ClusterView, assessment: Assessment, *, weight: int
 ) -> Opinion:
     """What a scorer said of the nodes of a view."""
@@ -52,21 +59,58 @@ def opinion(
     return Opinion(name, first[0], best[0], weight, view.nodes, assessment)
 
 
+def of_policy(
+    decision: Decision, nodes: Nodes, others: Iterable[Opinion], *, weight: int
+) -> Opinion:
+    """What a policy says of nodes. It ranks those that nobody refuses, as only these are asked about."""
+    by_reason: dict[str, list[str]] = {}
+    for node, reason in decision.dontschedule.items():
+        by_reason.setdefault(reason, []).append(node)
+    refusals = [Refusal(_where(nodes, names), reason) for reason, names in by_reason.items()]
+    dontschedule, ranked = StrategyName.DONTSCHEDULE.value, StrategyName.SCHEDULEONMETRIC.value
+    said = Assessment({dontschedule: refusals})
+    if decision.ranking is not None:
+        alone = Opinion(POLICIES, dontschedule, "", weight, nodes, said)
+        left = nodes.at(_passing(nodes, (*others, alone)))
+        scores = np.zeros(len(nodes), dtype=np.int64)
+        for name, score in decision.ranking.scores(left):
+            scores[nodes.place[name]] = score
+        said = replace(said, scores={ranked: scores})
+    return Opinion(POLICIES, dontschedule, ranked, weight, nodes, said)
+
+
 def explain(pod: PodView, opinions: Sequence[Opinion]) -> Explanation:
-    """A pod as all scorers see it; the nodes are those of the first."""
+    """A pod as all see it who are asked about it; the nodes are those of the first."""
     head = {
         "pod": pod.name,
         "kind": pod.kind,
         "requests": _amounts(pod.requests),
         "peak": _amounts(pod.peak),
-        "scorers": {
+        "extenders": {
             one.name: {"filter": one.filter, "prioritize": one.priority, "weight": one.weight}
             for one in opinions
         },
-        "total": f"the sum of score x weight x {SCALE} over the scorers: what kube-scheduler adds to the scores of its "
+        "total": f"the sum of score x weight x {SCALE} over the extenders: what kube-scheduler adds to the scores of its "
         "own plugins; null where a filter refuses the node",
     }
     return Explanation(head, _nodes(opinions))
+
+
+def _where(nodes: Nodes, names: Sequence[str]) -> Mask:
+    """The mask of those of some nodes that have these names."""
+    places = nodes.find(names)
+    mask = np.zeros(len(nodes), dtype=bool)
+    mask[places[places >= 0]] = True
+    return mask
+
+
+def _passing(nodes: Nodes, opinions: Iterable[Opinion]) -> Mask:
+    """The nodes that no filter refuses."""
+    left = nodes.all
+    for one in opinions:
+        for refusal in one.assessment.refusals.get(one.filter, ()):
+            left = left & ~_where(nodes, one.nodes.at(refusal.where))
+    return left
 
 
 def _amounts(amounts: Mapping[Any, float]) -> dict[str, Any]:
@@ -83,7 +127,7 @@ def _nodes(opinions: Sequence[Opinion]) -> Iterator[tuple[str, dict[str, Any]]]:
 
 
 def _of_node(opinions: Sequence[Opinion], said: Sequence[dict[str, Any] | None]) -> dict[str, Any]:
-    """What all say of one node, and the sum. None is a scorer that was asked when the node was not there."""
+    """What all say of one node, and the sum. None is from who was asked when the node was not there."""
     found = {one.name: told for one, told in zip(opinions, said, strict=True) if told is not None}
     refused = [
         one.name
@@ -91,11 +135,11 @@ def _of_node(opinions: Sequence[Opinion], said: Sequence[dict[str, Any] | None])
         if one.name in found and one.filter in found[one.name]["refused"]
     ]
     total = sum(told["adds"] for told in found.values())
-    return {"scorers": found, "refusedBy": refused, "total": None if refused else total}
+    return {"extenders": found, "refusedBy": refused, "total": None if refused else total}
 
 
 def _of_block(one: Opinion, block: Sequence[str]) -> list[dict[str, Any] | None]:
-    """What one scorer says of some nodes."""
+    """What one says of some nodes."""
     if not one.nodes:
         return [None for _ in block]
     places = one.nodes.find(block)

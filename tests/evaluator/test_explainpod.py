@@ -6,9 +6,12 @@ import numpy as np
 import pytest
 
 from evaluator import explainpod
+from evaluator.decisions import decide
 from evaluator.nodes import Nodes
 from evaluator.scoring.protocol import Assessment
 from evaluator.scoring.view import ClusterView, PodView, Refusal, Resource
+from evaluator.store import Store
+from wire.codec import Delta
 
 NODES = Nodes(["a", "b", "c"])
 POD = PodView(name="ns/web", kind="web", requests={Resource.CPU: 200.0}, peak={Resource.CPU: 250.0})
@@ -45,7 +48,7 @@ def explained():
 
     def explain(*asked, nodes=NODES):
         opinions = [
-            explainpod.opinion(
+            explainpod.of_scorer(
                 name, scorer, ClusterView(nodes), scorer.assess(None, POD), weight=weight
             )
             for name, scorer, weight in asked
@@ -64,13 +67,13 @@ def test_the_sum_is_score_times_weight_times_ten(explained):
     other = Scorer(Assessment(scores=scores(1, 7, 0)))
     nodes = explained(("safe", safe, 2), ("other", other, 1))["nodes"]
     assert {name: node["total"] for name, node in nodes.items()} == {"a": 210, "b": 150, "c": 0}
-    assert nodes["a"]["scorers"]["safe"]["adds"] == 200
+    assert nodes["a"]["extenders"]["safe"]["adds"] == 200
 
 
 def test_only_the_priority_of_the_extender_counts(explained):
     both = scores(3, 3, 3) | scores(9, 9, 9, name="better")
     node = explained(("safe", Scorer(Assessment(scores=both)), 1))["nodes"]["b"]
-    assert node["scorers"]["safe"]["scores"] == {"good": 3, "better": 9}
+    assert node["extenders"]["safe"]["scores"] == {"good": 3, "better": 9}
     assert node["total"] == 30
 
 
@@ -81,21 +84,21 @@ def test_a_refused_node_has_no_sum(explained):
     )
     nodes = nodes["nodes"]
     assert (nodes["b"]["total"], nodes["b"]["refusedBy"]) == (None, ["safe"])
-    assert nodes["b"]["scorers"]["safe"]["refused"] == {"fits": "too hot"}
+    assert nodes["b"]["extenders"]["safe"]["refused"] == {"fits": "too hot"}
     assert (nodes["a"]["total"], nodes["a"]["refusedBy"]) == (60, [])
 
 
 def test_a_predicate_that_the_extender_does_not_ask_refuses_nothing(explained):
     second = Assessment(refusing(True, True, True, name="strict"), scores(5, 5, 5))
     node = explained(("safe", Scorer(second, predicates=("fits", "strict")), 1))["nodes"]["a"]
-    assert node["scorers"]["safe"]["refused"] == {"strict": "too hot"}
+    assert node["extenders"]["safe"]["refused"] == {"strict": "too hot"}
     assert (node["refusedBy"], node["total"]) == ([], 50)
 
 
 def test_the_first_reason_is_the_one_that_is_told(explained):
     reasons = [Refusal(mask(True, False, False), "one"), Refusal(mask(True, True, False), "two")]
     nodes = explained(("safe", Scorer(Assessment({"fits": reasons}, scores(0, 0, 0))), 1))["nodes"]
-    told = [node["scorers"]["safe"]["refused"].get("fits") for node in nodes.values()]
+    told = [node["extenders"]["safe"]["refused"].get("fits") for node in nodes.values()]
     assert told == ["one", "two", None]
 
 
@@ -103,7 +106,7 @@ def test_what_is_not_known_is_null_and_not_zero(explained):
     facts = {"cpu.mean": np.array([0.5, np.nan, np.inf])}
     lacking = Assessment(scores=scores(1, 1, 1), facts=facts, missing=mask(False, True, False))
     nodes = explained(("safe", Scorer(lacking), 1))["nodes"]
-    said = [node["scorers"]["safe"] for node in nodes.values()]
+    said = [node["extenders"]["safe"] for node in nodes.values()]
     assert [one["facts"]["cpu.mean"] for one in said] == [0.5, None, "inf"]
     assert [one["missing"] for one in said] == [False, True, False]
 
@@ -112,7 +115,7 @@ def test_a_scorer_may_only_filter_or_only_rank(explained):
     filters = Scorer(Assessment(refusing(True, False, False)), priorities=())
     ranks = Scorer(Assessment(scores=scores(2, 2, 2)), predicates=())
     page = explained(("filters", filters, 1), ("ranks", ranks, 3))
-    assert page["scorers"]["filters"] == {"filter": "fits", "prioritize": "", "weight": 1}
+    assert page["extenders"]["filters"] == {"filter": "fits", "prioritize": "", "weight": 1}
     assert [node["total"] for node in page["nodes"].values()] == [None, 60, 60]
 
 
@@ -122,13 +125,52 @@ def test_a_node_that_one_scorer_was_not_asked_about_is_told_without_it():
     late = Scorer(Assessment(scores=scores(5, 6)))
     gone = Scorer(Assessment(scores=scores()))
     opinions = [
-        explainpod.opinion("early", early, ClusterView(NODES), early.assessment, weight=1),
-        explainpod.opinion("late", late, ClusterView(Nodes(["c", "b"])), late.assessment, weight=1),
-        explainpod.opinion("gone", gone, ClusterView(Nodes()), gone.assessment, weight=1),
+        explainpod.of_scorer("early", early, ClusterView(NODES), early.assessment, weight=1),
+        explainpod.of_scorer(
+            "late", late, ClusterView(Nodes(["c", "b"])), late.assessment, weight=1
+        ),
+        explainpod.of_scorer("gone", gone, ClusterView(Nodes()), gone.assessment, weight=1),
     ]
     nodes = dict(explainpod.explain(POD, opinions).nodes)
     assert {name: node["total"] for name, node in nodes.items()} == {"a": 10, "b": 80, "c": 80}
-    assert set(nodes["a"]["scorers"]) == {"early"}
+    assert set(nodes["a"]["extenders"]) == {"early"}
+
+
+@pytest.fixture
+def decision(parsed, rule):
+    """A policy that refuses where `hot` is 1 and ranks by `load`, over NODES with these readings."""
+
+    def decide_(hot, load):
+        store = Store(stale_after=30.0, started=0.0)
+        for node, *values in zip(NODES, hot, load, strict=True):
+            store.report(node, Delta(dict(zip(("hot", "load"), values, strict=True))), 0.0)
+        policy = parsed(
+            "demo",
+            dontschedule=[rule("hot Equals 1")],
+            scheduleonmetric=[rule("load LessThan 0")],
+        )
+        return decide([policy], NODES, store, now=1.0).policies[policy.key]
+
+    return decide_
+
+
+def test_a_policy_is_an_extender_among_the_others(decision):
+    said = decision(hot=(0, 1, 0), load=(5.0, 1.0, 3.0))
+    policy = explainpod.of_policy(said, NODES, (), weight=3)
+    nodes = dict(explainpod.explain(POD, [policy]).nodes)
+    told = nodes["b"]["extenders"]["policies"]
+    assert told["refused"] == {"dontschedule": "violating demo: hot Equals 1"}
+    assert {name: node["total"] for name, node in nodes.items()} == {"a": 270, "b": None, "c": 300}
+
+
+def test_a_policy_ranks_what_nobody_else_refuses(decision):
+    """kube-scheduler asks for scores of nodes that passed all filters, and a rank depends on who is ranked."""
+    said = decision(hot=(0, 0, 0), load=(5.0, 1.0, 3.0))
+    other = Scorer(Assessment(refusing(False, True, False), scores(0, 0, 0)))
+    other = explainpod.of_scorer("safe", other, ClusterView(NODES), other.assessment, weight=1)
+    policy = explainpod.of_policy(said, NODES, [other], weight=1)
+    nodes = dict(explainpod.explain(POD, [policy, other]).nodes)
+    assert {name: node["total"] for name, node in nodes.items()} == {"a": 90, "b": None, "c": 100}
 
 
 def test_a_cluster_without_nodes_and_one_of_many(explained):
