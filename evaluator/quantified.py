@@ -117,9 +117,6 @@ def over(values: Floats, view: ClusterView, nodes: Sequence[str]) -> Floats:
 
 
 def with_values(column: Column, values: Floats) -> Column:
-    """A column of a quantity with other values; where there is one, nothing is awaited."""
+    """A column of a quantity with other values."""
     known = ~np.isnan(values)
-    awaited = column.awaited & ~known
-    return column._replace(
-        values=values, samples=known.astype(np.int32), fresh=known, awaited=awaited
-    )
+    return column._replace(values=values, samples=known.astype(np.int32), fresh=known)

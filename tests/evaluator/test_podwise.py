@@ -33,7 +33,7 @@ class Share:
 
     def assess(self, view, pod):
         self.asked += 1
-        asked = view.requested[CPU] + pod.requests.get(CPU, 0.0)
+        asked = view.requested[CPU] + max(pod.requests.get(CPU, 0.0), pod.peak.get(CPU, 0.0))
         risk = asked / view.allocatable[CPU]
         return Assessment(facts={"cpu.risk": risk, "memory.risk": view.unknown})
 
@@ -158,6 +158,14 @@ def test_pods_that_ask_for_the_same_are_answered_alike_and_once(world, parsed):
     third = world.ask(decisions, PodView(requests={CPU: 150.0, Resource.MEMORY: 0.0}))
     assert first is second is third
     assert world.scorer.asked == before + 1
+
+
+def test_pods_that_ask_for_the_same_but_to_begin_with_are_two(world, parsed):
+    decisions = world.decide(parsed(dontschedule=[risky()]))
+    violators = [
+        list(world.ask(decisions, asks(1, peak={CPU: c})).dontschedule) for c in (1.0, 150.0)
+    ]
+    assert violators == [["d"], ["c", "d"]]
 
 
 def test_another_survey_or_decision_is_looked_at_anew(world, parsed):

@@ -8,7 +8,7 @@ from evaluator.nodes import Nodes
 from evaluator.quantified import OFF, Quantified, Scoring
 from evaluator.scoring.protocol import Assessment
 from evaluator.scoring.view import ClusterView, Resource
-from evaluator.store import Store
+from evaluator.store import NEVER, Store
 from wire.codec import Delta
 
 NODES = Nodes(["a", "b", "c"])
@@ -62,6 +62,7 @@ def test_where_the_scorer_cannot_tell_it_is_missing(store):
         store.report(node, Delta({"used": 1.0}), NOW)
     column = quantified(store, seen(100, np.nan, 900)).column("plimsoll_risk_cpu", NODES, NOW)
     assert column.usable.tolist() == [True, False, True]
+    assert column.at.tolist() == [NOW, NEVER, NOW]
     assert not column.awaited.any()
 
 
@@ -91,6 +92,14 @@ def test_columns_of_one_scorer_cost_one_assessment_for_a_survey(store):
     for name in ("plimsoll_risk", "plimsoll_risk_cpu", "plimsoll_risk_memory", "plimsoll_risk"):
         readings.column(name, NODES, NOW)
     assert scorer.asked == 1
+
+
+def test_another_survey_is_another_column(store):
+    view = seen(100, 500, 900)
+    readings = Quantified(store, Scoring({"safe": Share()}, lambda: view))
+    readings.column("plimsoll_risk", NODES, NOW)
+    view = seen(200, 500, 900)
+    assert readings.column("plimsoll_risk", NODES, NOW).values.tolist() == [0.2, 0.5, 0.9]
 
 
 def test_a_metric_is_read_as_ever(store):
