@@ -142,6 +142,7 @@ def decision(parsed, rule):
 
     def decide_(hot, load):
         store = Store(stale_after=30.0, started=0.0)
+        store.subscribe(["hot", "load"])
         for node, *values in zip(NODES, hot, load, strict=True):
             store.report(node, Delta(dict(zip(("hot", "load"), values, strict=True))), 0.0)
         policy = parsed(
