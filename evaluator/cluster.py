@@ -93,7 +93,7 @@ class Cluster:
 
     def __init__(self, *, stale_after: float = math.inf) -> None:
         self.listeners = Listeners()
-        self.freshness = Freshness(("taspolicies", "nodes", "pods"), bound=stale_after)
+        self.freshness = Freshness(("taspolicies", "nodes", "pods", "all pods"), bound=stale_after)
         self.policies: Collection[PolicyKey, Policy] = Collection(
             lambda policy: policy.key,
             changed=lambda *_: self._tell(self.listeners.decisions),

@@ -3,6 +3,7 @@
 from dataclasses import dataclass
 
 from evaluator.extender.options import ExtenderOptions
+from evaluator.scoring.options import ScorerOptions
 from evaluator.sources.agentoptions import AgentOptions
 from evaluator.sources.options import SourceOptions
 from plimsoll import flags
@@ -29,7 +30,7 @@ def verbosity(text: str) -> int:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Settings(ExtenderOptions, AgentOptions, SourceOptions, LogOptions):
+class Settings(ExtenderOptions, ScorerOptions, AgentOptions, SourceOptions, LogOptions):
     """Every flag of plimsoll-evaluator. Times are in seconds."""
 
     kube_config: str = option(
@@ -189,6 +190,7 @@ class Settings(ExtenderOptions, AgentOptions, SourceOptions, LogOptions):
         if self.cluster_stale_after <= 0:
             found.append("--clusterStaleAfter must be more than 0")
         found += self.extender_mistakes()
+        found += self.scorer_mistakes()
         found += self.source_mistakes()
         if not self.agent_limits.holds(self.max_metrics):
             found.append(

@@ -48,6 +48,7 @@ class Decider:
         *,
         scoring: Scoring = OFF,
         most_metrics: int = MOST_METRICS,
+        scorers_take: frozenset[str] = frozenset(),
         slice_: float = _SLICE,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
@@ -56,6 +57,7 @@ class Decider:
         self._subscriptions = subscriptions
         self._metrics = metrics
         self._most_metrics = most_metrics
+        self._scorers_take = scorers_take
         self._slice = slice_
         self._tally = Tally(metrics)
         self._clock = clock
@@ -162,9 +164,8 @@ class Decider:
     def _evaluation(self) -> Iterator[None]:
         """One evaluation, in steps. What it decides on is taken in the first of them."""
         policies, now = list(self._cluster.policies.objects.values()), self._clock()
-        rationed = ration(
-            [self._store.measured(policy.metrics) for policy in policies], self._most_metrics
-        )
+        named = [self._store.measured(policy.metrics) for policy in policies]
+        rationed = ration(named, self._most_metrics, always=self._scorers_take)
         if self._is_late(now):
             self._store.resume(self._decided, now)
         self._store.subscribe(rationed.asked)

@@ -54,6 +54,7 @@ class Resource:
 NODES = Resource("nodes", "/api/v1/nodes")
 POLICIES = Resource("taspolicies", "/apis/telemetry.intel.com/v1alpha1/taspolicies")
 LINKED_PODS = Resource("pods", "/api/v1/pods", label_selector="telemetry-policy")
+ALL_PODS = Resource("all pods", "/api/v1/pods")
 
 
 @dataclass(frozen=True, slots=True)

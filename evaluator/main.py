@@ -6,12 +6,13 @@ import signal
 import sys
 from collections.abc import Callable, Mapping, Sequence
 
-from evaluator import garbage
+from evaluator import garbage, scorers
 from evaluator.certfiles import TlsError
 from evaluator.config import Settings
 from evaluator.kube import ConfigError, Kube
 from evaluator.manifests import checker
 from evaluator.scheduler import configurer
+from evaluator.scoring.protocol import Scorer
 from evaluator.service import Service
 from evaluator.sources.queries import QueriesError
 from plimsoll import flags, logs
@@ -55,24 +56,28 @@ def main(argv: Sequence[str] | None = None) -> int:
     settings = flags.parse_settings(Settings, command, argv=given, env=os.environ)
     if mistakes := settings.mistakes():
         command.error("; ".join(mistakes))
+    try:
+        scoring = scorers.load(settings)
+    except scorers.ScorersError as error:
+        command.error(str(error))
     logs.setup("debug" if settings.v >= 4 else settings.log_level, settings.log_format)
     logs.adopt()
     try:
-        asyncio.run(run(settings))
+        asyncio.run(run(settings, scoring))
     except (ConfigError, ListenError, OSError, QueriesError, TlsError) as error:
         sys.stderr.write(f"{PROGRAM}: {error}\n")
         return 1
     return 0
 
 
-async def run(settings: Settings) -> None:
+async def run(settings: Settings, scoring: Mapping[str, Scorer]) -> None:
     """Everything, until a signal."""
     stop = asyncio.Event()
     for number in (signal.SIGTERM, signal.SIGINT):
         asyncio.get_running_loop().add_signal_handler(number, stop.set)
     api = await Kube.connect(settings.kube_config)
     try:
-        service = Service(settings, api)
+        service = Service(settings, api, scoring)
         garbage.collect_seldom()
         await service.run(stop)
     finally:

@@ -27,6 +27,25 @@ class Metrics:
             buckets=(0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5),
             registry=self.registry,
         )
+        self.scorer_requests = Counter(
+            "plimsoll_scorer_requests",
+            "Requests of the scheduler to a scorer, by verb, HTTP status and whether its last assessment still held.",
+            ["scorer", "verb", "code", "outcome"],
+            registry=self.registry,
+        )
+        self.scorer_seconds = Histogram(
+            "plimsoll_scorer_duration_seconds",
+            "Time in which a scorer assessed all nodes for one pod.",
+            ["scorer"],
+            buckets=(0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5),
+            registry=self.registry,
+        )
+        self.scorer_missing_nodes = Gauge(
+            "plimsoll_scorer_missing_nodes",
+            "Nodes of which a scorer lacked what it needs when it last assessed them.",
+            ["scorer"],
+            registry=self.registry,
+        )
         self.connections = Gauge(
             "plimsoll_http_connections",
             "Connections to a port, busy or idle.",

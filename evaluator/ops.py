@@ -4,7 +4,7 @@ import asyncio
 import gzip
 import itertools
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from http import HTTPStatus
 from typing import Any
 from urllib.parse import unquote
@@ -57,8 +57,10 @@ class Operations:
         *,
         clock: Callable[[], float],
         explaining: bool = True,
+        scorers_wait_for: Callable[[], Sequence[str]] = lambda: (),
     ) -> None:
         self._decider = decider
+        self._scorers_wait_for = scorers_wait_for
         self._metrics = metrics
         self._clock = clock
         self._explaining = explaining
@@ -81,7 +83,7 @@ class Operations:
         return Response(HTTPStatus.OK, b"ok\n")
 
     async def _readiness(self, _request: Request) -> Response:
-        if waiting := self._decider.waiting_for:
+        if waiting := [*self._decider.waiting_for, *self._scorers_wait_for()]:
             text = f"waiting for {', '.join(waiting)}\n"
             return Response(HTTPStatus.SERVICE_UNAVAILABLE, text.encode())
         return Response(HTTPStatus.OK, b"ok\n")

@@ -1,9 +1,11 @@
 """What the evaluator listens on: the scheduler's port, the agents', and the operator's."""
 
+from collections.abc import Iterator, Mapping
 from functools import partial
 
 from evaluator import tls
 from evaluator.config import Settings
+from evaluator.extender.scoring import ScorerRoutes
 from evaluator.extender.server import Extender
 from evaluator.metrics import Metrics
 from evaluator.ops import LIMITS, Operations
@@ -29,10 +31,11 @@ class Ports:
         metrics: Metrics,
         *,
         extender: Extender,
+        scorers: Mapping[str, ScorerRoutes],
         operations: Operations,
         agents: Agents,
     ) -> None:
-        """Certificates are read now. Raises TlsError."""
+        """`scorers` are those that have a port of their own. Certificates are read now. Raises TlsError."""
         self._settings = settings
         self._agents = agents if AGENTS in settings.sources else None
         self._streaming = False
@@ -50,19 +53,26 @@ class Ports:
             else None
         )
         self._ops = Server(operations.answer, limits=LIMITS)
-        self._extender = Server(
-            extender.answer,
-            refuse=extender.refuse,
-            limits=settings.limits,
-            tls=rotation.current if rotation else lambda: None,
+        asked = partial(
+            Server, limits=settings.limits, tls=rotation.current if rotation else lambda: None
         )
-        for name, server in (("ops", self._ops), ("extender", self._extender)):
+        self._extender = asked(extender.answer, refuse=extender.refuse)
+        self._scorers = {
+            name: asked(scoring.answer, refuse=scoring.refuse) for name, scoring in scorers.items()
+        }
+        for name, server in self._named():
             metrics.connections.labels(name).set_function(partial(_connections, server))
 
     @property
     def asked(self) -> bool:
         """Whether kube-scheduler is asking something, or being answered."""
-        return self._extender.asked
+        return any(server.asked for server in (self._extender, *self._scorers.values()))
+
+    def _named(self) -> Iterator[tuple[str, Server]]:
+        yield "ops", self._ops
+        yield "extender", self._extender
+        for name, server in self._scorers.items():
+            yield f"scorer {name}", server
 
     async def open(self) -> None:
         """Listen. Raises ListenError or OSError."""
@@ -70,12 +80,15 @@ class Ports:
         await self._listen("ops", self._ops, settings.ops_port, secured=False)
         await self._open_to_agents()
         await self._listen("extender", self._extender, settings.port, secured=not settings.unsafe)
+        for name, server in self._scorers.items():
+            port = settings.ports_of_scorers[name]
+            await self._listen(f"scorer {name}", server, port, secured=not settings.unsafe)
 
     async def close(self) -> None:
         """Answer what was asked, and end every connection."""
         if self._streaming and self._agents:
             await self._agents.stop()
-        for server in (self._extender, self._ops):
+        for server in (self._extender, *self._scorers.values(), self._ops):
             await server.close(grace=_GRACE)
 
     async def _listen(self, name: str, server: Server, port: int, *, secured: bool) -> None:

@@ -21,15 +21,18 @@ class Ration:
     left_out: frozenset[str] = frozenset()
 
 
-def ration(named: Collection[frozenset[str]], most: int) -> Ration:
-    """Out of what each policy names, so many at most.
+def ration(
+    named: Collection[frozenset[str]], most: int, *, always: frozenset[str] = frozenset()
+) -> Ration:
+    """Out of what each policy names, so many at most; and `always`, which an operator's flags name and no policy takes away.
 
     Policies that name fewest go first: one that names thousands has them at its own expense.
     """
-    union = frozenset[str]().union(*named)
+    union = always.union(*named)
+    most += len(always)
     if len(union) <= most:
         return Ration(union)
-    asked: set[str] = set()
+    asked = set(always)
     for names in sorted(map(sorted, named), key=lambda names: (len(names), names)):
         new = [name for name in names if name not in asked]
         asked.update(new[: most - len(asked)])

@@ -3,7 +3,7 @@
 import asyncio
 import math
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import TypeVar
 
 import msgspec
@@ -17,6 +17,8 @@ from evaluator.kube import Kube
 from evaluator.metrics import Metrics
 from evaluator.ops import Operations
 from evaluator.ports import Ports
+from evaluator.scorerhost import ScorerHost, taken
+from evaluator.scoring.protocol import Scorer
 from evaluator.settled import Settled
 from evaluator.sources import agentport
 from evaluator.sources.agents import Agents
@@ -35,7 +37,9 @@ T = TypeVar("T")
 class Service:
     """One replica: ports that answer from the current decisions, and loops that make them and act on them."""
 
-    def __init__(self, settings: Settings, api: Kube) -> None:
+    def __init__(
+        self, settings: Settings, api: Kube, scorers: Mapping[str, Scorer] | None = None
+    ) -> None:
         """Raises TlsError for certificates that cannot be used."""
         self._settings = settings
         self._api = api
@@ -51,18 +55,28 @@ class Service:
             subscriptions,
             self._metrics,
             most_metrics=settings.max_metrics,
+            scorers_take=taken(scorers or {}),
         )
         self._cluster.listeners.decisions.append(self._decider.touch)
         settled = Settled(lambda: not self._decider.waiting_for)
         self._decider.listeners.append(settled.look)
         self._writers = Writers(settings, api, self._cluster, self._decider, self._metrics)
         self._writers.listen(self._cluster, self._decider)
+        host = ScorerHost(settings, scorers, self._cluster, self._metrics) if scorers else None
+        self._scorers = host
         self._ports = Ports(
             settings,
             self._metrics,
-            extender=Extender(self._decider.current, self._metrics),
+            extender=Extender(
+                self._decider.current, self._metrics, scoring=host.routes() if host else None
+            ),
+            scorers=host.apart() if host else {},
             operations=Operations(
-                self._decider, self._metrics, clock=time.monotonic, explaining=settings.explain
+                self._decider,
+                self._metrics,
+                clock=time.monotonic,
+                explaining=settings.explain,
+                scorers_wait_for=lambda: host.waiting_for if host else (),
             ),
             agents=self._intake(store, subscriptions),
         )

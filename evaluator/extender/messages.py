@@ -5,7 +5,7 @@ capitals and reads them in any case, so a request is understood in any case and 
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import msgspec
 from msgspec import Raw
@@ -71,7 +71,8 @@ class _ArgsInSlices(msgspec.Struct):
 class Args:
     """One question: a pod, and the nodes it may go to, by name and (if the scheduler sent them) as they came.
 
-    `nodes` are slices of the request's own bytes, in the order of `names`; they pin its buffer, so drop them with it.
+    `nodes` are slices of the request's own bytes, in the order of `names`; they pin its buffer, so drop them with it. So
+    is `whole`, the pod as it came.
     """
 
     namespace: str
@@ -79,6 +80,7 @@ class Args:
     labels: Mapping[str, str]
     names: Sequence[str]
     nodes: Sequence[Raw] | None
+    whole: Raw = field(default_factory=Raw)
 
 
 _decode_args = msgspec.json.Decoder(_Args).decode
@@ -106,7 +108,7 @@ def decode(body: Body) -> Args:
         raise BadRequestError(f"not JSON: {error}") from error
     if not all(names):
         raise BadRequestError("a node without a name in it")
-    return Args(pod.namespace, pod.name, pod.labels or {}, names, nodes)
+    return Args(pod.namespace, pod.name, pod.labels or {}, names, nodes, args.Pod)
 
 
 def _pod(raw: Raw) -> _Object:

@@ -6,8 +6,9 @@ from http import HTTPStatus
 
 from evaluator.decisions import Decisions
 from evaluator.extender import messages, verbs
+from evaluator.extender.complaints import Complaints
+from evaluator.extender.scoring import ScorerRoutes
 from evaluator.metrics import Metrics
-from evaluator.tokens import Bucket
 from plimsoll import logs
 from plimsoll.http.messages import Parts, RefusedError, Request, Response
 from plimsoll.http.routes import Route, Routes
@@ -31,30 +32,35 @@ class Extender:
     """Answers /scheduler/filter and /scheduler/prioritize from whatever `decisions()` returns at that moment.
 
     `decisions` raises verbs.NotReadyError while there is nothing to decide on. `bind` is not ours, and says so as TAS
-    does: 404.
+    does: 404. With `scoring`, its routes are answered too.
     """
 
-    def __init__(self, decisions: Callable[[], Decisions], metrics: Metrics) -> None:
+    def __init__(
+        self,
+        decisions: Callable[[], Decisions],
+        metrics: Metrics,
+        *,
+        scoring: ScorerRoutes | None = None,
+    ) -> None:
         self._decisions = decisions
         self._metrics = metrics
-        self._complaints = Bucket(rate=1, burst=100)
+        self._complaints = Complaints()
+        self._scoring = scoring
         self._verbs: Mapping[str, tuple[str, Verb]] = {
             "/scheduler/filter": ("filter", self._filter),
             "/scheduler/prioritize": ("prioritize", self._prioritize),
         }
         post = Route(self._ask, ("POST",))
-        self.answer = Routes(dict.fromkeys(self._verbs, post), self.refuse).answer
+        routes = dict.fromkeys(self._verbs, post) | (scoring.routes() if scoring else {})
+        self.answer = Routes(routes, self.refuse).answer
 
     def refuse(self, refused: RefusedError, request: Request | None) -> Response:
         """Every refusal is JSON that kube-scheduler can show, also where there is no such path or method."""
+        if self._scoring and request and self._scoring.has(request.path):
+            return self._scoring.refuse(refused, request)
         verb, _ = self._verbs.get(request.path if request else "", ("other", None))
-        status = refused.status
-        self._metrics.requests.labels(verb, int(status), "refused").inc()
-        # A client that means harm must not write the log as fast as it can send; the counter has them all.
-        loud = request is not None and self._complaints.take_now(time.monotonic())
-        tell = log.warning if loud else log.debug
-        tell("%s refused", verb, status=int(status), error=str(refused))
-        return Response(status, messages.encode_error(str(refused)), _JSON, refused.headers)
+        self._metrics.requests.labels(verb, int(refused.status), "refused").inc()
+        return self._complaints.answer(verb, refused, request)
 
     async def _ask(self, request: Request) -> Response:
         name, verb = self._verbs[request.path]

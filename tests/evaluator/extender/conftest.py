@@ -109,10 +109,10 @@ async def extender():
     """Start an extender that answers from decisions, or from what a callable returns."""
     async with contextlib.AsyncExitStack() as stack:
 
-        async def start(decisions=None, *, tls=lambda: None, **limits):
+        async def start(decisions=None, *, tls=lambda: None, scoring=lambda _: None, **limits):
             source = decisions if callable(decisions) else lambda: decisions or Decisions()
             metrics = Metrics()
-            asked = Extender(source, metrics)
+            asked = Extender(source, metrics, scoring=scoring(metrics))
             server = HttpServer(asked.answer, refuse=asked.refuse, limits=Limits(**limits), tls=tls)
             (address,) = await server.listen([Address("127.0.0.1", 0)])
             stack.push_async_callback(server.close)

@@ -1,0 +1,139 @@
+"""Asks the scorers: about the cluster as it is now, once for each pod and what the answer rests on, timed and counted.
+
+kube-scheduler asks of one pod several things in a row: a filter and a priority or two of each scorer. They are answered
+from one assessment, as long as nothing changed that the scorers see.
+"""
+
+import time
+from collections import OrderedDict
+from collections.abc import Hashable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Protocol
+
+import numpy as np
+
+from evaluator.metrics import Metrics
+from evaluator.scoring.demands import Demands
+from evaluator.scoring.protocol import BEST, Assessment, Scorer, Scores
+from evaluator.scoring.view import Amounts, ClusterView, PodView, Resource
+from plimsoll import logs
+
+log = logs.get(__name__)
+
+_REMEMBERED = 32
+"""Assessments of 5,000 nodes are some 0.5 MB each."""
+
+
+class Survey(Protocol):
+    """What is known of the cluster, for scorers."""
+
+    @property
+    def waiting_for(self) -> Sequence[str]:
+        """What is missing before a view may be used."""
+        ...
+
+    def view(self) -> ClusterView:
+        """The cluster now: the same object as long as nothing changed."""
+        ...
+
+
+class ScorerError(Exception):
+    """A scorer failed: a mistake in it, which the log has; the text is for who asks."""
+
+
+@dataclass(frozen=True, slots=True)
+class Judged:
+    """An assessment, and the view that it is of."""
+
+    view: ClusterView
+    assessment: Assessment
+    remembered: bool = False
+
+
+class Assessor:
+    """The scorers that are on, and what they last said.
+
+    `demands` are what pods asked for before, as far as it is known; only the scorer called `counting` sees them, and only
+    its questions add to them, or every pod would change the cluster for everybody.
+    """
+
+    def __init__(
+        self,
+        scorers: Mapping[str, Scorer],
+        survey: Survey,
+        metrics: Metrics,
+        *,
+        demands: Demands | None = None,
+        counting: str = "pigeon",
+    ) -> None:
+        self.scorers = scorers
+        self._survey = survey
+        self._metrics = metrics
+        self._demands = demands or Demands()
+        self._counting = counting
+        self._view: ClusterView | None = None
+        self._judged: OrderedDict[Hashable, Judged] = OrderedDict()
+
+    @property
+    def waiting_for(self) -> Sequence[str]:
+        """What is missing before anything may be asked."""
+        return self._survey.waiting_for
+
+    def view(self, name: str) -> ClusterView:
+        """What a scorer would look at now."""
+        view = self._survey.view()
+        if view is not self._view:
+            self._view = view
+            self._judged.clear()
+        return replace(view, demands=self._demands) if name == self._counting else view
+
+    def assess(self, name: str, pod: PodView) -> Judged:
+        """What a scorer that is on says of every node, for a pod that is being placed. Raises ScorerError."""
+        if name == self._counting and not self._demands.compatible:
+            self._demands = self._demands.seen(pod)
+        view = self.view(name)
+        key = (name, pod.kind, *map(_hashable, (pod.requests, pod.peak)), view.demands)
+        if (found := self._judged.get(key)) is not None:
+            return replace(found, remembered=True)
+        judged = self._judged[key] = Judged(view, self._ask(name, view, pod))
+        if len(self._judged) > _REMEMBERED:
+            self._judged.popitem(last=False)
+        if name == self._counting:
+            self._demands = self._demands.seen(pod)
+        return judged
+
+    def _ask(self, name: str, view: ClusterView, pod: PodView) -> Assessment:
+        scorer, begun = self.scorers[name], time.perf_counter()
+        try:
+            found = _checked(scorer, scorer.assess(view, pod), len(view.nodes))
+        except Exception as error:
+            log.exception("scorer failed", scorer=name, pod=pod.name)
+            raise ScorerError(f"scorer {name} failed: {type(error).__name__}") from error
+        self._metrics.scorer_seconds.labels(name).observe(time.perf_counter() - begun)
+        missing = 0 if found.missing is None else int(np.count_nonzero(found.missing))
+        self._metrics.scorer_missing_nodes.labels(name).set(missing)
+        return found
+
+
+def _hashable(amounts: Amounts) -> frozenset[tuple[Resource, float]]:
+    return frozenset(amounts.items())
+
+
+def _checked(scorer: Scorer, found: Assessment, nodes: int) -> Assessment:
+    """What any scorer may say, whoever wrote it. Raises ValueError."""
+    masks = [refusal.where for some in found.refusals.values() for refusal in some]
+    for array in (*masks, *found.scores.values()):
+        if array.shape != (nodes,):
+            raise ValueError(f"an array of {array.shape} for {nodes} nodes")
+    if unknown := {*found.refusals} - {*scorer.predicates} | {*found.scores} - {*scorer.priorities}:
+        raise ValueError(f"names that are not its own: {', '.join(sorted(unknown))}")
+    for name, scores in found.scores.items():
+        _check_scores(name, scores)
+    return found
+
+
+def _check_scores(name: str, scores: Scores) -> None:
+    if not np.issubdtype(scores.dtype, np.integer):
+        raise TypeError(f"scores of {name} that are no integers")
+    if scores.size and not 0 <= scores.min() <= scores.max() <= BEST:
+        raise ValueError(f"scores of {name} outside 0..{BEST}")

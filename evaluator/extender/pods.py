@@ -1,0 +1,23 @@
+"""The pod of a question as scorers look at it: decoded only where something depends on it, others need but its labels."""
+
+from evaluator import requests, workload
+from evaluator.decoding import UNREADABLE
+from evaluator.extender.messages import Args, BadRequestError
+from evaluator.scoring.view import PodView
+
+_MOST_OBJECTS = 100_000
+"""In a pod; one with much in it, whose fields are owned by many, has some thousands."""
+
+
+def view(args: Args) -> PodView:
+    """What a scorer may know of the pod. Raises BadRequestError, also for an amount that is none: a guess would be for ever."""
+    if bytes(args.whole).count(b"{") > _MOST_OBJECTS:
+        raise BadRequestError(f"a Pod of more than {_MOST_OBJECTS} objects in it")
+    try:
+        pod = workload.decode(args.whole)
+    except UNREADABLE as error:
+        raise BadRequestError(f"not a Pod: {error}") from error
+    found, problems = requests.pod_view(pod)
+    if problems:
+        raise BadRequestError(problems[0])
+    return found

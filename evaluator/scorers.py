@@ -1,0 +1,96 @@
+"""Which scorers there are: ours by a table, those of other distributions by their entry points; loaded where they are named."""
+
+import re
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from importlib import metadata
+
+from evaluator.scoring.congestion import Congestion
+from evaluator.scoring.options import ScorerOptions
+from evaluator.scoring.protocol import Scorer
+from evaluator.scoring.reward import Reward
+from evaluator.scoring.template import Template
+from plimsoll.sentences import one_line
+
+Factory = Callable[[ScorerOptions], Scorer]
+
+BUILT_IN: Mapping[str, Factory] = {
+    "congestion": Congestion,
+    "reward": lambda _: Reward(),
+    "template": lambda _: Template(),
+}
+"""One line for each scorer: its name, and what makes one out of the flags."""
+
+GROUP = "plimsoll.scorers"
+"""The entry points of scorers in other distributions: each names what makes one, called without arguments."""
+
+_MEMBERS = ("predicates", "priorities", "metrics", "assess")
+_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,62}", re.ASCII)
+
+
+class ScorersError(Exception):
+    """The scorers that were asked for cannot be had; the text is for whoever named them."""
+
+
+def load(options: ScorerOptions) -> dict[str, Scorer]:
+    """The scorers that the flags name, by name, in that order. Raises ScorersError."""
+    found = {name: _make(name, options) for name in options.enabled_scorers}
+    for told, names in (
+        ("predicate", [(name, found[name].predicates) for name in found]),
+        ("priority", [(name, found[name].priorities) for name in found]),
+    ):
+        _check_names(told, names)
+    return found
+
+
+def known() -> list[str]:
+    """The names of all scorers that could be enabled."""
+    return sorted({*BUILT_IN, *(point.name for point in metadata.entry_points(group=GROUP))})
+
+
+def _make(name: str, options: ScorerOptions) -> Scorer:
+    if (factory := BUILT_IN.get(name)) is not None:
+        return factory(options)
+    points = list(metadata.entry_points(group=GROUP, name=name))
+    if not points:
+        raise ScorersError(f"no scorer {name!r}; known: {', '.join(known())}")
+    if len({point.value for point in points}) > 1:
+        owners = " and ".join(sorted(map(_owner, points)))
+        raise ScorersError(f"more than one scorer {name!r}: of {owners}")
+    return _load(points[0])
+
+
+def _load(point: metadata.EntryPoint) -> Scorer:
+    what = f"scorer {point.name!r} of {_owner(point)} ({point.value})"
+    try:
+        scorer = point.load()()
+    except Exception as error:
+        raise ScorersError(f"{what} cannot be loaded: {_told(error)}") from error
+    if lacking := [member for member in _MEMBERS if not hasattr(scorer, member)]:
+        raise ScorersError(f"{what} is no scorer: it has no {', '.join(lacking)}")
+    loaded: Scorer = scorer
+    return loaded
+
+
+def _told(error: Exception) -> str:
+    return f"{type(error).__name__}: {one_line(str(error))}"
+
+
+def _owner(point: metadata.EntryPoint) -> str:
+    return point.dist.name if point.dist else "an unknown distribution"
+
+
+def _check_names(told: str, named: Iterable[tuple[str, Sequence[str]]]) -> None:
+    """They are the ends of paths, and each leads to one scorer."""
+    owners: dict[str, str] = {}
+    for scorer, names in named:
+        for name in _strings(names, scorer):
+            if not _NAME.fullmatch(name):
+                raise ScorersError(f"scorer {scorer!r}: {name!r} is no name for a {told}")
+            if (other := owners.setdefault(name, scorer)) != scorer:
+                raise ScorersError(f"scorers {other!r} and {scorer!r} both have a {told} {name!r}")
+
+
+def _strings(names: object, scorer: str) -> Collection[str]:
+    if isinstance(names, str) or not isinstance(names, Collection):
+        raise ScorersError(f"scorer {scorer!r}: its names must be a sequence of strings")
+    return [str(name) for name in names]
