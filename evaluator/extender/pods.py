@@ -10,7 +10,7 @@ _MOST_OBJECTS = 100_000
 
 
 def view(args: Args) -> PodView:
-    """What a scorer may know of the pod. Raises BadRequestError, also for an amount that is none: a guess would be for ever."""
+    """What a scorer may know of the pod. Raises BadRequestError, also where it asks for an amount that is none."""
     if bytes(args.whole).count(b"{") > _MOST_OBJECTS:
         raise BadRequestError(f"a Pod of more than {_MOST_OBJECTS} objects in it")
     try:
