@@ -63,11 +63,13 @@ class Quantified:
         if view is None:
             return unknown(len(nodes), awaited=True)
         values = over(self._now(metric, view), view, nodes)
-        blank = unknown(len(nodes), awaited=False)
-        if (lacking := np.isnan(values)).any():
-            awaited = lacking & self._awaited(quantity.scorer, nodes, now)
-            blank = blank._replace(awaited=awaited)
-        return with_values(blank._replace(at=np.where(lacking, NEVER, now)), values)
+        column = unknown(len(nodes), awaited=False)._replace(at=np.full(len(nodes), now))
+        lacking = np.isnan(values)
+        if lacking.any():
+            awaited, heard = self._taken(quantity.scorer, nodes, now)
+            at = np.where(lacking, heard, now)
+            column = column._replace(awaited=lacking & awaited, at=at)
+        return with_values(column, values)
 
     def _now(self, metric: str, view: ClusterView) -> Floats:
         """A quantity for no pod; those of one scorer are worked out together, and once for a view."""
@@ -80,11 +82,14 @@ class Quantified:
             known.update(quantities.values(alike, self._scorers, view, NOBODY))
         return known[metric]
 
-    def _awaited(self, scorer: str, nodes: Sequence[str], now: float) -> Bools:
-        awaited = np.zeros(len(nodes), dtype=bool)
+    def _taken(self, scorer: str, nodes: Sequence[str], now: float) -> tuple[Bools, Floats]:
+        """Where a first word on something that a scorer takes is awaited, and when it last came."""
+        awaited, heard = np.zeros(len(nodes), dtype=bool), np.full(len(nodes), NEVER)
         for metric in self._scorers[scorer].metrics:
-            awaited |= self._readings.column(metric, nodes, now).awaited
-        return awaited
+            column = self._readings.column(metric, nodes, now)
+            awaited |= column.awaited
+            heard = np.maximum(heard, column.at)
+        return awaited, heard
 
     def next_expiry(self, now: float) -> float:
         """When time alone will change a column."""

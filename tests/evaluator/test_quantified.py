@@ -58,11 +58,11 @@ def test_a_column_is_of_this_moment_and_for_a_pod_that_asks_for_nothing(store):
 
 
 def test_where_the_scorer_cannot_tell_it_is_missing(store):
-    for node in NODES:
-        store.report(node, Delta({"used": 1.0}), NOW)
-    column = quantified(store, seen(100, np.nan, 900)).column("plimsoll_risk_cpu", NODES, NOW)
-    assert column.usable.tolist() == [True, False, True]
-    assert column.at.tolist() == [NOW, NEVER, NOW]
+    later = NOW + 60.0
+    store.report("b", Delta({"used": 1.0}), NOW)
+    column = quantified(store, seen(100, np.nan, np.nan)).column("plimsoll_risk_cpu", NODES, later)
+    assert column.usable.tolist() == [True, False, False]
+    assert column.at.tolist() == [later, NOW, NEVER]
     assert not column.awaited.any()
 
 
