@@ -1,32 +1,23 @@
-"""The Kubernetes API as the evaluator uses it; the only importer of the client, and every call that RBAC has to allow.
-
-Configuration, credentials and their refresh come from the client; bodies go past its models, as bytes, because typed
-models cost 8 times the time and 10 times the memory on a list of thousands of nodes.
-"""
+"""The Kubernetes API as the evaluator uses it: every call that RBAC has to allow."""
 
 import contextlib
 import datetime
-import os
 import urllib.parse
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any, TypeVar
 
 import aiohttp
 import msgspec
-from kubernetes.aio import client, config
 
 from evaluator.decoding import UNREADABLE
+from evaluator.kubeclient import KubeConnection
 from evaluator.labels import FIELD_MANAGER, Apply
 from evaluator.objects import Node, Pod
 from evaluator.policy import PolicyKey
 from evaluator.session import KubeError as KubeError  # whoever calls the API imports it from here
-from evaluator.session import Session, lines, sentence, whole
+from evaluator.session import Session, lines, whole
 from evaluator.sources.identity import TokenReview
-from plimsoll import strictyaml
-from plimsoll.sentences import SentenceError
-from plimsoll.strictyaml import YAMLError
 
 T = TypeVar("T")
 
@@ -34,12 +25,6 @@ _PAGE = 250
 """Of 12 KB each, as nodes are, these are 3 MB: to find where one ends and the next begins takes a millisecond."""
 _LARGEST_METRIC = 64 << 20
 """Bytes of an adapter's answer, which passes through the API server as it is; 5,000 nodes are one or two million."""
-# ConfigException: credentials could not be renewed; ValueError: they are no text for a header.
-_UNSENT = (aiohttp.ClientError, TimeoutError, OSError, ValueError, config.ConfigException)
-
-
-class ConfigError(SentenceError):
-    """No usable kubeconfig; the text says what to do."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,7 +64,7 @@ class _List(msgspec.Struct):
 class Kube:
     """One API server. All methods raise KubeError."""
 
-    def __init__(self, connection: "_Connection") -> None:
+    def __init__(self, connection: KubeConnection) -> None:
         self._connection = connection
         self._session = Session(connection)
         self.guard: Callable[[], contextlib.AbstractAsyncContextManager[None]] = (
@@ -93,11 +78,7 @@ class Kube:
 
         Nothing is sent yet. Raises ConfigError.
         """
-        settings = await _settings(kubeconfig)
-        try:
-            return cls(_Connection(client.ApiClient(settings), kubeconfig))
-        except Exception as error:  # the certificates in it are only looked at now
-            raise ConfigError(f"the kubeconfig cannot be used: {sentence(error)}") from error
+        return cls(await KubeConnection.open(kubeconfig))
 
     async def close(self) -> None:
         """Close the connections."""
@@ -247,10 +228,7 @@ class Kube:
 
     async def write_lease(self, body: Mapping[str, Any]) -> dict[str, Any]:
         """Make a Lease, or replace what has the resourceVersion in it; 409 if somebody else was faster."""
-        meta = body["metadata"]
-        path, method = _leases(meta["namespace"]), "POST"
-        if meta.get("resourceVersion"):
-            path, method = f"{path}/{_segment(meta['name'])}", "PUT"
+        method, path = _placed(_leases(body["metadata"]["namespace"]), body)
         raw = await self._session.request(method, path, {"fieldManager": FIELD_MANAGER}, body=body)
         return _decode(raw, dict[str, Any], f"{method} {path}")
 
@@ -293,78 +271,6 @@ class Kube:
             )
 
 
-class _Connection:
-    """The client, where the requests go through it."""
-
-    def __init__(self, api: client.ApiClient, kubeconfig: str) -> None:
-        self._api = api
-        self._kubeconfig = kubeconfig
-
-    @property
-    def host(self) -> str:
-        host: str = self._api.configuration.host
-        return host
-
-    async def token(self) -> str:
-        headers: dict[str, str] = {}
-        try:
-            await self._api.update_params_for_auth(headers, [], ["BearerToken"], "", "", None)
-        except _UNSENT as error:
-            raise KubeError(0, f"no credentials: {sentence(error)}") from error
-        return headers.get("authorization", "")
-
-    async def reload(self) -> None:
-        """The client looks at a pod's token once a minute, and at a kubeconfig's tokenFile never again."""
-        try:
-            found = await _settings(self._kubeconfig)
-        except ConfigError as error:
-            raise KubeError(0, str(error)) from error
-        own = self._api.configuration
-        own.api_key = found.api_key
-        own.refresh_api_key_hook = found.refresh_api_key_hook
-
-    async def send(
-        self,
-        method: str,
-        url: str,
-        headers: Mapping[str, str],
-        body: object,
-        *,
-        timeout: aiohttp.ClientTimeout,
-    ) -> aiohttp.ClientResponse:
-        try:
-            answer = await self._api.call_api(method, url, headers, body, _request_timeout=timeout)
-        except _UNSENT as error:
-            path = urllib.parse.urlsplit(url).path
-            raise KubeError(0, f"{method} {path}: {sentence(error)}") from error
-        response: aiohttp.ClientResponse = answer.response
-        return response
-
-    async def close(self) -> None:
-        await self._api.close()
-
-
-async def _settings(kubeconfig: str) -> client.Configuration:
-    settings = client.Configuration()
-    settings.host = ""
-    try:
-        if not kubeconfig and "KUBERNETES_SERVICE_HOST" in os.environ:
-            config.load_incluster_config(client_configuration=settings)
-        else:
-            path = _existing(kubeconfig or "~/.kube/config")
-            await config.load_kube_config(path, client_configuration=settings)
-    except ConfigError:
-        raise
-    except (
-        Exception
-    ) as error:  # the loader lets everything through that a malformed file can lead to
-        why = strictyaml.sentence(error) if isinstance(error, YAMLError) else sentence(error)
-        raise ConfigError(f"the kubeconfig cannot be used: {why}") from error
-    if not settings.host:
-        raise ConfigError("the kubeconfig cannot be used: its current context names no server")
-    return settings
-
-
 def _decode(body: bytes, kind: type[T], call: str) -> T:
     try:
         return msgspec.json.decode(body, type=kind)
@@ -376,17 +282,16 @@ class _Reviewed(msgspec.Struct):
     status: TokenReview = msgspec.field(default_factory=TokenReview)
 
 
-def _existing(kubeconfig: str) -> str:
-    path = Path(kubeconfig).expanduser()
-    if not path.is_file():
-        raise ConfigError(
-            f"no kubeconfig at {path}: name one with --kubeConfig, or run inside the cluster"
-        )
-    return str(path)
-
-
 def _leases(namespace: str) -> str:
     return f"/apis/coordination.k8s.io/v1/namespaces/{_segment(namespace)}/leases"
+
+
+def _placed(collection: str, body: Mapping[str, Any]) -> tuple[str, str]:
+    """Method and path that make an object, or replace one that was read."""
+    meta = body["metadata"]
+    if meta.get("resourceVersion"):
+        return "PUT", f"{collection}/{_segment(meta['name'])}"
+    return "POST", collection
 
 
 def _segment(name: str) -> str:

@@ -9,7 +9,8 @@ from collections.abc import Callable, Mapping, Sequence
 from evaluator import garbage, scorers
 from evaluator.certfiles import TlsError
 from evaluator.config import Settings
-from evaluator.kube import ConfigError, Kube
+from evaluator.kube import Kube
+from evaluator.kubeclient import ConfigError
 from evaluator.manifests import checker
 from evaluator.scheduler import configurer
 from evaluator.scoring.protocol import Scorer

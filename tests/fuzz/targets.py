@@ -15,7 +15,7 @@ import msgspec
 from agent import webconfig
 from collectors import promtext
 from collectors.sample import CollectorError
-from evaluator import kube, quantity, refusals, session
+from evaluator import kube, kubeclient, quantity, refusals, session
 from evaluator.cluster import Cluster, decode_node, decode_pod, decode_policy
 from evaluator.decisions import decide
 from evaluator.decoding import UNREADABLE
@@ -281,8 +281,8 @@ def a_kubeconfig(data):
         return
     with tempfile.NamedTemporaryFile() as file:
         Path(file.name).write_bytes(data)
-        with documented(kube.ConfigError):
-            settings = asyncio.run(kube._settings(file.name))
+        with documented(kubeclient.ConfigError):
+            settings = asyncio.run(kubeclient._settings(file.name))
             assert settings.host
 
 
