@@ -232,6 +232,16 @@ class Kube:
         raw = await self._session.request(method, path, {"fieldManager": FIELD_MANAGER}, body=body)
         return _decode(raw, dict[str, Any], f"{method} {path}")
 
+    async def read_config_map(self, namespace: str, name: str) -> dict[str, Any] | None:
+        """A ConfigMap; None if there is none."""
+        return await self._read(f"{_config_maps(namespace)}/{_segment(name)}")
+
+    async def write_config_map(self, body: Mapping[str, Any]) -> dict[str, Any]:
+        """Make a ConfigMap, or replace what has the resourceVersion in it; 409 if somebody else was faster."""
+        method, path = _placed(_config_maps(body["metadata"]["namespace"]), body)
+        raw = await self._write(method, path, {"fieldManager": FIELD_MANAGER}, body=body)
+        return _decode(raw, dict[str, Any], f"{method} {path}")
+
     async def read_group(self, group: str) -> dict[str, Any] | None:
         """What the server says of an API group; None if it is not served."""
         return await self._read(f"/apis/{_segment(group)}")
@@ -284,6 +294,10 @@ class _Reviewed(msgspec.Struct):
 
 def _leases(namespace: str) -> str:
     return f"/apis/coordination.k8s.io/v1/namespaces/{_segment(namespace)}/leases"
+
+
+def _config_maps(namespace: str) -> str:
+    return f"/api/v1/namespaces/{_segment(namespace)}/configmaps"
 
 
 def _placed(collection: str, body: Mapping[str, Any]) -> tuple[str, str]:

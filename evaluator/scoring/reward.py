@@ -38,6 +38,12 @@ class RewardOptions:
         False,
         "have a node that joins start at 0 for every kind of pod, as kube-safe-scheduler does, and not at the kind's mean",
     )
+    reward_config_map: str = option(
+        "rewardConfigMap",
+        "plimsoll-rewards",
+        "the ConfigMap, in the namespace of the Lease, in which what was learned outlives a restart",
+        metavar="NAME",
+    )
 
     @property
     def no_rewards(self) -> Rewards:

@@ -13,9 +13,11 @@ from evaluator.config import Settings
 from evaluator.kube import Kube, KubeError
 from evaluator.labels import Apply
 from evaluator.policy import PolicyKey
+from evaluator.scoring.reward import RewardOptions
 
 VERBS = {"POST": "create", "PUT": "update", "PATCH": "patch", "DELETE": "delete"}
 LEASE = {"namespace": "plimsoll", "name": Settings().lease_name}
+REWARDS = {"namespace": "plimsoll", "name": RewardOptions().reward_config_map}
 RESOURCES = [(one,) for _, one in inspect.getmembers(kube) if isinstance(one, kube.Resource)]
 
 EXAMPLES = {
@@ -35,6 +37,11 @@ EXAMPLES = {
     "count_event": [("ns", "e", 2, "")],
     "read_lease": [(LEASE["namespace"], LEASE["name"])],
     "write_lease": [({"metadata": LEASE},), ({"metadata": {**LEASE, "resourceVersion": "1"}},)],
+    "read_config_map": [(REWARDS["namespace"], REWARDS["name"])],
+    "write_config_map": [
+        ({"metadata": REWARDS},),
+        ({"metadata": {**REWARDS, "resourceVersion": "1"}},),
+    ],
 }
 """Arguments for each method of Kube: one row for each kind of request that it makes."""
 
@@ -200,10 +207,11 @@ async def test_nothing_is_allowed_that_is_not_called(asked, roles):
 
 
 async def test_what_can_be_narrowed_to_a_namespace_is(asked, roles):
-    """Leases are used in one namespace only; all else is about the whole cluster."""
+    """Leases and ConfigMaps are used in one namespace only; all else is about the whole cluster."""
     for name, where, rules in roles:
-        groups = {group for rule in rules for group in rule["apiGroups"]}
-        assert (where == "plimsoll") == (groups == {"coordination.k8s.io"}), name
+        for rule in rules:
+            narrow = set(rule["resources"]) <= {"leases", "configmaps"}
+            assert narrow == (where == "plimsoll"), (name, rule)
 
 
 async def test_the_evaluator_cannot_create_nodes_or_change_what_pods_run(roles):
@@ -214,5 +222,7 @@ async def test_the_evaluator_cannot_create_nodes_or_change_what_pods_run(roles):
         Right("", "pods", "patch", "ns", "p"),
         Right("", "pods", "delete", "ns", "p"),
         Right("", "secrets", "get", "ns", "s"),
+        Right("", "configmaps", "get", "kube-system", "c"),
+        Right("", "configmaps", "update", "plimsoll", "c"),
     ):
         assert not any(allows(rule, "", right_) for rule in rules), right_
