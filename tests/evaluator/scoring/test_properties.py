@@ -1,0 +1,176 @@
+"""What holds for every scorer, whatever the cluster and the pod: nothing raises, warns or answers what is no score."""
+
+import dataclasses
+import random
+
+import numpy as np
+import pytest
+from hypothesis import HealthCheck, given, note, settings
+from hypothesis import strategies as st
+
+from evaluator.nodes import Nodes
+from evaluator.scorers import BUILT_IN
+from evaluator.scoring.protocol import BEST
+from evaluator.scoring.view import ClusterView, PodView, Resource, Usage
+from tests.evaluator.scoring.scorers import SCORERS
+from tests.evaluator.scoring.views import fixed, likely_views, pods, reordered, views
+
+ANY = st.one_of(views(), likely_views())
+HUGE = dict.fromkeys(Resource, 1e18)
+
+each = pytest.mark.parametrize("scorer", list(SCORERS.values()), ids=SCORERS)
+
+
+def check(scorer, view, found):
+    """It names what it said it would, and says of each node what can be said."""
+    assert set(found.refusals) <= set(scorer.predicates)
+    assert set(found.scores) <= set(scorer.priorities)
+    count = len(view.nodes)
+    for refusals in found.refusals.values():
+        for refusal in refusals:
+            assert refusal.where.shape == (count,)
+            assert refusal.where.dtype == bool
+            assert refusal.reason.strip()
+            assert refusal.reason.isprintable()
+    for scores in found.scores.values():
+        assert scores.shape == (count,)
+        assert np.issubdtype(scores.dtype, np.integer)
+        assert ((scores >= 0) & (scores <= BEST)).all()
+    for values in found.facts.values():
+        assert values.shape == (count,)
+        assert values.dtype == np.float64
+    if found.missing is not None:
+        assert found.missing.shape == (count,)
+        assert found.missing.dtype == bool
+
+
+def told(found):
+    """An assessment in plain values; per node, in the order of the nodes."""
+    refused = {
+        name: [(one.reason, one.where.tolist()) for one in refusals]
+        for name, refusals in found.refusals.items()
+    }
+    scores = {name: values.tolist() for name, values in found.scores.items()}
+    facts = {name: values.tobytes() for name, values in found.facts.items()}
+    return refused, scores, facts
+
+
+def always(soak, **drawn):
+    """Decorates a check of each scorer that is made at once, on many clusters; on new ones each time only with --soak."""
+
+    def run(holds):
+        def of_each(**found):
+            for name, scorer in SCORERS.items():
+                note(name)
+                holds(scorer, **found)
+
+        many = settings(
+            max_examples=1000 if soak else 60,
+            deadline=None,
+            derandomize=not soak,
+            suppress_health_check=list(HealthCheck),
+        )
+        many(given(**drawn)(of_each))()
+
+    return run
+
+
+def test_any_cluster_and_any_pod_get_an_assessment(soak):
+    @always(soak, view=ANY, pod=pods)
+    def _(scorer, view, pod):
+        check(scorer, view, scorer.assess(view, pod))
+
+
+def test_the_same_question_gets_the_same_answer_whatever_was_asked_between(soak):
+    between = crowd(np.random.default_rng(4))
+
+    @always(soak, view=ANY, pod=pods)
+    def _(scorer, view, pod):
+        before = told(scorer.assess(view, pod))
+        scorer.assess(between, pod)
+        assert told(scorer.assess(view, pod)) == before
+
+
+def test_the_order_of_the_nodes_does_not_matter(soak):
+    @always(soak, view=ANY, pod=pods, seed=st.integers(0, 2**32))
+    def _(scorer, view, pod, seed):
+        order = list(range(len(view.nodes)))
+        random.Random(seed).shuffle(order)
+        found, other = scorer.assess(view, pod), scorer.assess(reordered(view, order), pod)
+        assert other.scores.keys() == found.scores.keys()
+        for name, scores in found.scores.items():
+            assert other.scores[name].tolist() == scores[order].tolist()
+        for name in found.refusals.keys() | other.refusals.keys():
+            before, after = reasons(found, name, view), reasons(other, name, view)
+            assert after == [before[place] for place in order]
+
+
+def reasons(found, predicate, view):
+    """Of each node, why it is refused; nothing for one that is not."""
+    why = [""] * len(view.nodes)
+    for refusal in reversed(found.refusals.get(predicate, ())):
+        for place in np.flatnonzero(refusal.where):
+            why[place] = refusal.reason
+    return why
+
+
+def test_no_scorer_is_left_out():
+    assert {name.partition(",")[0] for name in SCORERS} >= BUILT_IN.keys()
+
+
+@each
+def test_no_nodes(scorer):
+    view = ClusterView(Nodes())
+    check(scorer, view, scorer.assess(view, PodView(requests=HUGE, peak=HUGE)))
+
+
+@each
+def test_nodes_of_which_nothing_is_known(scorer):
+    view = ClusterView(Nodes(("a", "b")))
+    check(scorer, view, scorer.assess(view, PodView()))
+
+
+@each
+@pytest.mark.parametrize("capacity", [0.0, float("nan"), -1.0, 1e18])
+def test_nodes_without_a_capacity_that_makes_sense(scorer, capacity):
+    view = crowd(np.random.default_rng(2))
+    same = fixed([capacity] * len(view.nodes))
+    view = dataclasses.replace(view, allocatable=dict.fromkeys(view.allocatable, same))
+    check(scorer, view, scorer.assess(view, PodView()))
+
+
+@each
+def test_a_pod_that_fits_nowhere(scorer):
+    view = crowd(np.random.default_rng(3))
+    check(scorer, view, scorer.assess(view, PodView(requests=HUGE, peak=HUGE)))
+
+
+@each
+def test_a_reason_says_nothing_that_changes(scorer):
+    """kube-scheduler writes it into the pod: a reading in it would have the pod tried again at once, for ever."""
+    rng = np.random.default_rng(1)
+    seen = set()
+    for _ in range(40):
+        view = crowd(rng)
+        found = scorer.assess(view, PodView(requests=HUGE, peak=HUGE))
+        seen |= {why for name in found.refusals for why in reasons(found, name, view)}
+    assert len(seen - {""}) <= len(Resource)
+
+
+def crowd(rng, count=50):
+    """Nodes of all sizes and loads."""
+    sizes = {Resource.CPU: 8000 * rng.random(count), Resource.MEMORY: 2**36 * rng.random(count)}
+
+    def shares():
+        return {resource: size * rng.random(count) for resource, size in sizes.items()}
+
+    free, deviation, forecast = shares(), shares(), shares()
+    usage = {one: Usage(free[one], deviation[one], forecast[one]) for one in sizes}
+    return ClusterView(
+        nodes=Nodes(f"node-{number}" for number in range(count)),
+        allocatable=sizes,
+        requested=shares(),
+        unmeasured=shares(),
+        usage=usage,
+        congestion=rng.random(count),
+    )
