@@ -4,17 +4,17 @@ from collections.abc import Mapping, Sequence
 
 from evaluator.assessor import Assessor
 from evaluator.cluster import Cluster
+from evaluator.decisions import Decision, Decisions
+from evaluator.extender import pods
+from evaluator.extender.messages import Args
 from evaluator.extender.scoring import ScorerRoutes
 from evaluator.metrics import Metrics
 from evaluator.nodes import Nodes
+from evaluator.podwise import Podwise
+from evaluator.quantified import Scoring
 from evaluator.scoring.options import ScorerOptions
 from evaluator.scoring.protocol import Scorer
 from evaluator.scoring.view import ClusterView
-
-
-def taken(scorers: Mapping[str, Scorer]) -> frozenset[str]:
-    """The metrics that agents are asked for on behalf of scorers."""
-    return frozenset(metric for scorer in scorers.values() for metric in scorer.metrics)
 
 
 class ScorerHost:
@@ -28,13 +28,33 @@ class ScorerHost:
         metrics: Metrics,
     ) -> None:
         self._options = options
+        self.taken = frozenset(metric for one in scorers.values() for metric in one.metrics)
+        """The metrics that agents are asked for on behalf of scorers."""
         self._metrics = metrics
-        self._assessor = Assessor(scorers, _Names(cluster), metrics)
+        self._survey = _Names(cluster)
+        unlearned = options.no_rewards
+        self._assessor = Assessor(
+            scorers,
+            self._survey,
+            metrics,
+            demands=options.no_demands,
+            rewards=lambda: unlearned,
+        )
+        self.scoring = Scoring(scorers, self._known)
+        """For rules of policies that name what scorers work out."""
+        self._podwise = Podwise(self.scoring)
 
     @property
     def waiting_for(self) -> Sequence[str]:
         """What is missing before scorers may be asked."""
         return self._assessor.waiting_for
+
+    def for_pod(self, args: Args, decision: Decision, decisions: Decisions) -> Decision:
+        """A policy's decision as it is for one pod. Raises BadRequestError for a pod that cannot be read."""
+        return self._podwise.decision(decision, decisions, pods.view(args))
+
+    def _known(self) -> ClusterView | None:
+        return None if self._survey.waiting_for else self._assessor.view("")
 
     def routes(self) -> ScorerRoutes:
         """What the scheduler's port answers for all of them."""

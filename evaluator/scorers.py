@@ -6,6 +6,7 @@ from importlib import metadata
 
 from evaluator.scoring.congestion import Congestion
 from evaluator.scoring.options import ScorerOptions
+from evaluator.scoring.pigeon import Pigeon
 from evaluator.scoring.protocol import Scorer
 from evaluator.scoring.reward import Reward
 from evaluator.scoring.template import Template
@@ -15,6 +16,7 @@ Factory = Callable[[ScorerOptions], Scorer]
 
 BUILT_IN: Mapping[str, Factory] = {
     "congestion": Congestion,
+    "pigeon": Pigeon,
     "reward": lambda _: Reward(),
     "template": lambda _: Template(),
 }

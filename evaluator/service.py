@@ -13,11 +13,13 @@ from evaluator.cluster import Cluster
 from evaluator.config import Settings
 from evaluator.decider import Decider
 from evaluator.extender.server import Extender
+from evaluator.extender.verbs import for_any
 from evaluator.kube import Kube
 from evaluator.metrics import Metrics
 from evaluator.ops import Operations
 from evaluator.ports import Ports
-from evaluator.scorerhost import ScorerHost, taken
+from evaluator.quantified import OFF
+from evaluator.scorerhost import ScorerHost
 from evaluator.scoring.protocol import Scorer
 from evaluator.settled import Settled
 from evaluator.sources import agentport
@@ -49,26 +51,30 @@ class Service:
         subscriptions = Subscriptions()
         around = Surroundings(api, self._cluster, subscriptions, self._metrics, self._polled)
         self._sources = assemble(settings, store, around, period=settings.sync_period)
+        host = ScorerHost(settings, scorers, self._cluster, self._metrics) if scorers else None
+        self._scorers = host
         self._decider = Decider(
             self._cluster,
             self._sources.readings,
             subscriptions,
             self._metrics,
             most_metrics=settings.max_metrics,
-            scorers_take=taken(scorers or {}),
+            scoring=host.scoring if host else OFF,
+            scorers_take=host.taken if host else frozenset(),
         )
         self._cluster.listeners.decisions.append(self._decider.touch)
         settled = Settled(lambda: not self._decider.waiting_for)
         self._decider.listeners.append(settled.look)
         self._writers = Writers(settings, api, self._cluster, self._decider, self._metrics)
         self._writers.listen(self._cluster, self._decider)
-        host = ScorerHost(settings, scorers, self._cluster, self._metrics) if scorers else None
-        self._scorers = host
         self._ports = Ports(
             settings,
             self._metrics,
             extender=Extender(
-                self._decider.current, self._metrics, scoring=host.routes() if host else None
+                self._decider.current,
+                self._metrics,
+                for_pod=host.for_pod if host else for_any,
+                scoring=host.routes() if host else None,
             ),
             scorers=host.apart() if host else {},
             operations=Operations(

@@ -40,10 +40,12 @@ class Extender:
         decisions: Callable[[], Decisions],
         metrics: Metrics,
         *,
+        for_pod: verbs.ForPod = verbs.for_any,
         scoring: ScorerRoutes | None = None,
     ) -> None:
         self._decisions = decisions
         self._metrics = metrics
+        self._for_pod = for_pod
         self._complaints = Complaints()
         self._scoring = scoring
         self._verbs: Mapping[str, tuple[str, Verb]] = {
@@ -74,7 +76,7 @@ class Extender:
         return Response(HTTPStatus.OK, body, _JSON)
 
     def _filter(self, args: messages.Args, decisions: Decisions) -> Answer:
-        answer = verbs.answer_filter(args, decisions)
+        answer = verbs.answer_filter(args, decisions, self._for_pod)
         self._metrics.filtered_nodes.inc(len(answer.failed))
         pod = f"{args.namespace}/{args.pod}"
         if answer.outcome is verbs.Outcome.DECIDED:
@@ -88,7 +90,7 @@ class Extender:
         return answer.outcome, Parts(reply.size, reply.parts)
 
     def _prioritize(self, args: messages.Args, decisions: Decisions) -> Answer:
-        answer = verbs.answer_prioritize(args, decisions)
+        answer = verbs.answer_prioritize(args, decisions, self._for_pod)
         if answer.outcome is not verbs.Outcome.DECIDED:
             pod = f"{args.namespace}/{args.pod}"
             log.info("No node preferred", pod=pod, policy=answer.policy, why=answer.outcome.value)

@@ -4,6 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from evaluator.scoring.congestion import CongestionOptions
+from evaluator.scoring.pigeonoptions import PigeonOptions
 from evaluator.scoring.reward import RewardOptions
 from plimsoll import flags
 from plimsoll.flags import option
@@ -26,7 +27,7 @@ def _ports(text: str) -> str:
 
 
 @dataclass(frozen=True, kw_only=True)
-class ScorerOptions(CongestionOptions, RewardOptions):
+class ScorerOptions(CongestionOptions, PigeonOptions, RewardOptions):
     """The scorers' flags."""
 
     scorers: tuple[str, ...] = option(

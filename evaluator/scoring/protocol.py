@@ -51,5 +51,5 @@ class Scorer(Protocol):
         ...
 
     def assess(self, view: ClusterView, pod: PodView) -> Assessment:
-        """All nodes of the view, for one pod."""
+        """All nodes of the view, for one pod: by its kind and amounts, as the answer is used for the next pod alike, too."""
         ...

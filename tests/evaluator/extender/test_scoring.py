@@ -8,12 +8,15 @@ import pytest
 from evaluator.assessor import Assessor
 from evaluator.extender.scoring import ScorerRoutes
 from evaluator.nodes import Nodes
+from evaluator.scoring.demands import Demands
 from evaluator.scoring.protocol import Assessment
+from evaluator.scoring.rewards import Rewards
 from evaluator.scoring.template import Template
 from evaluator.scoring.view import ClusterView, Refusal
 from plimsoll import VERSION
 
 NODES = ("node-a", "node-b", "node-c")
+NO_REWARDS = Rewards()
 
 
 class Picky:
@@ -70,7 +73,10 @@ async def server(extender, survey, picky):
     """An extender with three scorers beside its policies."""
     scorers = {"picky": picky, "template": Template(), "broken": Broken()}
     return await extender(
-        scoring=lambda metrics: ScorerRoutes(Assessor(scorers, survey, metrics), metrics)
+        scoring=lambda metrics: ScorerRoutes(
+            Assessor(scorers, survey, metrics, demands=Demands(), rewards=lambda: NO_REWARDS),
+            metrics,
+        )
     )
 
 
