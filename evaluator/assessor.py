@@ -6,7 +6,7 @@ from one assessment, as long as nothing changed that the scorers see.
 
 import time
 from collections import OrderedDict
-from collections.abc import Callable, Hashable, Mapping, Sequence
+from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Protocol
 
@@ -15,7 +15,6 @@ import numpy as np
 from evaluator.metrics import Metrics
 from evaluator.scoring.demands import Demands
 from evaluator.scoring.protocol import BEST, Assessment, Scorer, Scores
-from evaluator.scoring.rewards import Rewards
 from evaluator.scoring.view import Amounts, ClusterView, PodView, Resource
 from plimsoll import logs
 
@@ -54,8 +53,8 @@ class Judged:
 class Assessor:
     """The scorers that are on, and what they last said.
 
-    `rewards` tells what was learned of kinds of pods by now. `demands` are what pods asked for before: only the scorer called
-    `counting` sees them, and only its questions add to them, or every pod would change the cluster for everybody.
+    `demands` are what pods asked for before: only the scorer called `counting` sees them, and only its questions add to them,
+    or every pod would change the cluster for everybody.
     """
 
     def __init__(
@@ -65,7 +64,6 @@ class Assessor:
         metrics: Metrics,
         *,
         demands: Demands,
-        rewards: Callable[[], Rewards],
         counting: str = "pigeon",
     ) -> None:
         self.scorers = scorers
@@ -73,11 +71,7 @@ class Assessor:
         self._metrics = metrics
         self._demands = demands
         self._counting = counting
-        self._rewards = rewards
-        self._seen: ClusterView | None = None
-        """What was last surveyed."""
         self._view: ClusterView | None = None
-        """The same, and what was learned."""
         self._judged: OrderedDict[Hashable, Judged] = OrderedDict()
 
     @property
@@ -87,13 +81,11 @@ class Assessor:
 
     def view(self, name: str) -> ClusterView:
         """What a scorer would look at now: the same object as long as nothing changed that it sees."""
-        seen, rewards = self._survey.view(), self._rewards()
-        if self._view is None or seen is not self._seen or rewards is not self._view.rewards:
-            self._seen, self._view = seen, replace(seen, rewards=rewards)
+        view = self._survey.view()
+        if view is not self._view:
+            self._view = view
             self._judged.clear()
-        if name != self._counting or self._view.demands is self._demands:
-            return self._view
-        return replace(self._view, demands=self._demands)
+        return replace(view, demands=self._demands) if name == self._counting else view
 
     def assess(self, name: str, pod: PodView) -> Judged:
         """What a scorer that is on says of every node, for a pod that is being placed. Raises ScorerError."""

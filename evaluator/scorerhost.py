@@ -32,13 +32,11 @@ class ScorerHost:
         """The metrics that agents are asked for on behalf of scorers."""
         self._metrics = metrics
         self._survey = _Names(cluster)
-        unlearned = options.no_rewards
         self._assessor = Assessor(
             scorers,
             self._survey,
             metrics,
             demands=options.no_demands,
-            rewards=lambda: unlearned,
         )
         self.scoring = Scoring(scorers, self._known)
         """For rules of policies that name what scorers work out."""
@@ -54,7 +52,7 @@ class ScorerHost:
         return self._podwise.decision(decision, decisions, pods.view(args))
 
     def _known(self) -> ClusterView | None:
-        return None if self._survey.waiting_for else self._assessor.view("")
+        return None if self._survey.waiting_for else self._survey.view()
 
     def routes(self) -> ScorerRoutes:
         """What the scheduler's port answers for all of them."""

@@ -9,6 +9,7 @@ from evaluator.scoring.options import ScorerOptions
 from evaluator.scoring.pigeon import Pigeon
 from evaluator.scoring.protocol import Scorer
 from evaluator.scoring.reward import Reward
+from evaluator.scoring.safe import Safe
 from evaluator.scoring.template import Template
 from plimsoll.sentences import one_line
 
@@ -18,6 +19,7 @@ BUILT_IN: Mapping[str, Factory] = {
     "congestion": Congestion,
     "pigeon": Pigeon,
     "reward": lambda _: Reward(),
+    "safe": Safe,
     "template": lambda _: Template(),
 }
 """One line for each scorer: its name, and what makes one out of the flags."""

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from evaluator.scoring.congestion import CongestionOptions
 from evaluator.scoring.pigeonoptions import PigeonOptions
 from evaluator.scoring.reward import RewardOptions
+from evaluator.scoring.safe import SafeOptions
 from plimsoll import flags
 from plimsoll.flags import option
 
@@ -27,7 +28,7 @@ def _ports(text: str) -> str:
 
 
 @dataclass(frozen=True, kw_only=True)
-class ScorerOptions(CongestionOptions, PigeonOptions, RewardOptions):
+class ScorerOptions(CongestionOptions, PigeonOptions, RewardOptions, SafeOptions):
     """The scorers' flags."""
 
     scorers: tuple[str, ...] = option(

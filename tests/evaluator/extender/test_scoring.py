@@ -10,13 +10,11 @@ from evaluator.extender.scoring import ScorerRoutes
 from evaluator.nodes import Nodes
 from evaluator.scoring.demands import Demands
 from evaluator.scoring.protocol import Assessment
-from evaluator.scoring.rewards import Rewards
 from evaluator.scoring.template import Template
 from evaluator.scoring.view import ClusterView, Refusal
 from plimsoll import VERSION
 
 NODES = ("node-a", "node-b", "node-c")
-NO_REWARDS = Rewards()
 
 
 class Picky:
@@ -74,7 +72,7 @@ async def server(extender, survey, picky):
     scorers = {"picky": picky, "template": Template(), "broken": Broken()}
     return await extender(
         scoring=lambda metrics: ScorerRoutes(
-            Assessor(scorers, survey, metrics, demands=Demands(), rewards=lambda: NO_REWARDS),
+            Assessor(scorers, survey, metrics, demands=Demands()),
             metrics,
         )
     )
