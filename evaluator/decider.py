@@ -15,6 +15,7 @@ from evaluator.quantified import OFF, Quantified, Scoring
 from evaluator.rations import MOST_METRICS, Rationed, ration
 from evaluator.readings import Readings
 from evaluator.rules import View
+from evaluator.scoring.quantities import measured
 from evaluator.subscription import Subscriptions
 from evaluator.tally import Tally
 
@@ -164,7 +165,7 @@ class Decider:
     def _evaluation(self) -> Iterator[None]:
         """One evaluation, in steps. What it decides on is taken in the first of them."""
         policies, now = list(self._cluster.policies.objects.values()), self._clock()
-        named = [self._store.measured(policy.metrics) for policy in policies]
+        named = [measured(policy.metrics) for policy in policies]
         rationed = ration(named, self._most_metrics, always=self._scorers_take)
         if self._is_late(now):
             self._store.resume(self._decided, now)

@@ -48,10 +48,6 @@ class Quantified:
         self._survey = scoring.survey
         self._last: tuple[ClusterView, dict[str, Floats]] | None = None
 
-    def measured(self, metrics: frozenset[str]) -> frozenset[str]:
-        """What to ask sources for, where rules name these."""
-        return quantities.measured(metrics, self._scorers)
-
     def column(self, metric: str, nodes: Sequence[str], now: float) -> Column:
         """One metric or quantity over some nodes at a time."""
         quantity = QUANTITIES.get(metric)
@@ -101,7 +97,7 @@ class Quantified:
 
     def subscribe(self, metrics: Iterable[str]) -> None:
         """Keep just these metrics; quantities are none."""
-        self._readings.subscribe(frozenset(metrics) - QUANTITIES.keys())
+        self._readings.subscribe(quantities.measured(frozenset(metrics)))
 
     def prune(self, nodes: Collection[str], now: float) -> None:
         """These are all nodes there are."""

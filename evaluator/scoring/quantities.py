@@ -49,13 +49,9 @@ def named(metrics: Collection[str]) -> frozenset[str]:
     return frozenset(metrics) & QUANTITIES.keys()
 
 
-def measured(metrics: frozenset[str], scorers: Mapping[str, Scorer]) -> frozenset[str]:
-    """What to ask sources of readings for, where rules name these: in place of a quantity, what its scorer takes."""
-    asked = named(metrics)
-    if not asked:
-        return metrics
-    used = {QUANTITIES[name].scorer for name in asked} & scorers.keys()
-    return (metrics - asked).union(*(scorers[name].metrics for name in used))
+def measured(metrics: frozenset[str]) -> frozenset[str]:
+    """Which of these are metrics of nodes: all that sources of readings may be asked for."""
+    return metrics if metrics.isdisjoint(QUANTITIES) else metrics - QUANTITIES.keys()
 
 
 def values(

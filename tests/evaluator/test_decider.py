@@ -226,17 +226,13 @@ def test_agents_are_asked_for_what_the_policies_name(world, parsed, rule):
     assert world.store.metrics == frozenset()
 
 
-def test_agents_are_asked_for_what_a_scorer_takes_and_never_for_what_it_works_out(parsed, rule):
-    class Scorer:
-        predicates = priorities = ()
-        metrics = ("used", "deviation")
-
-    world = Deciding(scoring=Scoring({"safe": Scorer()}))
+def test_agents_are_never_asked_for_what_a_scorer_works_out(parsed, rule):
+    world = Deciding(scorers_take=frozenset({"used"}))
     on_scorers = [rule("plimsoll_risk GreaterThan 0"), rule("plimsoll_reward LessThan 1")]
     world.know(parsed(dontschedule=[*on_scorers, rule("load1 GreaterThan 1")]))
     world.decider.evaluate()
-    assert world.subscriptions.current.metrics == ("deviation", "load1", "used")
-    assert world.store.metrics == {"deviation", "load1", "used"}
+    assert world.subscriptions.current.metrics == ("load1", "used")
+    assert world.store.metrics == {"load1", "used"}
 
 
 def test_pods_wait_until_the_cluster_was_surveyed(parsed, rule):

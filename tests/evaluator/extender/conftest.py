@@ -9,6 +9,7 @@ import pytest
 from evaluator import tls
 from evaluator.decisions import Decisions, decide
 from evaluator.extender.server import Extender
+from evaluator.extender.verbs import for_any
 from evaluator.metrics import Metrics
 from evaluator.store import Store
 from plimsoll.http.addresses import Address
@@ -109,10 +110,12 @@ async def extender():
     """Start an extender that answers from decisions, or from what a callable returns."""
     async with contextlib.AsyncExitStack() as stack:
 
-        async def start(decisions=None, *, tls=lambda: None, scoring=lambda _: None, **limits):
+        async def start(
+            decisions=None, *, tls=lambda: None, scoring=lambda _: None, for_pod=for_any, **limits
+        ):
             source = decisions if callable(decisions) else lambda: decisions or Decisions()
             metrics = Metrics()
-            asked = Extender(source, metrics, scoring=scoring(metrics))
+            asked = Extender(source, metrics, scoring=scoring(metrics), for_pod=for_pod)
             server = HttpServer(asked.answer, refuse=asked.refuse, limits=Limits(**limits), tls=tls)
             (address,) = await server.listen([Address("127.0.0.1", 0)])
             stack.push_async_callback(server.close)

@@ -5,9 +5,13 @@ import pytest
 
 from evaluator.nodes import Nodes
 from evaluator.scoring import quantities
+from evaluator.scoring.congestion import Congestion, CongestionOptions
 from evaluator.scoring.protocol import Assessment
 from evaluator.scoring.quantities import NOBODY, QUANTITIES
-from evaluator.scoring.view import ClusterView
+from evaluator.scoring.reward import Reward
+from evaluator.scoring.rewards import Rewards
+from evaluator.scoring.safe import Safe, SafeOptions
+from evaluator.scoring.view import ClusterView, PodView, Resource, Usage
 
 VIEW = ClusterView(Nodes(["a", "b", "c"]))
 
@@ -50,12 +54,41 @@ def test_what_has_no_scorer_is_left_out(safe):
     assert set(quantities.values(names, {"safe": safe}, VIEW, NOBODY)) == {"plimsoll_risk_cpu"}
 
 
-def test_sources_are_asked_for_what_the_scorer_takes_and_never_for_a_quantity(safe):
-    named = frozenset({"load1", "plimsoll_risk_cpu"})
-    assert quantities.measured(named, {"safe": safe}) == {"load1", "used", "deviation"}
-    assert quantities.measured(frozenset({*named, *QUANTITIES}), {}) == {"load1"}
+def test_sources_are_never_asked_for_a_quantity():
+    assert quantities.measured(frozenset({"load1", *QUANTITIES})) == {"load1"}
 
 
-def test_metrics_alone_are_left_as_they_are(safe):
+def test_metrics_alone_are_left_as_they_are():
     named = frozenset({"load1", "plimsoll_agent_up"})
-    assert quantities.measured(named, {"safe": safe}) is named
+    assert quantities.measured(named) is named
+
+
+def test_scorers_tell_what_is_read_of_them():
+    cpu, memory = (np.array([100.0, 100.0, np.nan]), np.array([10.0, 20.0, 30.0]))
+    view = ClusterView(
+        VIEW.nodes,
+        allocatable={Resource.CPU: cpu, Resource.MEMORY: 10 * memory},
+        usage={
+            Resource.CPU: Usage(np.array([80.0, 10.0, 1.0]), np.array([0.0] * 3), VIEW.unknown),
+            Resource.MEMORY: Usage(9 * memory, 0 * memory, VIEW.unknown),
+        },
+        congestion=np.array([0.0, 0.25, np.nan]),
+        rewards=Rewards().observed("web", "b", 0),
+    )
+    scorers = {
+        "safe": Safe(SafeOptions()),
+        "congestion": Congestion(CongestionOptions()),
+        "reward": Reward(),
+    }
+    pod = PodView(requests={Resource.CPU: 5.0}, kind="web")
+    found = quantities.values(QUANTITIES, scorers, view, pod)
+    known = {name: np.round(values, 6).tolist() for name, values in found.items()}
+    assert known.pop("plimsoll_risk_cpu")[:2] == [0.0, 1.0]
+    assert np.isnan(found["plimsoll_risk_cpu"][2])
+    assert known.pop("plimsoll_congestion")[:2] == [0.0, 0.25]
+    assert np.isnan(found["plimsoll_congestion"][2])
+    assert known == {
+        "plimsoll_risk": [0.0, 1.0, 0.0],
+        "plimsoll_risk_memory": [0.0, 0.0, 0.0],
+        "plimsoll_reward": [1.0, 0.9, 1.0],
+    }

@@ -1,0 +1,84 @@
+"""Policies whose rules depend on the pod, asked about over the scheduler's port: the answer is for what the pod asks for."""
+
+import json
+
+import numpy as np
+import pytest
+
+from evaluator.decisions import decide
+from evaluator.extender import pods
+from evaluator.nodes import Nodes
+from evaluator.podwise import Podwise
+from evaluator.quantified import Quantified, Scoring
+from evaluator.scoring.protocol import Assessment
+from evaluator.scoring.view import ClusterView, Resource
+from evaluator.store import Store
+
+NODES = Nodes(["node-a", "node-b", "node-c"])
+NOW = 1000.0
+CPU = Resource.CPU
+REASON = "violating safe: plimsoll_risk GreaterThan 0.5"
+
+
+class Share:
+    """A scorer: the risk is the share of 1000m that is asked for, once the pod is there too."""
+
+    predicates = priorities = metrics = ()
+
+    def assess(self, view, pod):
+        risk = (view.requested[CPU] + pod.requests.get(CPU, 0.0)) / 1000.0
+        return Assessment(facts={"cpu.risk": risk, "memory.risk": view.unknown})
+
+
+@pytest.fixture
+async def server(extender, parsed):
+    view = ClusterView(NODES, requested={CPU: np.array([100.0, 300.0, 450.0])})
+    scoring = Scoring({"safe": Share()}, lambda: view)
+    rule = {"metricname": "plimsoll_risk", "operator": "GreaterThan", "target": 0.5}
+    safe = parsed("safe", dontschedule=[rule], scheduleonmetric=[{**rule, "operator": "LessThan"}])
+    readings = Quantified(Store(stale_after=30.0, started=0.0), scoring)
+    decisions = decide([safe], NODES, readings, now=NOW)
+    podwise = Podwise(scoring)
+
+    def for_pod(args, decision, decisions):
+        return podwise.decision(decision, decisions, pods.view(args))
+
+    return await extender(decisions, for_pod=for_pod)
+
+
+def body(cpu, policy="safe"):
+    labels = {"telemetry-policy": policy}
+    spec = {"containers": [{"name": "c", "resources": {"requests": {"cpu": cpu}}}]}
+    pod = {"metadata": {"name": "web", "namespace": "ns", "labels": labels}, "spec": spec}
+    return json.dumps({"Pod": pod, "NodeNames": [*NODES]}).encode()
+
+
+@pytest.mark.parametrize(
+    ("cpu", "refused"),
+    [("50m", []), ("100m", ["node-c"]), ("0.3", ["node-b", "node-c"]), ("2", [*NODES])],
+)
+async def test_the_more_a_pod_asks_for_the_fewer_nodes_take_it(server, cpu, refused):
+    reply = await server.post("/scheduler/filter", body(cpu))
+    answer = json.loads(reply.body)
+    assert (reply.status, answer["FailedNodes"]) == (200, dict.fromkeys(refused, REASON))
+    assert answer["NodeNames"] == [name for name in NODES if name not in refused]
+
+
+async def test_nodes_are_ranked_for_it(server):
+    reply = await server.post("/scheduler/prioritize", body("100m"))
+    assert [(one["Host"], one["Score"]) for one in json.loads(reply.body)] == [
+        ("node-a", 10),
+        ("node-b", 9),
+        ("node-c", 8),
+    ]
+
+
+async def test_a_pod_whose_amounts_cannot_be_read_is_refused_in_words(server):
+    reply = await server.post("/scheduler/filter", body("much"))
+    assert reply.status == 400
+    assert "much" in json.loads(reply.body)["Error"]
+
+
+async def test_a_pod_of_no_such_policy_is_not_looked_into(server):
+    reply = await server.post("/scheduler/filter", body("much", policy="other"))
+    assert (reply.status, json.loads(reply.body)["FailedNodes"]) == (200, {})
