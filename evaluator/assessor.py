@@ -102,17 +102,26 @@ class Assessor:
             self._demands = self._demands.seen(pod)
         return judged
 
+    def look(self, name: str, pod: PodView) -> Judged:
+        """The same for people who look: it is not counted, and no pod is taken to be placed. Raises ScorerError."""
+        view = self.view(name)
+        return Judged(view, self._judge(name, view, pod))
+
     def _ask(self, name: str, view: ClusterView, pod: PodView) -> Assessment:
-        scorer, begun = self.scorers[name], time.perf_counter()
-        try:
-            found = _checked(scorer, scorer.assess(view, pod), len(view.nodes))
-        except Exception as error:
-            log.exception("scorer failed", scorer=name, pod=pod.name)
-            raise ScorerError(f"scorer {name} failed: {type(error).__name__}") from error
+        begun = time.perf_counter()
+        found = self._judge(name, view, pod)
         self._metrics.scorer_seconds.labels(name).observe(time.perf_counter() - begun)
         missing = 0 if found.missing is None else int(np.count_nonzero(found.missing))
         self._metrics.scorer_missing_nodes.labels(name).set(missing)
         return found
+
+    def _judge(self, name: str, view: ClusterView, pod: PodView) -> Assessment:
+        scorer = self.scorers[name]
+        try:
+            return _checked(scorer, scorer.assess(view, pod), len(view.nodes))
+        except Exception as error:
+            log.exception("scorer failed", scorer=name, pod=pod.name)
+            raise ScorerError(f"scorer {name} failed: {type(error).__name__}") from error
 
 
 def _hashable(amounts: Amounts) -> frozenset[tuple[Resource, float]]:
@@ -122,7 +131,9 @@ def _hashable(amounts: Amounts) -> frozenset[tuple[Resource, float]]:
 def _checked(scorer: Scorer, found: Assessment, nodes: int) -> Assessment:
     """What any scorer may say, whoever wrote it. Raises ValueError."""
     masks = [refusal.where for some in found.refusals.values() for refusal in some]
-    for array in (*masks, *found.scores.values()):
+    if found.missing is not None:
+        masks.append(found.missing)
+    for array in (*masks, *found.scores.values(), *found.facts.values()):
         if array.shape != (nodes,):
             raise ValueError(f"an array of {array.shape} for {nodes} nodes")
     if unknown := {*found.refusals} - {*scorer.predicates} | {*found.scores} - {*scorer.priorities}:

@@ -14,6 +14,7 @@ import numpy as np
 from evaluator.decisions import Decision
 from evaluator.nodes import Mask, Nodes
 from evaluator.policy import StrategyName
+from evaluator.scoring.options import POLICIES
 from evaluator.scoring.protocol import BEST, Assessment, Scorer
 from evaluator.scoring.view import ClusterView, PodView, Refusal
 
@@ -21,8 +22,6 @@ _PLUGIN_BEST = 100
 """kube-scheduler's MaxNodeScore."""
 SCALE = _PLUGIN_BEST // BEST
 """What one point of an extender counts, at a weight of 1."""
-POLICIES = "policies"
-"""The name of the extender that answers for policies, where one is needed."""
 _BLOCK = 100
 """Nodes that are looked up together."""
 

@@ -6,16 +6,18 @@ import itertools
 import time
 from collections.abc import Callable, Iterable, Sequence
 from http import HTTPStatus
-from typing import Any
+from typing import Any, TypeVar
 from urllib.parse import unquote
 
 import msgspec
 from prometheus_client import Metric
 from prometheus_client.exposition import choose_encoder, gzip_accepted
 
-from evaluator import explain
+from evaluator import explain, explainpod
+from evaluator.assessor import ScorerError
 from evaluator.decider import Decider
 from evaluator.metrics import Metrics
+from evaluator.panel import Panel
 from evaluator.policy import PolicyKey
 from plimsoll.http.limits import Limits
 from plimsoll.http.messages import Handler, Request, Response, plain_refusal
@@ -39,12 +41,18 @@ _READABLE = 64 << 10
 """Bytes of JSON that are worth the time to be put on lines of their own: more, nobody reads without a program."""
 _WAITING = 7
 """Clients that wait for a page, besides the one for whom it is made."""
+_SHOWN = 400
+"""Characters of a name that an error repeats: Kubernetes' own are shorter."""
 _NAMED = 10
 """Policies that an error names; of more it tells how many."""
 
+T = TypeVar("T")
+
 
 class Operations:
-    """/healthz, /readyz, /metrics, /explain and /explain/<namespace>/<policy>. `clock` is the decider's.
+    """/healthz, /readyz, /metrics, /explain, /explain/<namespace>/<policy> and /explain?pod=<namespace>/<name>.
+
+    `clock` is the decider's; `panel` answers about pods, where scorers are on.
 
     Anybody who reaches the port may ask. So no page costs kube-scheduler more than a moment: they are made one at a
     time, with rests as long as the work.
@@ -57,6 +65,7 @@ class Operations:
         *,
         clock: Callable[[], float],
         explaining: bool = True,
+        panel: Panel | None = None,
         scorers_wait_for: Callable[[], Sequence[str]] = lambda: (),
     ) -> None:
         self._decider = decider
@@ -64,6 +73,7 @@ class Operations:
         self._metrics = metrics
         self._clock = clock
         self._explaining = explaining
+        self._panel = panel
         self._making = Turns(_WAITING)
         self._scraping = Turns(_WAITING)
 
@@ -100,7 +110,9 @@ class Operations:
             extra = (*extra, ("content-encoding", "gzip"))
         return Response(HTTPStatus.OK, body, content_type, extra)
 
-    async def _overview(self, _request: Request) -> Response:
+    async def _overview(self, request: Request) -> Response:
+        if pods := request.query.get("pod"):
+            return await self._pod(pods[-1])
         async with self._making.turn():
             entries = map(msgspec.json.encode, explain.overview(self._decider.latest))
             pieces = await _unhurried(entries)
@@ -115,6 +127,26 @@ class Operations:
             pieces = await _unhurried(itertools.starmap(_entry, found.nodes))
             head = {**self._waiting(), **found.head}
             return _json(_page(head, "nodes", b"{%s}" % _lines(pieces)))
+
+    async def _pod(self, name: str) -> Response:
+        """What scorers say of a pod."""
+        if (panel := self._panel) is None:
+            return _error("no scorers are on here (--scorers), so nothing is known of pods")
+        if waiting := panel.waiting_for:
+            sentence = f"waiting for {', '.join(waiting)}"
+            return _error(sentence, HTTPStatus.SERVICE_UNAVAILABLE)
+        if (found := panel.find(name)) is None:
+            return _error(f"no pod {name[:_SHOWN]} (written as <namespace>/<name>)")
+        async with self._making.turn():
+            try:
+                opinions = await _unhurried(panel.opinions(found))
+            except ScorerError as error:
+                return _error(str(error), HTTPStatus.INTERNAL_SERVER_ERROR)
+            told = explainpod.explain(found.view, opinions)
+            pieces = await _unhurried(itertools.starmap(_entry, told.nodes))
+            return _json(
+                _page({**told.head, **_placed(found.node)}, "nodes", b"{%s}" % _lines(pieces))
+            )
 
     async def _switched_off(self, _request: Request) -> Response:
         return _error("explanations are switched off here (--no-explain)")
@@ -166,7 +198,7 @@ class _Family:
         return self._families
 
 
-async def _unhurried(pieces: Iterable[bytes]) -> list[bytes]:
+async def _unhurried(pieces: Iterable[T]) -> list[T]:
     """Pieces of a page, made without holding up who waits for an answer meanwhile."""
     made, begun = [], time.perf_counter()
     for piece in pieces:
@@ -196,9 +228,17 @@ def _page(head: dict[str, Any], name: str, body: bytes) -> bytes:
     return b'%s,\n  "%s": %s\n}\n' % (fields, name.encode(), body)
 
 
-def _error(sentence: str) -> Response:
+def _placed(node: str) -> dict[str, str]:
+    """Where a pod is, if it is anywhere."""
+    if not node:
+        return {}
+    looked = "it is looked at as if it came once more: what it holds and uses already counts on that node too"
+    return {"node": node, "placed": looked}
+
+
+def _error(sentence: str, status: HTTPStatus = HTTPStatus.NOT_FOUND) -> Response:
     body = msgspec.json.format(msgspec.json.encode({"error": sentence}), indent=2) + b"\n"
-    return _json(body, HTTPStatus.NOT_FOUND)
+    return _json(body, status)
 
 
 def _json(body: bytes, status: HTTPStatus = HTTPStatus.OK) -> Response:

@@ -1,6 +1,6 @@
 """Flags of the scorers: which are on, on which ports, and each one's own."""
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from evaluator.scoring.congestion import CongestionOptions
@@ -9,6 +9,9 @@ from evaluator.scoring.reward import RewardOptions
 from evaluator.scoring.safe import SafeOptions
 from plimsoll import flags
 from plimsoll.flags import option
+
+POLICIES = "policies"
+"""What the extender that answers for policies is called where it stands among scorers."""
 
 
 def _names(text: str) -> str:
@@ -24,6 +27,22 @@ def _ports(text: str) -> str:
         if not name or not equals:
             raise ValueError(f"not a scorer and its port: {item!r} (write it like safe=9011)")
         flags.port(port)
+    return text
+
+
+def _pairs(given: Sequence[str]) -> Iterator[tuple[str, str]]:
+    """Of name=value items, with commas between them."""
+    for item in ",".join(given).split(",") if given else ():
+        name, _, value = item.strip().partition("=")
+        yield name, value
+
+
+def _weights(text: str) -> str:
+    for item in text.split(","):
+        name, equals, weight = item.strip().partition("=")
+        if not name or not equals:
+            raise ValueError(f"not a scorer and its weight: {item!r} (write it like safe=2)")
+        flags.count(weight)
     return text
 
 
@@ -48,6 +67,16 @@ class ScorerOptions(CongestionOptions, PigeonOptions, RewardOptions, SafeOptions
         parse=_ports,
     )
 
+    scorer_weights: tuple[str, ...] = option(
+        "scorerWeights",
+        (),
+        "what your KubeSchedulerConfiguration says as the weight of each extender, like safe=2, and policies=1 for that of "
+        "policies; repeatable, or with commas between them. Only /explain?pod= looks at it, to add up what kube-scheduler "
+        "will; who is not named counts as 1",
+        metavar="NAME=N",
+        parse=_weights,
+    )
+
     @property
     def enabled_scorers(self) -> tuple[str, ...]:
         """Their names, each once, in the order given."""
@@ -56,10 +85,12 @@ class ScorerOptions(CongestionOptions, PigeonOptions, RewardOptions, SafeOptions
     @property
     def ports_of_scorers(self) -> Mapping[str, int]:
         """The port of each scorer that has one of its own."""
-        given = (
-            item.strip().partition("=") for text in self.scorer_ports for item in text.split(",")
-        )
-        return {name: flags.port(port) for name, _, port in given}
+        return {name: flags.port(port) for name, port in _pairs(self.scorer_ports)}
+
+    @property
+    def weights_of_scorers(self) -> Mapping[str, int]:
+        """The weight of each extender that was told."""
+        return {name: flags.count(weight) for name, weight in _pairs(self.scorer_weights)}
 
     def scorer_mistakes(self) -> list[str]:
         """What is wrong with these settings together, each in a sentence."""
@@ -75,4 +106,15 @@ class ScorerOptions(CongestionOptions, PigeonOptions, RewardOptions, SafeOptions
         used = [port for port in ports.values() if port]
         if len(set(used)) < len(used):
             found.append("--scorerPorts: each scorer needs a port of its own")
+        return found + self._weight_mistakes()
+
+    def _weight_mistakes(self) -> list[str]:
+        names = [name for name, _ in _pairs(self.scorer_weights)]
+        found = [
+            f"--scorerWeights: {name!r} is neither among --scorers nor {POLICIES!r}"
+            for name in dict.fromkeys(names)
+            if name not in (*self.enabled_scorers, POLICIES)
+        ]
+        if len(set(names)) < len(names):
+            found.append("--scorerWeights: an extender has one weight")
         return found
