@@ -32,8 +32,9 @@ class Use:
 
     @property
     def used(self) -> Floats:
-        """On average, with young pods."""
-        found: Floats = np.maximum(self.capacity - self.free, 0.0) + self.young
+        """On average, with young pods; infinite where that is more than a double holds."""
+        with np.errstate(over="ignore"):
+            found: Floats = np.maximum(self.capacity - self.free, 0.0) + self.young
         return found
 
 
