@@ -19,7 +19,6 @@ from evaluator.scoring.demands import Demands
 from evaluator.scoring.pigeon import Pigeon
 from evaluator.scoring.pigeonoptions import PigeonOptions
 from evaluator.scoring.protocol import Assessment
-from evaluator.scoring.rewards import Rewards
 from evaluator.scoring.template import Template
 from evaluator.scoring.view import ClusterView, Refusal, Resource
 from evaluator.store import Store
@@ -50,11 +49,8 @@ class Broken(Roomy):
         raise ZeroDivisionError("a mistake")
 
 
-REWARDS = Rewards()
-
-
 def assessing(scorers, survey, metrics):
-    return Assessor(scorers, survey, metrics, demands=Demands(), rewards=lambda: REWARDS)
+    return Assessor(scorers, survey, metrics, demands=Demands())
 
 
 class Survey:
