@@ -13,6 +13,11 @@ from evaluator.scoring.quantities import NOBODY, QUANTITIES
 from evaluator.scoring.view import ClusterView
 from evaluator.store import NEVER, Bools, Column, unknown
 
+LOOK = 5.0
+"""Seconds between two looks at quantities when nothing else has changed: nobody tells of every pod that came to a node."""
+SOON = 0.2
+"""The same, while too little is known of the cluster."""
+
 Survey = Callable[[], ClusterView | None]
 """The cluster as it is now, the same object while it is the same; None while too little is known of it."""
 
@@ -47,6 +52,8 @@ class Quantified:
         self._scorers = scoring.scorers
         self._survey = scoring.survey
         self._last: tuple[ClusterView, dict[str, Floats]] | None = None
+        self._again = np.inf
+        """In how many seconds there is to be another look."""
 
     def column(self, metric: str, nodes: Sequence[str], now: float) -> Column:
         """One metric or quantity over some nodes at a time."""
@@ -56,6 +63,7 @@ class Quantified:
         if quantity.scorer not in self._scorers:
             return unknown(len(nodes), awaited=False, fault=_switch_on(quantity.scorer))
         view = self._survey()
+        self._again = LOOK if view is not None else SOON
         if view is None:
             return unknown(len(nodes), awaited=True)
         values = over(self._now(metric, view), view, nodes)
@@ -88,15 +96,16 @@ class Quantified:
         return awaited, heard
 
     def next_expiry(self, now: float) -> float:
-        """When time alone will change a column."""
-        return self._readings.next_expiry(now)
+        """When time alone will change a column, or may have done so."""
+        return min(self._readings.next_expiry(now), now + self._again)
 
     def resume(self, since: float, now: float) -> None:
         """Nobody has listened for a while."""
         self._readings.resume(since, now)
 
     def subscribe(self, metrics: Iterable[str]) -> None:
-        """Keep just these metrics; quantities are none."""
+        """Keep just these metrics; quantities are none, and which there are is seen by what is asked for from now on."""
+        self._again = np.inf
         self._readings.subscribe(quantities.measured(frozenset(metrics)))
 
     def prune(self, nodes: Collection[str], now: float) -> None:

@@ -5,7 +5,7 @@ import pytest
 
 from evaluator.decisions import decide
 from evaluator.nodes import Nodes
-from evaluator.quantified import OFF, Quantified, Scoring
+from evaluator.quantified import LOOK, OFF, SOON, Quantified, Scoring
 from evaluator.scoring.protocol import Assessment
 from evaluator.scoring.view import ClusterView, Resource
 from evaluator.store import NEVER, Store
@@ -100,6 +100,21 @@ def test_another_survey_is_another_column(store):
     readings.column("plimsoll_risk", NODES, NOW)
     view = seen(200, 500, 900)
     assert readings.column("plimsoll_risk", NODES, NOW).values.tolist() == [0.2, 0.5, 0.9]
+
+
+def test_quantities_are_looked_at_again_although_nobody_says_that_they_changed(store):
+    view = None
+    readings = Quantified(store, Scoring({"safe": Share()}, lambda: view))
+    readings.subscribe(["m"])
+    before = readings.next_expiry(NOW)
+    assert before == store.next_expiry(NOW)
+    readings.column("plimsoll_risk", NODES, NOW)
+    assert readings.next_expiry(NOW) == NOW + SOON
+    view = seen(1, 2, 3)
+    readings.column("plimsoll_risk", NODES, NOW)
+    assert readings.next_expiry(NOW) == NOW + LOOK
+    readings.subscribe(["m"])
+    assert readings.next_expiry(NOW) == before
 
 
 def test_a_metric_is_read_as_ever(store):
