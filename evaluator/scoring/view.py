@@ -43,6 +43,8 @@ class ClusterView:
     """For CPU and MEMORY."""
     congestion: Floats | None = None
     """0 (idle) to 1 (full), as agents measure it; NaN where not known."""
+    readings: Mapping[str, Floats] = field(default_factory=dict)
+    """Of each metric that a scorer takes: NaN where there is none, or what there is cannot be used, as it is stale."""
     annotations: Mapping[str, Floats] = field(default_factory=dict)
     """Numbers that operators or other programs annotated nodes with, by key; NaN where there is none, or no number."""
     rewards: Rewards = field(default_factory=Rewards)

@@ -1,0 +1,212 @@
+"""What scorers look at, put together: nodes from the watch, pods from the inventory, use and congestion from the sources of readings.
+
+A view never changes. The next one shares with it whatever is the same, and is the same object if everything is: who
+remembers what a scorer said of a view need compare nothing. What pods hold is seen at once, or a burst of them would pile
+onto the node that was the emptiest before it; readings are looked at ten times a second.
+"""
+
+import time
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from dataclasses import replace
+from typing import TypeVar
+
+import numpy as np
+
+from evaluator.amounts import RESOURCES
+from evaluator.cluster import Cluster
+from evaluator.inventory import Inventory, Load
+from evaluator.nodes import Floats, Nodes, Places
+from evaluator.objects import Node
+from evaluator.readings import Readings
+from evaluator.scoring import measures
+from evaluator.scoring.inputs import ANNOTATIONS, METRICS
+from evaluator.scoring.rewards import Rewards
+from evaluator.scoring.view import ClusterView
+
+PERIOD = 0.1
+"""Seconds between two looks at the readings."""
+
+Name = TypeVar("Name", bound=str)
+
+_NO_ROOM = (np.nan,) * len(RESOURCES)
+_NO_FIGURES = (np.nan,) * len(ANNOTATIONS)
+_NO_LOAD = Load()
+_NOTHING_LEARNED = Rewards()
+
+
+class Survey:
+    """The cluster now, for scorers. `metrics` are those that any of them takes; the sources have to be asked for them too.
+
+    `names` are the nodes in the order in which others look at the same readings: theirs is used where the nodes are the same.
+    """
+
+    def __init__(
+        self,
+        cluster: Cluster,
+        inventory: Inventory,
+        readings: Readings,
+        *,
+        metrics: Collection[str] = METRICS,
+        names: Callable[[], Nodes] = Nodes,
+        rewards: Callable[[], Rewards] = lambda: _NOTHING_LEARNED,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self._nodes = cluster.nodes
+        self._inventory = inventory
+        self._readings = readings
+        self._metrics = sorted(set(metrics))
+        self._names = names
+        self._rewards = rewards
+        self._clock = clock
+        self._changed: set[str] = set()
+        """Nodes of which something else than readings may be another than the view has it."""
+        self._read_at = -np.inf
+        self._awaited = bool(self._metrics)
+        """Whether a first word is still to be expected of a node; once all were heard, nobody is waited for again."""
+        self._view = _blank(Nodes())
+        cluster.listeners.figures.append(self._changed.add)
+
+    @property
+    def waiting_for(self) -> Sequence[str]:
+        """What is missing before a view may be used."""
+        kinds = {"nodes": self._nodes.synced, "all pods": self._inventory.synced}
+        missing = [kind for kind, listed in kinds.items() if not listed]
+        if not missing and self._awaited:
+            self.view()
+        return missing or (["the first report of nodes to scorers"] if self._awaited else [])
+
+    def known(self) -> ClusterView | None:
+        """The cluster now; None while too little is known of it."""
+        return None if self.waiting_for else self.view()
+
+    def view(self) -> ClusterView:
+        """The cluster now: the same object as long as nothing in it is another."""
+        now = self._clock()
+        self._inventory.age()
+        self._changed |= self._inventory.touched()
+        nodes = self._present()
+        if nodes != self._view.nodes:
+            self._view, self._read_at = _blank(nodes), -np.inf
+            self._changed.update(nodes)
+        parts: dict[str, object] = {"nodes": nodes, "rewards": self._rewards()}
+        if self._changed:
+            parts |= self._counted(nodes.find([n for n in self._changed if n in nodes.place]))
+            self._changed.clear()
+        if now - self._read_at >= PERIOD:
+            self._read_at = now
+            parts["readings"] = self._read(nodes, now)
+        return self._with(parts)
+
+    def _present(self) -> Nodes:
+        """The nodes of the cluster; another object only if they are others, or those of others are the same again."""
+        nodes, there = self._view.nodes, self._nodes.objects
+        came_or_went = any((name in there) is not (name in nodes.place) for name in self._changed)
+        if came_or_went or len(nodes) != len(there):
+            nodes = Nodes(sorted(there))
+        theirs = self._names()
+        return theirs if theirs is not nodes and theirs == nodes else nodes
+
+    def _counted(self, places: Places) -> dict[str, object]:
+        """What nodes have, and what pods hold of it, with the present state of the nodes at these places."""
+        view, loads = self._view, self._inventory.loads
+        names = [view.nodes[place] for place in places]
+        nodes = [self._nodes.objects[name] for name in names]
+        held = [loads.get(name, _NO_LOAD) for name in names]
+        return {
+            "allocatable": _put(view.allocatable, RESOURCES, places, map(_room, nodes)),
+            "annotations": _put(view.annotations, ANNOTATIONS, places, map(_figures, nodes)),
+            "requested": _put(view.requested, RESOURCES, places, (x.requested for x in held)),
+            "unmeasured": _put(view.unmeasured, RESOURCES, places, (x.young for x in held)),
+        }
+
+    def _read(self, nodes: Nodes, now: float) -> Mapping[str, Floats]:
+        before, awaited = self._view.readings, False
+        found = {}
+        for metric in self._metrics:
+            column = self._readings.column(metric, nodes, now)
+            awaited |= bool(column.awaited.any())
+            values = np.where(column.usable, column.values, np.nan)
+            found[metric] = _kept(before.get(metric), values)
+        if self._nodes.synced:
+            self._awaited &= awaited
+        return before if _same(found, before) else found
+
+    def _with(self, parts: Mapping[str, object]) -> ClusterView:
+        """Make the view one with these parts, unless it has them all."""
+        before = self._view
+        if any(getattr(before, name) is not part for name, part in parts.items()):
+            view = replace(before, **parts)  # type: ignore[arg-type]
+            measured = ("allocatable", "readings", "annotations")
+            if any(getattr(before, name) is not getattr(view, name) for name in measured):
+                usage = measures.usage(view.allocatable, view.readings, view.annotations)
+                congestion = measures.congestion(view.readings)
+                view = replace(view, usage=usage, congestion=congestion)
+            self._view = view
+        return self._view
+
+
+def missing(view: ClusterView) -> dict[str, int]:
+    """Of how many nodes something is not known that scorers may need, by what it is."""
+    counted = {f"allocatable {resource}": values for resource, values in view.allocatable.items()}
+    for resource, usage in view.usage.items():
+        counted |= {f"{resource} use": usage.free, f"{resource} deviation": usage.deviation}
+    if view.congestion is not None:
+        counted["congestion"] = view.congestion
+    return {what: int(np.count_nonzero(np.isnan(values))) for what, values in counted.items()}
+
+
+def _blank(nodes: Nodes) -> ClusterView:
+    """Nodes of which nothing is known yet."""
+    nothing = _fixed(np.full(len(nodes), np.nan))
+    amounts = dict.fromkeys(RESOURCES, nothing)
+    return ClusterView(
+        nodes,
+        allocatable=amounts,
+        requested=amounts,
+        unmeasured=amounts,
+        annotations=dict.fromkeys(ANNOTATIONS, nothing),
+    )
+
+
+def _room(node: Node) -> Sequence[float]:
+    return node.status.room or _NO_ROOM
+
+
+def _figures(node: Node) -> Sequence[float]:
+    return node.metadata.figures or _NO_FIGURES
+
+
+def _put(
+    before: Mapping[Name, Floats],
+    names: Sequence[Name],
+    places: Places,
+    told: Iterable[Sequence[float]],
+) -> Mapping[Name, Floats]:
+    """Rows by name, with other numbers at these places: for each place one of each name."""
+    if not places.size:
+        return before
+    numbers = np.array(list(told), dtype=np.float64)
+    found = {name: _with_at(before[name], places, numbers[:, i]) for i, name in enumerate(names)}
+    return before if _same(found, before) else found
+
+
+def _with_at(before: Floats, places: Places, values: Floats) -> Floats:
+    changed = before.copy()
+    changed[places] = values
+    return _kept(before, changed)
+
+
+def _kept(before: Floats | None, after: Floats) -> Floats:
+    """The row of before if it says the same, so that who compares sees at a glance that nothing changed."""
+    if before is not None and before.tobytes() == after.tobytes():
+        return before
+    return _fixed(after)
+
+
+def _same(one: Mapping[Name, Floats], other: Mapping[Name, Floats]) -> bool:
+    return one.keys() == other.keys() and all(one[name] is other[name] for name in one)
+
+
+def _fixed(values: Floats) -> Floats:
+    values.setflags(write=False)
+    return values
