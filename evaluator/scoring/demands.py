@@ -33,9 +33,11 @@ WINDOW = 100
 REMEMBERED = 4096
 """Pods that are known again when they are tried once more: the newest, as a pod that waits for long comes among them again."""
 
+LARGEST = 2.0**63
+"""More is cut off: Kubernetes counts in 64 bits, and the square of more might be no number."""
+
 _LEAST_CPU = 10.0
 _LEAST_MEMORY = 16.0
-_LARGEST = 2.0**63  # Kubernetes counts in 64 bits; the square of more might be no number.
 
 
 def demand(pod: PodView, *, compatible: bool = False) -> Floats:
@@ -46,7 +48,7 @@ def demand(pod: PodView, *, compatible: bool = False) -> Floats:
     """
     asked = pod.peak if compatible else pod.requests
     found = np.array([asked.get(resource, 0.0) for resource in RESOURCES]) / UNITS
-    found = np.clip(rounded(found) if compatible else found, 0.0, _LARGEST)
+    found = np.clip(rounded(found) if compatible else found, 0.0, LARGEST)
     cpu, memory = found[0], found[1]
     if cpu == 0.0 or (cpu < _LEAST_CPU and not compatible):
         found[0] = _LEAST_CPU

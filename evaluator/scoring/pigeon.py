@@ -15,7 +15,7 @@ import numpy as np
 
 from evaluator.nodes import Floats, Mask
 from evaluator.scoring import objectives
-from evaluator.scoring.demands import RESOURCES, UNITS, Demands, demand, rounded
+from evaluator.scoring.demands import LARGEST, RESOURCES, UNITS, Demands, demand, rounded
 from evaluator.scoring.missing import WhenMissing
 from evaluator.scoring.pigeonoptions import Objective, PigeonOptions, TieOf
 from evaluator.scoring.pod import PodView, Resource
@@ -27,7 +27,7 @@ PRIORITY = "pigeon-holing"
 _UNKNOWN = "capacity or requests of the node are not known"
 _TIE = 0.01
 _SLACK = 1e-9  # Sums of requests are of doubles; kube-scheduler has already seen to it that the pod fits.
-_LARGEST = 1e100  # Its square is a number.
+_FULLEST = 1e100  # Its square is a number.
 
 
 class Pigeon:
@@ -79,9 +79,10 @@ class Pigeon:
         return self._tie is TieOf.CHANGE and not self._compatible
 
     def _table(self, view: ClusterView, amounts: Mapping[Resource, Floats]) -> Floats:
-        """Nodes times resources, in `UNITS`."""
+        """Nodes times resources, in `UNITS`; NaN for what is no amount."""
         columns = [view.of(amounts, resource) for resource in self._counted]
         table = np.stack(columns, axis=1) / UNITS[: len(columns)]
+        table = np.where((table >= 0.0) & (table < np.inf), np.minimum(table, LARGEST), np.nan)
         return rounded(table) if self._compatible else table
 
     def _values(self, before: Floats, after: Floats, demand_variation: float) -> Floats:
@@ -110,16 +111,15 @@ class Pigeon:
 
 
 def _known(capacity: Floats, used: Floats) -> Mask:
-    """The nodes of which all that counts is a number, and none below 0."""
-    numbers = np.isfinite(capacity + used) & (capacity >= 0.0) & (used >= 0.0)
-    known: Mask = np.logical_and.reduce(numbers, axis=1)
+    """The nodes of which all that counts is known."""
+    known: Mask = np.logical_not(np.isnan(capacity + used).any(axis=1))
     return known
 
 
 def _utilisation(used: Floats, capacity: Floats) -> Floats:
     """Shares; 1 where there is no capacity."""
     with np.errstate(all="ignore"):
-        return np.where(capacity > 0.0, np.minimum(used / capacity, _LARGEST), 1.0)
+        return np.where(capacity > 0.0, np.minimum(used / capacity, _FULLEST), 1.0)
 
 
 def _variation(demands: Demands, capacity: Floats) -> float:
@@ -127,8 +127,9 @@ def _variation(demands: Demands, capacity: Floats) -> float:
     if demands.mean is None or demands.covariance is None or not len(capacity):
         return 0.0
     average = capacity.mean(axis=0)
+    counted = len(average)
     with np.errstate(all="ignore"):
         scale = np.where(average > 0.0, 1.0 / average, 0.0)
-    counted = len(scale)
-    covariance = demands.covariance[:counted, :counted] * np.outer(scale, scale)
-    return objectives.variation(demands.mean[:counted] * scale, covariance)
+        mean = demands.mean[:counted] * scale
+        covariance = demands.covariance[:counted, :counted] * np.outer(scale, scale)
+    return objectives.variation(mean, covariance)

@@ -133,14 +133,18 @@ def test_thousands_of_nodes_that_differ_in_the_ninth_digit(objective):
         assert found[place] == pytest.approx(wanted, rel=1e-9)
 
 
-def test_what_would_even_all_nodes_out_is_exact():
-    """One node is off, and the pod brings it to the others: nothing is left, and not the root of what rounding left."""
-    before = np.array([[0.7], [0.7], [0.3], [0.7], [0.7]])
+def test_what_evens_all_nodes_out_leaves_what_they_differ_by():
+    """One node is off, and the pod brings it to the others: not the root of what rounding left is told, but 1e-10."""
+    before = np.array([[0.7 - 1e-10], [0.7], [0.3], [0.7 + 1e-10], [0.7]])
     after = before.copy()
     after[2] = 0.7
-    assert objectives.load_balance(before, after)[2] < 1e-12
-    assert objectives.consolidate(before, after)[2] > 1 - 1e-12
-    assert objectives.bin_pack(before, after, 0.0)[2] < 1e-12
+    left = slowly(spread, before, after)[2]
+    assert left == pytest.approx(math.sqrt(2e-20 / 5), rel=1e-5)
+    assert objectives.load_balance(before, after)[2] == pytest.approx(left, rel=1e-5)
+    lacking = 1 - slowly(consolidation, before, after)[2]
+    assert 1 - objectives.consolidate(before, after)[2] == pytest.approx(lacking, abs=1e-12)
+    wanted = slowly(variation, before, after)[2]
+    assert objectives.bin_pack(before, after, 0.0)[2] == pytest.approx(wanted, rel=1e-5)
 
 
 def test_no_nodes():
