@@ -31,10 +31,8 @@ def consolidate(before: Floats, after: Floats) -> Floats:
     level = centre + mean
     with np.errstate(all="ignore"):
         total = _squares(np.sort(np.delete(x, far)), mean, level)
-        swapped = total - _square(x, mean, level) + _square(x[far], mean, level)
-        swapped[far] = total[far]
-        swapped = np.maximum(swapped, 0.0) + _square(y, mean, level)
-        found = 1.0 - np.sqrt(swapped / count)
+        others = _swapped(total, _square(x, mean, level), _square(x[far], mean, level), far)
+        found = 1.0 - np.sqrt((np.maximum(others, 0.0) + _square(y, mean, level)) / count)
     return np.where((level <= 0.0) | (level >= 1.0), 0.0, found)
 
 
@@ -67,21 +65,28 @@ def _deviation(before: Floats, after: Floats, toward: Floats) -> Floats:
     centre = np.array([_median(column) for column in before.T])
     x, y = before - centre, after - centre
     far = int(np.argmax(np.einsum("ni,ni->n", x, x)))
-    rest = max(count - 1, 1)
-    mean = np.einsum("ni,ni->n", _others(x, far), toward) / rest
-    products = _others(np.einsum("ni,nj->nij", x, x), far)
-    squares = np.einsum("nij,ni,nj->n", products, toward, toward, optimize=True)
-    scatter = np.maximum(squares - rest * mean**2, 0.0)
-    own = np.einsum("ni,ni->n", y, toward)
-    found: Floats = np.sqrt((scatter + (count - 1) / count * (own - mean) ** 2) / count)
+    others = max(count - 1, 1)
+    mean = np.einsum("ni,ni->n", _others(x, far), toward) / others
+    rest = np.delete(x, far, axis=0)
+    total = np.einsum("ni,ni->n", toward @ (rest.T @ rest), toward)
+    own = np.einsum("ni,ni->n", x, toward)
+    squares = _swapped(total, own**2, (toward @ x[far]) ** 2, far)
+    scatter = np.maximum(squares - others * mean**2, 0.0)
+    placed = np.einsum("ni,ni->n", y, toward)
+    found: Floats = np.sqrt((scatter + (count - 1) / count * (placed - mean) ** 2) / count)
     return found
 
 
 def _others(values: Floats, far: int) -> Floats:
     """For each place of the first axis, the sum over all other places; `far` is the place of the largest."""
     rest = np.delete(values, far, axis=0).sum(axis=0)
-    found: Floats = rest - values + values[far]
-    found[far] = rest
+    return _swapped(rest, values, values[far], far)
+
+
+def _swapped(rest: Floats, own: Floats, largest: Floats, far: int) -> Floats:
+    """Sums over all nodes but `far`, for each node without its own share, and with that of `far`; for `far` as they are."""
+    found: Floats = rest - own + largest
+    found[far] = np.broadcast_to(rest, found.shape)[far]
     return found
 
 

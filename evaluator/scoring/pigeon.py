@@ -4,9 +4,9 @@ For every node on which there is room, the objective (see `objectives`) is worke
 gets 10, the highest 1, the others what lies between; 0 is for a node without room, and for one of which capacity or
 requests are not known. Such a node does not count in the objective, either.
 
-Where the values differ by less than 1 % they are a tie, and all get 10: the difference says nothing. One pod moves an
-objective over N nodes by some 1/N of it, so that 1 % of the values themselves is more than it can do from some tens of
-nodes on; `--pigeonTie=change` takes 1 % of what it does.
+Where the values differ by less than 1 % they are a tie, and all get 10: the difference says nothing. But one pod moves an
+objective over N nodes by some 1/N of it: from some hundred nodes on, 1 % of the value is more than most pods can do, and
+everything is a tie. `--pigeonTie=change` takes 1 % of what the pod does to the value, which is as good for any number.
 """
 
 from collections.abc import Mapping, Sequence

@@ -55,7 +55,7 @@ class PigeonOptions:
         "pigeonTie",
         TieOf.VALUE.value,
         "nodes are a tie, and get 10, where the objective differs by less than 1% among them: of its value, or of the change "
-        "that the pod makes to it. With value, from some tens of nodes on most pods make no difference",
+        "that the pod makes to it. With value, from some hundred nodes on most pods make no difference",
         metavar="OF",
         parse=flags.choice(*TieOf),
     )
