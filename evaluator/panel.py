@@ -5,14 +5,38 @@ from dataclasses import dataclass
 
 from evaluator import explainpod
 from evaluator.assessor import Assessor
-from evaluator.decisions import Decision
+from evaluator.decisions import Decision, Decisions
 from evaluator.explainpod import Opinion
 from evaluator.inventory import Inventory, Key, Resident
+from evaluator.linked import followed
 from evaluator.nodes import Nodes
+from evaluator.objects import Pod
+from evaluator.podwise import Podwise
 from evaluator.scoring.options import POLICIES
 
 PolicyOf = Callable[[Resident], tuple[Decision, Nodes] | None]
 """What the policy of a pod asks for, for this pod, and the nodes that this is of; None where it follows none."""
+
+
+class Followed:
+    """The policies that pods follow, as they decide for each of them. `pods` are those that follow one, living."""
+
+    def __init__(
+        self, pods: Mapping[Key, Pod], latest: Callable[[], Decisions], podwise: Podwise
+    ) -> None:
+        self._pods = pods
+        self._latest = latest
+        self._podwise = podwise
+
+    def of(self, resident: Resident) -> tuple[Decision, Nodes] | None:
+        """What a pod's policy asks for, and of which nodes; None where it follows none that there is."""
+        pod, decisions = self._pods.get(resident.key), self._latest()
+        policy = followed(pod) if pod else None
+        decision = decisions.policies.get(policy) if policy else None
+        if decision is None:
+            return None
+        found = self._podwise.decision(decision, decisions, resident.view)
+        return found, decisions.view.nodes
 
 
 def no_policy(_resident: Resident) -> None:

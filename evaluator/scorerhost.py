@@ -1,6 +1,7 @@
 """The scorers put together with what they look at, and with who is answered by them. Made only where there are scorers."""
 
-from collections.abc import Mapping, Sequence
+import time
+from collections.abc import Callable, Mapping, Sequence
 
 from evaluator.assessor import Assessor
 from evaluator.cluster import Cluster
@@ -8,13 +9,16 @@ from evaluator.decisions import Decision, Decisions
 from evaluator.extender import pods
 from evaluator.extender.messages import Args
 from evaluator.extender.scoring import ScorerRoutes
+from evaluator.inventory import Inventory, Key
 from evaluator.metrics import Metrics
-from evaluator.nodes import Nodes
+from evaluator.objects import Pod
+from evaluator.panel import Followed, Panel
 from evaluator.podwise import Podwise
 from evaluator.quantified import Scoring
+from evaluator.readings import Readings
 from evaluator.scoring.options import ScorerOptions
 from evaluator.scoring.protocol import Scorer
-from evaluator.scoring.view import ClusterView
+from evaluator.survey import Survey
 
 
 class ScorerHost:
@@ -25,20 +29,23 @@ class ScorerHost:
         options: ScorerOptions,
         scorers: Mapping[str, Scorer],
         cluster: Cluster,
+        readings: Readings,
         metrics: Metrics,
     ) -> None:
         self._options = options
         self.taken = frozenset(metric for one in scorers.values() for metric in one.metrics)
         """The metrics that agents are asked for on behalf of scorers."""
         self._metrics = metrics
-        self._survey = _Names(cluster)
+        self.inventory = Inventory(clock=time.monotonic, wall=time.time)
+        """To be fed with all pods."""
+        self._survey = Survey(cluster, self.inventory, readings, metrics=self.taken)
         self._assessor = Assessor(
             scorers,
             self._survey,
             metrics,
             demands=options.no_demands,
         )
-        self.scoring = Scoring(scorers, self._known)
+        self.scoring = Scoring(scorers, self._survey.known)
         """For rules of policies that name what scorers work out."""
         self._podwise = Podwise(self.scoring)
 
@@ -51,8 +58,11 @@ class ScorerHost:
         """A policy's decision as it is for one pod. Raises BadRequestError for a pod that cannot be read."""
         return self._podwise.decision(decision, decisions, pods.view(args))
 
-    def _known(self) -> ClusterView | None:
-        return None if self._survey.waiting_for else self._survey.view()
+    def panel(self, pods: Mapping[Key, Pod], latest: Callable[[], Decisions]) -> Panel:
+        """What the operator's port answers about pods. `pods` are those that follow a policy, living."""
+        weights = self._options.weights_of_scorers
+        policies = Followed(pods, latest, self._podwise)
+        return Panel(self._assessor, self.inventory, weights, policies.of)
 
     def routes(self) -> ScorerRoutes:
         """What the scheduler's port answers for all of them."""
@@ -64,21 +74,3 @@ class ScorerHost:
             name: ScorerRoutes(self._assessor, self._metrics, only=name)
             for name in self._options.ports_of_scorers
         }
-
-
-class _Names:
-    """The nodes' names alone."""
-
-    def __init__(self, cluster: Cluster) -> None:
-        self._cluster = cluster
-        self._view = ClusterView(Nodes())
-
-    @property
-    def waiting_for(self) -> Sequence[str]:
-        return self._cluster.waiting_for
-
-    def view(self) -> ClusterView:
-        nodes = Nodes(self._cluster.nodes.objects)
-        if nodes != self._view.nodes:
-            self._view = ClusterView(nodes)
-        return self._view

@@ -8,7 +8,7 @@ from typing import TypeVar
 
 import msgspec
 
-from evaluator import cluster, kube
+from evaluator import cluster, inventory, kube
 from evaluator.cluster import Cluster
 from evaluator.config import Settings
 from evaluator.decider import Decider
@@ -51,7 +51,11 @@ class Service:
         subscriptions = Subscriptions()
         around = Surroundings(api, self._cluster, subscriptions, self._metrics, self._polled)
         self._sources = assemble(settings, store, around, period=settings.sync_period)
-        host = ScorerHost(settings, scorers, self._cluster, self._metrics) if scorers else None
+        host = (
+            ScorerHost(settings, scorers, self._cluster, self._sources.readings, self._metrics)
+            if scorers
+            else None
+        )
         self._scorers = host
         self._decider = Decider(
             self._cluster,
@@ -83,6 +87,9 @@ class Service:
                 clock=time.monotonic,
                 explaining=settings.explain,
                 scorers_wait_for=lambda: host.waiting_for if host else (),
+                panel=host.panel(self._cluster.pods.objects, lambda: self._decider.latest)
+                if host
+                else None,
             ),
             agents=self._intake(store, subscriptions),
         )
@@ -156,4 +163,7 @@ class Service:
             *(poller.run() for poller in self._sources.pollers),
             *self._writers.loops(),
         ]
+        if self._scorers is not None:
+            sink = self._scorers.inventory.pods
+            loops.append(self._watcher(kube.ALL_PODS, inventory.decode, sink).run())
         return [asyncio.create_task(loop) for loop in loops]
