@@ -1,4 +1,4 @@
-"""Writes Kubernetes events; one that repeats is counted, not multiplied."""
+"""Writes Kubernetes events, and finds them; one that repeats is counted, not multiplied."""
 
 import time
 from collections.abc import Callable
@@ -88,3 +88,11 @@ class Recorder:
             "lastTimestamp": now,
             "count": 1,
         }
+
+
+async def find(client: Client, namespace: str, name: str, reason: str) -> Object | None:
+    """The event of a reason about the object of a name; None while there is none."""
+    for event in (await client.list(EVENTS, namespace)).items:
+        if event["involvedObject"]["name"] == name and event["reason"] == reason:
+            return event
+    return None

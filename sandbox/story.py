@@ -12,14 +12,13 @@ from pathlib import Path
 import aiohttp
 
 from plimsoll import logs
-from sandbox import manifests
+from sandbox import events, manifests
 from sandbox.client import ApiError, ensure
 from sandbox.config import DemoSettings
 from sandbox.extender import Extender, ExtenderSpec
 from sandbox.narrator import Narrator, NotSeenError
 from sandbox.objects import (
     DEPLOYMENTS,
-    EVENTS,
     NAMESPACES,
     NODES,
     PODS,
@@ -27,6 +26,7 @@ from sandbox.objects import (
     Object,
     Resource,
 )
+from sandbox.room import Room
 from sandbox.up import Cluster, ClusterSpec
 
 NAMESPACE = "health-metric-demo"
@@ -50,7 +50,8 @@ async def run(settings: DemoSettings) -> int:
             f"everything they say to each other and to the API are real. Their logs are in {folder}/logs/."
         )
         try:
-            async with Cluster(ClusterSpec(dir=folder)) as cluster, aiohttp.ClientSession() as http:
+            spec = ClusterSpec(dir=folder, scorers=("safe",))
+            async with Cluster(spec) as cluster, aiohttp.ClientSession() as http:
                 await Story(cluster, narrator, http).tell()
         except NotSeenError as missed:
             narrator.step(f"The story ends here: not seen was «{missed}»")
@@ -71,6 +72,7 @@ class Story:
         self._api = cluster.client
         self._tell = narrator
         self._http = http
+        self._room = Room(cluster, narrator, http, NAMESPACE)
 
     async def tell(self) -> None:
         """All of it. Raises NotSeenError at the first thing that does not happen."""
@@ -81,6 +83,7 @@ class Story:
         await self._recover(sick)
         await self._measure()
         await self._derive()
+        await self._room.tell()
 
     async def _begin(self) -> None:
         self._tell.step(
@@ -88,6 +91,7 @@ class Story:
         )
         for node, health in (("node-a", 0), ("node-b", 1), ("node-c", 0)):
             self._write(node, health)
+            self._room.use(node, cores=2)
         await self._apply("health-metric-demo/00-namespace.yaml")
         await self._apply("health-metric-demo/10-policy.yaml")
         self._tell.say(
@@ -140,7 +144,7 @@ class Story:
             lambda: self._running("node-b", sick),
         )
         event = await self._tell.sees(
-            "an event tells why", lambda: self._event(name, "PolicyViolated")
+            "an event tells why", lambda: events.find(self._api, NAMESPACE, name, "PolicyViolated")
         )
         self._tell.shows(f"{event['reason']}: {event['message']}")
         self._tell.shows(f"{fresh['metadata']['name']} is on {fresh['spec']['nodeName']}")
@@ -250,15 +254,8 @@ class Story:
         return found if found and all(value for value in found.values()) else None
 
     async def _refusal(self, pod: str) -> Object | None:
-        event = await self._event(pod, "FailedScheduling")
+        event = await events.find(self._api, NAMESPACE, pod, "FailedScheduling")
         return event if event and f"violating {POLICY}" in event["message"] else None
-
-    async def _event(self, pod: str, reason: str) -> Object | None:
-        events = await self._api.list(EVENTS, NAMESPACE)
-        for event in events.items:
-            if event["involvedObject"]["name"] == pod and event["reason"] == reason:
-                return event
-        return None
 
     async def _running(self, *excluded: str) -> Object | None:
         """A running pod of the Deployment that is on none of these nodes."""
