@@ -103,12 +103,18 @@ def test_a_crash_that_ends_the_pod_is_not_counted_twice(world):
     world.seen(1, pod())
     assert world.seen(10, pod(crashed=9)) == FAILED
     assert world.seen(20, pod("Failed", crashed=9)) == []
+    assert world.due(1000) == []
 
 
 def test_a_restart_of_which_nobody_says_why_is_a_crash(world):
     world.seen(1, pod())
     assert world.seen(2, pod(restarts=1)) == FAILED
     assert world.seen(3, pod(restarts=1)) == []
+
+
+def test_a_container_that_ends_well_after_a_crash_is_not_blamed(world):
+    world.seen(1, pod(crashed=0))
+    assert world.seen(20, pod(restarts=1)) == []
 
 
 def test_who_recovers_earns_again(world):

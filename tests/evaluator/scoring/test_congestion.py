@@ -46,11 +46,11 @@ def test_to_the_original_whatever_is_no_positive_whole_number_is_idle(factor):
 
 
 def test_the_annotation_goes_before_what_is_measured():
-    assert scored(view([35, NAN, -1, 34.5], [0.1, 0.1, 0.2, 0.3])) == [7, 9, 8, 7]
+    assert scored(view([35, NAN, -1, 0, 34.5], [0.1, 0.1, 0.2, 0.9, 0.3])) == [7, 9, 8, 10, 7]
 
 
 def test_what_is_measured_is_between_idle_and_full():
-    assert scored(view(measured=[-0.5, 0.0, 0.44, 0.46, 1.0, 7.0])) == [10, 10, 6, 5, 0, 0]
+    assert scored(view(measured=[-0.5, 0.0, 0.44, 0.45, 0.46, 1.0, 7.0])) == [10, 10, 6, 6, 5, 0, 0]
 
 
 def test_an_unknown_node_is_as_good_as_the_others_are_on_average():

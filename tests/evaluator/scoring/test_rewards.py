@@ -86,6 +86,11 @@ def test_to_the_original_a_node_that_joins_starts_at_zero():
     assert values(after, "db")[:3] == [1.0, 1.0, 0.0]
 
 
+def test_to_the_original_a_kind_is_known_that_failed_nowhere():
+    before = Rewards(compatible=True).among({"a", "b"}).observed("db", "b", 1)
+    assert values(before.among({"a"}).among({"a", "c"}), "db")[:3] == [1.0, 1.0, 0.0]
+
+
 def test_a_node_that_went_and_comes_again_is_a_new_one():
     before = failed(Rewards().among({"a", "b"}), 5)
     assert values(before.among({"b"}).among({"a", "b"}))[:2] == [1.0, 1.0]
