@@ -72,7 +72,7 @@ class Ports:
         yield "ops", self._ops
         yield "extender", self._extender
         for name, server in self._scorers.items():
-            yield f"scorer {name}", server
+            yield f"scorer-{name}", server
 
     async def open(self) -> None:
         """Listen. Raises ListenError or OSError."""
@@ -82,7 +82,7 @@ class Ports:
         await self._listen("extender", self._extender, settings.port, secured=not settings.unsafe)
         for name, server in self._scorers.items():
             port = settings.ports_of_scorers[name]
-            await self._listen(f"scorer {name}", server, port, secured=not settings.unsafe)
+            await self._listen(f"scorer-{name}", server, port, secured=not settings.unsafe)
 
     async def close(self) -> None:
         """Answer what was asked, and end every connection."""
