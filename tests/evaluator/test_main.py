@@ -250,9 +250,9 @@ class World:
             with contextlib.suppress(ConnectionError):
                 await writer.wait_closed()
 
-    async def filter(self):
+    async def filter(self, question=None):
         url = f"http://127.0.0.1:{self.process.ports['extender']}/scheduler/filter"
-        async with self._session.post(url, json=QUESTION) as response:
+        async with self._session.post(url, json=question or QUESTION) as response:
             return response.status, await response.json()
 
     @contextlib.asynccontextmanager
@@ -324,6 +324,48 @@ async def test_from_reports_to_answers_labels_and_status(world):
         assert json.loads(text)["nodes"]["node-a"]["readings"]["health"]["value"] == 1.0
         await world.process.said('msg="node-a violating demo: health Equals 1"')
         await world.process.said('msg="Filtered nodes for demo: "')
+
+
+async def test_a_pod_is_kept_off_where_it_would_bring_the_risk_of_overload(world, tas):
+    risky = {"metricname": "plimsoll_risk_cpu", "operator": "GreaterThan", "target": 0.3}
+    await world.api.policy(tas("calm", "default", dontschedule=[risky], deschedule=[risky]))
+    room = {"status": {"allocatable": {"cpu": "8", "memory": "16Gi", "pods": "110"}}}
+    await world.api.merge("/api/v1/nodes/node-a/status", room)
+    await world.start("--scorers=safe")
+
+    def asks(cpu):
+        return [{"name": "c", "image": "none", "resources": {"requests": {"cpu": cpu}}}]
+
+    async def failed(cpu):
+        labels = {"telemetry-policy": "calm"}
+        meta = {"name": "web", "namespace": "default", "labels": labels}
+        pod = {"metadata": meta, "spec": {"containers": asks(cpu)}}
+        return (await world.filter({"Pod": pod, "NodeNames": ["node-a"]}))[1]["FailedNodes"]
+
+    async with world.agent(0.5):  # cores: mean and deviation of what is in use
+        await world.until_ready()
+        assert await failed("1") == {}
+        assert await failed("7") == {"node-a": "violating calm: plimsoll_risk_cpu GreaterThan 0.3"}
+        await world.api.pod("large", "node-a", policy="", containers=asks("7"))
+        async with asyncio.timeout(PATIENCE):
+            # until the pod is seen, which nothing measures yet
+            while not await failed("1"):  # noqa: ASYNC110 (no way to be told)
+                await asyncio.sleep(0.01)
+        _, text = await world.get("/explain/default/calm")
+        assert json.loads(text)["problems"] == []
+
+
+async def test_without_scorers_a_policy_says_what_to_switch_on(world, tas):
+    risky = {"metricname": "plimsoll_risk_cpu", "operator": "GreaterThan", "target": 0.3}
+    await world.api.policy(tas("calm", "default", dontschedule=[risky]))
+    await world.start()
+    async with world.agent(0.5):
+        await world.until_ready()
+        said = "start the evaluator with --scorers=safe"
+        await world.api.seen(
+            "/apis/telemetry.intel.com/v1alpha1/namespaces/default/taspolicies/calm",
+            lambda policy: said in json.dumps(policy.get("status", {})),
+        )
 
 
 async def test_killed_and_started_again_it_takes_no_label_off(world):
