@@ -18,6 +18,7 @@ from evaluator.quantified import Scoring
 from evaluator.readings import Readings
 from evaluator.scoring.options import ScorerOptions
 from evaluator.scoring.protocol import Scorer
+from evaluator.scoring.rewards import Rewards
 from evaluator.survey import Survey
 
 
@@ -31,6 +32,8 @@ class ScorerHost:
         cluster: Cluster,
         readings: Readings,
         metrics: Metrics,
+        *,
+        rewards: Callable[[], Rewards],
     ) -> None:
         self._options = options
         self.taken = frozenset(metric for one in scorers.values() for metric in one.metrics)
@@ -38,7 +41,9 @@ class ScorerHost:
         self._metrics = metrics
         self.inventory = Inventory(clock=time.monotonic, wall=time.time)
         """To be fed with all pods."""
-        self._survey = Survey(cluster, self.inventory, readings, metrics=self.taken)
+        self._survey = Survey(
+            cluster, self.inventory, readings, metrics=self.taken, rewards=rewards
+        )
         self._assessor = Assessor(
             scorers,
             self._survey,

@@ -52,7 +52,14 @@ class Service:
         around = Surroundings(api, self._cluster, subscriptions, self._metrics, self._polled)
         self._sources = assemble(settings, store, around, period=settings.sync_period)
         host = (
-            ScorerHost(settings, scorers, self._cluster, self._sources.readings, self._metrics)
+            ScorerHost(
+                settings,
+                scorers,
+                self._cluster,
+                self._sources.readings,
+                self._metrics,
+                rewards=lambda: self._writers.rewards,
+            )
             if scorers
             else None
         )
@@ -69,7 +76,14 @@ class Service:
         self._cluster.listeners.decisions.append(self._decider.touch)
         settled = Settled(lambda: not self._decider.waiting_for)
         self._decider.listeners.append(settled.look)
-        self._writers = Writers(settings, api, self._cluster, self._decider, self._metrics)
+        self._writers = Writers(
+            settings,
+            api,
+            self._cluster,
+            self._decider,
+            self._metrics,
+            inventory=host.inventory if host else None,
+        )
         self._writers.listen(self._cluster, self._decider)
         self._ports = Ports(
             settings,

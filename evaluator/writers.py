@@ -1,6 +1,6 @@
-"""The loops that act on decisions: labels, statuses, events, evictions, nudges. One replica's write, by a lease."""
+"""The loops that write: labels, statuses, events, evictions, nudges, what was learned of pods. One replica's do, by a lease."""
 
-from collections.abc import Coroutine
+from collections.abc import Coroutine, Set
 from typing import Any
 
 from evaluator import nudges
@@ -10,6 +10,7 @@ from evaluator.config import Settings
 from evaluator.decider import Decider
 from evaluator.evictions import Pace
 from evaluator.evictor import Evictor
+from evaluator.inventory import Inventory
 from evaluator.kube import Kube
 from evaluator.labeler import Labeler
 from evaluator.leader import Leader, own_namespace
@@ -19,14 +20,25 @@ from evaluator.metrics import Metrics
 from evaluator.nudger import Nudger
 from evaluator.recorder import Recorder
 from evaluator.reporter import Reporter
+from evaluator.rewarder import Rewarder
+from evaluator.scoring.rewards import Rewards
 from evaluator.tokens import Bucket
+
+_NOTHING_LEARNED = Rewards()
 
 
 class Writers:
-    """All of them, and the election of who may write."""
+    """All of them, and the election of who may write. `inventory`: all pods, where there are scorers."""
 
     def __init__(
-        self, settings: Settings, api: Kube, cluster: Cluster, decider: Decider, metrics: Metrics
+        self,
+        settings: Settings,
+        api: Kube,
+        cluster: Cluster,
+        decider: Decider,
+        metrics: Metrics,
+        *,
+        inventory: Inventory | None = None,
     ) -> None:
         self._settings = settings
         self._mandate = Mandate()
@@ -37,9 +49,14 @@ class Writers:
             api,
             self._mandate,
             Terms(settings.lease_duration, settings.renew_deadline, settings.retry_period),
-            namespace=settings.lease_namespace or own_namespace(),
+            namespace=_namespace(settings),
             name=settings.lease_name,
         )
+        self._rewarder: Rewarder | None = None
+        if inventory is not None and "reward" in settings.enabled_scorers:
+            self._rewarder = _rewarder(settings, api, cluster, self._mandate)
+            self._mandate.listeners.append(self._rewarder.start_over)
+            inventory.listeners.append(self._rewarder.changed)
         bucket = Bucket(settings.kube_qps, settings.kube_burst)
         labeler = Labeler(api, cluster, decider, metrics, bucket=bucket, allowed=allowed)
         self._labeler = labeler
@@ -65,6 +82,11 @@ class Writers:
             allowed=allowed,
             pace=nudges.Pace(settle=_settling(settings)),
         )
+
+    @property
+    def rewards(self) -> Rewards:
+        """What was learned by now of where pods do well."""
+        return self._rewarder.rewards if self._rewarder else _NOTHING_LEARNED
 
     def listen(self, cluster: Cluster, decider: Decider) -> None:
         """Have them told when something changed."""
@@ -97,6 +119,8 @@ class Writers:
             loops.append(self._nudger.run())
         if self._settings.take_over_labels:
             loops.append(self._adopter.run())
+        if self._rewarder is not None:
+            loops.append(self._rewarder.run())
         if self._settings.leader_elect:
             loops.append(self._leader.run())
         else:
@@ -106,6 +130,25 @@ class Writers:
     async def resign(self) -> None:
         """Let another replica write, at once."""
         await self._leader.resign()
+
+
+def _namespace(settings: Settings) -> str:
+    """Of what belongs to this installation and not to a node, a pod or a policy."""
+    return settings.lease_namespace or own_namespace()
+
+
+def _rewarder(settings: Settings, api: Kube, cluster: Cluster, mandate: Mandate) -> Rewarder:
+    def nodes() -> Set[str]:
+        return cluster.nodes.objects.keys() if cluster.nodes.synced else set()
+
+    return Rewarder(
+        api,
+        settings.no_rewards,
+        nodes,
+        namespace=_namespace(settings),
+        name=settings.reward_config_map,
+        allowed=mandate.allowed,
+    )
 
 
 def _settling(settings: Settings) -> float:
