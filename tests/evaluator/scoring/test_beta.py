@@ -83,7 +83,7 @@ def test_the_textbooks_is_wrong_there(mean, rank):
 
 
 def test_the_textbooks_is_right_to_six_digits_elsewhere():
-    a, b = np.array([57.668, 12.0, 0.7, 3.0]), np.array([23.2695, 3.0, 0.4, 2000.0])
+    a, b = np.array([57.668, 12.0, 0.7, 3.0, 500.0]), np.array([23.2695, 3.0, 0.4, 2000.0, 56.0])
     for x in (0.05, 0.5, 0.9):
         assert textbookbeta.tail(x, a, b) == pytest.approx(beta.tail(x, a, b), abs=1e-6)
 

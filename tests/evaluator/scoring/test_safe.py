@@ -154,8 +154,11 @@ def test_a_node_of_which_nothing_is_known_is_passed_or_refused(view):
     assert np.isnan(strict.facts["cpu.risk"]).all()
 
 
-def test_a_node_whose_size_is_unknown_is_unknown():
-    found = Safe().assess(cluster(usage(100, 1), capacity=NAN), asking())
+@pytest.mark.parametrize("compatible", [False, True])
+@pytest.mark.parametrize("capacity", [NAN, math.inf])
+def test_a_node_whose_size_is_unknown_is_unknown(capacity, compatible):
+    safe = Safe(SafeOptions(safe_compatible=compatible))
+    found = safe.assess(cluster(usage(100, 1), capacity=capacity), asking())
     assert found.missing.tolist() == [True]
 
 
@@ -197,8 +200,14 @@ def test_a_deviation_larger_than_any_distribution_has_is_a_certain_risk():
 
 @pytest.mark.parametrize("deviation", [1e-5, 1e-12, 1e-200])
 def test_hardly_any_deviation_is_as_good_as_none(deviation):
-    risks = Safe().risk(cluster(usage([900, 700], deviation)), asking(), Resource.CPU)
-    assert risks.tolist() == [0.0, 1.0]
+    risks = Safe().risk(cluster(usage([900, 800, 700], deviation)), asking(), Resource.CPU)
+    assert risks.tolist() == [0.0, 0.0, 1.0]
+
+
+def test_compatibly_what_is_lost_in_rounding_is_no_risk():
+    view = cluster(usage(400, 1e-6))
+    assert Safe().risk(view, asking(), Resource.CPU) == [1.0]
+    assert Safe(SafeOptions(safe_compatible=True)).risk(view, asking(), Resource.CPU) == [0.0]
 
 
 def test_either_priority_may_come_first():
