@@ -24,7 +24,7 @@ class Use:
     free: Floats
     """On average, with the forecast."""
     deviation: Floats
-    """Of `free`; 0 where only the mean is known."""
+    """Of `free`; NaN where only the mean is known: that is taken for steady."""
     young: Floats
     """What pods ask for that are too young to be in `free`."""
     request: Floats
@@ -35,6 +35,13 @@ class Use:
         """On average, with young pods; infinite where that is more than a double holds."""
         with np.errstate(over="ignore"):
             found: Floats = np.maximum(self.capacity - self.free, 0.0) + self.young
+        return found
+
+    @property
+    def deviation_share(self) -> Floats:
+        """Of the capacity, 0 to 1."""
+        known = np.where(np.isnan(self.deviation), 0.0, self.deviation)
+        found: Floats = np.clip(known / self.capacity, 0.0, 1.0)
         return found
 
 
@@ -82,7 +89,7 @@ def _shares(use: Use) -> tuple[Floats, Floats]:
     # Of nothing, any share is as good as all of it: 1 and 1 are a risk of 1 whatever the limit.
     nothing = np.where(taken > 0.0, 1.0, 0.0 * taken)
     mean = np.where(some, mean, nothing)
-    deviation = np.where(some, np.clip(use.deviation / use.capacity, 0.0, 1.0), nothing)
+    deviation = np.where(some, use.deviation_share, nothing)
     return mean, np.where(np.isnan(mean), np.nan, deviation)
 
 
@@ -91,7 +98,7 @@ def textbook(use: Use, limit: float) -> Overload:
     with np.errstate(all="ignore"):
         known = ~np.isnan(use.free) & ~np.isnan(use.capacity)
         mean = np.clip((use.used + use.request) / use.capacity, 0.0, 1.0)
-        deviation = np.clip(use.deviation / use.capacity, 0.0, 1.0)
+        deviation = use.deviation_share
         variance = (deviation * deviation + mean * mean) - mean * mean
         unfit = (variance < 0.0) | (variance >= mean * (1.0 - mean))
         precision = np.maximum(mean * (1.0 - mean) / variance - 1.0, _LEAST)

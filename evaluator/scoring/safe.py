@@ -162,7 +162,7 @@ class Safe:
         return Use(
             capacity=np.where(known, capacity, np.nan),
             free=np.where(known, np.where(np.isfinite(forecast), weighted, free), np.nan),
-            deviation=np.where(np.isfinite(deviation), deviation, 0.0),
+            deviation=np.where(np.isfinite(deviation), deviation, np.nan),
             young=np.where(np.isfinite(young), young, 0.0),
             request=_column(requests.get(resource, 0.0) for resource in resources),
         )

@@ -223,6 +223,12 @@ def test_explains_with_the_inputs():
     assert np.isnan(facts["memory.used"]).all()
 
 
+def test_explains_that_a_deviation_is_not_known_and_taken_for_none():
+    facts = Safe().assess(cluster(usage(2500)), asking()).facts
+    assert np.isnan(facts["cpu.deviation"]).all()
+    assert facts["cpu.sigma"] == [0]
+
+
 @pytest.mark.parametrize("text", ["", "x", "-0.1", "1.1", "nan", "inf"])
 def test_a_share_is_between_0_and_1(text):
     with pytest.raises(ValueError, match="not a number from 0 to 1"):
