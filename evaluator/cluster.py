@@ -10,6 +10,7 @@ import msgspec
 from evaluator import policy
 from evaluator.freshness import Freshness
 from evaluator.linked import Linked
+from evaluator.nodes import Nodes
 from evaluator.objects import Node, Pod
 from evaluator.places import Places
 from evaluator.policy import Policy, PolicyKey
@@ -111,6 +112,17 @@ class Cluster:
         self.running = Linked(lambda pod: pod.running)
         self.waiting = Linked(lambda pod: pod.waiting)
         self.places = Places(self.nodes.objects)
+        self._names: Nodes | None = None
+        self._last_names = Nodes()
+
+    @property
+    def names(self) -> Nodes:
+        """Those of all nodes, sorted: one object for all who ask as long as the nodes are the same."""
+        if self._names is None:
+            names = Nodes(sorted(self.nodes.objects))
+            self._names = self._last_names if self._last_names == names else names
+            self._last_names = self._names
+        return self._names
 
     def _kind_listed(self) -> None:
         """Whichever kind comes last, it is what the first decision has waited for."""
@@ -119,6 +131,7 @@ class Cluster:
     def _node_changed(self, name: str, before: Node | None, after: Node | None) -> None:
         """A kubelet's heartbeat changes its node every few seconds, and nothing that we look at."""
         if before is None or after is None:
+            self._names = None
             self._tell(self.listeners.decisions)
         if before is None or after is None or before.node_labels != after.node_labels:
             for listener in self.listeners.labels:

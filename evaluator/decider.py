@@ -176,7 +176,7 @@ class Decider:
         decisions = yield from self._timed(
             deciding(
                 policies,
-                self._cluster.nodes.objects,
+                self._cluster.names,
                 Rationed(self._store, rationed.left_out, self._most_metrics),
                 now=now,
                 before=before,

@@ -113,7 +113,7 @@ def deciding(
     """
     before = before or Decisions()
     ordered = sorted(policies, key=lambda policy: policy.key)
-    names = Nodes(sorted(nodes))
+    names = nodes if isinstance(nodes, Nodes) else Nodes(sorted(nodes))
     names = before.view.nodes if before.view.nodes == names else names
     metrics = sorted(frozenset().union(*(policy.metrics for policy in ordered)))
     columns = {metric: store.column(metric, names, now) for metric in metrics}

@@ -35,10 +35,7 @@ _NOTHING_LEARNED = Rewards()
 
 
 class Survey:
-    """The cluster now, for scorers. `metrics` are those that any of them takes; the sources have to be asked for them too.
-
-    `names` are the nodes in the order in which others look at the same readings: theirs is used where the nodes are the same.
-    """
+    """The cluster now, for scorers. `metrics` are those that any of them takes; the sources have to be asked for them too."""
 
     def __init__(
         self,
@@ -47,15 +44,13 @@ class Survey:
         readings: Readings,
         *,
         metrics: Collection[str] = METRICS,
-        names: Callable[[], Nodes] = Nodes,
         rewards: Callable[[], Rewards] = lambda: _NOTHING_LEARNED,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
-        self._nodes = cluster.nodes
+        self._cluster = cluster
         self._inventory = inventory
         self._readings = readings
         self._metrics = sorted(set(metrics))
-        self._names = names
         self._rewards = rewards
         self._clock = clock
         self._changed: set[str] = set()
@@ -69,7 +64,7 @@ class Survey:
     @property
     def waiting_for(self) -> Sequence[str]:
         """What is missing before a view may be used."""
-        kinds = {"nodes": self._nodes.synced, "all pods": self._inventory.synced}
+        kinds = {"nodes": self._cluster.nodes.synced, "all pods": self._inventory.synced}
         missing = [kind for kind, listed in kinds.items() if not listed]
         if not missing and self._awaited:
             self.view()
@@ -84,7 +79,7 @@ class Survey:
         now = self._clock()
         self._inventory.age()
         self._changed |= self._inventory.touched()
-        nodes = self._present()
+        nodes = self._cluster.names
         if nodes != self._view.nodes:
             self._view, self._read_at = _blank(nodes), -np.inf
             self._changed.update(nodes)
@@ -97,20 +92,11 @@ class Survey:
             parts["readings"] = self._read(nodes, now)
         return self._with(parts)
 
-    def _present(self) -> Nodes:
-        """The nodes of the cluster; another object only if they are others, or those of others are the same again."""
-        nodes, there = self._view.nodes, self._nodes.objects
-        came_or_went = any((name in there) is not (name in nodes.place) for name in self._changed)
-        if came_or_went or len(nodes) != len(there):
-            nodes = Nodes(sorted(there))
-        theirs = self._names()
-        return theirs if theirs is not nodes and theirs == nodes else nodes
-
     def _counted(self, places: Places) -> dict[str, object]:
         """What nodes have, and what pods hold of it, with the present state of the nodes at these places."""
         view, loads = self._view, self._inventory.loads
         names = [view.nodes[place] for place in places]
-        nodes = [self._nodes.objects[name] for name in names]
+        nodes = [self._cluster.nodes.objects[name] for name in names]
         held = [loads.get(name, _NO_LOAD) for name in names]
         return {
             "allocatable": _put(view.allocatable, RESOURCES, places, map(_room, nodes)),
@@ -127,7 +113,7 @@ class Survey:
             awaited |= bool(column.awaited.any())
             values = np.where(column.usable, column.values, np.nan)
             found[metric] = _kept(before.get(metric), values)
-        if self._nodes.synced:
+        if self._cluster.nodes.synced:
             self._awaited &= awaited
         return before if _same(found, before) else found
 

@@ -48,6 +48,23 @@ def test_a_heartbeat_of_a_node_wakes_nobody() -> None:
     assert told[2:] == ["decisions", "labels", "placement"]
 
 
+def test_the_names_of_the_nodes_are_one_object_while_they_are_the_same() -> None:
+    """Arrays over them are compared and looked up by it."""
+    cluster = Cluster()
+    cluster.nodes.replace([node(name="b"), node(name="a")])
+    names = cluster.names
+    assert names == ("a", "b")
+    cluster.nodes.put(node(name="a", labels={"a": "b"}))
+    assert cluster.names is names
+    cluster.nodes.drop(node(name="a"))
+    cluster.nodes.put(node(name="a"))
+    assert cluster.names is names
+    cluster.nodes.put(node(name="c"))
+    assert cluster.names == ("a", "b", "c")
+    cluster.nodes.replace([])
+    assert cluster.names == ()
+
+
 def test_who_reads_what_a_node_has_is_told_of_that_and_of_nothing_else() -> None:
     cluster = Cluster()
     told: list[str] = []

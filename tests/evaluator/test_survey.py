@@ -11,7 +11,6 @@ from hypothesis import strategies as st
 
 from evaluator.cluster import Cluster, decode_node
 from evaluator.inventory import Inventory, decode
-from evaluator.nodes import Nodes
 from evaluator.objects import Node
 from evaluator.scoring import inputs
 from evaluator.scoring.pod import Resource
@@ -215,17 +214,6 @@ def test_nodes_come_and_go_and_keep_what_is_theirs(world: World) -> None:
     assert (view.nodes, told(view.requested[Resource.CPU])) == (("a",), [1000])
     world.cluster.nodes.replace([])
     assert world.survey.view().nodes == ()
-
-
-def test_the_nodes_of_others_are_used_as_soon_as_they_are_the_same() -> None:
-    theirs = [Nodes()]
-    world = World(names=lambda: theirs[0])
-    world.begin(node("a"))
-    assert world.survey.view().nodes == ("a",)
-    theirs[0] = Nodes(["a"])
-    assert world.survey.view().nodes is theirs[0]
-    theirs[0] = Nodes(["a", "b"])
-    assert world.survey.view().nodes == ("a",)
 
 
 def test_what_was_learned_is_part_of_it() -> None:
