@@ -13,9 +13,11 @@ from typing import Protocol
 import numpy as np
 
 from evaluator.metrics import Metrics
+from evaluator.scoring.checks import check
 from evaluator.scoring.demands import Demands
-from evaluator.scoring.protocol import BEST, Assessment, Scorer, Scores
+from evaluator.scoring.protocol import Assessment, Scorer
 from evaluator.scoring.view import Amounts, ClusterView, PodView, Resource
+from evaluator.tokens import Bucket
 from plimsoll import logs
 
 log = logs.get(__name__)
@@ -73,6 +75,7 @@ class Assessor:
         self._counting = counting
         self._view: ClusterView | None = None
         self._judged: OrderedDict[Hashable, Judged] = OrderedDict()
+        self._complaints = Bucket(rate=0.1, burst=3)
 
     @property
     def waiting_for(self) -> Sequence[str]:
@@ -118,33 +121,17 @@ class Assessor:
     def _judge(self, name: str, view: ClusterView, pod: PodView) -> Assessment:
         scorer = self.scorers[name]
         try:
-            return _checked(scorer, scorer.assess(view, pod), len(view.nodes))
+            found = scorer.assess(view, pod)
+            check(found, scorer, len(view.nodes))
+            return found
         except Exception as error:
-            log.exception("scorer failed", scorer=name, pod=pod.name)
+            # A mistake in it comes with every pod; the counter of requests has them all.
+            if self._complaints.take_now(time.monotonic()):
+                log.exception("scorer failed", scorer=name, pod=pod.name)
+            else:
+                log.debug("scorer failed", scorer=name, pod=pod.name, error=str(error))
             raise ScorerError(f"scorer {name} failed: {type(error).__name__}") from error
 
 
 def _hashable(amounts: Amounts) -> frozenset[tuple[Resource, float]]:
     return frozenset(amounts.items())
-
-
-def _checked(scorer: Scorer, found: Assessment, nodes: int) -> Assessment:
-    """What any scorer may say, whoever wrote it. Raises ValueError."""
-    masks = [refusal.where for some in found.refusals.values() for refusal in some]
-    if found.missing is not None:
-        masks.append(found.missing)
-    for array in (*masks, *found.scores.values(), *found.facts.values()):
-        if array.shape != (nodes,):
-            raise ValueError(f"an array of {array.shape} for {nodes} nodes")
-    if unknown := {*found.refusals} - {*scorer.predicates} | {*found.scores} - {*scorer.priorities}:
-        raise ValueError(f"names that are not its own: {', '.join(sorted(unknown))}")
-    for name, scores in found.scores.items():
-        _check_scores(name, scores)
-    return found
-
-
-def _check_scores(name: str, scores: Scores) -> None:
-    if not np.issubdtype(scores.dtype, np.integer):
-        raise TypeError(f"scores of {name} that are no integers")
-    if scores.size and not 0 <= scores.min() <= scores.max() <= BEST:
-        raise ValueError(f"scores of {name} outside 0..{BEST}")

@@ -190,7 +190,8 @@ class Settings(ExtenderOptions, ScorerOptions, AgentOptions, SourceOptions, LogO
         if self.cluster_stale_after <= 0:
             found.append("--clusterStaleAfter must be more than 0")
         found += self.extender_mistakes()
-        found += self.scorer_mistakes()
+        ports = {self.port: "--port", self.agent_port: "--agentPort", self.ops_port: "--opsPort"}
+        found += self.scorer_mistakes(ports)
         found += self.source_mistakes()
         if not self.agent_limits.holds(self.max_metrics):
             found.append(

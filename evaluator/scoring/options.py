@@ -92,21 +92,23 @@ class ScorerOptions(CongestionOptions, PigeonOptions, RewardOptions, SafeOptions
         """The weight of each extender that was told."""
         return {name: flags.count(weight) for name, weight in _pairs(self.scorer_weights)}
 
-    def scorer_mistakes(self) -> list[str]:
-        """What is wrong with these settings together, each in a sentence."""
-        given = [item.strip() for text in self.scorer_ports for item in text.split(",")]
+    def scorer_mistakes(self, taken: Mapping[int, str]) -> list[str]:
+        """What is wrong with these settings together, each in a sentence; `taken` are ports, each with the flag that has it."""
+        return [*self._port_mistakes(taken), *self._weight_mistakes()]
+
+    def _port_mistakes(self, taken: Mapping[int, str]) -> Iterator[str]:
         ports = self.ports_of_scorers
-        found = [
-            f"--scorerPorts: {name!r} is not among --scorers"
-            for name in ports
-            if name not in self.enabled_scorers
-        ]
-        if len(ports) < len(given):
-            found.append("--scorerPorts: a scorer has one port of its own")
+        for name in ports:
+            if name not in self.enabled_scorers:
+                yield f"--scorerPorts: {name!r} is not among --scorers"
+        if len(ports) < len(list(_pairs(self.scorer_ports))):
+            yield "--scorerPorts: a scorer has one port of its own"
         used = [port for port in ports.values() if port]
         if len(set(used)) < len(used):
-            found.append("--scorerPorts: each scorer needs a port of its own")
-        return found + self._weight_mistakes()
+            yield "--scorerPorts: each scorer needs a port of its own"
+        for port in used:
+            if port in taken:
+                yield f"--scorerPorts: {port} is the port of {taken[port]}"
 
     def _weight_mistakes(self) -> list[str]:
         names = [name for name, _ in _pairs(self.scorer_weights)]

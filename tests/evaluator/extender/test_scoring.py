@@ -11,7 +11,7 @@ from evaluator.nodes import Nodes
 from evaluator.scoring.demands import Demands
 from evaluator.scoring.protocol import Assessment
 from evaluator.scoring.template import Template
-from evaluator.scoring.view import ClusterView, Refusal
+from evaluator.scoring.view import ClusterView, Refusal, Resource
 from plimsoll import VERSION
 
 NODES = ("node-a", "node-b", "node-c")
@@ -223,6 +223,55 @@ async def test_another_method_is_a_405(server, method):
 async def test_a_malformed_body_is_a_400(server, picky, path, broken):
     is_error(await server.post(path, broken), 400)
     assert picky.asked == []
+
+
+@pytest.mark.parametrize(
+    "requests", [{"cpu": "lots"}, {"cpu": "-1"}, {"memory": "1Qi"}, {"cpu": "1" * 500}, {"cpu": []}]
+)
+async def test_an_amount_that_is_none_is_a_400_that_says_so(server, picky, requests):
+    sentence = is_error(await server.post("/scorers/picky/filter", body(requests=requests)), 400)
+    assert "ns/web" in sentence
+    assert picky.asked == []
+
+
+@pytest.mark.parametrize("spec", [3, {"containers": 3}, {"containers": [3]}, {"overhead": []}])
+async def test_a_pod_that_is_none_is_a_400(server, picky, spec):
+    pod = {"metadata": {"name": "web"}, "spec": spec}
+    asked = json.dumps({"Pod": pod, "NodeNames": list(NODES)}).encode()
+    is_error(await server.post("/scorers/picky/filter", asked), 400)
+    assert picky.asked == []
+
+
+async def test_what_a_pod_asks_for_reaches_the_scorer(server, picky):
+    asked = body(requests={"cpu": "250m", "memory": "1Gi"}, labels={"app": "shop"})
+    assert (await server.post("/scorers/picky/filter", asked)).status == 200
+    (pod,) = picky.asked
+    assert (pod.name, pod.uid, pod.kind) == ("ns/web", "u1", "shop")
+    assert pod.requests == {Resource.CPU: 250.0, Resource.MEMORY: 2.0**30, Resource.PODS: 1.0}
+
+
+async def test_a_pod_larger_than_the_world_is_answered(server, picky):
+    asked = body(requests={"cpu": "9999999999E", "memory": "1e300"})
+    assert (await server.post("/scorers/picky/prioritize", asked)).status == 200
+    assert all(np.isfinite(list(picky.asked[0].requests.values())))
+
+
+@pytest.mark.parametrize("part", [b'{"name":"c"},', b"{},"])
+async def test_a_pod_of_more_containers_than_anybody_has_is_refused_at_once(server, picky, part):
+    containers = b"[" + part * 150_000 + b"{}]"
+    pod = b'{"metadata":{"name":"web"},"spec":{"containers":' + containers + b"}}"
+    asked = b'{"Pod":' + pod + b',"NodeNames":["node-a"]}'
+    assert "objects" in is_error(await server.post("/scorers/picky/filter", asked), 400)
+    assert picky.asked == []
+
+
+@pytest.mark.parametrize("name", ["<script>", "\n\x00", "ü" * 300, "a" * 100_000, "../.."])
+async def test_names_of_nodes_and_pods_may_be_anything(server, name):
+    asked = body((name, "node-a"), name=name, uid=name)
+    reply = json.loads((await server.post("/scorers/picky/filter", asked)).body)
+    assert reply["NodeNames"] == [name, "node-a"]
+    scores = json.loads((await server.post("/scorers/picky/prioritize", asked)).body)
+    assert scores == [{"Host": "node-a", "Score": 0}]
 
 
 async def test_before_all_is_known_the_answer_is_a_503_that_says_what_is_awaited(server, survey):

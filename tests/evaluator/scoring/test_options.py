@@ -42,3 +42,45 @@ def test_what_is_no_weight_is_refused_in_words(value, capsys):
 )
 def test_weights_that_nobody_would_look_at_are_mistakes(value, sentence):
     assert parse("--scorers=safe", f"--scorerWeights={value}").mistakes() == [sentence]
+
+
+def test_scorers_and_ports_are_told_one_by_one_or_together():
+    settings = parse(
+        "--scorers=safe, pigeon", "--scorers=template,safe", "--scorerPorts=safe=9011,pigeon=0"
+    )
+    assert settings.mistakes() == []
+    assert settings.enabled_scorers == ("safe", "pigeon", "template")
+    assert settings.ports_of_scorers == {"safe": 9011, "pigeon": 0}
+
+
+def test_no_scorer_is_on_by_default():
+    assert (parse().enabled_scorers, parse().ports_of_scorers) == ((), {})
+
+
+@pytest.mark.parametrize("flag", ["--scorers=", "--scorers=safe,,pigeon", "--scorers=,"])
+def test_an_empty_name_is_refused_in_words(flag, capsys):
+    with pytest.raises(SystemExit):
+        parse(flag)
+    assert "--scorers: an empty name" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("value", ["safe", "=9011", "safe=", "safe=http", "safe=70000", "safe=1,,"])
+def test_what_is_no_port_is_refused_in_words(value, capsys):
+    with pytest.raises(SystemExit):
+        parse("--scorers=safe", f"--scorerPorts={value}")
+    assert "--scorerPorts: not a " in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("value", "sentence"),
+    [
+        ("pigeon=9012", "--scorerPorts: 'pigeon' is not among --scorers"),
+        ("safe=9011,safe=9012", "--scorerPorts: a scorer has one port of its own"),
+        ("safe=9011,template=9011", "--scorerPorts: each scorer needs a port of its own"),
+        ("safe=9001", "--scorerPorts: 9001 is the port of --port"),
+        ("safe=8080", "--scorerPorts: 8080 is the port of --opsPort"),
+        ("safe=9091", "--scorerPorts: 9091 is the port of --agentPort"),
+    ],
+)
+def test_ports_that_cannot_be_are_mistakes(value, sentence):
+    assert parse("--scorers=safe,template", f"--scorerPorts={value}").mistakes() == [sentence]
