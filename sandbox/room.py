@@ -50,7 +50,7 @@ class Room:
         self._tell.shows(f"anywhere is on {pod['spec']['nodeName']}")
         risks = await self._tell.sees("the risk of each node is told", self._risks)
         for node, (free, risk) in risks.items():
-            self._tell.shows(f"{node}  {free / 1000:.1f} cores free, risk of overload {risk:.2g}")
+            self._tell.shows(f"{node}  {free / 1000:.1f} cores free, risk of overload {risk:.1%}")
         url = f"{self._cluster.endpoints.ops}/explain?pod={self._namespace}/only-node-a"
         self._tell.types(f"curl '{url}'")
 

@@ -51,7 +51,7 @@ def test_the_evaluator_takes_its_flags(evaluator):
     assert not evaluator_settings(container).unsafe
 
 
-@pytest.mark.parametrize("component", ["evict", "custom-metrics"])
+@pytest.mark.parametrize("component", ["evict", "custom-metrics", "scorers"])
 def test_the_evaluator_takes_the_flags_of_components(with_components, component):
     _, container = workload(with_components("evaluator", component), "plimsoll-evaluator")
     _, plain = workload(with_components("evaluator"), "plimsoll-evaluator")

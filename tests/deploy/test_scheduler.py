@@ -6,6 +6,11 @@ from urllib.parse import urlsplit
 import pytest
 import yaml
 
+from evaluator import scorers
+from evaluator.config import Settings
+from plimsoll import flags
+from plimsoll.commandline import Parser
+
 DEPLOY = Path(__file__).parents[2] / "deploy"
 CONFIGURATIONS = sorted(path.name for path in (DEPLOY / "scheduler").glob("*.yaml"))
 
@@ -71,3 +76,28 @@ def test_each_has_a_path_of_its_own(listed):
     paths = [urlsplit(extender["urlPrefix"]).path for extender in listed]
     assert len(set(paths)) == len(paths)
     assert {path.rpartition("/")[0] for path in paths} <= {"", "/scorers"}
+
+
+def test_the_component_switches_on_what_the_configuration_asks(with_components):
+    """With the same weights, so that what /explain?pod= adds up is what kube-scheduler will."""
+    (deployment,) = [
+        obj
+        for obj in with_components("evaluator", "scorers")
+        if obj["kind"] == "Deployment" and obj["metadata"]["name"] == "plimsoll-evaluator"
+    ]
+    args = deployment["spec"]["template"]["spec"]["containers"][0]["args"]
+    told = flags.parse_settings(Settings, Parser("evaluator", about=""), argv=args, env={})
+    listed = {urlsplit(one["urlPrefix"]).path: one for one in extenders("scorers.yaml")}
+    policies = listed.pop("/scheduler")
+    weights = {path.removeprefix("/scorers/"): one["weight"] for path, one in listed.items()}
+    assert set(told.enabled_scorers) == set(weights)
+    assert told.weights_of_scorers == weights | {"policies": policies["weight"]}
+    assert set(weights) <= set(scorers.known())
+
+
+def test_what_filters_is_asked_to_only_where_it_can(listed):
+    """A scorer without a predicate would be asked in vain."""
+    for extender in listed:
+        name = urlsplit(extender["urlPrefix"]).path.removeprefix("/scorers/")
+        if name in scorers.BUILT_IN and "filterVerb" in extender:
+            assert scorers.load(Settings(scorers=(name,)))[name].predicates
