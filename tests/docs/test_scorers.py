@@ -1,0 +1,35 @@
+"""docs/scorers.md tells every scorer that there is, and how to ask it."""
+
+import re
+from pathlib import Path
+
+from evaluator import scorers
+from evaluator.config import Settings
+from plimsoll import flags
+
+TEXT = (Path(__file__).parents[2] / "docs/scorers.md").read_text()
+LOADED = {name: scorers.load(Settings(scorers=(name,)))[name] for name in scorers.BUILT_IN}
+
+
+def test_every_scorer_has_a_row_and_all_but_the_template_a_section():
+    rows = re.findall(r"^\| `(\w+)` \| ", TEXT, re.MULTILINE)
+    headings = re.findall(r"^## (\w+)$", TEXT, re.MULTILINE)
+    assert sorted(set(rows)) == sorted(scorers.BUILT_IN)
+    assert set(headings) >= set(scorers.BUILT_IN) - {"template"}
+
+
+def test_every_path_of_kube_safe_scheduler_is_named():
+    for scorer in LOADED.values():
+        for name in (*scorer.predicates, *scorer.priorities):
+            assert f"`{name}`" in TEXT
+
+
+def test_every_switch_of_a_scorer_is_named():
+    """What each is for stands in docs/flags.md; here is what it is about."""
+    own = [
+        option.flag
+        for _, option in flags.options(Settings)
+        if any(option.flag.startswith(name) for name in scorers.BUILT_IN)
+    ]
+    assert len(own) > 10
+    assert [flag for flag in own if f"`--{flag}" not in TEXT] == []
