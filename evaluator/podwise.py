@@ -36,7 +36,7 @@ class Podwise:
         self._known: dict[_Asked, Decision] = {}
 
     def decision(self, decision: Decision, decisions: Decisions, pod: PodView) -> Decision:
-        """One of some decisions, as it is for a pod."""
+        """One of some decisions, as it is for a pod. Raises QuantityError where a scorer fails."""
         asked = decision.policy.podwise
         cluster = self._survey() if asked else None
         if cluster is None:

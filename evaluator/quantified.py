@@ -9,7 +9,7 @@ from evaluator.nodes import Floats, Moves, Nodes
 from evaluator.readings import Readings
 from evaluator.scoring import quantities
 from evaluator.scoring.protocol import Scorer
-from evaluator.scoring.quantities import NOBODY, QUANTITIES
+from evaluator.scoring.quantities import NOBODY, QUANTITIES, QuantityError
 from evaluator.scoring.view import ClusterView
 from evaluator.store import NEVER, Bools, Column, unknown
 
@@ -66,7 +66,10 @@ class Quantified:
         self._again = LOOK if view is not None else SOON
         if view is None:
             return unknown(len(nodes), awaited=True)
-        values = over(self._now(metric, view), view, nodes)
+        try:
+            values = over(self._now(metric, view), view, nodes)
+        except QuantityError as error:
+            return unknown(len(nodes), awaited=False, fault=str(error))
         column = unknown(len(nodes), awaited=False)._replace(at=np.full(len(nodes), now))
         lacking = np.isnan(values)
         if lacking.any():

@@ -9,6 +9,7 @@ from evaluator.extender import messages, verbs
 from evaluator.extender.complaints import Complaints
 from evaluator.extender.scoring import ScorerRoutes
 from evaluator.metrics import Metrics
+from evaluator.scoring.quantities import QuantityError
 from plimsoll import logs
 from plimsoll.http.messages import Parts, RefusedError, Request, Response
 from plimsoll.http.routes import Route, Routes
@@ -25,6 +26,7 @@ Verb = Callable[[messages.Args, Decisions], Answer]
 _REFUSALS: Mapping[type[Exception], HTTPStatus] = {
     messages.BadRequestError: HTTPStatus.BAD_REQUEST,
     verbs.NotReadyError: HTTPStatus.SERVICE_UNAVAILABLE,
+    QuantityError: HTTPStatus.INTERNAL_SERVER_ERROR,
 }
 
 

@@ -4,6 +4,7 @@ They bear names as metrics do, and no agent and no other source is ever asked fo
 standings with its value for a pod that asks for nothing; for a pod that follows the policy it is worked out anew.
 """
 
+import logging
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 
@@ -12,6 +13,12 @@ import numpy as np
 from evaluator.nodes import Floats
 from evaluator.scoring.protocol import Assessment, Scorer
 from evaluator.scoring.view import ClusterView, PodView
+
+log = logging.getLogger(__name__)
+
+
+class QuantityError(Exception):
+    """A scorer failed: a mistake in it, which the log has; the text is for who asks."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,7 +66,7 @@ def values(
 ) -> dict[str, Floats]:
     """These quantities for a pod over the nodes of a view, NaN where not known; one whose scorer is not there is left out.
 
-    Each scorer is asked once.
+    Each scorer is asked once. Raises QuantityError.
     """
     assessments: dict[str, Assessment] = {}
     found = {}
@@ -69,6 +76,15 @@ def values(
         if scorer is None:
             continue
         if quantity.scorer not in assessments:
-            assessments[quantity.scorer] = scorer.assess(view, pod)
+            assessments[quantity.scorer] = _assessment(quantity.scorer, scorer, view, pod)
         found[name] = quantity.read(assessments[quantity.scorer])
     return found
+
+
+def _assessment(name: str, scorer: Scorer, view: ClusterView, pod: PodView) -> Assessment:
+    """What a scorer says. One that fails must not end all decisions, of policies that do not name it too."""
+    try:
+        return scorer.assess(view, pod)
+    except Exception as error:
+        log.exception("scorer %s failed", name)
+        raise QuantityError(f"scorer {name} failed: {type(error).__name__}") from error

@@ -145,6 +145,24 @@ def test_without_the_scorer_the_policy_says_what_to_switch_on(store, parsed, rul
     assert not decision.dontschedule
 
 
+def test_a_scorer_that_fails_ends_no_decision(store, parsed, rule, caplog):
+    class Broken(Share):
+        def assess(self, view, pod):
+            raise ZeroDivisionError
+
+    store.started = 0.0
+    store.report("b", Delta({"m": 7.0}), NOW)
+    broken = parsed("broken", dontschedule=[rule("plimsoll_risk GreaterThan 0")])
+    other = parsed("other", dontschedule=[rule("m Equals 7")])
+    readings = quantified(store, seen(1, 2, 3), Broken())
+    decisions = decide([broken, other], NODES, readings, now=NOW)
+    assert [list(d.dontschedule) for d in decisions.policies.values()] == [[], ["b"]]
+    assert decisions.policies[broken.key].problems == (
+        "no source has metric plimsoll_risk (scorer safe failed: ZeroDivisionError)",
+    )
+    assert "scorer safe failed" in caplog.text
+
+
 def test_every_strategy_sees_how_a_node_is_now(store, parsed):
     rule = {"metricname": "plimsoll_risk", "operator": "GreaterThan", "target": 0.3}
     policy = parsed(

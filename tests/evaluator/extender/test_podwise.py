@@ -26,6 +26,8 @@ class Share:
     predicates = priorities = metrics = ()
 
     def assess(self, view, pod):
+        if pod.requests.get(CPU) == 13_000:
+            raise ZeroDivisionError
         risk = (view.requested[CPU] + pod.requests.get(CPU, 0.0)) / 1000.0
         return Assessment(facts={"cpu.risk": risk, "memory.risk": view.unknown})
 
@@ -82,3 +84,11 @@ async def test_a_pod_whose_amounts_cannot_be_read_is_refused_in_words(server):
 async def test_a_pod_of_no_such_policy_is_not_looked_into(server):
     reply = await server.post("/scheduler/filter", body("much", policy="other"))
     assert (reply.status, json.loads(reply.body)["FailedNodes"]) == (200, {})
+
+
+async def test_a_scorer_that_fails_is_told_of_in_words(server):
+    reply = await server.post("/scheduler/filter", body("13"))
+    assert (reply.status, json.loads(reply.body)["Error"]) == (
+        500,
+        "scorer safe failed: ZeroDivisionError",
+    )
