@@ -20,6 +20,8 @@ T = TypeVar("T")
 
 _STEP = 200
 """So many objects are compared with what is known of them in well below a millisecond."""
+_STEP_OF_KEYS = 2000
+"""So many keys are made in that time."""
 
 
 class Collection(Generic[K, T]):
@@ -49,7 +51,11 @@ class Collection(Generic[K, T]):
 
     def replacing(self, objects: list[T]) -> Iterator[None]:
         """These are all there are: a step for every so many, between which others may have a turn."""
-        keys = {self._key(obj) for obj in objects}
+        keys: set[K] = set()
+        for number, obj in enumerate(objects, start=1):
+            keys.add(self._key(obj))
+            if number % _STEP_OF_KEYS == 0:
+                yield
         for key in self.objects.keys() - keys:
             self._changed(key, self.objects.pop(key), None)
         for number, obj in enumerate(objects, start=1):

@@ -131,16 +131,6 @@ class Survey:
         return self._view
 
 
-def missing(view: ClusterView) -> dict[str, int]:
-    """Of how many nodes something is not known that scorers may need, by what it is."""
-    counted = {f"allocatable {resource}": values for resource, values in view.allocatable.items()}
-    for resource, usage in view.usage.items():
-        counted |= {f"{resource} use": usage.free, f"{resource} deviation": usage.deviation}
-    if view.congestion is not None:
-        counted["congestion"] = view.congestion
-    return {what: int(np.count_nonzero(np.isnan(values))) for what, values in counted.items()}
-
-
 def _blank(nodes: Nodes) -> ClusterView:
     """Nodes of which nothing is known yet."""
     nothing = _fixed(np.full(len(nodes), np.nan))

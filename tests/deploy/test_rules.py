@@ -12,6 +12,7 @@ import pytest
 import yaml
 
 from collectors.registry import COLLECTORS
+from evaluator.scoring import inputs
 
 ROOT = Path(__file__).parents[2]
 FILES = sorted((ROOT / "deploy" / "rules").glob("*.yaml"))
@@ -74,6 +75,10 @@ def test_every_metric_that_is_read_is_recorded_or_collected():
             if all(table.find(name) is None for table in tables)
         ]
         assert unknown == [], rule["record"]
+
+
+def test_what_scorers_look_at_is_recorded():
+    assert set(inputs.METRICS) <= RECORDED
 
 
 def test_each_name_says_what_it_is_and_in_which_unit():

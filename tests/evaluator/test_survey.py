@@ -17,7 +17,7 @@ from evaluator.scoring.pod import Resource
 from evaluator.scoring.rewards import Rewards
 from evaluator.scoring.view import ClusterView
 from evaluator.store import Store
-from evaluator.survey import Survey, missing
+from evaluator.survey import Survey
 from wire.codec import Delta
 
 GI = 2**30
@@ -144,23 +144,6 @@ def test_annotations_stand_in_where_agents_are_silent_and_are_never_mixed_in(wor
     assert told(usage.deviation) == [None, 400, None]
     assert told(usage.forecast) == [None, 2000, None]
     assert told(view.annotations["mean-free-cpu"]) == [2500, 2500, None]
-
-
-def test_what_is_missing_is_counted(world: World) -> None:
-    world.begin(node("a"), node("b", cpu=None), node("c", mean_free_memory="1"))
-    world.report("a", cpu_mean=1.0, congestion=0.1)
-    assert missing(world.survey.view()) == {
-        "allocatable cpu": 1,
-        "allocatable memory": 0,
-        "allocatable pods": 0,
-        "allocatable nvidia.com/gpu": 0,
-        "allocatable ephemeral-storage": 0,
-        "cpu use": 2,
-        "cpu deviation": 3,
-        "memory use": 2,
-        "memory deviation": 3,
-        "congestion": 2,
-    }
 
 
 def test_while_nothing_changes_it_is_one_object(world: World) -> None:
