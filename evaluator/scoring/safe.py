@@ -115,7 +115,9 @@ class Safe:
 
     def assess(self, view: ClusterView, pod: PodView) -> Assessment:
         """The risk for CPU and memory, and what follows."""
-        use, found = self._judge(view, pod, _RESOURCES)
+        use = self._use(view, pod)
+        judge = textbook if self._options.safe_compatible else overload
+        found = judge(use, self._options.safe_utilisation)
         accepted = self._options.safe_risk
         missing: Mask = np.all(np.isnan(found.risk), axis=0)
         refusals = [
@@ -127,28 +129,13 @@ class Safe:
         scores = {OVERLOAD: overload_scores(found, accepted), BALANCE: balance_scores(found)}
         return Assessment({OVERLOAD: refusals}, scores, _facts(use, found), missing)
 
-    def risk(self, view: ClusterView, pod: PodView, resource: Resource) -> Floats:
-        """The probability, per node, that with this pod more than --safeUtilisation of a resource is in use; NaN where not known.
-
-        With `PodView()`, the present risk.
-        """
-        found: Floats = self._judge(view, pod, (resource,))[1].risk[0]
-        return found
-
-    def _judge(
-        self, view: ClusterView, pod: PodView, resources: Sequence[Resource]
-    ) -> tuple[Use, Overload]:
+    def _use(self, view: ClusterView, pod: PodView) -> Use:
         """Arrays of resources and nodes."""
-        use = self._use(view, pod, resources)
-        judge = textbook if self._options.safe_compatible else overload
-        return use, judge(use, self._options.safe_utilisation)
-
-    def _use(self, view: ClusterView, pod: PodView, resources: Sequence[Resource]) -> Use:
         compatible = self._options.safe_compatible
         requests = pod.peak if compatible else pod.requests
-        shape = (len(resources), len(view.nodes))
+        shape = (len(_RESOURCES), len(view.nodes))
         capacity, free, deviation, forecast, young = np.full((5, *shape), np.nan)
-        for row, resource in enumerate(resources):
+        for row, resource in enumerate(_RESOURCES):
             capacity[row] = view.of(view.allocatable, resource)
             if (usage := view.usage.get(resource)) is not None:
                 free[row], deviation[row] = usage.free, usage.deviation
@@ -164,7 +151,7 @@ class Safe:
             free=np.where(known, np.where(np.isfinite(forecast), weighted, free), np.nan),
             deviation=np.where(np.isfinite(deviation), deviation, np.nan),
             young=np.where(np.isfinite(young), young, 0.0),
-            request=_column(requests.get(resource, 0.0) for resource in resources),
+            request=_column(requests.get(resource, 0.0) for resource in _RESOURCES),
         )
 
 
@@ -198,7 +185,9 @@ def _facts(use: Use, found: Overload) -> dict[str, Floats]:
         "allocatable": use.capacity,
         "free": use.free,
         "deviation": use.deviation,
+        "unmeasured": use.young,
         "used": use.used,
+        "request": np.broadcast_to(use.request, use.free.shape),
         "mu": found.mean,
         "sigma": found.deviation,
         "alpha": found.alpha,

@@ -46,6 +46,10 @@ def asking(cpu=0.0, memory=0.0):
     return PodView("default/p", requests=requests, peak=requests)
 
 
+def cpu_risk(view, pod, options=None):
+    return Safe(options).assess(view, pod).facts["cpu.risk"]
+
+
 def refused(assessment):
     """The reason for each node, empty where it passes."""
     size = len(next(iter(assessment.scores.values())))
@@ -102,17 +106,16 @@ STEADY = [(0.899, 0.4263, 0.0), (0.905, 0.8414, 1.0)]
 @pytest.mark.parametrize(("mean", "risk", "textbook"), STEADY)
 def test_steady_use_is_judged_rightly_and_compatibly_wrongly(mean, risk, textbook):
     view = cluster(usage(8000 * (1 - mean), 40))
-    assert Safe().risk(view, PodView(), Resource.CPU)[0] == pytest.approx(risk, abs=5e-5)
-    compatible = Safe(SafeOptions(safe_compatible=True))
-    assert compatible.risk(view, PodView(), Resource.CPU)[0] == textbook
+    assert cpu_risk(view, PodView())[0] == pytest.approx(risk, abs=5e-5)
+    assert cpu_risk(view, PodView(), SafeOptions(safe_compatible=True)) == [textbook]
 
 
 def test_young_pods_count_as_use_by_what_they_ask_for():
     before, after = cluster(usage(2500, 400)), cluster(usage(2500, 400), young=1500.0)
     assert refused(Safe().assess(before, asking(200))) == [""]
     assert refused(Safe().assess(after, asking(200))) != [""]
-    same = Safe().risk(before, asking(1700), Resource.CPU)
-    assert Safe().risk(after, asking(200), Resource.CPU) == pytest.approx(same)
+    same = cpu_risk(before, asking(1700))
+    assert cpu_risk(after, asking(200)) == pytest.approx(same)
 
 
 def test_compatibly_young_pods_do_not_count():
@@ -166,7 +169,7 @@ def test_nothing_to_have_is_overloaded_by_any_pod_that_wants_some():
     view = cluster(usage(0.0, 0.0), capacity=0.0)
     assert answer(Safe().assess(view, asking(1))) == (False, 0, 0)
     assert answer(Safe().assess(view, asking(0))) == (True, 10, 10)
-    assert Safe(SafeOptions(safe_utilisation=1.0)).risk(view, asking(1), Resource.CPU) == [1.0]
+    assert cpu_risk(view, asking(1), SafeOptions(safe_utilisation=1.0)) == [1.0]
 
 
 @pytest.mark.parametrize(("free", "passes"), [(8000, True), (4000, False), (0, False)])
@@ -195,19 +198,19 @@ def test_where_any_risk_is_accepted_every_node_passes():
 
 
 def test_a_deviation_larger_than_any_distribution_has_is_a_certain_risk():
-    assert Safe().risk(cluster(usage(4000, 4000)), asking(), Resource.CPU) == [1.0]
+    assert cpu_risk(cluster(usage(4000, 4000)), asking()) == [1.0]
 
 
 @pytest.mark.parametrize("deviation", [1e-5, 1e-12, 1e-200])
 def test_hardly_any_deviation_is_as_good_as_none(deviation):
-    risks = Safe().risk(cluster(usage([900, 800, 700], deviation)), asking(), Resource.CPU)
+    risks = cpu_risk(cluster(usage([900, 800, 700], deviation)), asking())
     assert risks.tolist() == [0.0, 0.0, 1.0]
 
 
 def test_compatibly_what_is_lost_in_rounding_is_no_risk():
     view = cluster(usage(400, 1e-6))
-    assert Safe().risk(view, asking(), Resource.CPU) == [1.0]
-    assert Safe(SafeOptions(safe_compatible=True)).risk(view, asking(), Resource.CPU) == [0.0]
+    assert cpu_risk(view, asking()) == [1.0]
+    assert cpu_risk(view, asking(), SafeOptions(safe_compatible=True)) == [0.0]
 
 
 def test_either_priority_may_come_first():
@@ -216,8 +219,10 @@ def test_either_priority_may_come_first():
 
 
 def test_explains_with_the_inputs():
-    facts = Safe().assess(cluster(usage(2500, 400), young=300.0), asking()).facts
+    facts = Safe().assess(cluster(usage(2500, 400), young=300.0), asking(200)).facts
     assert facts["cpu.free"] == [2500]
+    assert facts["cpu.unmeasured"] == [300]
+    assert facts["cpu.request"] == [200]
     assert facts["cpu.deviation"] == [400]
     assert facts["cpu.used"] == [5800]
     assert np.isnan(facts["memory.used"]).all()
