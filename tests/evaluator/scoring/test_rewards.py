@@ -1,6 +1,8 @@
 """Values of kinds on nodes: how they move, where they start, and what is forgotten."""
 
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from evaluator.nodes import Nodes
 from evaluator.scoring import rewards as module
@@ -120,3 +122,28 @@ def test_nodes_without_end_leave_no_room_for_kinds(monkeypatch):
     nodes = {f"node-{number}" for number in range(100)}
     after = Rewards().among(nodes).observed("one", "node-1", 0)
     assert (after.kinds, after.dropped) == ({}, 1)
+
+
+NAMES = st.sampled_from(["a", "b", "c", "d"])
+KINDS = st.sampled_from(["web", "db"])
+OUTCOMES = st.lists(st.builds(Outcome, KINDS, NAMES, st.sampled_from([0, 1])), max_size=30)
+STEPS = st.lists(OUTCOMES | st.sets(NAMES), max_size=10)
+
+
+@given(STEPS, st.floats(0.0, 1.0, exclude_min=True), st.booleans())
+@settings(max_examples=100, deadline=None)
+def test_whatever_comes_values_are_from_0_to_1_and_nothing_depends_on_how_it_was_told(
+    steps, weight, compatible
+):
+    at_once = one_by_one = Rewards(weight=weight, compatible=compatible)
+    for step in steps:
+        if isinstance(step, set):
+            at_once, one_by_one = at_once.among(step), one_by_one.among(step)
+        else:
+            at_once = at_once.learned(step)
+            for outcome in step:
+                one_by_one = one_by_one.observed(*outcome)
+    assert at_once == one_by_one
+    assert list(at_once.kinds) == list(one_by_one.kinds)
+    for kind in ("web", "db"):
+        assert all(0.0 <= value <= 1.0 for value in values(at_once, kind))
