@@ -74,7 +74,8 @@ class Settings(ExtenderOptions, ScorerOptions, AgentOptions, SourceOptions, LogO
     explain: bool = option(
         "explain",
         True,
-        "answer /explain on the ops port: every policy with the readings of every node, to anybody who can reach it",
+        "answer /explain on the ops port: every policy with the readings of every node, and with --scorers what they say of "
+        "any pod, to anybody who can reach it",
     )
     bind_address: str = option(
         "bindAddress", "", "address to listen on; empty means all of them", metavar="ADDRESS"

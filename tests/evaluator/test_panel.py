@@ -1,20 +1,25 @@
 """/explain?pod= over a real socket: everybody who is asked about a pod, from the inventory to the page."""
 
 import json
+from dataclasses import replace
 
 import aiohttp
 import msgspec
 import numpy as np
 import pytest
 
-from evaluator import inventory, ops
+from evaluator import explainpod, inventory, ops
 from evaluator.assessor import Assessor
 from evaluator.cluster import Cluster
 from evaluator.decider import Decider
+from evaluator.decisions import decide
 from evaluator.inventory import Inventory
 from evaluator.metrics import Metrics
 from evaluator.nodes import Nodes
-from evaluator.panel import Panel
+from evaluator.objects import Pod, PodMeta
+from evaluator.panel import Followed, Panel
+from evaluator.podwise import Podwise
+from evaluator.quantified import OFF
 from evaluator.scoring.demands import Demands
 from evaluator.scoring.pigeon import Pigeon
 from evaluator.scoring.pigeonoptions import PigeonOptions
@@ -23,6 +28,7 @@ from evaluator.scoring.template import Template
 from evaluator.scoring.view import ClusterView, Refusal, Resource
 from evaluator.store import Store
 from evaluator.subscription import Subscriptions
+from wire.codec import Delta
 
 NODES = Nodes(["a", "b", "c"])
 
@@ -180,3 +186,45 @@ def test_looking_teaches_the_packer_nothing(survey, metrics, pods):
     assert assessor.view("pigeon").demands == before
     assessor.assess("pigeon", a_pod("new").view)
     assert assessor.view("pigeon").demands != before
+
+
+class TestFollowed:
+    """The policy among those who are asked."""
+
+    @pytest.fixture
+    def decisions(self, parsed, rule):
+        """Of a policy that keeps pods off nodes that are hot: b."""
+        store = Store(stale_after=30.0, started=0.0)
+        store.subscribe(["hot"])
+        for node, hot in zip(NODES, (0, 1, 0), strict=True):
+            store.report(node, Delta({"hot": hot}), 0.0)
+        policy = parsed("demo", namespace="shop", dontschedule=[rule("hot Equals 1")])
+        return decide([policy], NODES, store, now=1.0)
+
+    @pytest.fixture
+    def followed(self, decisions):
+        """By `waits`; `lost` follows one that is not there."""
+        labels = {"waits": "demo", "lost": "gone"}
+        pods = {
+            ("shop", name): Pod(
+                PodMeta(name=name, namespace="shop", labels={"telemetry-policy": policy})
+            )
+            for name, policy in labels.items()
+        }
+        return Followed(pods, lambda: decisions, Podwise(OFF))
+
+    def test_it_is_asked_after_the_scorers(self, panel, followed):
+        panel = replace(panel, policy_of=followed.of)
+        *others, policy = panel.opinions(a_pod("waits"))
+        assert [one.name for one in others] == ["roomy", "template"]
+        assert (policy.name, policy.weight) == ("policies", 3)
+        page = dict(explainpod.explain(a_pod("waits").view, [*others, policy]).nodes)
+        assert page["b"]["refusedBy"] == ["policies"]
+        assert page["b"]["extenders"]["policies"]["refused"] == {
+            "dontschedule": "violating demo: hot Equals 1"
+        }
+
+    @pytest.mark.parametrize("name", ["lost", "runs"])
+    def test_a_pod_that_follows_none_has_the_scorers_alone(self, panel, followed, name):
+        panel = replace(panel, policy_of=followed.of)
+        assert [one.name for one in panel.opinions(a_pod(name))] == ["roomy", "template"]
