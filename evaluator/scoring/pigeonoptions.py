@@ -53,7 +53,7 @@ class PigeonOptions:
     )
     pigeon_tie: str = option(
         "pigeonTie",
-        TieOf.VALUE.value,
+        TieOf.CHANGE.value,
         "nodes are a tie, and get 10, where the objective differs by less than 1% among them: of its value, or of the change "
         "that the pod makes to it. With value, from some hundred nodes on most pods make no difference",
         metavar="OF",
