@@ -144,9 +144,10 @@ class Operations:
                 return _error(str(error), HTTPStatus.INTERNAL_SERVER_ERROR)
             told = explainpod.explain(found.view, opinions)
             pieces = await _unhurried(itertools.starmap(_entry, told.nodes))
-            return _json(
-                _page({**told.head, **_placed(found.node)}, "nodes", b"{%s}" % _lines(pieces))
-            )
+            head = {**told.head, **_placed(found.node)}
+            if found.problems:
+                head["problems"] = list(found.problems)
+            return _json(_page(head, "nodes", b"{%s}" % _lines(pieces)))
 
     async def _switched_off(self, _request: Request) -> Response:
         return _error("explanations are switched off here (--no-explain)")

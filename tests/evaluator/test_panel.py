@@ -141,6 +141,16 @@ async def test_a_pod_that_runs_is_told_with_where_and_that_it_counts_twice(get):
     assert page["placed"].startswith("it is looked at as if it came once more")
 
 
+async def test_what_cannot_be_read_of_what_a_pod_asks_for_is_told(get, pods):
+    memory = {"name": "c", "resources": {"requests": {"cpu": "2", "memory": "lots"}}}
+    body = {"metadata": {"name": "odd", "namespace": "shop"}, "spec": {"containers": [memory]}}
+    pods.pods.put(inventory.decode(msgspec.Raw(msgspec.json.encode(body))))
+    _, page = await get("pod=shop/odd")
+    (problem,) = page["problems"]
+    assert problem.startswith("pod shop/odd: what it requests of memory is not a quantity: 'lots'")
+    assert "problems" not in (await get("pod=shop/waits"))[1]
+
+
 @pytest.mark.parametrize("name", ["shop/nobody", "shop", "", "/", "%00/x", "a/b/c"])
 async def test_an_unknown_pod_is_said_to_be_one(get, name):
     status, page = await get(f"pod={name}") if name else await get("pod=%20")
