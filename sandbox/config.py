@@ -71,6 +71,13 @@ class UpSettings:
         True,
         "ask the extender about node names (true) or send it whole Node objects (false)",
     )
+    scorers: str = option(
+        "scorers",
+        "",
+        "the evaluator's --scorers, separated by commas: each is asked about every pod, as an extender of its own; agents "
+        "measure this machine, so say in *.prom files what is used on each node",
+        metavar="NAMES",
+    )
     log_level: str = option(
         "log.level",
         "info",

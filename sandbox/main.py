@@ -81,6 +81,7 @@ async def _up(settings: UpSettings) -> int:
         ops_port=settings.ops_port,
         sync_period=settings.sync_period,
         node_cache_capable=settings.node_cache_capable,
+        scorers=tuple(filter(None, settings.scorers.split(","))),
     )
     try:
         async with Cluster(spec) as cluster:

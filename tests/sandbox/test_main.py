@@ -115,3 +115,12 @@ def test_a_folder_that_cannot_be_is_a_sentence(tmp_path, capsys):
     said = capsys.readouterr().err
     assert said.startswith("plimsoll-sandbox: ")
     assert f"{tmp_path}/file" in said
+
+
+@pytest.mark.e2e
+async def test_a_scorer_that_there_is_not_ends_it_in_the_evaluators_words(spawn, tmp_path):
+    up = await spawn(*SANDBOX, "up", f"--dir={tmp_path}", "--nodes=a", "--scorers=safe,nobody")
+    _, complained = await up.communicate()
+    assert up.returncode == 1
+    assert "no scorer 'nobody'; known: " in complained.decode()
+    assert "Traceback" not in complained.decode()
