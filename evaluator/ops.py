@@ -4,7 +4,7 @@ import asyncio
 import gzip
 import itertools
 import time
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable
 from http import HTTPStatus
 from typing import Any, TypeVar
 from urllib.parse import unquote
@@ -66,10 +66,8 @@ class Operations:
         clock: Callable[[], float],
         explaining: bool = True,
         panel: Panel | None = None,
-        scorers_wait_for: Callable[[], Sequence[str]] = lambda: (),
     ) -> None:
         self._decider = decider
-        self._scorers_wait_for = scorers_wait_for
         self._metrics = metrics
         self._clock = clock
         self._explaining = explaining
@@ -93,7 +91,8 @@ class Operations:
         return Response(HTTPStatus.OK, b"ok\n")
 
     async def _readiness(self, _request: Request) -> Response:
-        if waiting := [*self._decider.waiting_for, *self._scorers_wait_for()]:
+        scorers = self._panel.waiting_for if self._panel else ()
+        if waiting := list(dict.fromkeys([*self._decider.waiting_for, *scorers])):
             text = f"waiting for {', '.join(waiting)}\n"
             return Response(HTTPStatus.SERVICE_UNAVAILABLE, text.encode())
         return Response(HTTPStatus.OK, b"ok\n")

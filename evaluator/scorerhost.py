@@ -1,7 +1,7 @@
-"""The scorers put together with what they look at, and with who is answered by them. Made only where there are scorers."""
+"""The scorers put together with what they look at, and with who is answered by them. Without scorers it does nothing."""
 
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 
 from evaluator.assessor import Assessor
 from evaluator.cluster import Cluster
@@ -23,7 +23,7 @@ from evaluator.survey import Survey
 
 
 class ScorerHost:
-    """The scorers that are on."""
+    """The scorers that are on; while there are none, there are no routes and no panel, and no pods are watched."""
 
     def __init__(
         self,
@@ -36,6 +36,8 @@ class ScorerHost:
         rewards: Callable[[], Rewards],
     ) -> None:
         self._options = options
+        self.on = bool(scorers)
+        """Whether there are any, so that the inventory is to be fed."""
         self.taken = frozenset(metric for one in scorers.values() for metric in one.metrics)
         """The metrics that agents are asked for on behalf of scorers."""
         self._metrics = metrics
@@ -54,24 +56,21 @@ class ScorerHost:
         """For rules of policies that name what scorers work out."""
         self._podwise = Podwise(self.scoring)
 
-    @property
-    def waiting_for(self) -> Sequence[str]:
-        """What is missing before scorers may be asked."""
-        return self._assessor.waiting_for
-
     def for_pod(self, args: Args, decision: Decision, decisions: Decisions) -> Decision:
         """A policy's decision as it is for one pod. Raises BadRequestError for a pod that cannot be read."""
         return self._podwise.decision(decision, decisions, pods.view(args))
 
-    def panel(self, pods: Mapping[Key, Pod], latest: Callable[[], Decisions]) -> Panel:
+    def panel(self, pods: Mapping[Key, Pod], latest: Callable[[], Decisions]) -> Panel | None:
         """What the operator's port answers about pods. `pods` are those that follow a policy, living."""
+        if not self.on:
+            return None
         weights = self._options.weights_of_scorers
         policies = Followed(pods, latest, self._podwise)
         return Panel(self._assessor, self.inventory, weights, policies.of)
 
-    def routes(self) -> ScorerRoutes:
+    def routes(self) -> ScorerRoutes | None:
         """What the scheduler's port answers for all of them."""
-        return ScorerRoutes(self._assessor, self._metrics)
+        return ScorerRoutes(self._assessor, self._metrics) if self.on else None
 
     def apart(self) -> dict[str, ScorerRoutes]:
         """What the ports answer that are one scorer's alone."""

@@ -13,12 +13,10 @@ from evaluator.cluster import Cluster
 from evaluator.config import Settings
 from evaluator.decider import Decider
 from evaluator.extender.server import Extender
-from evaluator.extender.verbs import for_any
 from evaluator.kube import Kube
 from evaluator.metrics import Metrics
 from evaluator.ops import Operations
 from evaluator.ports import Ports
-from evaluator.quantified import OFF
 from evaluator.scorerhost import ScorerHost
 from evaluator.scoring.protocol import Scorer
 from evaluator.settled import Settled
@@ -51,27 +49,22 @@ class Service:
         subscriptions = Subscriptions()
         around = Surroundings(api, self._cluster, subscriptions, self._metrics, self._polled)
         self._sources = assemble(settings, store, around, period=settings.sync_period)
-        host = (
-            ScorerHost(
-                settings,
-                scorers,
-                self._cluster,
-                self._sources.readings,
-                self._metrics,
-                rewards=lambda: self._writers.rewards,
-            )
-            if scorers
-            else None
+        host = self._scorers = ScorerHost(
+            settings,
+            scorers or {},
+            self._cluster,
+            self._sources.readings,
+            self._metrics,
+            rewards=lambda: self._writers.rewards,
         )
-        self._scorers = host
         self._decider = Decider(
             self._cluster,
             self._sources.readings,
             subscriptions,
             self._metrics,
             most_metrics=settings.max_metrics,
-            scoring=host.scoring if host else OFF,
-            scorers_take=host.taken if host else frozenset(),
+            scoring=host.scoring,
+            scorers_take=host.taken,
         )
         self._cluster.listeners.decisions.append(self._decider.touch)
         settled = Settled(lambda: not self._decider.waiting_for)
@@ -82,7 +75,7 @@ class Service:
             self._cluster,
             self._decider,
             self._metrics,
-            inventory=host.inventory if host else None,
+            inventory=host.inventory,
         )
         self._writers.listen(self._cluster, self._decider)
         self._ports = Ports(
@@ -91,19 +84,16 @@ class Service:
             extender=Extender(
                 self._decider.current,
                 self._metrics,
-                for_pod=host.for_pod if host else for_any,
-                scoring=host.routes() if host else None,
+                for_pod=host.for_pod,
+                scoring=host.routes(),
             ),
-            scorers=host.apart() if host else {},
+            scorers=host.apart(),
             operations=Operations(
                 self._decider,
                 self._metrics,
                 clock=time.monotonic,
                 explaining=settings.explain,
-                scorers_wait_for=lambda: host.waiting_for if host else (),
-                panel=host.panel(self._cluster.pods.objects, lambda: self._decider.latest)
-                if host
-                else None,
+                panel=host.panel(self._cluster.pods.objects, lambda: self._decider.latest),
             ),
             agents=self._intake(store, subscriptions),
         )
@@ -177,7 +167,7 @@ class Service:
             *(poller.run() for poller in self._sources.pollers),
             *self._writers.loops(),
         ]
-        if self._scorers is not None:
+        if self._scorers.on:
             sink = self._scorers.inventory.pods
             loops.append(self._watcher(kube.ALL_PODS, inventory.decode, sink).run())
         return [asyncio.create_task(loop) for loop in loops]

@@ -28,7 +28,7 @@ _NOTHING_LEARNED = Rewards()
 
 
 class Writers:
-    """All of them, and the election of who may write. `inventory`: all pods, where there are scorers."""
+    """All of them, and the election of who may write. `inventory` has all pods, where there are scorers."""
 
     def __init__(
         self,
@@ -38,7 +38,7 @@ class Writers:
         decider: Decider,
         metrics: Metrics,
         *,
-        inventory: Inventory | None = None,
+        inventory: Inventory,
     ) -> None:
         self._settings = settings
         self._mandate = Mandate()
@@ -53,7 +53,7 @@ class Writers:
             name=settings.lease_name,
         )
         self._rewarder: Rewarder | None = None
-        if inventory is not None and "reward" in settings.enabled_scorers:
+        if "reward" in settings.enabled_scorers:
             self._rewarder = _rewarder(settings, api, cluster, self._mandate)
             self._mandate.listeners.append(self._rewarder.start_over)
             inventory.listeners.append(self._rewarder.changed)

@@ -7,6 +7,7 @@ import asyncio
 import json
 import os
 import re
+import socket
 import subprocess
 import sys
 from pathlib import Path
@@ -17,6 +18,7 @@ import pytest
 from evaluator import scorers
 from evaluator.config import Settings
 from evaluator.scorers import ScorersError
+from plimsoll import VERSION
 
 ROOT = Path(__file__).parents[2]
 PATIENCE = 60.0
@@ -257,3 +259,40 @@ async def test_an_unknown_scorer_ends_the_program_with_status_2(few_pods, start)
     assert evaluator.process.returncode == 2
     (line,) = text.decode().splitlines()
     assert "no scorer 'fewpods'; known: congestion, few-pods, pigeon" in line
+
+
+@pytest.mark.e2e
+async def test_a_port_of_its_own_takes_the_clients_that_the_scheduler_s_port_takes(
+    start, authority, dial
+):
+    cert, key = authority.issue("evaluator")
+    files = (f"--cert={cert}", f"--key={key}", f"--cacert={authority.file}", "--agentUnsafe")
+    flags = ("--scorers=template", "--scorerPorts=template=0", "--maxBodyBytes=1KiB")
+    evaluator = await start("--unsafe=false", *files, *flags)
+    await evaluator.listening("extender", "scorer-template")
+    scheduler = authority.client(*authority.issue("kube-scheduler"))
+    for server in ("extender", "scorer-template"):
+        peer = await dial(evaluator.ports[server], scheduler)
+        reply = await peer.ask(b"GET /version HTTP/1.1\r\nHost: x\r\n\r\n")
+        assert (reply.status, reply.body.strip()) == (200, VERSION.encode())
+        # Nothing was listed yet: the API server is not there.
+        asked = b'{"Pod":{"metadata":{"name":"web"}},"NodeNames":["a"]}'
+        head = b"POST /scorers/template/filter HTTP/1.1\r\nHost: x\r\nContent-Length: %d\r\n\r\n"
+        reply = await peer.ask(head % len(asked) + asked)
+        assert reply.status == 503
+        assert "waiting for nodes, all pods" in json.loads(reply.body)["Error"]
+        assert (await peer.ask(head % 1025)).status == 413
+        with pytest.raises((OSError, EOFError)):
+            await (await dial(evaluator.ports[server], authority.client())).ask(
+                b"GET / HTTP/1.1\r\n\r\n"
+            )
+
+
+@pytest.mark.e2e
+async def test_a_port_that_cannot_be_had_is_status_1(start):
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        number = taken.getsockname()[1]
+        evaluator = await start("--scorers=template", f"--scorerPorts=template={number}")
+        _, text = await evaluator.process.communicate()
+    assert evaluator.process.returncode == 1
+    assert str(number) in text.decode().splitlines()[-1]
