@@ -28,6 +28,7 @@ HERE = Path(__file__).parent
 BENCHMARKS: Mapping[str, Sequence[str]] = {
     "decide": (),
     "extender": (),
+    "scorers": (),
     "streams": (),
     "closed_loop": ("--changes=100",),
     "rules": (),

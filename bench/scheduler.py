@@ -77,10 +77,10 @@ class Connection:
     def __exit__(self, *_error: object) -> None:
         self._socket.close()
 
-    def post(self, verb: str, body: bytes) -> Reply:
+    def post(self, verb: str, body: bytes, prefix: str = "/scheduler") -> Reply:
         """Ask for `filter` or `prioritize`. Raises OSError, and ValueError for what is no HTTP answer."""
         head = (
-            f"POST /scheduler/{verb} HTTP/1.1\r\nHost: {self._host}\r\n"
+            f"POST {prefix}/{verb} HTTP/1.1\r\nHost: {self._host}\r\n"
             f"User-Agent: Go-http-client/1.1\r\nContent-Length: {len(body)}\r\n"
             "Content-Type: application/json\r\nAccept-Encoding: gzip\r\n\r\n"
         ).encode()

@@ -50,6 +50,17 @@ def steady(nodes: int, policies: int) -> Iterator[Site]:
 
 
 @contextlib.contextmanager
+def crowded(nodes: int, flags: Sequence[str]) -> Iterator[Site]:
+    """With pods on the nodes, which `bench.crowd` knows, and an evaluator with these flags that no agent speaks to."""
+    with _prepared(nodes, 0, crowded=True) as around:
+        own = (*_ASKED_ONCE, f"--prometheusUrl={around.prometheus}")
+        with around.evaluator((*own, *flags)) as found:
+            found.until("/readyz")
+            measure.settle(found.pid)
+            yield Site(around.names, 0, found, around.told, around.authority)
+
+
+@contextlib.contextmanager
 def streaming(nodes: int, policies: int) -> Iterator[tuple[Site, Fleet]]:
     """With an agent on each node, on a connection of its own with mutual TLS, one report in 10 s, in which nothing is new."""
     with _prepared(nodes, policies) as around:
@@ -92,8 +103,8 @@ class _Around:
 
 
 @contextlib.contextmanager
-def _prepared(nodes: int, policies: int) -> Iterator[_Around]:
-    spec = world.Spec(nodes, policies)
+def _prepared(nodes: int, policies: int, *, crowded: bool = False) -> Iterator[_Around]:
+    spec = world.Spec(nodes, policies, crowded)
     with (
         tempfile.TemporaryDirectory() as name,
         processes.beside(world.run, spec) as told,

@@ -63,7 +63,7 @@ def serve(told: "Connection[Any, Any]", nodes: Sequence[str]) -> None:
 
     async def run() -> None:
         server = ApiServer()
-        server.load_nodes(made.node(name, index) for index, name in enumerate(nodes))
+        server.load("nodes", (made.node(name, index) for index, name in enumerate(nodes)))
         told.send(await server.start())
         await asyncio.Event().wait()
 

@@ -12,6 +12,7 @@ import msgspec
 from aiohttp import web
 
 from bench import cluster, nodes
+from bench.crowd import Crowd
 from plimsoll import logs
 from sandbox import manifests
 from sandbox.apiserver import ApiServer
@@ -25,6 +26,8 @@ class Spec:
 
     nodes: int
     policies: int
+    crowded: bool = False
+    """Whether pods run on the nodes, and annotations say what they use."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,7 +47,12 @@ def run(told: "Connection[Any, Any]", spec: Spec) -> None:
 async def _run(told: "Connection[Any, Any]", spec: Spec) -> None:
     api = ApiServer()
     names = cluster.names(spec.nodes)
-    api.load_nodes(nodes.node(name, index) for index, name in enumerate(names))
+    if spec.crowded:
+        crowd = Crowd(spec.nodes)
+        api.load("nodes", crowd.node_objects())
+        api.load("pods", crowd.pod_objects())
+    else:
+        api.load("nodes", (nodes.node(name, index) for index, name in enumerate(names)))
     url = await api.start()
     prometheus = await _serve_prometheus(
         {metric: cluster.readings(names, metric) for metric in cluster.METRICS}

@@ -52,10 +52,11 @@ class ApiServer:
             await self._runner.cleanup()
             self._runner = None
 
-    def load_nodes(self, nodes: Iterable[Json]) -> None:
-        """Put these nodes there just as they are, before anybody asks: thousands are not worth a request each."""
-        for node in nodes:
-            self._cluster.store.put("nodes", ("", name_of(node)), node)
+    def load(self, plural: str, objects: Iterable[Json]) -> None:
+        """Put these there just as they are, before anybody asks: thousands are not worth a request each."""
+        for one in objects:
+            namespace = one["metadata"].get("namespace", "")
+            self._cluster.store.put(plural, (namespace, name_of(one)), one)
 
     def expire_history(self) -> None:
         """Forget the past: open watches, and lists and watches from an earlier resourceVersion, get 410 Gone."""

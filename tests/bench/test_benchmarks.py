@@ -11,6 +11,7 @@ import pytest
 from bench import extender, measure
 from bench.cases import Repeat, Rest
 from bench.scene import Sizes
+from evaluator.scorers import BUILT_IN
 
 BENCH = Path(extender.__file__).parent
 
@@ -62,3 +63,12 @@ def test_decide():
         assert line["benchmark"] == "decide"
         assert ("met" in measure.judged(line, line.get("aim", ""))) == ("aim" in line)
     assert any("aim" in line for line in lines)
+
+
+def test_scorers():
+    lines = lines_of("scorers", "--nodes=40", "--requests=5")
+    assert [line["case"] for line in lines] == list(BUILT_IN)
+    for line in lines:
+        for what in ("assess", "filter", "prioritize", "pod"):
+            assert 0 < line[f"{what}_p50_ms"] <= line[f"{what}_p99_ms"]
+        assert "met" in line

@@ -1,0 +1,118 @@
+"""A cluster for scorers: nodes of one size with different loads, the pods that make them, and pods that come.
+
+The same in each run. What is measured there is told by annotations, as those who have no agent on a node write them.
+"""
+
+import random
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+import numpy as np
+
+from bench import cluster, nodes
+from evaluator.nodes import Floats, Nodes
+from evaluator.scoring.view import ClusterView, PodView, Resource, Usage
+
+CORES = 8
+MEMORY = 16 << 30  # bytes
+"""Of a node of `bench.nodes`."""
+PODS_EACH = 4
+_SIZES = {Resource.CPU: CORES * 1000.0, Resource.MEMORY: float(MEMORY)}
+_KEYS = {Resource.CPU: "cpu", Resource.MEMORY: "memory"}
+
+Object = dict[str, Any]
+
+
+class Crowd:
+    """So many nodes, and what is known of each."""
+
+    def __init__(self, count: int) -> None:
+        rng = np.random.default_rng(1)
+        self.names = cluster.names(count)
+        self.free = {one: size * rng.uniform(0.02, 0.9, count) for one, size in _SIZES.items()}
+        self.deviation = {
+            one: size * rng.uniform(0.005, 0.1, count) for one, size in _SIZES.items()
+        }
+        self.congestion = rng.uniform(0, 1, count)
+        self.requests = {one: size * rng.uniform(0.1, 0.2, count) for one, size in _SIZES.items()}
+        """Of each of the pods on a node."""
+
+    def view(self) -> ClusterView:
+        """As scorers see it."""
+        count = len(self.names)
+        unknown = np.full(count, np.nan)
+        usage = {one: Usage(self.free[one], self.deviation[one], unknown) for one in _SIZES}
+        taken = {one: PODS_EACH * each for one, each in self.requests.items()}
+        return ClusterView(
+            nodes=Nodes(self.names),
+            allocatable={one: np.full(count, size) for one, size in _SIZES.items()}
+            | {Resource.PODS: np.full(count, 110.0)},
+            requested={**taken, Resource.PODS: np.full(count, float(PODS_EACH))},
+            unmeasured={one: np.zeros(count) for one in _SIZES},
+            usage=usage,
+            congestion=self.congestion,
+            annotations=self._annotations(),
+        )
+
+    def _annotations(self) -> dict[str, Floats]:
+        found: dict[str, Floats] = {"congestion-factor": np.round(100 * self.congestion)}
+        for one, key in _KEYS.items():
+            found[f"mean-free-{key}"] = np.round(self.free[one])
+            found[f"std-free-{key}"] = np.round(self.deviation[one])
+        return found
+
+    def node_objects(self) -> Iterator[Object]:
+        """As large as real ones, annotated."""
+        said = self._annotations()
+        for index, name in enumerate(self.names):
+            found = nodes.node(name, index)
+            found["metadata"]["annotations"] |= {
+                key: f"{values[index]:.0f}" for key, values in said.items()
+            }
+            yield found
+
+    def pod_objects(self) -> Iterator[Object]:
+        """Those that run there."""
+        for index, name in enumerate(self.names):
+            cpu, memory = (self.requests[one][index] for one in _SIZES)
+            for number in range(PODS_EACH):
+                yield pod(f"web-{index}-{number}", cpu, memory, node=name)
+
+
+def pod(name: str, cpu: float, memory: float, node: str = "") -> Object:
+    """One that asks for so many milli-CPU and bytes; if it is on a node, it has run there since long ago."""
+    resources = {"requests": {"cpu": f"{cpu:.0f}m", "memory": f"{memory:.0f}"}}
+    since = {"creationTimestamp": "2026-03-02T08:14:05Z"}
+    meta = {"name": name, "namespace": cluster.NAMESPACE, "uid": f"uid-{name}", **since}
+    container = {"name": "web", "image": "example.com/web:1", "resources": resources}
+    found: Object = {
+        "apiVersion": "v1",
+        "kind": "Pod",
+        "metadata": {**meta, "labels": {"app": "web"}},
+        "spec": {"containers": [container]},
+        "status": {"phase": "Pending"},
+    }
+    if node:
+        found["spec"]["nodeName"] = node
+        found["status"] = {"phase": "Running", "startTime": since["creationTimestamp"]}
+    return found
+
+
+def arrivals(seed: int = 1) -> Iterator[tuple[float, float]]:
+    """Milli-CPU and bytes of pods that come: no two alike, so that no answer to one is one to another."""
+    rng = random.Random(seed)
+    while True:
+        yield rng.uniform(10, 1500), rng.uniform(64 << 20, 4 << 30)
+
+
+def pod_view(cpu: float, memory: float) -> PodView:
+    """As scorers see one."""
+    amounts = {Resource.CPU: cpu, Resource.MEMORY: memory, Resource.PODS: 1.0}
+    return PodView("bench/web-new", "uid-web-new", "web", amounts, amounts)
+
+
+def asked(names: Sequence[str]) -> list[str]:
+    """All of them in no order, as kube-scheduler has them."""
+    found = list(names)
+    random.Random(2).shuffle(found)
+    return found

@@ -1,0 +1,151 @@
+"""What scorers cost: one assessment of all nodes, and over HTTP the filter and prioritize of one pod after another.
+
+`assess_*` is the scorer alone, in this process, on a view that stays as it is. `filter_*`, `prioritize_*` and their sum
+`pod_*` are seconds that kube-scheduler waits: names only, all nodes, over mutual TLS, of the real evaluator on an API server
+with four pods on each node; each pod asks for other amounts than those before it, so that nothing is remembered of them.
+`cpu_ms` is what a pod costs the whole process, `queued_ms` how long others on the machine kept it waiting for a CPU. Every
+answer is checked. One JSON line for each scorer, times in milliseconds.
+
+    python -P bench/scorers.py [--nodes 5000] [--requests 200] [--only safe,pigeon]
+"""
+
+import argparse
+import json
+import time
+from collections.abc import Callable, Iterator, Sequence
+from itertools import islice
+from typing import Any
+
+import msgspec
+
+from bench import crowd, measure, site, tls
+from bench.crowd import Crowd
+from bench.evaluator import Evaluator
+from bench.scheduler import Connection, Reply, WrongAnswerError
+from bench.site import Site
+from evaluator import scorers
+from evaluator.scorers import BUILT_IN
+from evaluator.scoring.options import ScorerOptions
+from evaluator.scoring.protocol import BEST, Scorer
+from plimsoll import logs
+
+AIM = "pod_p50_ms <= 15"
+_WARM_UP = 5
+
+Line = dict[str, Any]
+
+
+def alone(scorer: Scorer, nodes: int, repeats: int) -> Line:
+    """Assessments of one pod after another."""
+    view = Crowd(nodes).view()
+    pods = [crowd.pod_view(*amounts) for amounts in islice(crowd.arrivals(), _WARM_UP + repeats)]
+    times = [_timed(lambda pod=pod: scorer.assess(view, pod)) for pod in pods]  # type: ignore[misc]
+    return _figures("assess", times[_WARM_UP:])
+
+
+def _timed(work: Callable[[], object]) -> float:
+    begin = time.perf_counter()
+    work()
+    return time.perf_counter() - begin
+
+
+def _figures(what: str, times: Sequence[float]) -> Line:
+    return {
+        f"{what}_p{share}_ms": round(1000 * measure.percentile(times, share / 100), 3)
+        for share in (50, 99)
+    }
+
+
+class Questions:
+    """Filter and prioritize of pods that come, to one scorer; what is right is what no answer can lack."""
+
+    def __init__(self, connection: Connection, scorer: str, names: Sequence[str]) -> None:
+        self._connection = connection
+        self._scorer = scorer
+        self._names = names
+        self._known = frozenset(names)
+
+    def ask(self, number: int, cpu: float, memory: float) -> tuple[float, float]:
+        """About one pod; seconds until each answer. Raises WrongAnswerError."""
+        pod = crowd.pod(f"new-{number}", cpu, memory)
+        body = msgspec.json.encode({"Pod": pod, "Nodes": None, "NodeNames": self._names})
+        filtered = self._post("filter", body)
+        first = filtered.seconds
+        self._check_filter(json.loads(bytes(filtered.body)))
+        scored = self._post("prioritize", body)
+        self._check_scores(json.loads(bytes(scored.body)))
+        return first, scored.seconds
+
+    def _post(self, verb: str, body: bytes) -> Reply:
+        reply = self._connection.post(verb, body, f"/scorers/{self._scorer}")
+        if reply.status != 200:
+            said = bytes(reply.body[:300])
+            raise WrongAnswerError(f"{self._scorer} {verb}: {reply.status}: {said!r}")
+        return reply
+
+    def _check_filter(self, answer: Line) -> None:
+        passing, failed = answer["NodeNames"], answer["FailedNodes"]
+        whole = len(passing) + len(failed) == len(self._names)
+        if answer["Error"] or not whole or self._known != failed.keys() | set(passing):
+            raise WrongAnswerError(f"{self._scorer} filter: {len(passing)} and {len(failed)} nodes")
+
+    def _check_scores(self, answer: Sequence[Line]) -> None:
+        scores = {one["Host"]: one["Score"] for one in answer}
+        if scores.keys() != self._known or not set(scores.values()) <= set(range(BEST + 1)):
+            raise WrongAnswerError(f"{self._scorer} prioritize: {len(scores)} scores")
+
+
+def asked(at: Site, scorer: str, requests: int) -> Line:
+    """So many pods, one after another."""
+    server, pods = at.evaluator, islice(crowd.arrivals(), _WARM_UP + requests)
+    with Connection(server.port, tls.client_context(at.authority)) as connection:
+        questions = Questions(connection, scorer, crowd.asked(at.names))
+        before = _spent(server)
+        times = [questions.ask(number, *amounts) for number, amounts in enumerate(pods)]
+        spent = _spent(server)
+    server.forget_log()
+    filtered, scored = zip(*times[_WARM_UP:], strict=True)
+    each = {key: (spent[key] - before[key]) / len(times) for key in spent}
+    return {
+        **_figures("filter", filtered),
+        **_figures("prioritize", scored),
+        **_figures("pod", [sum(pair) for pair in times[_WARM_UP:]]),
+        **{key: round(1000 * seconds, 3) for key, seconds in each.items()},
+    }
+
+
+def _spent(server: Evaluator) -> dict[str, float]:
+    return {
+        "cpu_ms": measure.cpu_seconds(server.pid),
+        "queued_ms": measure.queued_seconds(server.pid),
+    }
+
+
+def measured(nodes: int, requests: int, names: Sequence[str]) -> Iterator[Line]:
+    """Each scorer's line."""
+    loaded = scorers.load(ScorerOptions(scorers=tuple(names)))
+    with site.crowded(nodes, (f"--scorers={','.join(names)}",)) as at:
+        for name, scorer in loaded.items():
+            line = {"benchmark": "scorers", "case": name, "nodes": nodes, "requests": requests}
+            line |= alone(scorer, nodes, requests) | asked(at, name, requests)
+            yield measure.judged(line, AIM)
+
+
+def main() -> None:
+    """Read the command line, measure, print."""
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("--nodes", type=int, default=5000, help="in the cluster (default 5000)")
+    parser.add_argument("--requests", type=int, default=200, help="per scorer (default 200)")
+    parser.add_argument(
+        "--only", type=lambda text: text.split(","), default=list(BUILT_IN), help="these (all)"
+    )
+    given = parser.parse_args()
+    logs.setup("error")
+    for line in measured(given.nodes, given.requests, given.only):
+        print(json.dumps(line), flush=True)
+
+
+if __name__ == "__main__":
+    main()
