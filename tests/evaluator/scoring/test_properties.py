@@ -5,7 +5,7 @@ import random
 
 import numpy as np
 import pytest
-from hypothesis import HealthCheck, given, note, settings
+from hypothesis import HealthCheck, Phase, given, note, settings
 from hypothesis import strategies as st
 
 from evaluator.nodes import Nodes
@@ -68,6 +68,7 @@ def always(soak, **drawn):
             max_examples=1000 if soak else 60,
             deadline=None,
             derandomize=not soak,
+            phases=[phase for phase in Phase if soak or phase is not Phase.shrink],
             suppress_health_check=list(HealthCheck),
         )
         many(given(**drawn)(of_each))()
