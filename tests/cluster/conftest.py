@@ -246,8 +246,13 @@ class Evaluator:
         self._processes = Processes(logs)
         self._ports = {name: HeldPort() for name in ("extender", "agents", "ops")}
         self._session = aiohttp.ClientSession()
-        self.extender = f"http://{self._ports['extender'].address}/scheduler"
+        self._address = f"http://{self._ports['extender'].address}"
+        self.extender = f"{self._address}/scheduler"
         self.agents = self._ports["agents"].address
+
+    def scorer(self, name):
+        """The urlPrefix of a scorer as an extender of its own."""
+        return f"{self._address}/scorers/{name}"
 
     async def start(self, *flags):
         launch = EvaluatorLaunch(

@@ -1,0 +1,66 @@
+"""A scorer as an extender of a scheduler: pods go where there is room by use, and not only by requests."""
+
+import pytest
+
+from sandbox.objects import NODES, PODS
+
+pytestmark = pytest.mark.e2e
+
+BUSY = {"mean-free-cpu": "300", "std-free-cpu": "100"}
+IDLE = {"mean-free-cpu": "7600", "std-free-cpu": "100"}
+PODS_TO_PLACE = 4
+"""A scheduler spreads these over two nodes that are alike by requests."""
+
+
+async def annotate(world, node, said):
+    await world.client.patch(NODES, node, {"metadata": {"annotations": said}})
+
+
+def asking(cpu):
+    """A container that the scorer is asked about, as its extender manages what it names."""
+    resources = {"requests": {"cpu": cpu}, "limits": {"telemetry/scheduling": "1"}}
+    return {"containers": [{"name": "c", "image": "none", "resources": resources}]}
+
+
+async def node_of(world, pod):
+    return (await world.client.get(PODS, pod, world.namespace))["spec"].get("nodeName")
+
+
+async def placed(world, pod):
+    async def bound():
+        return await node_of(world, pod)
+
+    try:
+        return await world.eventually(bound)
+    except TimeoutError:
+        raise AssertionError(f"{pod} was not placed{world.evaluator.log()}") from None
+
+
+async def test_pods_are_kept_off_a_node_that_has_room_by_requests_alone(world, tmp_path):
+    busy, idle = [await world.add_node(name) for name in ("a", "b")]
+    await annotate(world, busy, BUSY)
+    await annotate(world, idle, IDLE)
+    await world.start("--scorers=safe")
+    async with world.plane.scheduler(world.evaluator.scorer("safe"), tmp_path):
+        names = [f"web-{number}" for number in range(PODS_TO_PLACE)]
+        for name in names:
+            await world.add_pod(name, **asking("500m"))
+        assert {await placed(world, name) for name in names} == {idle}
+
+
+async def test_a_pod_that_no_node_can_take_waits_and_says_why(world, tmp_path):
+    nodes = [await world.add_node(name) for name in ("a", "b")]
+    for node in nodes:
+        await annotate(world, node, BUSY)
+    await world.start("--scorers=safe")
+    async with world.plane.scheduler(world.evaluator.scorer("safe"), tmp_path):
+        await world.add_pod("web", **asking("500m"))
+
+        async def told():
+            found = await world.client.get(PODS, "web", world.namespace)
+            conditions = found.get("status", {}).get("conditions", [])
+            return [one for one in conditions if "overload" in one.get("message", "")]
+
+        [condition] = await world.eventually(told)
+        assert condition["reason"] == "Unschedulable"
+        assert not await node_of(world, "web")
