@@ -7,6 +7,8 @@ from evaluator.scoring.view import PodView
 
 _MOST_OBJECTS = 100_000
 """In a pod; one with much in it, whose fields are owned by many, has some thousands."""
+_MOST_CONTAINERS = 1_000
+"""To add up what more of them ask for would hold up everybody else who waits for an answer."""
 
 
 def view(args: Args) -> PodView:
@@ -17,6 +19,8 @@ def view(args: Args) -> PodView:
         pod = workload.decode(args.whole)
     except UNREADABLE as error:
         raise BadRequestError(f"not a Pod: {error}") from error
+    if len(pod.spec.containers or ()) + len(pod.spec.init_containers or ()) > _MOST_CONTAINERS:
+        raise BadRequestError(f"a Pod of more than {_MOST_CONTAINERS} containers in it")
     found, problems = requests.pod_view(pod)
     if problems:
         raise BadRequestError(problems[0])
