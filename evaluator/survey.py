@@ -15,7 +15,7 @@ import numpy as np
 from evaluator.amounts import RESOURCES
 from evaluator.cluster import Cluster
 from evaluator.inventory import Inventory, Load
-from evaluator.nodes import Floats, Nodes, Places
+from evaluator.nodes import Floats, Moves, Nodes, Places
 from evaluator.objects import Node
 from evaluator.readings import Readings
 from evaluator.scoring import measures
@@ -81,8 +81,8 @@ class Survey:
         self._changed |= self._inventory.touched()
         nodes = self._cluster.names
         if nodes != self._view.nodes:
-            self._view, self._read_at = _blank(nodes), -np.inf
-            self._changed.update(nodes)
+            self._changed.update(name for name in nodes if name not in self._view.nodes.place)
+            self._view, self._read_at = _measured(_moved(self._view, nodes)), -np.inf
         parts: dict[str, object] = {"nodes": nodes, "rewards": self._rewards()}
         if self._changed:
             parts |= self._counted(nodes.find([n for n in self._changed if n in nodes.place]))
@@ -124,9 +124,7 @@ class Survey:
             view = replace(before, **parts)  # type: ignore[arg-type]
             measured = ("allocatable", "readings", "annotations")
             if any(getattr(before, name) is not getattr(view, name) for name in measured):
-                usage = measures.usage(view.allocatable, view.readings, view.annotations)
-                congestion = measures.congestion(view.readings)
-                view = replace(view, usage=usage, congestion=congestion)
+                view = _measured(view)
             self._view = view
         return self._view
 
@@ -141,6 +139,28 @@ def _blank(nodes: Nodes) -> ClusterView:
         requested=amounts,
         unmeasured=amounts,
         annotations=dict.fromkeys(ANNOTATIONS, nothing),
+    )
+
+
+def _measured(view: ClusterView) -> ClusterView:
+    """The same, with what its readings and annotations come to."""
+    usage = measures.usage(view.allocatable, view.readings, view.annotations)
+    return replace(view, usage=usage, congestion=measures.congestion(view.readings))
+
+
+def _moved(view: ClusterView, nodes: Nodes) -> ClusterView:
+    """What was known of these nodes, but for what is measured; nothing of those that are new."""
+    moves = Moves(view.nodes, nodes)
+
+    def move(rows: Mapping[Name, Floats]) -> dict[Name, Floats]:
+        return {name: _fixed(moves.values(row)) for name, row in rows.items()}
+
+    return ClusterView(
+        nodes,
+        allocatable=move(view.allocatable),
+        requested=move(view.requested),
+        unmeasured=move(view.unmeasured),
+        annotations=move(view.annotations),
     )
 
 

@@ -233,6 +233,8 @@ def test_scorers_that_take_no_metric_wait_for_no_agent() -> None:
     assert world.survey.waiting_for == []
     assert world.survey.view().congestion is None
     assert told(world.survey.view().usage[Resource.CPU].free) == [None]
+    world.cluster.nodes.replace([])
+    assert told(world.survey.view().usage[Resource.CPU].free) == []
 
 
 def test_a_metric_that_only_another_scorer_knows_is_read_too() -> None:
