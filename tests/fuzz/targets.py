@@ -19,7 +19,7 @@ from evaluator import kube, kubeclient, quantity, refusals, session
 from evaluator.cluster import Cluster, decode_node, decode_pod, decode_policy
 from evaluator.decisions import decide
 from evaluator.decoding import UNREADABLE
-from evaluator.extender import messages
+from evaluator.extender import messages, pods
 from evaluator.kube import KubeError
 from evaluator.manifests import checker
 from evaluator.manifests.sentences import explained
@@ -28,6 +28,7 @@ from evaluator.objects import Pod
 from evaluator.policy import StrategyName
 from evaluator.reporter import transitions
 from evaluator.scheduler import configuration, staticpod
+from evaluator.scoring.view import Resource
 from evaluator.sources import metricvalues, queries, vectors
 from evaluator.sources.answers import Moment, SourceError, moment
 from evaluator.sources.conversation import Conversation, parse
@@ -93,6 +94,16 @@ def _keeps_what_passes(args, answer, failed):
             if name not in failed
         ]
         assert answer["Nodes"]["items"] == kept
+
+
+def a_pod_to_place(data):
+    """As scorers take it: out of a question, with whatever its containers ask for."""
+    with documented(messages.BadRequestError):
+        found = pods.view(messages.decode(data))
+        for amounts in (found.requests, found.peak):
+            assert set(amounts) <= set(Resource)
+            assert all(math.isfinite(value) and value >= 0 for value in amounts.values())
+        assert all(isinstance(word, str) for word in (found.name, found.uid, found.kind))
 
 
 def a_quantity(data):
@@ -394,6 +405,7 @@ TARGETS: Mapping[str, Callable[[bytes], None]] = {
     "manifest": a_manifest,
     "metricvalues": metric_values,
     "pattern": a_pattern,
+    "podtoplace": a_pod_to_place,
     "policy": a_policy,
     "quantity": a_quantity,
     "queries": some_queries,
