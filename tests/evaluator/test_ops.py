@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+from types import SimpleNamespace
 
 import aiohttp
 import pytest
@@ -53,9 +54,14 @@ def explaining():
 
 
 @pytest.fixture
-async def port(world, serve, explaining):
+def panel():
+    """Of an evaluator without scorers."""
+
+
+@pytest.fixture
+async def port(world, serve, explaining, panel):
     operations = ops.Operations(
-        world.decider, world.metrics, clock=world.clock, explaining=explaining
+        world.decider, world.metrics, clock=world.clock, explaining=explaining, panel=panel
     )
     return (await serve(operations.answer, ops.LIMITS)).address.port
 
@@ -90,6 +96,15 @@ async def test_ready_when_there_is_something_to_decide_on(world, get, demo):
     world.decider.stop("the end")
     assert await get("/readyz") == (503, "waiting for the end\n")
     assert (await get("/healthz"))[0] == 200
+
+
+@pytest.mark.parametrize("panel", [SimpleNamespace(waiting_for=["nodes", "all pods"])])
+async def test_with_scorers_ready_when_these_are_too(world, get, panel):
+    assert await get("/readyz") == (503, "waiting for policies, nodes, pods, all pods\n")
+    world.know()
+    assert await get("/readyz") == (503, "waiting for nodes, all pods\n")
+    panel.waiting_for = []
+    assert await get("/readyz") == (200, "ok\n")
 
 
 async def test_metrics_are_prometheus_text(world, get, demo):

@@ -31,6 +31,14 @@ def test_which_are_left_out_does_not_depend_on_the_order_of_policies():
     assert ration(named[::-1], 7) == found
 
 
+def test_what_scorers_take_is_asked_for_and_takes_nothing_from_policies():
+    found = ration([many(5)], 3, always=frozenset({"x", "y"}))
+    assert frozenset({"x", "y"}) <= found.asked
+    assert len(found.asked - {"x", "y"}) == 3
+    assert found.left_out == many(5) - found.asked
+    assert ration([many(3)], 3, always=frozenset({"x", "y"})).left_out == frozenset()
+
+
 def test_nobody_waits_for_what_is_not_asked_for_and_it_says_why():
     store = Store(stale_after=30.0, started=0.0)
     readings = Rationed(store, {"b"}, 1)

@@ -228,7 +228,7 @@ async def test_a_scorer_of_another_distribution_is_asked_by_a_scheduler(few_pods
         }
         await api.call("POST", "/api/v1/namespaces/default/pods", pod)
     evaluator = await start(
-        "--scorers=few-pods", "--scorerPorts=few-pods=0", url=api.url, path=few_pods
+        "--scorers=few-pods,template", "--scorerPorts=few-pods=0", url=api.url, path=few_pods
     )
     await evaluator.listening("ops", "extender", "scorer-few-pods")
     question = {
@@ -257,6 +257,8 @@ async def test_a_scorer_of_another_distribution_is_asked_by_a_scheduler(few_pods
             assert reply["FailedNodes"] == {"node-b": "the node is full of pods"}
         assert (await ask("extender", "/scheduler/filter"))[0] == 200
         assert (await ask("scorer-few-pods", "/scheduler/filter"))[0] == 404
+        assert (await ask("extender", "/scorers/template/filter"))[0] == 200
+        assert (await ask("scorer-few-pods", "/scorers/template/filter"))[0] == 404
 
 
 @pytest.mark.e2e
