@@ -1,6 +1,6 @@
 """A cluster for scorers: nodes of one size with different loads, the pods that make them, and pods that come.
 
-The same in each run. What is measured there is told by annotations, as those who have no agent on a node write them.
+The same in each run.
 """
 
 import random
@@ -9,8 +9,9 @@ from typing import Any
 
 import numpy as np
 
-from bench import cluster, nodes
-from evaluator.nodes import Floats, Nodes
+from bench import cluster
+from evaluator.nodes import Nodes
+from evaluator.scoring import inputs
 from evaluator.scoring.view import ClusterView, PodView, Resource, Usage
 
 CORES = 8
@@ -18,7 +19,6 @@ MEMORY = 16 << 30  # bytes
 """Of a node of `bench.nodes`."""
 PODS_EACH = 4
 _SIZES = {Resource.CPU: CORES * 1000.0, Resource.MEMORY: float(MEMORY)}
-_KEYS = {Resource.CPU: "cpu", Resource.MEMORY: "memory"}
 
 Object = dict[str, Any]
 
@@ -51,25 +51,22 @@ class Crowd:
             unmeasured={one: np.zeros(count) for one in _SIZES},
             usage=usage,
             congestion=self.congestion,
-            annotations=self._annotations(),
         )
 
-    def _annotations(self) -> dict[str, Floats]:
-        found: dict[str, Floats] = {"congestion-factor": np.round(100 * self.congestion)}
-        for one, key in _KEYS.items():
-            found[f"mean-free-{key}"] = np.round(self.free[one])
-            found[f"std-free-{key}"] = np.round(self.deviation[one])
-        return found
-
-    def node_objects(self) -> Iterator[Object]:
-        """As large as real ones, annotated."""
-        said = self._annotations()
-        for index, name in enumerate(self.names):
-            found = nodes.node(name, index)
-            found["metadata"]["annotations"] |= {
-                key: f"{values[index]:.0f}" for key, values in said.items()
-            }
-            yield found
+    def readings(self) -> dict[str, dict[str, float]]:
+        """What the shipped recording rules say of each node, by metric: in cores, bytes and shares."""
+        used = {one: size - self.free[one] for one, size in _SIZES.items()}
+        told = {
+            inputs.CPU_MEAN: used[Resource.CPU] / 1000.0,
+            inputs.CPU_DEVIATION: self.deviation[Resource.CPU] / 1000.0,
+            inputs.MEMORY_MEAN: used[Resource.MEMORY],
+            inputs.MEMORY_DEVIATION: self.deviation[Resource.MEMORY],
+            inputs.CONGESTION: self.congestion,
+        }
+        return {
+            metric: dict(zip(self.names, values.tolist(), strict=True))
+            for metric, values in told.items()
+        }
 
     def pod_objects(self) -> Iterator[Object]:
         """Those that run there."""

@@ -51,7 +51,7 @@ def steady(nodes: int, policies: int) -> Iterator[Site]:
 
 @contextlib.contextmanager
 def crowded(nodes: int, flags: Sequence[str]) -> Iterator[Site]:
-    """With pods on the nodes, which `bench.crowd` knows, and an evaluator with these flags that no agent speaks to."""
+    """With pods on the nodes, as `bench.crowd` has them, and an evaluator with these flags, which asks Prometheus once."""
     with _prepared(nodes, 0, crowded=True) as around:
         own = (*_ASKED_ONCE, f"--prometheusUrl={around.prometheus}")
         with around.evaluator((*own, *flags)) as found:

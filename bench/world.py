@@ -27,7 +27,7 @@ class Spec:
     nodes: int
     policies: int
     crowded: bool = False
-    """Whether pods run on the nodes, and annotations say what they use."""
+    """Whether pods run on the nodes, and it is known what they use: that of `bench.crowd`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,16 +47,14 @@ def run(told: "Connection[Any, Any]", spec: Spec) -> None:
 async def _run(told: "Connection[Any, Any]", spec: Spec) -> None:
     api = ApiServer()
     names = cluster.names(spec.nodes)
+    api.load("nodes", (nodes.node(name, index) for index, name in enumerate(names)))
+    readings = {metric: cluster.readings(names, metric) for metric in cluster.METRICS}
     if spec.crowded:
         crowd = Crowd(spec.nodes)
-        api.load("nodes", crowd.node_objects())
         api.load("pods", crowd.pod_objects())
-    else:
-        api.load("nodes", (nodes.node(name, index) for index, name in enumerate(names)))
+        readings |= crowd.readings()
     url = await api.start()
-    prometheus = await _serve_prometheus(
-        {metric: cluster.readings(names, metric) for metric in cluster.METRICS}
-    )
+    prometheus = await _serve_prometheus(readings)
     async with Client(url) as client:
         await _add_policies(client, spec.policies)
         told.send((url, prometheus))
