@@ -34,7 +34,9 @@ class Crowd:
             one: size * rng.uniform(0.005, 0.1, count) for one, size in _SIZES.items()
         }
         self.congestion = rng.uniform(0, 1, count)
-        self.requests = {one: size * rng.uniform(0.1, 0.2, count) for one, size in _SIZES.items()}
+        self.requests = {
+            one: np.round(size * rng.uniform(0.1, 0.2, count)) for one, size in _SIZES.items()
+        }
         """Of each of the pods on a node."""
 
     def view(self) -> ClusterView:
@@ -95,11 +97,11 @@ def pod(name: str, cpu: float, memory: float, node: str = "") -> Object:
     return found
 
 
-def arrivals(seed: int = 1) -> Iterator[tuple[float, float]]:
+def arrivals(seed: int = 1) -> Iterator[tuple[int, int]]:
     """Milli-CPU and bytes of pods that come: no two alike, so that no answer to one is one to another."""
     rng = random.Random(seed)
     while True:
-        yield rng.uniform(10, 1500), rng.uniform(64 << 20, 4 << 30)
+        yield rng.randint(10, 1500), rng.randint(64 << 20, 4 << 30)
 
 
 def pod_view(cpu: float, memory: float) -> PodView:

@@ -13,6 +13,7 @@ import argparse
 import json
 import time
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
 from itertools import islice
 from typing import Any
 
@@ -26,7 +27,7 @@ from bench.site import Site
 from evaluator import scorers
 from evaluator.scorers import BUILT_IN
 from evaluator.scoring.options import ScorerOptions
-from evaluator.scoring.protocol import BEST, Scorer
+from evaluator.scoring.protocol import Assessment, Scorer
 from plimsoll import logs
 
 AIM = "pod_p50_ms <= 15"
@@ -57,49 +58,59 @@ def _figures(what: str, times: Sequence[float]) -> Line:
 
 
 class Questions:
-    """Filter and prioritize of pods that come, to one scorer; what is right is what no answer can lack."""
+    """Filter and prioritize of pods that come, to one scorer; right is what the scorer itself says of what Prometheus and the
+    API server were told.
+    """
 
-    def __init__(self, connection: Connection, scorer: str, names: Sequence[str]) -> None:
+    def __init__(self, connection: Connection, name: str, scorer: Scorer, nodes: int) -> None:
         self._connection = connection
+        self._name = name
         self._scorer = scorer
-        self._names = names
-        self._known = frozenset(names)
+        self._view = Crowd(nodes).view()
+        self._names = crowd.asked(self._view.nodes)
 
-    def ask(self, number: int, cpu: float, memory: float) -> tuple[float, float]:
+    def ask(self, number: int, cpu: int, memory: int) -> tuple[float, float]:
         """About one pod; seconds until each answer. Raises WrongAnswerError."""
         pod = crowd.pod(f"new-{number}", cpu, memory)
         body = msgspec.json.encode({"Pod": pod, "Nodes": None, "NodeNames": self._names})
+        seen = replace(crowd.pod_view(cpu, memory), uid=pod["metadata"]["uid"])
+        right = self._scorer.assess(self._view, seen)
+        self._view = replace(self._view, demands=self._view.demands.seen(seen))
         filtered = self._post("filter", body)
-        first = filtered.seconds
-        self._check_filter(json.loads(bytes(filtered.body)))
+        self._check_filter(json.loads(bytes(filtered.body)), right)
         scored = self._post("prioritize", body)
-        self._check_scores(json.loads(bytes(scored.body)))
-        return first, scored.seconds
+        self._check_scores(json.loads(bytes(scored.body)), right)
+        return filtered.seconds, scored.seconds
 
     def _post(self, verb: str, body: bytes) -> Reply:
-        reply = self._connection.post(verb, body, f"/scorers/{self._scorer}")
+        reply = self._connection.post(verb, body, f"/scorers/{self._name}")
         if reply.status != 200:
             said = bytes(reply.body[:300])
-            raise WrongAnswerError(f"{self._scorer} {verb}: {reply.status}: {said!r}")
+            raise WrongAnswerError(f"{self._name} {verb}: {reply.status}: {said!r}")
         return reply
 
-    def _check_filter(self, answer: Line) -> None:
-        passing, failed = answer["NodeNames"], answer["FailedNodes"]
-        whole = len(passing) + len(failed) == len(self._names)
-        if answer["Error"] or not whole or self._known != failed.keys() | set(passing):
-            raise WrongAnswerError(f"{self._scorer} filter: {len(passing)} and {len(failed)} nodes")
+    def _check_filter(self, answer: Line, right: Assessment) -> None:
+        refusals = [one for some in right.refusals.values() for one in some]
+        refused = {name for one in refusals for name in self._view.nodes.at(one.where)}
+        passing = [name for name in self._names if name not in refused]
+        if answer["FailedNodes"].keys() != refused or answer["NodeNames"] != passing:
+            failed = len(answer["FailedNodes"])
+            raise WrongAnswerError(f"{self._name} filter: {failed} fail, not {len(refused)}")
 
-    def _check_scores(self, answer: Sequence[Line]) -> None:
-        scores = {one["Host"]: one["Score"] for one in answer}
-        if scores.keys() != self._known or not set(scores.values()) <= set(range(BEST + 1)):
-            raise WrongAnswerError(f"{self._scorer} prioritize: {len(scores)} scores")
+    def _check_scores(self, answer: Sequence[Line], right: Assessment) -> None:
+        scores = right.scores[self._scorer.priorities[0]].tolist()
+        wanted = dict(zip(self._view.nodes, scores, strict=True))
+        found = {one["Host"]: one["Score"] for one in answer}
+        if found != wanted:
+            wrong = sum(found.get(name) != score for name, score in wanted.items())
+            raise WrongAnswerError(f"{self._name} prioritize: {wrong} scores are wrong")
 
 
-def asked(at: Site, scorer: str, requests: int) -> Line:
+def asked(at: Site, name: str, scorer: Scorer, requests: int) -> Line:
     """So many pods, one after another."""
     server, pods = at.evaluator, islice(crowd.arrivals(), _WARM_UP + requests)
     with Connection(server.port, tls.client_context(at.authority)) as connection:
-        questions = Questions(connection, scorer, crowd.asked(at.names))
+        questions = Questions(connection, name, scorer, len(at.names))
         before = _spent(server)
         times = [questions.ask(number, *amounts) for number, amounts in enumerate(pods)]
         spent = _spent(server)
@@ -127,7 +138,7 @@ def measured(nodes: int, requests: int, names: Sequence[str]) -> Iterator[Line]:
     with site.crowded(nodes, (f"--scorers={','.join(names)}",)) as at:
         for name, scorer in loaded.items():
             line = {"benchmark": "scorers", "case": name, "nodes": nodes, "requests": requests}
-            line |= alone(scorer, nodes, requests) | asked(at, name, requests)
+            line |= alone(scorer, nodes, requests) | asked(at, name, scorer, requests)
             yield measure.judged(line, AIM)
 
 
