@@ -26,6 +26,7 @@ PRIORITY = "pigeon-holing"
 
 _UNKNOWN = "capacity or requests of the node are not known"
 _TIE = 0.01
+_ROUNDING = 1e-12  # What the order of nodes makes in sums; not to be spread over 1 to 10.
 _SLACK = 1e-9  # Sums of requests are of doubles; kube-scheduler has already seen to it that the pod fits.
 _FULLEST = 1e100  # Its square is a number.
 
@@ -102,7 +103,10 @@ class Pigeon:
             return scores
         low, high = values[fits].min(), values[fits].max()
         span = high - low
-        tie = 0.0 if self._compatible else _TIE * np.abs(values[fits] - before).max()
+        if self._compatible:
+            tie = _ROUNDING * np.abs(values[fits]).max()
+        else:
+            tie = _TIE * np.abs(values[fits] - before).max()
         if span == 0.0 or span < tie:
             scores[fits] = BEST
         else:
