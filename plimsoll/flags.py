@@ -76,6 +76,14 @@ def count(text: str) -> int:
     return int(text)
 
 
+def names(text: str) -> str:
+    """Names with commas between them, none of them empty."""
+    found = [name.strip() for name in text.split(",")]
+    if not all(found):
+        raise ValueError(f"an empty name in {text!r}")
+    return ",".join(found)
+
+
 def boolean(text: str) -> bool:
     """What Go's strconv.ParseBool takes."""
     if text in {"1", "t", "T", "true", "TRUE", "True"}:

@@ -9,14 +9,6 @@ from plimsoll.http.limits import Limits
 _DEFAULT = Limits()
 
 
-def names(text: str) -> str:
-    """Names with commas between them."""
-    found = [name.strip() for name in text.split(",")]
-    if not all(found):
-        raise ValueError(f"an empty name in {text!r}")
-    return ",".join(found)
-
-
 @dataclass(frozen=True, kw_only=True)
 class ExtenderOptions:
     """The scheduler's port. Times are in seconds, sizes in bytes."""
@@ -40,7 +32,7 @@ class ExtenderOptions:
         "the names (CN or DNS) of which a client's certificate must have one, `system:kube-scheduler` say; repeatable, or "
         "with commas between them. Without any, every certificate of that CA will do, as for Telemetry Aware Scheduling",
         metavar="NAME",
-        parse=names,
+        parse=flags.names,
     )
     unsafe: bool = option(
         "unsafe", False, "answer kube-scheduler over plain HTTP, to anybody who can reach the port"

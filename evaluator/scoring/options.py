@@ -1,6 +1,6 @@
 """Flags of the scorers: which are on, on which ports, and each one's own."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from evaluator.scoring.congestion import CongestionOptions
@@ -14,22 +14,6 @@ POLICIES = "policies"
 """What the extender that answers for policies is called where it stands among scorers."""
 
 
-def _names(text: str) -> str:
-    names = [name.strip() for name in text.split(",")]
-    if not all(names):
-        raise ValueError(f"an empty name in {text!r}")
-    return ",".join(names)
-
-
-def _ports(text: str) -> str:
-    for item in text.split(","):
-        name, equals, port = item.strip().partition("=")
-        if not name or not equals:
-            raise ValueError(f"not a scorer and its port: {item!r} (write it like safe=9011)")
-        flags.port(port)
-    return text
-
-
 def _pairs(given: Sequence[str]) -> Iterator[tuple[str, str]]:
     """Of name=value items, with commas between them."""
     for item in ",".join(given).split(",") if given else ():
@@ -37,13 +21,18 @@ def _pairs(given: Sequence[str]) -> Iterator[tuple[str, str]]:
         yield name, value
 
 
-def _weights(text: str) -> str:
-    for item in text.split(","):
-        name, equals, weight = item.strip().partition("=")
-        if not name or not equals:
-            raise ValueError(f"not a scorer and its weight: {item!r} (write it like safe=2)")
-        flags.count(weight)
-    return text
+def _each(what: str, example: str, number: Callable[[str], int]) -> Callable[[str], str]:
+    """A parser of scorers with a number each, which leaves the text as it is."""
+
+    def parse(text: str) -> str:
+        for item in text.split(","):
+            name, equals, value = item.strip().partition("=")
+            if not name or not equals:
+                raise ValueError(f"not a scorer and its {what}: {item!r} (write it like {example})")
+            number(value)
+        return text
+
+    return parse
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -56,7 +45,7 @@ class ScorerOptions(CongestionOptions, PigeonOptions, RewardOptions, SafeOptions
         "scorers to answer for beside policies; repeatable, or with commas between them. Without any, the routes of "
         "scorers are not there and no pods are watched for them; an unknown name is answered with those there are",
         metavar="NAME",
-        parse=_names,
+        parse=flags.names,
     )
     scorer_ports: tuple[str, ...] = option(
         "scorerPorts",
@@ -64,9 +53,8 @@ class ScorerOptions(CongestionOptions, PigeonOptions, RewardOptions, SafeOptions
         "further ports, each of which answers for one scorer alone, like safe=9011; repeatable, or with commas between "
         "them. Certificates and limits are those of --port, for each port anew",
         metavar="NAME=PORT",
-        parse=_ports,
+        parse=_each("port", "safe=9011", flags.port),
     )
-
     scorer_weights: tuple[str, ...] = option(
         "scorerWeights",
         (),
@@ -74,7 +62,7 @@ class ScorerOptions(CongestionOptions, PigeonOptions, RewardOptions, SafeOptions
         "policies; repeatable, or with commas between them. Only /explain?pod= looks at it, to add up what kube-scheduler "
         "will; who is not named counts as 1",
         metavar="NAME=N",
-        parse=_weights,
+        parse=_each("weight", "safe=2", flags.count),
     )
 
     @property
