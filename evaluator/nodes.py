@@ -3,6 +3,7 @@
 from collections.abc import Iterable, Sequence
 from functools import cached_property
 from itertools import repeat
+from typing import Any, TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -10,6 +11,8 @@ import numpy.typing as npt
 Places = npt.NDArray[np.intp]
 Mask = npt.NDArray[np.bool_]
 Floats = npt.NDArray[np.float64]
+
+Array = TypeVar("Array", bound=npt.NDArray[Any])
 
 
 class Nodes(tuple[str, ...]):
@@ -26,19 +29,19 @@ class Nodes(tuple[str, ...]):
     @cached_property
     def none(self) -> Mask:
         """The mask of no node; not to be written to, as it is everybody's."""
-        return _fixed(np.zeros(len(self), dtype=bool))
+        return fixed(np.zeros(len(self), dtype=bool))
 
     @cached_property
     def all(self) -> Mask:
         """The mask of every node; not to be written to, as it is everybody's."""
-        return _fixed(np.ones(len(self), dtype=bool))
+        return fixed(np.ones(len(self), dtype=bool))
 
     def nowhere(self, columns: int) -> Mask:
         """A table of nodes and so many columns that is set nowhere; not to be written to, as it is everybody's."""
         table = self._tables.get(columns)
         if table is None:
             table = np.zeros((columns, len(self)), dtype=bool).T
-            self._tables[columns] = _fixed(table)
+            self._tables[columns] = fixed(table)
         return table
 
     @cached_property
@@ -138,6 +141,7 @@ def union(masks: Iterable[Mask], nodes: Nodes) -> Mask:
     return nodes.none if found is None else found
 
 
-def _fixed(mask: Mask) -> Mask:
-    mask.flags.writeable = False
-    return mask
+def fixed(array: Array) -> Array:
+    """The array itself, which nobody can write to any longer: many share it."""
+    array.setflags(write=False)
+    return array

@@ -15,7 +15,7 @@ import numpy as np
 from evaluator.amounts import RESOURCES
 from evaluator.cluster import Cluster
 from evaluator.inventory import Inventory, Load
-from evaluator.nodes import Floats, Moves, Nodes, Places
+from evaluator.nodes import Floats, Moves, Nodes, Places, fixed
 from evaluator.objects import Node
 from evaluator.readings import Readings
 from evaluator.scoring import measures
@@ -131,7 +131,7 @@ class Survey:
 
 def _blank(nodes: Nodes) -> ClusterView:
     """Nodes of which nothing is known yet."""
-    nothing = _fixed(np.full(len(nodes), np.nan))
+    nothing = fixed(np.full(len(nodes), np.nan))
     amounts = dict.fromkeys(RESOURCES, nothing)
     return ClusterView(
         nodes,
@@ -153,7 +153,7 @@ def _moved(view: ClusterView, nodes: Nodes) -> ClusterView:
     moves = Moves(view.nodes, nodes)
 
     def move(rows: Mapping[Name, Floats]) -> dict[Name, Floats]:
-        return {name: _fixed(moves.values(row)) for name, row in rows.items()}
+        return {name: fixed(moves.values(row)) for name, row in rows.items()}
 
     return ClusterView(
         nodes,
@@ -196,13 +196,8 @@ def _kept(before: Floats | None, after: Floats) -> Floats:
     """The row of before if it says the same, so that who compares sees at a glance that nothing changed."""
     if before is not None and before.tobytes() == after.tobytes():
         return before
-    return _fixed(after)
+    return fixed(after)
 
 
 def _same(one: Mapping[Name, Floats], other: Mapping[Name, Floats]) -> bool:
     return one.keys() == other.keys() and all(one[name] is other[name] for name in one)
-
-
-def _fixed(values: Floats) -> Floats:
-    values.setflags(write=False)
-    return values

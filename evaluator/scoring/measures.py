@@ -9,7 +9,7 @@ from collections.abc import Mapping
 
 import numpy as np
 
-from evaluator.nodes import Floats
+from evaluator.nodes import Floats, fixed
 from evaluator.scoring import inputs
 from evaluator.scoring.pod import Resource
 from evaluator.scoring.view import Usage
@@ -59,17 +59,12 @@ def _of(
     annotated = [annotations.get(name, unknown) for name in _ANNOTATIONS[resource]]
     silent = np.isnan(free)
     return Usage(
-        _fixed(np.where(silent, annotated[0], free)),
-        _fixed(np.where(silent, _plausible(annotated[1]), spread)),
-        _fixed(np.where(silent, annotated[2], np.nan)),
+        fixed(np.where(silent, annotated[0], free)),
+        fixed(np.where(silent, _plausible(annotated[1]), spread)),
+        fixed(np.where(silent, annotated[2], np.nan)),
     )
 
 
 def _plausible(values: Floats) -> Floats:
     """Without what no such amount can be: negative, or infinite."""
-    return _fixed(np.where(np.isfinite(values) & (values >= 0.0), values, np.nan))
-
-
-def _fixed(values: Floats) -> Floats:
-    values.setflags(write=False)
-    return values
+    return fixed(np.where(np.isfinite(values) & (values >= 0.0), values, np.nan))

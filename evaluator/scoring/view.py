@@ -9,7 +9,7 @@ from functools import cached_property
 
 import numpy as np
 
-from evaluator.nodes import Floats, Mask, Nodes
+from evaluator.nodes import Floats, Mask, Nodes, fixed
 from evaluator.scoring.demands import Demands
 from evaluator.scoring.pod import Amounts as Amounts
 from evaluator.scoring.pod import PodView as PodView
@@ -55,9 +55,7 @@ class ClusterView:
     @cached_property
     def unknown(self) -> Floats:
         """NaN for every node; not to be written to."""
-        found = np.full(len(self.nodes), np.nan)
-        found.setflags(write=False)
-        return found
+        return fixed(np.full(len(self.nodes), np.nan))
 
     def of(self, amounts: Mapping[Resource, Floats], resource: Resource) -> Floats:
         """One resource's amounts; not known where there are none."""
