@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from agent import rounds
 from agent.rounds import Round, Rounds
 from agent.rules import needs
+from agent.rules.clock import Clock
 from agent.rules.evaluation import Outcome, RunningGroup, Tick
 from agent.rules.expressions import Expression, Need
 from agent.rules.groups import Group, RuleError
@@ -18,18 +19,11 @@ SECOND = 1_000
 """Milliseconds from one tick to the next."""
 
 
-def since_boot() -> int:
-    """Milliseconds on a clock that never goes back."""
-    return time.clock_gettime_ns(time.CLOCK_BOOTTIME) // 1_000_000
-
-
-def epoch() -> int:
-    """Milliseconds to add to a time since boot to have Unix time."""
-    return time.time_ns() // 1_000_000 - since_boot()
+CLOCK = Clock()
 
 
 def ticks(
-    clock: Callable[[], int] = since_boot, sleep: Callable[[float], None] = time.sleep
+    clock: Callable[[], int] = CLOCK.boot, sleep: Callable[[float], None] = time.sleep
 ) -> Iterator[int]:
     """The time now, and again each second; a tick for which it is too late is left out.
 
@@ -85,7 +79,7 @@ class Sampler:
         """Read at a tick, which is now, or was a moment ago; what was read is in the moment's storage."""
         found = self._source.run(self._names)
         self.failed = found.failed
-        moment = Moment(self._history, now, epoch(), self._step)
+        moment = Moment(self._history, now, CLOCK.epoch(), self._step)
         recorded = self._record(moment, found)
         self._history.begin(now)
         for family in found.families:

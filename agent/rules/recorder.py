@@ -9,13 +9,13 @@ import asyncio
 import contextlib
 import time
 from collections.abc import Callable, Collection, Hashable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from threading import Lock
 
 from agent import rounds
 from agent.rounds import Rounds
 from agent.rules import accounts, needs
 from agent.rules.accounts import GroupAccount
+from agent.rules.clock import Clock
 from agent.rules.expressions import Need
 from agent.rules.followers import Followers
 from agent.rules.groups import RuleError, RuleFile
@@ -43,14 +43,6 @@ _ACCOUNTS = frozenset(metric.name for metric in rounds.METRICS)
 
 Account = tuple[Sequence[GroupAccount], Sequence[RuleError], Sequence[tuple[str, str]]]
 """Groups, rules that fail, and files that cannot be used with the reason: see `accounts`."""
-
-
-@dataclass(frozen=True, slots=True)
-class Clock:
-    """Milliseconds since the machine was started, which never go back, and in Unix time."""
-
-    boot: Callable[[], int] = lambda: time.clock_gettime_ns(time.CLOCK_BOOTTIME) // 1_000_000
-    wall: Callable[[], int] = lambda: time.time_ns() // 1_000_000
 
 
 class Recorder:
@@ -212,8 +204,7 @@ class Recorder:
 
     def _evaluate(self, due: Sequence[str]) -> float:
         """Returns the seconds that it took, without the reading of the sources."""
-        now = self._clock.boot()
-        epoch = self._clock.wall() - now
+        now, epoch = self._clock.boot(), self._clock.epoch()
         found = self._rounds.run(self._groups.collectors(due))
         collected = metrics_of(found.families)
         reading = Reading(now, epoch, found.families, found.failed, collected)

@@ -4,8 +4,9 @@ import pytest
 
 from agent.readings import Readings
 from agent.rounds import Rounds
+from agent.rules.clock import Clock
 from agent.rules.options import RuleOptions
-from agent.rules.recorder import Clock, Recorder
+from agent.rules.recorder import Recorder
 from collectors.sample import CollectorError, Family, Sample
 from wire.codec import Snapshot
 

@@ -4,7 +4,7 @@ import pytest
 
 from agent.rounds import Rounds
 from agent.rules.expressions import parse
-from agent.sampler import Sampler, epoch, since_boot, ticks
+from agent.sampler import CLOCK, Sampler, ticks
 from collectors.sample import CollectorError
 
 
@@ -77,6 +77,6 @@ def test_what_failed_is_known(sampled, source):
 
 def test_the_moment_is_in_unix_time_too(sampled, source, family):
     sampler = sampled("node_load1", loadavg=source([family("node_load1", 1.0)]))
-    before = since_boot() + epoch()
-    moment = sampler.take(since_boot())
+    before = CLOCK.boot() + CLOCK.epoch()
+    moment = sampler.take(CLOCK.boot())
     assert before - 60_000 < moment.time + moment.epoch < before + 3_600_000

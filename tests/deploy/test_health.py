@@ -6,7 +6,8 @@ import pytest
 
 import agent.config
 from agent.rounds import Rounds
-from agent.rules.recorder import Clock, Recorder
+from agent.rules.clock import Clock
+from agent.rules.recorder import Recorder
 from collectors import registry
 
 ROOT = Path(__file__).parents[2]

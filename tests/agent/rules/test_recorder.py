@@ -11,8 +11,9 @@ import pytest
 import structlog
 
 from agent.rounds import Rounds
+from agent.rules.clock import Clock
 from agent.rules.options import RuleOptions
-from agent.rules.recorder import Clock, Recorder
+from agent.rules.recorder import Recorder
 from agent.rules.statekeeper import StateKeeper
 from collectors.sample import CollectorError, Family, Sample
 
