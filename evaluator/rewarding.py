@@ -28,11 +28,6 @@ class Rewarding:
         """When to look at whom; soonest first. One that is not in `_earning` is passed over."""
         self._due: dict[str, float] = {}
 
-    @property
-    def next_due(self) -> float | None:
-        """When a run may have become clean."""
-        return self._dues[0][0] if self._dues else None
-
     def changed(
         self, before: Resident | None, after: Resident | None, *, now: float, wall: float
     ) -> list[Outcome]:

@@ -7,10 +7,9 @@ import math
 from bisect import bisect_left, bisect_right
 from collections.abc import Iterable, Mapping, Sequence
 
-from agent.rules.labels import NAME, Labels, of_series, value
+from agent.rules.labels import NAME, Labels, value
 from agent.rules.matchers import Selector
 from agent.rules.values import Series, Window
-from collectors.sample import Sample
 
 Mark = float | None
 """A sample's value; None marks its series as stale from there on, as Prometheus does when a series is not scraped again."""
@@ -66,14 +65,6 @@ class Listed:
         for labels, marks in (samples or {}).items():
             for time, mark in marks:
                 self.add(labels, time, mark)
-
-    @classmethod
-    def of_samples(cls, samples: Iterable[Sample], time: int) -> "Listed":
-        """What collectors or an exposition say, all at one time; ValueError where a series is there twice."""
-        listed = cls()
-        for sample in samples:
-            listed.add(of_series(sample.name, sample.labels), time, sample.value)
-        return listed
 
     def add(self, labels: Labels, time: int, mark: Mark) -> None:
         """A sample later than all others of its series; ValueError where it is not."""

@@ -7,7 +7,6 @@ import pytest
 from agent.rules import labels
 from agent.rules.listed import Listed
 from agent.rules.matchers import Matcher, Operator, Selector
-from collectors.sample import Sample
 
 UP = labels.of_series("up", (("job", "a"),))
 
@@ -69,13 +68,6 @@ def test_series_are_found_by_name_or_by_anything_else():
     assert found("", (Matcher("job", Operator.EQUAL, "a"),)) == [UP, down]
     assert found("", (Matcher("job", Operator.NOT_EQUAL, "a"),)) == [nameless]
     assert found("down", (Matcher("job", Operator.NOT_EQUAL, "a"),)) == []
-
-
-def test_samples_of_collectors_are_there_at_one_time_and_labels_without_value_are_none():
-    listed = Listed.of_samples([Sample("up", (("job", "a"), ("zone", "")), 1.0)], 5)
-    (series,) = listed.select(Selector("up"))
-    assert series.labels == UP
-    assert series.at(5, 0) == (5, 1.0)
 
 
 @pytest.mark.parametrize("time", [5, 4])
