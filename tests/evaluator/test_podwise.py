@@ -14,28 +14,12 @@ from evaluator.scoring.protocol import Assessment
 from evaluator.scoring.quantities import NOBODY
 from evaluator.scoring.view import ClusterView, PodView, Resource
 from evaluator.store import Store
+from tests.evaluator.scoring.share import Share
 from wire.codec import Delta
 
 NODES = Nodes(["a", "b", "c", "d"])
 NOW = 1000.0
 CPU = Resource.CPU
-
-
-class Share:
-    """A scorer: the risk is the share of CPU that is asked for, once the pod is there too."""
-
-    predicates = ()
-    priorities = ()
-    metrics = ("used",)
-
-    def __init__(self):
-        self.asked = 0
-
-    def assess(self, view, pod):
-        self.asked += 1
-        asked = view.requested[CPU] + max(pod.requests.get(CPU, 0.0), pod.peak.get(CPU, 0.0))
-        risk = asked / view.allocatable[CPU]
-        return Assessment(facts={"cpu.risk": risk, "memory.risk": view.unknown})
 
 
 class Taught:

@@ -6,30 +6,13 @@ import pytest
 from evaluator.decisions import decide
 from evaluator.nodes import Nodes
 from evaluator.quantified import LOOK, OFF, SOON, Quantified, Scoring
-from evaluator.scoring.protocol import Assessment
 from evaluator.scoring.view import ClusterView, Resource
 from evaluator.store import NEVER, Store
+from tests.evaluator.scoring.share import Share
 from wire.codec import Delta
 
 NODES = Nodes(["a", "b", "c"])
 NOW = 1000.0
-
-
-class Share:
-    """A scorer: the risk is the share of CPU that is asked for."""
-
-    predicates = ()
-    priorities = ()
-    metrics = ("used",)
-
-    def __init__(self):
-        self.asked = 0
-
-    def assess(self, view, pod):
-        self.asked += 1
-        asked = view.requested[Resource.CPU] + pod.requests.get(Resource.CPU, 0.0)
-        risk = asked / view.allocatable[Resource.CPU]
-        return Assessment(facts={"cpu.risk": risk, "memory.risk": view.unknown})
 
 
 def seen(*requested, nodes=NODES):

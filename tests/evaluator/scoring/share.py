@@ -1,0 +1,22 @@
+"""A scorer whose numbers can be worked out in the head, for tests of what is made of any scorer's numbers."""
+
+from evaluator.scoring.protocol import Assessment
+from evaluator.scoring.view import Resource
+
+
+class Share:
+    """The risk is the share of CPU that is asked for, once the pod is there too; nothing is known of memory."""
+
+    predicates = ()
+    priorities = ()
+    metrics = ("used",)
+
+    def __init__(self):
+        self.asked = 0
+
+    def assess(self, view, pod):
+        self.asked += 1
+        cpu = Resource.CPU
+        asked = view.requested[cpu] + max(pod.requests.get(cpu, 0.0), pod.peak.get(cpu, 0.0))
+        risk = asked / view.allocatable[cpu]
+        return Assessment(facts={"cpu.risk": risk, "memory.risk": view.unknown})
