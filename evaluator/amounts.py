@@ -19,6 +19,9 @@ Vector = tuple[int, ...]
 
 NOTHING: Vector = (0,) * len(RESOURCES)
 
+Others = tuple[tuple[str, int], ...]
+"""Amounts of resources that are not among RESOURCES, by name, in the order of the names."""
+
 Room = tuple[float, ...]
 """An amount of each of RESOURCES; `math.nan` where it is not known."""
 

@@ -13,8 +13,9 @@ from sys import intern
 import msgspec
 
 from evaluator import workload
-from evaluator.amounts import NOTHING, Vector, minus, plus
+from evaluator.amounts import NOTHING, Others, Vector, minus, plus
 from evaluator.cluster import Collection
+from evaluator.gangs.membership import Membership
 from evaluator.requests import amounts, effective
 from evaluator.scoring.inputs import WINDOW
 from evaluator.scoring.pod import PodView
@@ -55,6 +56,10 @@ class Resident(msgspec.Struct, frozen=True, gc=False):
     """When a container last ended in failure."""
     problems: tuple[str, ...] = ()
     """What could not be read of what it asks for."""
+    others: Others = ()
+    """What it asks for of resources that scorers do not know."""
+    membership: Membership | None = None
+    """What it says of its gang; None for a pod that names none and that our gate does not hold."""
 
     @property
     def key(self) -> Key:

@@ -1,0 +1,139 @@
+"""A gang as it stands: its pods, sorted by what they are to it. No I/O; times are Unix seconds."""
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from functools import cached_property
+from typing import NamedTuple
+
+from evaluator.gangs.membership import Membership, QoS
+from evaluator.inventory import Resident
+from evaluator.workload import FINISHED
+
+_NOBODY = Membership()
+
+
+class GangKey(NamedTuple):
+    """A gang by namespace and the label `podGroup`; or a pod that is gated and belongs to none, by its own name."""
+
+    namespace: str
+    name: str
+    alone: bool = False
+
+    def __str__(self) -> str:
+        return f"{self.namespace}/{self.name}"
+
+
+class Rank(NamedTuple):
+    """The place in the queue: the smaller, the earlier."""
+
+    priority: int
+    """Of `groupPriority`, negated."""
+    qos: QoS
+    created: float
+    key: GangKey
+
+
+def gang_of(pod: Resident) -> GangKey | None:
+    """The gang that a pod belongs to; itself, if our gate holds it and it belongs to none; None for all others."""
+    about = pod.membership
+    if about is None or about.native:
+        return None
+    if about.minimum:
+        return GangKey(pod.namespace, about.group)
+    return GangKey(pod.namespace, pod.name, alone=True) if about.gated else None
+
+
+@dataclass(frozen=True)
+class Gang:
+    """All pods of a gang that there are, finished ones and those on their way out included; in the order of their names.
+
+    `count_all`: all of them count for the quorum, as the scheduler plugin has it that gangs were taken from.
+    """
+
+    key: GangKey
+    pods: tuple[Resident, ...]
+    count_all: bool = False
+
+    @cached_property
+    def living(self) -> tuple[Resident, ...]:
+        """Those that run or can still run."""
+        return tuple(pod for pod in self.pods if pod.phase not in FINISHED and not pod.leaving)
+
+    @cached_property
+    def minimum(self) -> int:
+        """Pods that have to exist. Where they name different numbers, the largest; 1 for a pod alone."""
+        return max((about(pod).minimum for pod in self.living), default=0) or 1
+
+    @cached_property
+    def existing(self) -> int:
+        """Pods that count for the quorum."""
+        return len(self.pods if self.count_all else self.living)
+
+    @property
+    def complete(self) -> bool:
+        """Whether it has its quorum."""
+        return self.existing >= self.minimum
+
+    @cached_property
+    def gated(self) -> tuple[Resident, ...]:
+        """Living pods that our gate holds."""
+        return tuple(pod for pod in self.living if about(pod).gated)
+
+    @cached_property
+    def liftable(self) -> tuple[Resident, ...]:
+        """Living pods that our gate alone holds."""
+        return tuple(pod for pod in self.gated if not about(pod).foreign)
+
+    @cached_property
+    def foreign(self) -> tuple[Resident, ...]:
+        """Living pods that gates of others hold."""
+        return tuple(pod for pod in self.living if about(pod).foreign)
+
+    @cached_property
+    def placed(self) -> tuple[Resident, ...]:
+        """Living pods that have a node."""
+        return tuple(pod for pod in self.living if pod.node)
+
+    @cached_property
+    def unplaced(self) -> tuple[Resident, ...]:
+        """Living pods that no gate holds and that have no node yet."""
+        return tuple(pod for pod in self.living if not pod.node and not about(pod).held)
+
+    @cached_property
+    def rank(self) -> Rank:
+        """By the most important of the living, the lowest QoS class, and the oldest."""
+        members = [about(pod) for pod in self.living]
+        return Rank(
+            -max((member.priority for member in members), default=0),
+            max((member.qos for member in members), default=QoS.BEST_EFFORT),
+            self.created,
+            self.key,
+        )
+
+    @cached_property
+    def created(self) -> float:
+        """When the oldest of the living was made; 0 where nobody says."""
+        return min((pod.created for pod in self.living if pod.created is not None), default=0.0)
+
+    @cached_property
+    def problems(self) -> tuple[str, ...]:
+        """What is wrong with its labels, each in a sentence."""
+        told = dict.fromkeys(text for pod in self.living for text in about(pod).problems)
+        return (*told, *self._mismatches())
+
+    def _mismatches(self) -> Iterable[str]:
+        minima = sorted({about(pod).minimum for pod in self.living})
+        if len(minima) > 1:
+            yield f"its pods name different minAvailable: {_listed(minima)}; the largest counts"
+        priorities = sorted({about(pod).priority for pod in self.living})
+        if len(priorities) > 1:
+            yield f"its pods name different groupPriority: {_listed(priorities)}; the largest counts"
+
+
+def about(pod: Resident) -> Membership:
+    """What a pod says of its gang."""
+    return pod.membership or _NOBODY
+
+
+def _listed(numbers: Iterable[int]) -> str:
+    return ", ".join(map(str, numbers))
