@@ -3,6 +3,7 @@
 from dataclasses import dataclass
 
 from evaluator.extender.options import ExtenderOptions
+from evaluator.gangs.options import GangOptions
 from evaluator.scoring.options import ScorerOptions
 from evaluator.sources.agentoptions import AgentOptions
 from evaluator.sources.options import SourceOptions
@@ -30,7 +31,9 @@ def verbosity(text: str) -> int:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Settings(ExtenderOptions, ScorerOptions, AgentOptions, SourceOptions, LogOptions):
+class Settings(
+    ExtenderOptions, ScorerOptions, GangOptions, AgentOptions, SourceOptions, LogOptions
+):
     """Every flag of plimsoll-evaluator. Times are in seconds."""
 
     kube_config: str = option(
@@ -193,6 +196,7 @@ class Settings(ExtenderOptions, ScorerOptions, AgentOptions, SourceOptions, LogO
         found += self.extender_mistakes()
         ports = {self.port: "--port", self.agent_port: "--agentPort", self.ops_port: "--opsPort"}
         found += self.scorer_mistakes(ports)
+        found += self.gang_mistakes()
         found += self.source_mistakes()
         if not self.agent_limits.holds(self.max_metrics):
             found.append(

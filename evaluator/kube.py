@@ -29,11 +29,17 @@ _LARGEST_METRIC = 64 << 20
 
 @dataclass(frozen=True, slots=True)
 class Resource:
-    """A kind of object to list and watch, cluster-wide."""
+    """A kind of object to list and watch; cluster-wide, unless its path says otherwise."""
 
     name: str
     path: str
     label_selector: str = ""
+    field_selector: str = ""
+
+    @property
+    def selection(self) -> dict[str, str]:
+        """The part of a query that says which objects are meant."""
+        return {"labelSelector": self.label_selector, "fieldSelector": self.field_selector}
 
 
 NODES = Resource("nodes", "/api/v1/nodes")
@@ -85,8 +91,8 @@ class Kube:
         await self._connection.close()
 
     async def list_page(self, resource: Resource, more: str = "") -> Page:
-        """One page of a list of all namespaces; `more` is what the page before said."""
-        query = {"limit": str(_PAGE), "labelSelector": resource.label_selector, "continue": more}
+        """One page of a list; `more` is what the page before said."""
+        query = {"limit": str(_PAGE), "continue": more, **resource.selection}
         body = await self._session.request("GET", resource.path, query)
         decoded = _decode(body, _List, f"GET {resource.path}")
         meta = decoded.metadata
@@ -110,7 +116,7 @@ class Kube:
             "allowWatchBookmarks": "true",
             "resourceVersion": resource_version,
             "timeoutSeconds": str(int(timeout)),
-            "labelSelector": resource.label_selector,
+            **resource.selection,
         }
         # The server ends a watch in time; one that does not is given up a little later, one that hangs earlier.
         limit = aiohttp.ClientTimeout(total=timeout + 15, sock_connect=10, sock_read=silence)
@@ -176,7 +182,7 @@ class Kube:
             "metadata": {"name": name, "namespace": namespace},
             "deleteOptions": {"preconditions": {"uid": uid}},
         }
-        path = f"/api/v1/namespaces/{_segment(namespace)}/pods/{_segment(name)}/eviction"
+        path = f"{_pods(namespace)}/{_segment(name)}/eviction"
         await self._write("POST", path, {}, body=body)
 
     async def review_token(self, token: str, audience: str) -> TokenReview:
@@ -193,8 +199,32 @@ class Kube:
 
     async def get_pod(self, namespace: str, name: str) -> Pod:
         """One pod."""
-        path = f"/api/v1/namespaces/{_segment(namespace)}/pods/{_segment(name)}"
+        path = f"{_pods(namespace)}/{_segment(name)}"
         return _decode(await self._session.request("GET", path, {}), Pod, f"GET {path}")
+
+    async def list_pods(
+        self, namespace: str, *, labels: str = "", fields: str = ""
+    ) -> list[msgspec.Raw]:
+        """The pods of a namespace that selectors pick: as they are at this moment, not as a cache has them."""
+        pods = Resource("pods", _pods(namespace), labels, fields)
+        page = await self.list_page(pods)
+        found = page.items
+        while page.more:
+            page = await self.list_page(pods, page.more)
+            found += page.items
+        return found
+
+    async def patch_pod(
+        self, namespace: str, name: str, operations: Sequence[Mapping[str, Any]]
+    ) -> None:
+        """Change a pod by a JSON patch (RFC 6902), all of it or nothing; 422 where one of its tests fails."""
+        await self._write(
+            "PATCH",
+            f"{_pods(namespace)}/{_segment(name)}",
+            {"fieldManager": FIELD_MANAGER},
+            body=list(operations),
+            content_type="application/json-patch+json",
+        )
 
     async def annotate_pod(
         self, namespace: str, name: str, uid: str, annotations: Mapping[str, str]
@@ -205,7 +235,7 @@ class Kube:
         """
         await self._write(
             "PATCH",
-            f"/api/v1/namespaces/{_segment(namespace)}/pods/{_segment(name)}/status",
+            f"{_pods(namespace)}/{_segment(name)}/status",
             {"fieldManager": FIELD_MANAGER},
             body={"metadata": {"uid": uid, "annotations": dict(annotations)}},
             content_type="application/merge-patch+json",
@@ -290,6 +320,10 @@ def _decode(body: bytes, kind: type[T], call: str) -> T:
 
 class _Reviewed(msgspec.Struct):
     status: TokenReview = msgspec.field(default_factory=TokenReview)
+
+
+def _pods(namespace: str) -> str:
+    return f"/api/v1/namespaces/{_segment(namespace)}/pods"
 
 
 def _leases(namespace: str) -> str:

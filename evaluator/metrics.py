@@ -187,6 +187,48 @@ class Metrics:
             ["result"],
             registry=self.registry,
         )
+        self.gangs = Gauge(
+            "plimsoll_gangs", "Gangs, by how they stand.", ["state"], registry=self.registry
+        )
+        self.gang_pods_gated = Gauge(
+            "plimsoll_gang_pods_gated",
+            "Pods that our scheduling gate holds.",
+            registry=self.registry,
+        )
+        self.gang_oldest_wait = Gauge(
+            "plimsoll_gang_oldest_wait_seconds",
+            "For how long the gang has waited that has waited longest; 0 where none does.",
+            registry=self.registry,
+        )
+        self.gang_waits = Histogram(
+            "plimsoll_gang_wait_seconds",
+            "Time from a gang's oldest pod to its release.",
+            buckets=(1, 2, 5, 10, 30, 60, 120, 300, 600, 1800, 3600, 14400, 86400),
+            registry=self.registry,
+        )
+        self.gang_releases = Counter(
+            "plimsoll_gang_releases",
+            "Releases of a gang's pods, by why they were let go.",
+            ["reason"],
+            registry=self.registry,
+        )
+        self.gang_timeouts = Counter(
+            "plimsoll_gang_timeouts",
+            "Turns of gangs that ended before all of their pods had nodes.",
+            registry=self.registry,
+        )
+        self.gates_lifted = Counter(
+            "plimsoll_gang_gates_lifted",
+            "Gates that were to be lifted, by result.",
+            ["result"],
+            registry=self.registry,
+        )
+        self.gang_decide_seconds = Histogram(
+            "plimsoll_gang_decide_duration_seconds",
+            "Time to decide once which gang goes.",
+            buckets=(0.0001, 0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25),
+            registry=self.registry,
+        )
         build = Gauge(
             "plimsoll_build_info",
             "Always 1; the version is the label.",

@@ -1,0 +1,97 @@
+"""Flags of gangs: whether pods wait for one another, and for how long."""
+
+import math
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from evaluator.gangs.verdicts import Terms
+from plimsoll import flags
+from plimsoll.flags import option
+
+_DEFAULT = Terms()
+
+
+@dataclass(frozen=True, kw_only=True)
+class GangOptions:
+    """Gangs. Times are in seconds."""
+
+    gangs: bool = option(
+        "gangs",
+        False,
+        "hold pods with the scheduling gate plimsoll.io/gang until all that they make sense with exist and fit, and let "
+        "them go in order of importance; all pods are watched for it",
+    )
+    gang_timeout: float = option(
+        "gangTimeout",
+        _DEFAULT.timeout,
+        "how long room is kept for a gang that was let go, and all others wait, until each of its pods has a node",
+        metavar="DURATION",
+        parse=flags.positive_duration,
+    )
+    gang_backoff: float = option(
+        "gangBackoff",
+        _DEFAULT.backoff,
+        "how long a gang that found no nodes in its time rests, while others have their turn: about so long the first "
+        "time, twice that the next, and so on",
+        metavar="DURATION",
+        parse=flags.positive_duration,
+    )
+    gang_backoff_max: float = option(
+        "gangBackoffMax",
+        _DEFAULT.longest_backoff,
+        "the longest that it rests",
+        metavar="DURATION",
+        parse=flags.positive_duration,
+    )
+    gang_ageing: float = option(
+        "gangAgeing",
+        _DEFAULT.ageing,
+        "a gang that has waited for longer than this, and would fit on empty nodes, is not passed over by smaller ones "
+        "any more, for --gangTimeout at a time",
+        metavar="DURATION",
+        parse=flags.positive_duration,
+    )
+    gate_max_age: float = option(
+        "gateMaxAge",
+        0.0,
+        "let a pod go that our gate has held for longer than this, alone if need be, with a warning event; 0: never",
+        metavar="DURATION",
+        parse=flags.duration,
+    )
+    gang_count_all: bool = option(
+        "gangCountAll",
+        False,
+        "count pods that have ended, or are being deleted, for minAvailable too, as the scheduler plugin does that these "
+        "labels come from",
+    )
+    gang_ignored_resources: tuple[str, ...] = option(
+        "gangIgnoredResources",
+        (),
+        "extended resources that need not be free on a node for a gang to fit, as those that a scheduler extender "
+        "manages; repeatable, or with commas between them. telemetry/scheduling never has to be",
+        metavar="NAME",
+        parse=flags.names,
+    )
+
+    @property
+    def gang_terms(self) -> Terms:
+        """What is decided by."""
+        return Terms(
+            timeout=self.gang_timeout,
+            backoff=self.gang_backoff,
+            longest_backoff=self.gang_backoff_max,
+            ageing=self.gang_ageing,
+            gate_max_age=self.gate_max_age or math.inf,
+        )
+
+    @property
+    def ignored_resources(self) -> frozenset[str]:
+        """By name."""
+        return frozenset(name for given in self.gang_ignored_resources for name in given.split(","))
+
+    def gang_mistakes(self) -> Iterator[str]:
+        """What is wrong with these settings together, each in a sentence."""
+        if self.gang_backoff_max < self.gang_backoff:
+            yield "--gangBackoffMax must be at least --gangBackoff"
+        if 0 < self.gate_max_age <= self.gang_timeout:
+            yield "--gateMaxAge must be more than --gangTimeout, or no gang could wait for its turn"
