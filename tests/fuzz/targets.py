@@ -20,6 +20,7 @@ from evaluator.cluster import Cluster, decode_node, decode_pod, decode_policy
 from evaluator.decisions import decide
 from evaluator.decoding import UNREADABLE
 from evaluator.extender import messages, pods
+from evaluator.gangs import admission
 from evaluator.kube import KubeError
 from evaluator.manifests import checker
 from evaluator.manifests.sentences import explained
@@ -104,6 +105,14 @@ def a_pod_to_place(data):
             assert set(amounts) <= set(Resource)
             assert all(math.isfinite(value) and value >= 0 for value in amounts.values())
         assert all(isinstance(word, str) for word in (found.name, found.uid, found.kind))
+
+
+def an_admission_review(data):
+    with documented(admission.BadReviewError):
+        told = json.loads(admission.answer(data).body)["response"]
+        assert told["allowed"] is True, "a pod is refused"
+        if (given := _json(data)) is not None:
+            assert told["uid"] == given["request"]["uid"]
 
 
 def a_quantity(data):
@@ -393,6 +402,7 @@ def _refuse(name):
 
 
 TARGETS: Mapping[str, Callable[[bytes], None]] = {
+    "admission": an_admission_review,
     "date": a_date,
     "duration": a_duration,
     "event": an_event,
