@@ -246,11 +246,13 @@ class Kube:
         path = f"/api/v1/namespaces/{_segment(event['metadata']['namespace'])}/events"
         await self._write("POST", path, {}, body=event)
 
-    async def count_event(self, namespace: str, name: str, count: int, at: str) -> None:
-        """Say that what an event tells has happened again, so many times in all, last `at` (RFC 3339)."""
+    async def amend_event(self, namespace: str, name: str, changes: Mapping[str, Any]) -> int:
+        """Change some fields of an event; returns how often it says that it happened."""
         path = f"/api/v1/namespaces/{_segment(namespace)}/events/{_segment(name)}"
-        body = {"count": count, "lastTimestamp": at}
-        await self._write("PATCH", path, {}, body=body, content_type="application/merge-patch+json")
+        raw = await self._write(
+            "PATCH", path, {}, body=changes, content_type="application/merge-patch+json"
+        )
+        return _decode(raw, _Counted, f"PATCH {path}").count or 1
 
     async def read_lease(self, namespace: str, name: str) -> dict[str, Any] | None:
         """A Lease; None if there is none."""
@@ -316,6 +318,10 @@ def _decode(body: bytes, kind: type[T], call: str) -> T:
         return msgspec.json.decode(body, type=kind)
     except UNREADABLE as error:
         raise KubeError(0, f"{call}: an answer that cannot be read: {error}") from error
+
+
+class _Counted(msgspec.Struct):
+    count: int | None = None
 
 
 class _Reviewed(msgspec.Struct):

@@ -167,7 +167,8 @@ class Recorder:
         times = story.untold[notice]
         if (event := story.events.get(notice)) is not None:
             try:
-                await self._kube.count_event(key.namespace, event.name, event.count + times, now())
+                again = {"count": event.count + times, "lastTimestamp": now()}
+                await self._kube.amend_event(key.namespace, event.name, again)
             except KubeError as error:
                 if error.status != 404:  # events live for an hour
                     raise

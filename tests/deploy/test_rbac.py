@@ -36,7 +36,7 @@ EXAMPLES = {
     "patch_pod": [("ns", "p", [])],
     "annotate_pod": [("ns", "p", "u", {})],
     "create_event": [({"metadata": {"namespace": "ns"}},)],
-    "count_event": [("ns", "e", 2, "")],
+    "amend_event": [("ns", "e", {})],
     "read_lease": [(LEASE["namespace"], LEASE["name"])],
     "write_lease": [({"metadata": LEASE},), ({"metadata": {**LEASE, "resourceVersion": "1"}},)],
     "read_config_map": [(REWARDS["namespace"], REWARDS["name"])],

@@ -29,7 +29,7 @@ WRITES = {
     "eviction": lambda kube: kube.evict("default", "p", "u"),
     "annotation": lambda kube: kube.annotate_pod("default", "p", "u", {}),
     "event": lambda kube: kube.create_event(EVENT),
-    "event again": lambda kube: kube.count_event("default", "e", 2, "T"),
+    "event again": lambda kube: kube.amend_event("default", "e", {"count": 2}),
 }
 
 
