@@ -1,0 +1,145 @@
+"""What events have told of gangs' pods, and what they have to tell next, and when. No I/O, no clock; times in seconds.
+
+One story for each pod and reason. A text is told once it has stood for a moment: while a gang of a hundred pods is being
+made, "1 of 100 pods exist" would be told a hundred times on one pod and "99 of 100" as often on another. What keeps changing
+is told after a while as it is then. What stays so is told again now and then, since events live for an hour.
+"""
+
+import heapq
+import itertools
+import math
+from collections.abc import Collection, Hashable, Iterable
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+from evaluator.inventory import Resident
+from evaluator.notices import Notice
+
+
+@dataclass(frozen=True, slots=True)
+class Pace:
+    """Seconds for which a text has to stand, after which one that keeps changing is told, and after which one is told again."""
+
+    settle: float = 2.0
+    patience: float = 10.0
+    repeat: float = 1800.0
+
+
+class Thread(NamedTuple):
+    """What there is one event for: a pod, and a reason."""
+
+    namespace: str
+    name: str
+    uid: str
+    reason: str
+
+
+@dataclass(slots=True)
+class Story:
+    """Of one thread, what is to be told, and what was."""
+
+    thread: Thread
+    notice: Notice
+    since: float
+    """When it was first wanted just so."""
+    untold: float | None
+    """Since when something is wanted that was not told; None where all is said."""
+    told: Notice | None = None
+    at: float = -math.inf
+    """When it was last told."""
+    count: int = 0
+    """How often the event says that it happened; 0 before it is known to exist."""
+    queued: float = math.inf
+    """The earliest time at which it stands in the queue."""
+    over: bool = False
+    """Whether nothing is to be told of it any more."""
+
+    def due(self, pace: Pace) -> float:
+        """When it is to be told."""
+        if self.over:
+            return math.inf
+        if self.untold is None:
+            return self.at + pace.repeat
+        return min(self.since + pace.settle, self.untold + pace.patience)
+
+
+Subject = Hashable
+"""Whatever pods are told of together: a gang."""
+
+
+@dataclass(slots=True)
+class Untold:
+    """All stories, by subject, and the queue of those to be told."""
+
+    pace: Pace = field(default_factory=Pace)
+    _stories: dict[Subject, dict[Thread, Story]] = field(default_factory=dict)
+    _queue: list[tuple[float, int, Story]] = field(default_factory=list)
+    _numbers: "itertools.count[int]" = field(default_factory=itertools.count)
+
+    @property
+    def subjects(self) -> Collection[Subject]:
+        """Of which there is something to tell."""
+        return self._stories.keys()
+
+    def want(
+        self, subject: Subject, pods: Iterable[Resident], notices: Collection[Notice], now: float
+    ) -> None:
+        """From now on these, and nothing else, are to be told on these pods, and on no other of the subject."""
+        before = self._stories.get(subject, {})
+        after: dict[Thread, Story] = {}
+        for pod in pods:
+            for notice in notices:
+                thread = Thread(pod.namespace, pod.name, pod.uid, notice.reason)
+                story = after[thread] = before.get(thread) or Story(thread, notice, now, now)
+                self._change(story, notice, now)
+        for thread in before.keys() - after.keys():
+            before[thread].over = True
+        if after:
+            self._stories[subject] = after
+        else:
+            self._stories.pop(subject, None)
+
+    def forget(self, subject: Subject) -> None:
+        """Nothing of it is to be told any more."""
+        for story in self._stories.pop(subject, {}).values():
+            story.over = True
+
+    def next_due(self) -> float:
+        """When the next is to be told, or may be; infinity where there is none."""
+        return self._queue[0][0] if self._queue else math.inf
+
+    def take(self, now: float) -> Story | None:
+        """The story that has been due for longest; None where none is. Afterwards it is to be `tell()`ed, or `again()`."""
+        while self._queue and self._queue[0][0] <= now:
+            _, _, story = heapq.heappop(self._queue)
+            story.queued = math.inf
+            if story.due(self.pace) <= now:
+                return story
+            self._enqueue(story)
+        return None
+
+    def tell(self, story: Story, notice: Notice, now: float, *, count: int) -> None:
+        """This was told, `count` times in all; what is wanted may have changed while it was written."""
+        story.told, story.at, story.count = notice, now, count
+        story.untold = None if story.notice == notice else story.since
+        self._enqueue(story)
+
+    def again(self, story: Story) -> None:
+        """It could not be told now."""
+        self._enqueue(story)
+
+    def _change(self, story: Story, notice: Notice, now: float) -> None:
+        if notice != story.notice:
+            story.notice, story.since = notice, now
+            if notice == story.told:
+                story.untold = None
+            elif story.untold is None:
+                story.untold = now
+        self._enqueue(story)
+
+    def _enqueue(self, story: Story) -> None:
+        """Make sure that it is looked at when it is due; an entry that is too early is put off then."""
+        due = story.due(self.pace)
+        if due < story.queued:
+            story.queued = due
+            heapq.heappush(self._queue, (due, next(self._numbers), story))
