@@ -1,0 +1,39 @@
+"""docs/gangs.md tells every state that a gang can be in, and every flag and metric that is about gangs."""
+
+import re
+from dataclasses import fields
+from pathlib import Path
+
+from evaluator.gangs.membership import ADMITTED, GATE, GROUP_LABEL, MINIMUM_LABEL, PRIORITY_LABEL
+from evaluator.gangs.options import GangOptions
+from evaluator.gangs.verdicts import State
+from plimsoll import flags
+
+ROOT = Path(__file__).parents[2]
+TEXT = (ROOT / "docs/gangs.md").read_text()
+
+
+def test_every_state_has_a_row_with_the_event_that_tells_of_it():
+    rows = re.findall(r"^\| `(\w+)` \| (?:`(\w+)`)? ?\|", TEXT, re.MULTILINE)
+    told = {state: event for state, event in rows if state in set(State)}
+    assert set(told) == {str(state) for state in State}
+    assert all(event in {"", f"Gang{state}"} for state, event in told.items())
+    assert [state for state in State if state.waits and not told[state]] == []
+
+
+def test_every_flag_of_gangs_is_named():
+    """What each is for stands in docs/flags.md; here is what it is about."""
+    own = {option.flag for _, option in flags.options(GangOptions)}
+    assert len(own) == len(fields(GangOptions)) > 6
+    assert [flag for flag in sorted(own) if f"`--{flag}`" not in TEXT] == []
+
+
+def test_every_metric_of_gangs_is_named():
+    known = set(re.findall(r"`(plimsoll_gang\w+)`", (ROOT / "docs/metrics.md").read_text()))
+    assert len(known) > 6
+    assert set(re.findall(r"`(plimsoll_gang\w+)`", TEXT)) == known
+
+
+def test_every_name_on_a_pod_is_told():
+    for name in (GATE, ADMITTED, GROUP_LABEL, MINIMUM_LABEL, PRIORITY_LABEL):
+        assert f"`{name}`" in TEXT
