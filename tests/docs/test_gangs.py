@@ -21,6 +21,13 @@ def test_every_state_has_a_row_with_the_event_that_tells_of_it():
     assert [state for state in State if state.waits and not told[state]] == []
 
 
+def test_every_event_that_tells_of_something_else_has_a_row():
+    written = set(re.findall(r'"(Gang[A-Z]\w+)"', (ROOT / "evaluator/gangs/notes.py").read_text()))
+    rows = set(re.findall(r"^\| `(Gang\w+)` \|", TEXT, re.MULTILINE))
+    assert len(written) > 3
+    assert rows == written
+
+
 def test_every_flag_of_gangs_is_named():
     """What each is for stands in docs/flags.md; here is what it is about."""
     own = {option.flag for _, option in flags.options(GangOptions)}
