@@ -13,7 +13,9 @@ _MAX_BACKOFF = 10.0
 @dataclass(slots=True)
 class _Waiting:
     priority: int
-    place: int  # order in which pods were first seen; a lifted gate does not change it
+    place: (
+        int  # in the order in which pods came, or came back untaken; a lifted gate changes nothing
+    )
     due: float
     gated: bool
     wakeable: bool = False  # by a nudge; a pod that failed by an error sits its back-off out
@@ -48,7 +50,7 @@ class Pending:
         self._pods.pop(key, None)
 
     def take(self, now: float) -> str | None:
-        """The next pod to try: of those that are due the one of highest priority, then the one seen first."""
+        """The next pod to try: of those that are due the one of highest priority, then the one that came first."""
         ready = [
             (-pod.priority, pod.place, key)
             for key, pod in self._pods.items()
@@ -77,18 +79,24 @@ class Pending:
 
     def refused(self, key: str, now: float) -> None:
         """The attempt ended: no node would do. It waits for a nudge, and has had it if one came meanwhile."""
-        if (pod := self._pods.get(key)) is None:
+        if (pod := self._back(key)) is None:
             return
-        pod.in_flight, pod.wakeable, pod.errors = False, True, 0
+        pod.wakeable, pod.errors = True, 0
         pod.due = now if pod.nudged else now + FLUSH
 
     def failed(self, key: str, now: float) -> None:
         """The attempt broke off by an error: 1, 2, 4, 8, then 10 seconds until the next."""
-        if (pod := self._pods.get(key)) is None:
+        if (pod := self._back(key)) is None:
             return
-        pod.in_flight, pod.wakeable = False, False
+        pod.wakeable = False
         pod.due = now + min(2.0**pod.errors, _MAX_BACKOFF)
         pod.errors += 1
+
+    def _back(self, key: str) -> _Waiting | None:
+        """A pod that was tried in vain: those of its priority that were not go first now."""
+        if (pod := self._pods.get(key)) is not None:
+            pod.in_flight, pod.place = False, next(self._places)
+        return pod
 
 
 def _can_run(pod: _Waiting) -> bool:

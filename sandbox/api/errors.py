@@ -225,4 +225,4 @@ def duplicate(field: str, value: Any) -> Cause:
 
 
 def _quoted(value: Any) -> str:
-    return json.dumps(value, ensure_ascii=False)
+    return json.dumps(value, separators=(",", ":"), ensure_ascii=False)

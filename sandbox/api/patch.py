@@ -6,6 +6,8 @@ from typing import Any
 
 from sandbox.api.errors import ApiError, bad_request
 
+_DOES_NOT_APPLY = "the server rejected our request due to an error in our request"
+
 
 def merge_patch(target: Any, patch: Any) -> Any:
     """The target with a merge patch applied; neither is changed."""
@@ -122,5 +124,7 @@ def _missing(path: Sequence[str]) -> ApiError:
 
 
 def _unprocessable(why: str) -> ApiError:
-    message = f"the server rejected our request due to an error in our request: {why}"
-    return ApiError(422, "Invalid", message)
+    # To its client a real server does not say which operation failed, nor why.
+    error = ApiError(422, "Invalid", _DOES_NOT_APPLY)
+    error.add_note(why)
+    return error

@@ -5,6 +5,7 @@ from typing import Any
 
 from sandbox.api.behaviour import Behaviour, as_quantities, fill
 from sandbox.api.errors import ApiError, Cause, Subject, conflict, forbidden_field, required
+from sandbox.api.gates import gate_additions, gate_faults, gates, widenings, without_node_affinity
 from sandbox.api.objects import Json, dig, with_condition
 
 
@@ -20,7 +21,7 @@ class Pods(Behaviour):
 
     def prepare_create(self, obj: Json, *, now: float) -> None:
         status: Json = {"phase": "Pending", "qosClass": qos_class(obj["spec"])}
-        if obj["spec"].get("schedulingGates"):
+        if gates(obj["spec"]):
             gated = {
                 "type": "PodScheduled",
                 "status": "False",
@@ -31,7 +32,11 @@ class Pods(Behaviour):
         obj["status"] = status
 
     def validate(self, obj: Json) -> list[Cause]:
-        return list(pod_spec_faults(obj["spec"], "spec"))
+        causes = list(pod_spec_faults(obj["spec"], "spec"))
+        if obj["spec"].get("nodeName") and gates(obj["spec"]):
+            why = "cannot be set until all schedulingGates have been cleared"
+            causes.append(forbidden_field("spec.nodeName", why))
+        return causes
 
     def validate_update(self, old: Json, new: Json) -> list[Cause]:
         return _update_faults(old["spec"], new["spec"])
@@ -47,6 +52,8 @@ def default_pod_spec(spec: Json) -> None:
         terminationGracePeriodSeconds=30,
         securityContext={},
     )
+    if not gates(spec):
+        spec.pop("schedulingGates", None)  # of a list whose last item went, nothing stays
     for container in _containers(spec):
         _default_container(container)
 
@@ -103,9 +110,7 @@ def pod_spec_faults(spec: Json, field: str) -> Iterator[Cause]:
         for name in ("name", "image"):
             if not container.get(name):
                 yield required(f"{field}.containers[{index}].{name}")
-    if spec.get("nodeName") and spec.get("schedulingGates"):
-        why = "cannot be set until all schedulingGates have been cleared"
-        yield forbidden_field(f"{field}.nodeName", why)
+    yield from gate_faults(spec, field)
 
 
 _CHANGEABLE = (
@@ -117,39 +122,25 @@ _CHANGEABLE = (
 
 
 def _update_faults(old: Json, new: Json) -> list[Cause]:
-    causes = []
-    gates, left = _gates(old), _gates(new)
-    if not left <= gates:
-        why = f"only deletion is allowed, but found new scheduling gate '{min(left - gates)}'"
-        causes.append(forbidden_field("spec.schedulingGates", why))
+    causes = list(gate_additions(old, new))
     tolerations = new.get("tolerations") or []
     if any(item not in tolerations for item in old.get("tolerations") or ()):
         why = "existing toleration can not be modified except its tolerationSeconds"
         causes.append(forbidden_field("spec.tolerations", why))
-    if gates and not _tightened(old, new):
-        why = "only additions are allowed (no mutations or deletions)"
-        causes.append(forbidden_field("spec.nodeSelector", why))
-    if _frozen(old, gated=bool(gates)) != _frozen(new, gated=bool(gates)):
+    gated = bool(gates(old))
+    if gated:
+        causes += widenings(old, new)
+    if _frozen(old, gated=gated) != _frozen(new, gated=gated):
         causes.append(forbidden_field("spec", _CHANGEABLE))
     return causes
 
 
-def _gates(spec: Json) -> set[str]:
-    return {gate.get("name", "") for gate in spec.get("schedulingGates") or ()}
-
-
-def _tightened(old: Json, new: Json) -> bool:
-    # Affinity may be added where there was none; a real server also lets existing terms be narrowed.
-    selector = new.get("nodeSelector") or {}
-    kept = (old.get("nodeSelector") or {}).items() <= selector.items()
-    before = dig(old, "affinity", "nodeAffinity")
-    return kept and (before is None or before == dig(new, "affinity", "nodeAffinity"))
-
-
 def _frozen(spec: Json, *, gated: bool) -> Json:
     free = {"tolerations", "schedulingGates", "activeDeadlineSeconds"}
-    free |= {"nodeSelector", "affinity"} if gated else set()
+    free |= {"nodeSelector"} if gated else set()
     kept = {field: value for field, value in spec.items() if field not in free}
+    if gated:
+        kept["affinity"] = without_node_affinity(spec)
     for field in ("containers", "initContainers"):
         if field in kept:
             kept[field] = [{**container, "image": ""} for container in kept[field]]
@@ -185,7 +176,7 @@ def _unbindable(pod: Json, binding: Json) -> str:
         return f"pod {name} is being deleted, cannot be assigned to a host"
     if node := pod["spec"].get("nodeName"):
         return f'pod {name} is already assigned to node "{node}"'
-    if pod["spec"].get("schedulingGates"):
+    if gates(pod["spec"]):
         return f"pod {name} has non-empty .spec.schedulingGates"
     return ""
 

@@ -339,6 +339,30 @@ async def test_a_gated_pod_is_not_tried_until_its_gate_is_lifted(
     assert await bound("gated") == "node-a"
 
 
+async def test_pods_go_in_the_order_they_came_in_whatever_gate_is_lifted_first(
+    client, start, extender, add_node, add_pod, bound, eventually
+):
+    await add_node("node-a")
+    binder = await start()
+    names = ("first", "second", "third")
+    for name in names:
+        await add_pod(name, schedulingGates=[{"name": "plimsoll.io/gang"}])
+    entered, leave = extender.hold = (asyncio.Event(), asyncio.Event())
+    await add_pod("busy")
+    await entered.wait()
+    for name in reversed(names):
+        await client.patch(PODS, name, {"spec": {"schedulingGates": None}}, "default")
+    seen = binder._pods.objects
+    await eventually(
+        lambda: not any("schedulingGates" in seen[f"default/{one}"]["spec"] for one in names)
+    )
+    leave.set()
+    for name in names:
+        await bound(name)
+    order = [body["Pod"]["metadata"]["name"] for body in extender.asked("filter")]
+    assert order == ["busy", *names]
+
+
 async def test_a_pod_of_another_scheduler_is_left_alone(
     client, start, extender, add_node, add_pod, bound
 ):

@@ -36,6 +36,16 @@ def test_a_gated_pod_waits_but_keeps_its_place(pending):
     assert pending.take(7) == "gated"
 
 
+def test_a_pod_tried_in_vain_goes_behind_its_equals(pending):
+    for key in ("refused", "failed", "gated", "free"):
+        put(pending, key, gated=key == "gated")
+    pending.refused(pending.take(0), 0)
+    pending.failed(pending.take(0), 0)
+    pending.nudge_all(1)
+    put(pending, "gated", now=1)
+    assert [pending.take(1) for _ in range(4)] == ["gated", "free", "refused", "failed"]
+
+
 def test_nothing_but_a_gated_pod_is_nothing_to_do(pending):
     put(pending, "gated", gated=True)
     pending.nudge_all(1)
