@@ -1,10 +1,22 @@
-"""Which gates to lift now, and what to tell of those that stay. No I/O, no clock, no chance but what is passed in."""
+"""Which gates to lift now, and what to tell of those that stay. No I/O, no clock, no chance but what is passed in.
 
+kube-scheduler takes the pods whose gates were lifted by `spec.priority`, then by when it first saw them, which is none of our
+order. So one gang is released at a time, and the next when kube-scheduler has found nodes for all of it, or time is up.
+"""
+
+import math
 from collections.abc import Callable, Iterable
 
-from evaluator.gangs.group import Gang
-from evaluator.gangs.space import Space
-from evaluator.gangs.verdicts import Memory, Outcome, Terms
+from evaluator.gangs import words
+from evaluator.gangs.group import Gang, GangKey, about
+from evaluator.gangs.shapes import shapes
+from evaluator.gangs.space import Packing, Shortage, Space
+from evaluator.gangs.turns import Turns
+from evaluator.gangs.verdicts import Memory, Outcome, Reason, Release, State, Terms, Verdict
+from evaluator.inventory import Resident
+
+_MOST_GONE = 1000
+"""Gangs without a pod of which it is remembered that they were admitted: their controllers may be about to replace all."""
 
 
 def decide(
@@ -16,5 +28,168 @@ def decide(
     now: float,
     random: Callable[[], float],
 ) -> Outcome:
-    """What follows for some gangs, by the room that there is, and by what was decided before."""
-    raise NotImplementedError
+    """What follows for all gangs that there are, by the room that there is, and by what was decided before.
+
+    `random` tells numbers from 0 up to 1, for the jitter of rests. What comes of the releases goes into the memory with
+    `Memory.released()`.
+    """
+    found = _Round(list(gangs), space, before, terms, now=now, random=random)
+    return found.outcome()
+
+
+class _Round:
+    """One decision in the making."""
+
+    def __init__(
+        self,
+        gangs: list[Gang],
+        space: Space,
+        before: Memory,
+        terms: Terms,
+        *,
+        now: float,
+        random: Callable[[], float],
+    ) -> None:
+        self._gangs = gangs
+        self._admitted = _admissions(gangs, before)
+        self._terms = terms
+        self._now = now
+        self._turns = Turns(before, terms, now=now, random=random)
+        self._packing = Packing(space)
+        self._empty = Packing(space, empty=True)
+        self._verdicts: dict[GangKey, Verdict] = {}
+        self._releases: list[Release] = []
+        self._again = math.inf
+
+    def outcome(self) -> Outcome:
+        waiting = [gang for gang in self._gangs if self._look(gang)]
+        waiting.sort(key=lambda gang: gang.rank)
+        if waiting:
+            self._go_through(waiting)
+        return Outcome(
+            self._verdicts,
+            tuple(self._releases),
+            tuple(self._turns.ended),
+            Memory(self._admitted, self._turns.kept(self._verdicts), fresh=False),
+            min(self._again, self._turns.again),
+        )
+
+    def _look(self, gang: Gang) -> bool:
+        """Settle what does not depend on others; whether it waits to be admitted."""
+        if not gang.living:
+            return False
+        self._let_overdue_go(gang)
+        self._keep_room(gang)
+        if gang.gated and not self._has_quorum(gang):
+            admitted = gang.key in self._admitted
+            self._say(gang, State.INCOMPLETE, words.incomplete(gang, admitted=admitted))
+            return False
+        successors, others = self._sorted(gang)
+        if successors:
+            self._releases.append(Release(gang.key, Reason.REPLACEMENT, successors))
+            self._packing.take(shapes(successors))
+        if not others:
+            self._say(gang, *self._placing(gang))
+        elif gang.existing - len(gang.foreign) < gang.minimum:
+            self._say(gang, State.GATED_BY_OTHERS, words.gated_by_others(gang))
+        else:
+            return True
+        return False
+
+    def _has_quorum(self, gang: Gang) -> bool:
+        """Of an admitted gang, pods that have done their work are not missing."""
+        done = gang.succeeded if gang.key in self._admitted and not gang.count_all else 0
+        return gang.existing + done >= gang.minimum
+
+    def _sorted(self, gang: Gang) -> tuple[tuple[Resident, ...], tuple[Resident, ...]]:
+        """Of the pods that could go: those of admitted owners, and the others."""
+        admitted = self._admitted.get(gang.key)
+        if not admitted:
+            return (), gang.liftable
+        successors = tuple(pod for pod in gang.liftable if about(pod).owner.uid in admitted)
+        others = tuple(pod for pod in gang.liftable if about(pod).owner.uid not in admitted)
+        return successors, others
+
+    def _let_overdue_go(self, gang: Gang) -> None:
+        if math.isinf(self._terms.gate_max_age):
+            return
+        due = {pod.key: pod.created + self._terms.gate_max_age for pod in gang.gated if pod.created}
+        overdue = tuple(pod for pod in gang.gated if due.get(pod.key, math.inf) <= self._now)
+        self._again = min([self._again, *(at for at in due.values() if at > self._now)])
+        if overdue:
+            self._releases.append(Release(gang.key, Reason.OVERDUE, overdue))
+
+    def _keep_room(self, gang: Gang) -> None:
+        """For pods whose gates were lifted, as long as it is their turn."""
+        if gang.lifted is not None and self._turns.of_released(gang.key, gang.lifted):
+            self._packing.take(shapes(gang.awaited))
+
+    def _placing(self, gang: Gang) -> tuple[State, str]:
+        """How a gang stands of which nothing is to be lifted."""
+        if gang.gated and gang.foreign:
+            return State.GATED_BY_OTHERS, words.gated_by_others(gang)
+        if not gang.unplaced and not gang.liftable:
+            return State.SCHEDULED, words.SCHEDULED
+        turn = self._turns.of(gang.key)
+        if gang.awaited and turn is not None and turn.misses:
+            return State.TIMED_OUT, words.timed_out(gang)
+        return State.RELEASED, words.RELEASED
+
+    def _go_through(self, waiting: list[Gang]) -> None:
+        """Find the first that fits. The line ends there, or at one for which it is held."""
+        ends = self._is_paced()
+        for gang in waiting:
+            if ends:
+                self._say(gang, State.WAITS_FOR_TURN, words.WAITS_FOR_TURN)
+                continue
+            _, pods = self._sorted(gang)
+            demand = gang.demand if len(pods) == len(gang.liftable) else shapes(pods)
+            missing = gang.minimum - len(gang.placed) - len(gang.unplaced)
+            need = min(max(1, missing), len(pods))
+            shortage = self._packing.lacks(demand, need=need)
+            if shortage is None:
+                self._releases.append(Release(gang.key, Reason.ADMITTED, pods))
+                self._say(gang, State.RELEASED, words.RELEASED)
+                ends = True
+            else:
+                never = self._empty.lacks(demand, need=need)
+                ends = self._pass_over(gang, shortage, never)
+
+    def _is_paced(self) -> bool:
+        """Whether one was released before that kube-scheduler is still busy with."""
+        return any(release.reason is Reason.REPLACEMENT for release in self._releases) or any(
+            self._paces(gang) for gang in self._gangs
+        )
+
+    def _paces(self, gang: Gang) -> bool:
+        turn = self._turns.of(gang.key)
+        kept = turn is not None and turn.first and self._now < turn.began + self._terms.timeout
+        return kept and bool(gang.awaited or gang.liftable)
+
+    def _pass_over(self, gang: Gang, shortage: Shortage, never: Shortage | None) -> bool:
+        """Whether the line is held for a gang that does not fit, instead of letting the next one try."""
+        if never is not None:
+            self._say(gang, State.TOO_LARGE, words.too_large(gang, never), never)
+            return False
+        self._say(gang, State.WAITS_FOR_ROOM, words.waits_for_room(gang, shortage), shortage)
+        aged = gang.created + self._terms.ageing if gang.created else math.inf
+        return self._turns.of_aged(gang.key, aged)
+
+    def _say(
+        self, gang: Gang, state: State, message: str, shortage: Shortage | None = None
+    ) -> None:
+        self._verdicts[gang.key] = Verdict(state, message, shortage)
+
+
+def _admissions(gangs: Iterable[Gang], before: Memory) -> dict[GangKey, frozenset[str]]:
+    """The admitted owners of each gang: those that are remembered, and those that pods tell of."""
+    there = {gang.key: gang for gang in gangs}
+    gone = {key: owners - {""} for key, owners in before.admitted.items() if key not in there}
+    kept = dict([(key, owners) for key, owners in gone.items() if owners][-_MOST_GONE:])
+    for key, gang in there.items():
+        known = before.admitted.get(key, frozenset())
+        # Pods without an owner have namesakes, not successors: what is remembered holds until they are seen to be admitted.
+        known = gang.admitted | (known if key in before.turns else known - {""})
+        if known:
+            kept[key] = known
+    return kept

@@ -1,11 +1,12 @@
 """A gang as it stands: its pods, sorted by what they are to it. No I/O; times are Unix seconds."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from typing import NamedTuple
 
 from evaluator.gangs.membership import Membership, QoS
+from evaluator.gangs.shapes import Shape, shapes
 from evaluator.inventory import Resident
 from evaluator.workload import FINISHED
 
@@ -85,6 +86,11 @@ class Gang:
         return tuple(pod for pod in self.gated if not about(pod).foreign)
 
     @cached_property
+    def demand(self) -> Mapping[Shape, int]:
+        """What the liftable ones ask for."""
+        return shapes(self.liftable)
+
+    @cached_property
     def foreign(self) -> tuple[Resident, ...]:
         """Living pods that gates of others hold."""
         return tuple(pod for pod in self.living if about(pod).foreign)
@@ -98,6 +104,36 @@ class Gang:
     def unplaced(self) -> tuple[Resident, ...]:
         """Living pods that no gate holds and that have no node yet."""
         return tuple(pod for pod in self.living if not pod.node and not about(pod).held)
+
+    @cached_property
+    def awaited(self) -> tuple[Resident, ...]:
+        """Of these, the ones whose gate was lifted: kube-scheduler is about to find nodes for them."""
+        return tuple(pod for pod in self.unplaced if about(pod).admitted is not None)
+
+    @cached_property
+    def lifted(self) -> float | None:
+        """When the last gate of those that are awaited was lifted."""
+        return max(
+            (at for pod in self.awaited if (at := about(pod).admitted) is not None), default=None
+        )
+
+    @cached_property
+    def admitted(self) -> frozenset[str]:
+        """The uids of the owners of whom pods were admitted, as the pods say that are left of them.
+
+        A pod without an owner has no successor, only namesakes: it tells of its gang as long as it lives.
+        """
+        told = [pod for pod in self.pods if about(pod).admitted is not None]
+        owners = {uid for pod in told if (uid := about(pod).owner.uid)}
+        alone = any(
+            not about(pod).owner.uid for pod in self.living if about(pod).admitted is not None
+        )
+        return frozenset(owners | ({""} if alone else set()))
+
+    @cached_property
+    def succeeded(self) -> int:
+        """Pods that have done their work."""
+        return sum(pod.phase == "Succeeded" for pod in self.pods)
 
     @cached_property
     def rank(self) -> Rank:

@@ -2,11 +2,12 @@
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from typing import NamedTuple
 
-from evaluator.gangs.group import GangKey
+from evaluator.gangs.group import GangKey, about
+from evaluator.gangs.space import Shortage
 from evaluator.inventory import Resident
 
 
@@ -42,9 +43,8 @@ class Verdict:
 
     state: State
     message: str
-    since: float
-    """When it began to wait: the age of its oldest pod."""
-    problems: tuple[str, ...] = ()
+    shortage: Shortage | None = None
+    """What there was room for when it was last tried."""
 
 
 class Reason(StrEnum):
@@ -68,14 +68,15 @@ class Release:
 
 
 class Turn(NamedTuple):
-    """What is remembered of a gang that had its turn, and was not placed in it."""
+    """What is remembered of a gang for which room was kept. It ends after a time, and begins again after a rest."""
 
     began: float
-    """When room was first kept for it in this turn."""
     misses: int = 0
-    """Turns that ended so, in a row."""
+    """Turns that ended without all of its pods having nodes, in a row."""
     rests_until: float = -math.inf
-    """Until then it is passed over."""
+    """Until then no room is kept for it."""
+    first: bool = False
+    """Whether it is the one that the gang was admitted with: nobody else is admitted in it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,6 +86,20 @@ class Memory:
     admitted: Mapping[GangKey, frozenset[str]] = field(default_factory=dict)
     """The uids of the owners whose pods were admitted as this gang; empty for pods without an owner."""
     turns: Mapping[GangKey, Turn] = field(default_factory=dict)
+    fresh: bool = True
+    """Whether nothing was decided before."""
+
+    def released(self, release: Release, *, now: float) -> "Memory":
+        """With gates lifted, at least one: to be called before the next decision, and only if it came to that."""
+        if release.reason is not Reason.ADMITTED:
+            return self
+        owners = {about(pod).owner.uid for pod in release.pods}
+        known = self.admitted.get(release.gang, frozenset())
+        return replace(
+            self,
+            admitted={**self.admitted, release.gang: known | owners},
+            turns={**self.turns, release.gang: Turn(now, first=True)},
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,6 +119,7 @@ class Outcome:
 
     verdicts: Mapping[GangKey, Verdict] = field(default_factory=dict)
     releases: tuple[Release, ...] = ()
+    """At most one of them admits a gang; the others are of pods whose turn it is whatever becomes of that."""
     timeouts: tuple[GangKey, ...] = ()
     """Gangs whose turn has just ended without all of their pods having nodes."""
     memory: Memory = field(default_factory=Memory)

@@ -1,0 +1,81 @@
+"""For which gangs room is kept, and for how long: turns, and the rests between them. No I/O; times are seconds of one clock."""
+
+import math
+from collections.abc import Callable, Mapping
+
+from evaluator.gangs.group import GangKey
+from evaluator.gangs.verdicts import Memory, State, Terms, Turn, Verdict
+
+_SHARE = 0.5
+"""Of a rest, what chance takes off at most: gangs that failed together do not try again together."""
+
+
+class Turns:
+    """The turns of one decision. `ended` are those that end now, without all pods having nodes."""
+
+    def __init__(
+        self, before: Memory, terms: Terms, *, now: float, random: Callable[[], float]
+    ) -> None:
+        self._turns = dict(before.turns)
+        self._fresh = before.fresh
+        self._terms = terms
+        self._now = now
+        self._random = random
+        self._touched: set[GangKey] = set()
+        self.ended: list[GangKey] = []
+        self.again = math.inf
+        """When the next one ends, or a rest."""
+
+    def of(self, key: GangKey) -> Turn | None:
+        """The turn of a gang, if it has or had one."""
+        return self._turns.get(key)
+
+    def of_released(self, key: GangKey, lifted: float) -> bool:
+        """Whether room is kept for pods of a gang whose last gate was lifted at some time.
+
+        A leader that begins does not know why they were lifted: as if their gang had just been admitted.
+        """
+        turn = self._turns.get(key, Turn(lifted, first=self._fresh))
+        began = turn.began if turn.misses else max(turn.began, lifted)
+        return self._advance(key, turn._replace(began=min(began, self._now)))
+
+    def of_aged(self, key: GangKey, aged: float) -> bool:
+        """Whether the line is held for a gang that does not fit, and that has waited for long enough at some time."""
+        if self._now < aged:
+            self.again = min(self.again, aged)
+            return False
+        return self._advance(key, self._turns.get(key, Turn(self._now)))
+
+    def kept(self, verdicts: Mapping[GangKey, Verdict]) -> dict[GangKey, Turn]:
+        """What the next decision has to know: turns that go on, and those of gangs that were not come to."""
+        return {
+            key: turn
+            for key, turn in self._turns.items()
+            if key in self._touched or (key in verdicts and verdicts[key].state in _UNDECIDED)
+        }
+
+    def _advance(self, key: GangKey, turn: Turn) -> bool:
+        self._touched.add(key)
+        if turn.rests_until > self._now:
+            return self._note(key, turn, turn.rests_until, keeps=False)
+        if turn.rests_until > turn.began:
+            turn = turn._replace(began=self._now)
+        ends = turn.began + self._terms.timeout
+        if self._now < ends:
+            return self._note(key, turn, ends, keeps=True)
+        self.ended.append(key)
+        until = self._now + self._rest(turn.misses)
+        turn = Turn(turn.began, misses=turn.misses + 1, rests_until=until)
+        return self._note(key, turn, until, keeps=False)
+
+    def _note(self, key: GangKey, turn: Turn, until: float, *, keeps: bool) -> bool:
+        self._turns[key] = turn
+        self.again = min(self.again, until)
+        return keeps
+
+    def _rest(self, misses: int) -> float:
+        bound = min(self._terms.longest_backoff, self._terms.backoff * 2.0 ** min(misses, 30))
+        return bound * (1.0 - _SHARE * self._random())
+
+
+_UNDECIDED = {State.RELEASED, State.WAITS_FOR_TURN, State.WAITS_FOR_ROOM}

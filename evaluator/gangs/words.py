@@ -1,0 +1,50 @@
+"""What is told of gangs that wait, each in one sentence that stays the same while the gang stands as it does. No I/O."""
+
+from evaluator.gangs.group import Gang, about
+from evaluator.gangs.space import Shortage
+
+SCHEDULED = "all of its pods have nodes"
+RELEASED = "its gates are lifted: kube-scheduler is finding nodes"
+WAITS_FOR_TURN = "complete, and waits for its turn: others go first"
+
+
+def incomplete(gang: Gang, *, admitted: bool) -> str:
+    """How many pods there are, of how many."""
+    sentence = f"{gang.existing} of {gang.minimum} pods of podGroup {gang.key.name} exist"
+    return (
+        f"{sentence}; it was admitted before, and waits for those that it lost"
+        if admitted
+        else sentence
+    )
+
+
+def gated_by_others(gang: Gang) -> str:
+    """Whose gates hold its pods."""
+    gates = sorted({gate for pod in gang.foreign for gate in about(pod).foreign})
+    return (
+        f"{len(gang.foreign)} of its {len(gang.living)} pods are held by other gates ({', '.join(gates)}); "
+        f"{gang.minimum} have to be free of them"
+    )
+
+
+def waits_for_room(gang: Gang, shortage: Shortage) -> str:
+    """What there is too little of."""
+    if not shortage.nodes:
+        return f"complete, but no node may take {_pods(gang)} now: none is ready, or its policy keeps it off those that are"
+    return f"complete, and waits for room for {_pods(gang)}: what is short is {shortage.short}"
+
+
+def too_large(gang: Gang, shortage: Shortage) -> str:
+    """What there would be too little of."""
+    if not shortage.nodes:
+        return f"no node can ever take {_pods(gang)}: node selector, affinity, taints or readiness rule all of them out"
+    return f"too large: were the nodes empty, there would not be room for {_pods(gang)}; what is short is {shortage.short}"
+
+
+def timed_out(gang: Gang) -> str:
+    """What kube-scheduler did not do."""
+    return "its gates are lifted, but kube-scheduler has not found nodes for all of its pods in time; others go on"
+
+
+def _pods(gang: Gang) -> str:
+    return "it" if gang.key.alone else f"its {len(gang.living)} pods"

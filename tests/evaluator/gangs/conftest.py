@@ -1,0 +1,100 @@
+"""Pods, gangs and nodes in a few words, for tests of what is decided of gangs."""
+
+import math
+
+import numpy as np
+import pytest
+
+from evaluator.amounts import RESOURCES
+from evaluator.gangs.group import Gang, gang_of
+from evaluator.gangs.membership import Membership, Owner, QoS, Where
+from evaluator.gangs.space import Space
+from evaluator.inventory import Resident
+from evaluator.nodes import Nodes
+
+CPU = 1000
+
+
+def _resident(name, group="", minimum=0, *, cpu=1.0, node="", **more):
+    """A pod that our gate holds, unless it is told otherwise; `cpu` in cores."""
+    members = {"owner": Owner("Job", group, f"uid-{group}")} | {
+        key: more.pop(key)
+        for key in tuple(more)
+        if key in Membership.__struct_fields__ and key not in {"group", "minimum"}
+    }
+    members = {"gated": not node, "qos": QoS.BURSTABLE} | members
+    amounts = {"cpu": int(cpu * CPU), "pods": 1}
+    fields = {
+        "namespace": "default",
+        "uid": f"uid-{name}",
+        "kind": group or name,
+        "phase": "Running" if node else "Pending",
+        "requests": tuple(amounts.get(resource, 0) for resource in RESOURCES),
+        "peak": (0,) * len(RESOURCES),
+        "bound": None,
+        "created": 100.0,
+        "leaving": False,
+        "ready": False,
+        "restarts": 0,
+        "crashing": False,
+        "crashed": None,
+    } | more
+    about = Membership(group=group, minimum=minimum, **members)
+    return Resident(name=name, node=node, membership=about, **fields)
+
+
+def _gangs(pods, *, count_all=False):
+    """The gangs of some pods, as a roster has them."""
+    found = {}
+    for pod in sorted(pods, key=lambda one: one.key):
+        if (key := gang_of(pod)) is not None:
+            found.setdefault(key, []).append(pod)
+    return [Gang(key, tuple(members), count_all) for key, members in found.items()]
+
+
+def _space(pods=(), *, others=(), only=None, **nodes):
+    """Nodes with so many cores, less what pods hold of them. `only`: which nodes may take pods, by what they ask (Where)."""
+    names = Nodes(sorted(nodes))
+    resources = (*map(str, RESOURCES), *others)
+    whole = np.zeros((len(resources), len(names)))
+    whole[resources.index("pods")] = 110
+    for name, cores in nodes.items():
+        whole[0, names.place[name]] = math.nan if cores is None else cores * CPU
+    free = whole.copy()
+    for pod in pods:
+        if pod.node and pod.phase not in {"Succeeded", "Failed"}:
+            for row, amount in enumerate(pod.requests):
+                free[row, names.place[pod.node]] -= amount
+
+    def allowed(where: Where, policy):
+        told = (only or {}).get(policy if policy is not None else where.asked)
+        return names.all if told is None else np.array([name in told for name in names])
+
+    return Space(names, resources, free, whole, allowed)
+
+
+@pytest.fixture
+def a_pod():
+    return _resident
+
+
+@pytest.fixture
+def gangs_of():
+    return _gangs
+
+
+@pytest.fixture
+def space_of():
+    return _space
+
+
+@pytest.fixture
+def with_membership():
+    """The same pod that says something else of its gang."""
+
+    def change(pod, **said):
+        about = {name: getattr(pod.membership, name) for name in Membership.__struct_fields__}
+        fields = {name: getattr(pod, name) for name in Resident.__struct_fields__}
+        return Resident(**{**fields, "membership": Membership(**{**about, **said})})
+
+    return change
