@@ -178,7 +178,7 @@ class _Round:
     def _say(
         self, gang: Gang, state: State, message: str, shortage: Shortage | None = None
     ) -> None:
-        self._verdicts[gang.key] = Verdict(state, message, shortage)
+        self._verdicts[gang.key] = Verdict(state, message, gang.created, gang.problems, shortage)
 
 
 def _admissions(gangs: Iterable[Gang], before: Memory) -> dict[GangKey, frozenset[str]]:

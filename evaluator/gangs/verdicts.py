@@ -43,6 +43,10 @@ class Verdict:
 
     state: State
     message: str
+    since: float
+    """When it began to wait: the age of its oldest pod."""
+    problems: tuple[str, ...] = ()
+    """What is wrong with its labels, in sentences."""
     shortage: Shortage | None = None
     """What there was room for when it was last tried."""
 
