@@ -4,7 +4,8 @@ Whole, so that sums are exact in whatever order they are made.
 """
 
 import math
-from collections.abc import Mapping
+import operator
+from collections.abc import Callable, Iterable, Mapping
 from functools import lru_cache
 from typing import Any
 
@@ -31,18 +32,48 @@ _MOST = 2**63 - 1
 """Kubernetes holds no quantity to be more."""
 
 
+_KNOWN = frozenset(RESOURCES)
+_COUNTED_PREFIXES = ("hugepages-", "attachable-volumes-")
+"""Of the names without a slash, those that are resources of a node; with one, all are."""
+
+
 @lru_cache(maxsize=4096)
-def amount(resource: Resource, text: str) -> int:
+def amount(resource: str, text: str) -> int:
     """A quantity of a resource. Raises ValueError for none, and for one below 0."""
     value = quantity.exact(text)
     if value < 0:
         raise ValueError(f"a quantity below zero: {text[:80]!r}")
-    return min(math.ceil(value * 1000 if resource is Resource.CPU else value), _MOST)
+    return min(math.ceil(value * 1000 if resource == Resource.CPU else value), _MOST)
 
 
 def room(told: Mapping[str, Any]) -> Room:
     """What a node says it has for pods."""
     return _shared(tuple(_has(resource, told) for resource in RESOURCES))
+
+
+def is_other(resource: str) -> bool:
+    """Whether it is one that scorers do not know and that kube-scheduler counts: extended resources, and huge pages."""
+    return resource not in _KNOWN and ("/" in resource or resource.startswith(_COUNTED_PREFIXES))
+
+
+def other_room(told: Mapping[str, Any]) -> Others:
+    """What a node says it has of them. What cannot be read is not there."""
+    return others((name, _pieces(name, told[name])) for name in told if is_other(name))
+
+
+def others(told: Iterable[tuple[str, int]]) -> Others:
+    """Amounts by name, made one object for all who have the same; what there is nothing of is left out."""
+    return _shared_others(tuple(sorted(pair for pair in told if pair[1])))
+
+
+def others_plus(one: Others, other: Others) -> Others:
+    """Both together."""
+    return _both(one, other, operator.add) if one and other else one or other
+
+
+def others_minus(one: Others, other: Others) -> Others:
+    """What is left of one without the other."""
+    return _both(one, other, operator.sub) if other else one
 
 
 def plus(one: Vector, other: Vector) -> Vector:
@@ -63,6 +94,25 @@ def _has(resource: Resource, told: Mapping[str, Any]) -> float:
         return float(amount(resource, str(text)))
     except ValueError:
         return math.nan
+
+
+def _pieces(name: str, told: object) -> int:
+    try:
+        return amount(name, str(told))
+    except ValueError:
+        return 0
+
+
+def _both(one: Others, other: Others, operation: Callable[[int, int], int]) -> Others:
+    mine, theirs = dict(one), dict(other)
+    names = mine.keys() | theirs.keys()
+    return others((name, operation(mine.get(name, 0), theirs.get(name, 0))) for name in names)
+
+
+@lru_cache(maxsize=4096)
+def _shared_others(found: Others) -> Others:
+    """Nodes of one sort have the same, and so do pods."""
+    return found
 
 
 @lru_cache(maxsize=1024)

@@ -92,7 +92,7 @@ class Listeners:
     placement: list[Callable[[], None]] = field(default_factory=list)
     """Linked pods, or what decides where they may run, changed."""
     figures: list[Callable[[str], None]] = field(default_factory=list)
-    """What scorers read of this node changed; or it came, or went."""
+    """What this node has for pods, or what scorers read of it, changed; or it came, or went."""
 
 
 class Cluster:

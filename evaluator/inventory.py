@@ -1,24 +1,25 @@
-"""All pods of the cluster, and what they hold of each node. Fed by a watcher, and only where there are scorers.
+"""All pods of the cluster, and what they hold of each node. Fed by a watcher, and only where there are scorers or gangs.
 
 A large cluster has 150,000 pods: of each is kept a record of a few hundred bytes, and sums are kept up as pods come and go,
 in whole numbers, so that they are what adding up from scratch would give.
 """
 
-import datetime
 import heapq
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Set
 from dataclasses import dataclass, field
 from sys import intern
 
 import msgspec
 
 from evaluator import workload
-from evaluator.amounts import NOTHING, Others, Vector, minus, plus
+from evaluator.amounts import NOTHING, Others, Vector, minus, others_minus, others_plus, plus
 from evaluator.cluster import Collection
+from evaluator.gangs import reading
 from evaluator.gangs.membership import Membership
-from evaluator.requests import amounts, effective
+from evaluator.requests import IGNORED, amounts, effective, others
 from evaluator.scoring.inputs import WINDOW
 from evaluator.scoring.pod import PodView
+from evaluator.timestamps import unix
 from evaluator.workload import FINISHED, ContainerStatus, Workload
 
 Key = tuple[str, str]
@@ -85,16 +86,19 @@ class Load:
     requested: Vector = NOTHING
     young: Vector = NOTHING
     """Of those that are younger than the window."""
+    others: Others = ()
     pods: int = 0
 
     def put(self, resident: Resident) -> None:
         """One more."""
         self.requested = plus(self.requested, resident.requests)
+        self.others = others_plus(self.others, resident.others)
         self.pods += 1
 
     def take(self, resident: Resident) -> None:
         """One less."""
         self.requested = minus(self.requested, resident.requests)
+        self.others = others_minus(self.others, resident.others)
         self.pods -= 1
 
 
@@ -122,12 +126,13 @@ class Inventory:
         )
         self.listeners: list[Listener] = []
         """Told what a pod was and what it is (None: nothing); on the loop's thread, and must only take note."""
+        self.touched: list[Callable[[str], None]] = []
+        """Told the name of a node whose sums are other than before."""
         self.listed: list[Callable[[], None]] = []
         """Told when all pods were listed for the first time."""
         self._clock, self._wall, self._window = clock, wall, window
         self._loads: dict[str, Load] = {}
         self._young = _Young()
-        self._touched: set[str] = set()
 
     @property
     def synced(self) -> bool:
@@ -147,11 +152,6 @@ class Inventory:
             if young.until.get(key) == until:
                 self._grown(self.pods.objects[key])
 
-    def touched(self) -> set[str]:
-        """The nodes whose sums are other than when this was asked last; there is one who asks."""
-        found, self._touched = self._touched, set()
-        return found
-
     def _listed(self) -> None:
         for listener in self.listed:
             listener()
@@ -165,9 +165,13 @@ class Inventory:
         for listener in self.listeners:
             listener(before, after)
 
+    def _touch(self, node: str) -> None:
+        for listener in self.touched:
+            listener(node)
+
     def _enter(self, key: Key, before: Resident | None, resident: Resident) -> None:
         self._loads.setdefault(resident.node, Load()).put(resident)
-        self._touched.add(resident.node)
+        self._touch(resident.node)
         now = self._clock()
         until = now - self._age_of(before, resident) + self._window
         if until > now:
@@ -190,24 +194,27 @@ class Inventory:
         load.take(resident)
         if not load.pods:
             del self._loads[resident.node]
-        self._touched.add(resident.node)
+        self._touch(resident.node)
 
     def _grown(self, resident: Resident) -> None:
         del self._young.until[resident.key]
         load = self._loads[resident.node]
         load.young = minus(load.young, resident.requests)
-        self._touched.add(resident.node)
+        self._touch(resident.node)
 
 
-def decode(raw: msgspec.Raw) -> Resident:
-    """A Resident out of a Pod's JSON. Raises what `evaluator.decoding.UNREADABLE` names."""
-    return resident(workload.decode(raw))
+def decode(raw: msgspec.Raw, ignored: Set[str] = IGNORED) -> Resident:
+    """A Resident out of a Pod's JSON; `ignored`: resources that count for nothing.
+
+    Raises what `evaluator.decoding.UNREADABLE` names.
+    """
+    return resident(workload.decode(raw), ignored)
 
 
-def resident(pod: Workload) -> Resident:
+def resident(pod: Workload, ignored: Set[str] = IGNORED) -> Resident:
     """What is kept of a pod."""
     meta, status = pod.metadata, pod.status
-    asked = effective(pod)
+    asked, (more, unread) = effective(pod), others(pod, ignored)
     told, seen = status.container_statuses or (), list(pod.containers_seen)
     return Resident(
         namespace=intern(meta.namespace),
@@ -218,14 +225,16 @@ def resident(pod: Workload) -> Resident:
         phase=intern(status.phase),
         requests=asked.requests,
         peak=asked.peak,
-        bound=_unix(pod.bound_at) if pod.spec.node_name else None,
-        created=_unix(meta.creation_timestamp),
+        bound=unix(pod.bound_at) if pod.spec.node_name else None,
+        created=unix(meta.creation_timestamp),
         leaving=meta.deletion_timestamp is not None,
         ready=bool(told) and all(container.ready for container in told),
         restarts=sum(container.restart_count for container in seen),
         crashing=any(map(_is_crashing, seen)),
         crashed=max((at for container in seen if (at := _crashed(container))), default=None),
-        problems=asked.problems,
+        problems=asked.problems + unread,
+        others=more,
+        membership=reading.membership(pod),
     )
 
 
@@ -239,8 +248,8 @@ def _same_place(before: Resident | None, after: Resident | None) -> bool:
     return held == holds
 
 
-def _held(resident: Resident) -> tuple[str, str, bool, Vector]:
-    return resident.uid, resident.node, resident.holds, resident.requests
+def _held(resident: Resident) -> tuple[str, str, bool, Vector, Others]:
+    return resident.uid, resident.node, resident.holds, resident.requests, resident.others
 
 
 def _is_crashing(container: ContainerStatus) -> bool:
@@ -254,14 +263,5 @@ def _is_crashing(container: ContainerStatus) -> bool:
 def _crashed(container: ContainerStatus) -> float | None:
     for state in (container.state, container.last_state):
         if state is not None and state.terminated is not None and state.terminated.exit_code:
-            return _unix(state.terminated.finished_at)
+            return unix(state.terminated.finished_at)
     return None
-
-
-def _unix(text: str | None) -> float | None:
-    """A time as RFC 3339 has it; None for what is none."""
-    try:
-        parsed = datetime.datetime.fromisoformat(text or "")
-        return parsed.timestamp() if parsed.tzinfo else None
-    except (ValueError, OverflowError):
-        return None

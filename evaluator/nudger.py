@@ -2,7 +2,6 @@
 
 import asyncio
 import contextlib
-import datetime
 import math
 import operator
 import random
@@ -20,6 +19,7 @@ from evaluator.nudges import Chance, Pace, Plan, Refusal, Refusals
 from evaluator.objects import NUDGED
 from evaluator.openings import Opening
 from evaluator.policy import PolicyKey
+from evaluator.timestamps import rfc3339
 from plimsoll import logs
 from plimsoll.backoff import Backoff
 
@@ -184,7 +184,7 @@ class Nudger:
         now, meta = self._clock(), refusal.pod.metadata
         try:
             await self._kube.annotate_pod(
-                meta.namespace, meta.name, meta.uid, {NUDGED: _timestamp(now)}
+                meta.namespace, meta.name, meta.uid, {NUDGED: rfc3339(now)}
             )
             self._metrics.nudges.labels("ok").inc()
             log.info("nudged", pod=str(refusal.pod), policy=str(refusal.policy))
@@ -202,8 +202,3 @@ class Nudger:
 
 _GONE = {404, 409, 422}
 """The pod is no more, or another one has its name."""
-
-
-def _timestamp(at: float) -> str:
-    moment = datetime.datetime.fromtimestamp(at, datetime.UTC)
-    return moment.isoformat(timespec="milliseconds").replace("+00:00", "Z")

@@ -12,7 +12,7 @@ from typing import Any
 import msgspec
 
 from evaluator import amounts
-from evaluator.amounts import Room
+from evaluator.amounts import Others, Room
 from evaluator.labels import FIELD_MANAGER, NodeLabels
 from evaluator.scoring.inputs import ANNOTATIONS
 
@@ -111,18 +111,23 @@ class Address(msgspec.Struct):
 
 
 class NodeStatus(msgspec.Struct):
-    """core/v1 NodeStatus; of its conditions only Ready is kept, and of what it has for pods only how much scorers count."""
+    """core/v1 NodeStatus; of its conditions only Ready is kept, and of what it has for pods only how much.
+
+    `room` is of what scorers know, `others` of all else.
+    """
 
     conditions: list[Condition] | None = None
     addresses: list[Address] | None = None
     allocatable: dict[str, Any] | None = None
     room: Room | None = None
+    others: Others = ()
 
     def __post_init__(self) -> None:
         if self.conditions is not None:
             self.conditions = [c for c in self.conditions if c.type == "Ready"]
         if self.allocatable is not None:
             self.room = amounts.room(self.allocatable)
+            self.others = amounts.other_room(self.allocatable)
             self.allocatable = None
 
 
@@ -182,8 +187,8 @@ class Node(msgspec.Struct):
 
     @property
     def figures(self) -> tuple[Any, ...]:
-        """What scorers read of it."""
-        return (self.status.room, self.metadata.figures)
+        """What it has for pods, and what scorers read of it."""
+        return (self.status.room, self.status.others, self.metadata.figures)
 
     @property
     def ready(self) -> bool:

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 
 import msgspec
 
-from evaluator.objects import Node, Pod
+from evaluator.objects import Node, Pod, PodSpec
 from evaluator.placement import pinned, would_take
 
 _STEP = 500
@@ -44,7 +44,7 @@ class Places:
 
     def takers(self, pod: Pod) -> Set[str]:
         """The nodes that would take a pod; the same living set for all pods that ask the same."""
-        key = _asked(pod)
+        key = asked(pod.spec)
         if (kind := self._kinds.get(key)) is None:
             kind = self._kinds[key] = _Kind(pod, pinned(pod))
             self._behind[key] = None
@@ -60,9 +60,9 @@ class Places:
     def change_pod(self, before: Pod | None, after: Pod | None) -> None:
         """A pod is another than before (None: there is none). What no pod asks for any more is forgotten."""
         if after is not None:
-            self._pods[_asked(after)] += 1
+            self._pods[asked(after.spec)] += 1
         if before is not None:
-            key = _asked(before)
+            key = asked(before.spec)
             self._pods[key] -= 1
             if self._pods[key] <= 0:
                 del self._pods[key]
@@ -95,7 +95,6 @@ class Places:
                 kind.takers.discard(name)
 
 
-def _asked(pod: Pod) -> bytes:
+def asked(spec: PodSpec) -> bytes:
     """What a pod asks of a node, as one value."""
-    spec = pod.spec
     return msgspec.json.encode((spec.node_selector, spec.affinity, spec.tolerations))

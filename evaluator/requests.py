@@ -4,14 +4,18 @@ https://kubernetes.io/docs/concepts/workloads/pods/init-containers/#resource-sha
 https://kubernetes.io/docs/concepts/workloads/pods/sidecar-containers/#resource-sharing-within-containers
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence, Set
 from functools import lru_cache
 from types import MappingProxyType
 from typing import Any, NamedTuple
 
-from evaluator.amounts import NOTHING, RESOURCES, Vector, amount, plus
+from evaluator.amounts import RESOURCES, Others, Vector, amount, is_other, plus
+from evaluator.amounts import others as named_others
 from evaluator.scoring.pod import Amounts, PodView, Resource
 from evaluator.workload import Workload
+
+IGNORED = frozenset({"telemetry/scheduling"})
+"""Resources that kube-scheduler is told not to count: pods ask for them so that an extender is asked about them."""
 
 _OF_PODS = frozenset({Resource.CPU, Resource.MEMORY})
 """What a pod can ask for as a whole, in place of its containers: https://kubernetes.io/docs/concepts/workloads/pods/pod-level-resources/."""
@@ -30,18 +34,20 @@ class Effective(NamedTuple):
 
 def effective(pod: Workload) -> Effective:
     """What a pod asks for; never raises."""
-    problems: list[str] = []
-    spec = pod.spec
+    asked = _Asked(pod, RESOURCES)
+    requests = _sum(asked.needed(_OF_PODS), asked.overhead, _ONE_POD)
+    return Effective(_shared(requests), _shared(plus(asked.peak, _ONE_POD)), tuple(asked.problems))
 
-    def read(asked: Mapping[str, Any]) -> Vector:
-        return _filled(_amounts(asked, pod, problems))
 
-    containers = [read(container.requests) for container in spec.containers or ()]
-    starters = [(read(init.requests), init.stays) for init in spec.init_containers or ()]
-    needed = _overridden(_at_most(containers, starters), spec.resources, pod, problems)
-    requests = _sum(needed, read(spec.overhead or {}), _ONE_POD)
-    peak = _most(_sum(*containers), *(asked for asked, _ in starters))
-    return Effective(_shared(requests), _shared(plus(peak, _ONE_POD)), tuple(problems))
+def others(pod: Workload, ignored: Set[str] = IGNORED) -> tuple[Others, tuple[str, ...]]:
+    """What a pod asks for of resources that scorers do not know, and what of it could not be read; never raises."""
+    found = {name for told in _told(pod) for name in told if is_other(name)}
+    if not (names := sorted(found - ignored)):
+        return (), ()
+    asked = _Asked(pod, names)
+    huge = frozenset(name for name in names if name.startswith("hugepages-"))
+    total = _sum(asked.needed(huge), asked.overhead)
+    return named_others(zip(names, total, strict=True)), tuple(asked.problems)
 
 
 def amounts(vector: Vector) -> Amounts:
@@ -57,44 +63,79 @@ def pod_view(pod: Workload) -> tuple[PodView, tuple[str, ...]]:
     return PodView(str(pod), meta.uid, pod.kind, requests, peak), found.problems
 
 
-def _amounts(asked: Mapping[str, Any], pod: Workload, problems: list[str]) -> dict[Resource, int]:
-    found: dict[Resource, int] = {}
-    for resource in RESOURCES:
-        if resource in asked and resource is not Resource.PODS:
-            try:
-                found[resource] = amount(resource, str(asked[resource]))
-            except ValueError as error:
-                problems.append(f"pod {pod}: what it requests of {resource} is {error}")
-    return found
+def _told(pod: Workload) -> Iterator[Mapping[str, Any]]:
+    """All that a pod asks for, part by part."""
+    spec = pod.spec
+    yield from (container.requests for container in spec.containers or ())
+    yield from (container.requests for container in spec.init_containers or ())
+    yield (spec.resources and spec.resources.requests) or {}
+    yield spec.overhead or {}
 
 
-def _filled(found: Mapping[Resource, int]) -> Vector:
-    return tuple(found.get(resource, 0) for resource in RESOURCES) if found else NOTHING
+class _Asked:
+    """What a pod asks for of some resources, in their order. `problems`: what could not be read, and counts as nothing."""
 
+    def __init__(self, pod: Workload, resources: Sequence[str]) -> None:
+        self.problems: list[str] = []
+        self._pod = pod
+        self._resources = resources
+        self._nothing = (0,) * len(resources)
+        spec = pod.spec
+        self._containers = [self._read(container.requests) for container in spec.containers or ()]
+        self._starters = [
+            (self._read(init.requests), init.stays) for init in spec.init_containers or ()
+        ]
 
-def _at_most(containers: list[Vector], starters: list[tuple[Vector, bool]]) -> Vector:
-    """Init containers run one after another, each beside the sidecars before it; the containers beside all sidecars."""
-    sidecars, starting = NOTHING, NOTHING
-    for asked, stays in starters:
-        beside = plus(sidecars, asked)
-        starting = _most(starting, beside)
-        if stays:
-            sidecars = beside
-    return _most(_sum(sidecars, *containers), starting)
+    def needed(self, of_pods: Set[str]) -> Vector:
+        """The most at one time. `of_pods`: resources of which what the pod as a whole asks for goes before its containers."""
+        whole, vector = self._pod.spec.resources, self._at_most()
+        if not (whole and whole.requests):
+            return vector
+        stated = self._amounts(whole.requests)
+        return tuple(
+            stated.get(resource, value) if resource in of_pods else value
+            for resource, value in zip(self._resources, vector, strict=True)
+        )
 
+    @property
+    def peak(self) -> Vector:
+        """Containers, or any single init container that asks for more."""
+        starters = (asked for asked, _ in self._starters)
+        return _most(_sum(self._nothing, *self._containers), *starters)
 
-def _overridden(vector: Vector, whole: Any, pod: Workload, problems: list[str]) -> Vector:
-    if not (whole and whole.requests):
-        return vector
-    stated = _amounts(whole.requests, pod, problems)
-    return tuple(
-        stated.get(resource, value) if resource in _OF_PODS else value
-        for resource, value in zip(RESOURCES, vector, strict=True)
-    )
+    @property
+    def overhead(self) -> Vector:
+        """What its runtime takes beside."""
+        return self._read(self._pod.spec.overhead or {})
+
+    def _at_most(self) -> Vector:
+        """Init containers run one after another, each beside the sidecars before it; the containers beside all sidecars."""
+        sidecars = starting = self._nothing
+        for asked, stays in self._starters:
+            beside = plus(sidecars, asked)
+            starting = _most(starting, beside)
+            if stays:
+                sidecars = beside
+        return _most(_sum(sidecars, *self._containers), starting)
+
+    def _read(self, told: Mapping[str, Any]) -> Vector:
+        found = self._amounts(told)
+        return tuple(found.get(name, 0) for name in self._resources) if found else self._nothing
+
+    def _amounts(self, told: Mapping[str, Any]) -> dict[str, int]:
+        found: dict[str, int] = {}
+        for resource in self._resources:
+            if resource in told and resource != Resource.PODS:
+                try:
+                    found[resource] = amount(resource, str(told[resource]))
+                except ValueError as error:
+                    what = f"what it requests of {resource} is {error}"
+                    self.problems.append(f"pod {self._pod}: {what}")
+        return found
 
 
 def _sum(*vectors: Vector) -> Vector:
-    return tuple(map(sum, zip(*vectors, strict=True))) if vectors else NOTHING
+    return tuple(map(sum, zip(*vectors, strict=True)))
 
 
 def _most(*vectors: Vector) -> Vector:

@@ -60,6 +60,7 @@ class Survey:
         """Whether a first word is still to be expected of a node; once all were heard, nobody is waited for again."""
         self._view = _blank(Nodes())
         cluster.listeners.figures.append(self._changed.add)
+        inventory.touched.append(self._changed.add)
 
     @property
     def waiting_for(self) -> Sequence[str]:
@@ -78,7 +79,6 @@ class Survey:
         """The cluster now: the same object as long as nothing in it is another."""
         now = self._clock()
         self._inventory.age()
-        self._changed |= self._inventory.touched()
         nodes = self._cluster.names
         if nodes != self._view.nodes:
             self._changed.update(name for name in nodes if name not in self._view.nodes.place)

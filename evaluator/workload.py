@@ -1,6 +1,7 @@
-"""A pod as a user of resources: the parts of core/v1 Pod that scorers look at. Decoded only where there are scorers.
+"""A pod as a user of resources and as one of a gang: the parts of core/v1 Pod that scorers and gangs look at.
 
-It is decoded to be looked at once: what is kept of each pod of a cluster is `evaluator.inventory.Resident`.
+It is decoded only where there are any, and to be looked at once: what is kept of each pod of a cluster is
+`evaluator.inventory.Resident`. What few pods are asked about is left as the JSON that it came as.
 """
 
 from collections.abc import Iterator
@@ -8,6 +9,7 @@ from typing import Any
 
 import msgspec
 
+from evaluator.gangs.membership import ADMITTED
 from evaluator.scoring.rewards import kind_of
 
 FINISHED = frozenset({"Succeeded", "Failed"})
@@ -18,6 +20,7 @@ class Requests(msgspec.Struct):
     """core/v1 ResourceRequirements: quantities by resource, as they were written."""
 
     requests: dict[str, Any] | None = None
+    limits: dict[str, Any] | None = None
 
 
 class Container(msgspec.Struct, rename="camel"):
@@ -37,6 +40,12 @@ class Container(msgspec.Struct, rename="camel"):
         return self.restart_policy == "Always"
 
 
+class Gate(msgspec.Struct):
+    """core/v1 PodSchedulingGate."""
+
+    name: str = ""
+
+
 class Spec(msgspec.Struct, rename="camel"):
     """core/v1 PodSpec."""
 
@@ -45,6 +54,12 @@ class Spec(msgspec.Struct, rename="camel"):
     init_containers: list[Container] | None = None
     overhead: dict[str, Any] | None = None
     resources: Requests | None = None
+    scheduling_gates: list[Gate] | None = None
+    scheduling_group: dict[str, Any] | None = None
+    workload_ref: dict[str, Any] | None = None
+    node_selector: msgspec.Raw = msgspec.Raw()
+    affinity: msgspec.Raw = msgspec.Raw()
+    tolerations: msgspec.Raw = msgspec.Raw()
 
 
 class Condition(msgspec.Struct, rename="camel"):
@@ -88,10 +103,26 @@ class Status(msgspec.Struct, rename="camel"):
     """core/v1 PodStatus."""
 
     phase: str = ""
+    qos_class: str = ""
     start_time: str | None = None
     conditions: list[Condition] | None = None
     container_statuses: list[ContainerStatus] | None = None
     init_container_statuses: list[ContainerStatus] | None = None
+
+
+class Annotations(msgspec.Struct):
+    """Those annotations of a pod that are ours."""
+
+    admitted: str | None = msgspec.field(default=None, name=ADMITTED)
+
+
+class OwnerReference(msgspec.Struct):
+    """meta/v1 OwnerReference."""
+
+    kind: str = ""
+    name: str = ""
+    uid: str = ""
+    controller: bool | None = None
 
 
 class Meta(msgspec.Struct, rename="camel"):
@@ -101,6 +132,8 @@ class Meta(msgspec.Struct, rename="camel"):
     namespace: str = ""
     uid: str = ""
     labels: dict[str, str] | None = None
+    annotations: Annotations | None = None
+    owner_references: list[OwnerReference] | None = None
     deletion_timestamp: str | None = None
     creation_timestamp: str | None = None
 

@@ -35,13 +35,17 @@ class Rank(NamedTuple):
 
 
 def gang_of(pod: Resident) -> GangKey | None:
-    """The gang that a pod belongs to; itself, if our gate holds it and it belongs to none; None for all others."""
+    """The gang that a pod belongs to; itself, if it belongs to none and our gate holds it or has held it; None for all others.
+
+    One that has a node is nobody's concern any more, if it belongs to none.
+    """
     about = pod.membership
     if about is None or about.native:
         return None
     if about.minimum:
         return GangKey(pod.namespace, about.group)
-    return GangKey(pod.namespace, pod.name, alone=True) if about.gated else None
+    awaits_node = about.admitted is not None and not pod.node
+    return GangKey(pod.namespace, pod.name, alone=True) if about.gated or awaits_node else None
 
 
 @dataclass(frozen=True)

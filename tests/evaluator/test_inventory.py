@@ -9,8 +9,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from evaluator.amounts import NOTHING
 from evaluator.inventory import Inventory, Load, Resident, decode
-from evaluator.requests import NOTHING, amounts
+from evaluator.requests import amounts
 from evaluator.scoring.view import Resource
 
 WINDOW = 300.0
@@ -141,13 +142,15 @@ def test_who_is_told_sees_what_was_and_what_is(world: World) -> None:
 
 
 def test_nodes_are_named_once_after_each_change_of_what_they_hold(world: World) -> None:
-    pods = world.inventory.pods
+    pods, told, also_told = world.inventory.pods, list[str](), list[str]()
+    world.inventory.touched += [told.append, also_told.append]
     pods.replace([pod("one", node="a", bound=0), pod("two", node="b", bound=0)])
-    assert world.inventory.touched() == {"a", "b"}
+    assert set(told) == set(also_told) == {"a", "b"}
+    told.clear()
     pods.put(pod("one", node="a", bound=0, status={"containerStatuses": [{"restartCount": 1}]}))
-    assert world.inventory.touched() == set()
+    assert told == []
     pods.put(pod("one", node="a", bound=0, phase="Succeeded"))
-    assert world.inventory.touched() == {"a"}
+    assert told == ["a"]
     assert world.told() == {"b": (1000, 0)}
 
 

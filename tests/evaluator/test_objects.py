@@ -73,7 +73,7 @@ def test_an_annotation_that_is_none_is_not_known(text):
 
 def test_a_node_that_nobody_annotated_for_scorers_costs_nothing():
     assert annotated(note="x" * 10_000).metadata == annotated().metadata
-    assert annotated().figures == (None, None)
+    assert annotated().figures == (None, (), None)
 
 
 def test_of_a_pod_s_annotations_only_the_nudge_is_kept():

@@ -1,0 +1,160 @@
+"""What a pod says of its gang, read out of its labels, its gates and its annotations.
+
+Labels are read as the scheduler plugin does that they were made for: no group, no number, a number that cannot be read,
+or one of 1 or less is no gang; a priority that cannot be read is 0. What cannot be read is told, all the same.
+"""
+
+import re
+from collections.abc import Iterable, Mapping
+from functools import lru_cache
+
+import msgspec
+
+from evaluator import places, timestamps
+from evaluator.extender.verbs import POLICY_LABEL
+from evaluator.gangs import quality
+from evaluator.gangs.membership import (
+    ADMITTED,
+    GATE,
+    GROUP_LABEL,
+    MINIMUM_LABEL,
+    PRIORITY_LABEL,
+    Membership,
+    Owner,
+    Where,
+)
+from evaluator.objects import Affinity, PodSpec, Toleration
+from evaluator.policy import PolicyKey
+from evaluator.workload import Meta, Workload
+from evaluator.workload import Spec as WorkloadSpec
+from plimsoll.sentences import shown
+
+_INTEGER = re.compile(r"[+-]?[0-9]{1,400}", re.ASCII)
+_SMALLEST, _LARGEST = -(2**63), 2**63 - 1
+
+_NOWHERE_IN_PARTICULAR = places.asked(PodSpec())
+
+_decode_selector = msgspec.json.Decoder(dict[str, str] | None).decode
+_decode_affinity = msgspec.json.Decoder(Affinity | None).decode
+_decode_tolerations = msgspec.json.Decoder(list[Toleration] | None).decode
+
+
+def membership(pod: Workload) -> Membership | None:
+    """What a pod says of its gang.
+
+    None for one that names no gang, that our gate does not hold, and has not held. Raises what
+    `evaluator.decoding.UNREADABLE` names for a pod that asks of its node what cannot be read.
+    """
+    meta, spec = pod.metadata, pod.spec
+    labels = meta.labels or {}
+    gates = [gate.name for gate in spec.scheduling_gates or ()]
+    gated = GATE in gates
+    admitted = _admitted(pod)
+    # Most pods of a cluster end here: this has to be quick.
+    if not gated and admitted is None and not (GROUP_LABEL in labels and MINIMUM_LABEL in labels):
+        return None
+    problems: list[str] = []
+    minimum = _minimum(labels, problems)
+    if not (minimum or gated or admitted is not None):
+        return None
+    return Membership(
+        group=labels[GROUP_LABEL] if minimum else "",
+        minimum=minimum,
+        priority=_number(labels, PRIORITY_LABEL, "it counts as 0", problems) or 0,
+        problems=(*problems, *_broken_mark(pod)),
+        qos=quality.of(pod),
+        owner=_owner(meta),
+        gated=gated,
+        foreign=tuple(gate for gate in gates if gate != GATE),
+        admitted=None if gated else admitted,
+        native=_is_native(spec),
+        policy=_policy(meta.namespace, labels.get(POLICY_LABEL, "")),
+        where=_where(bytes(spec.node_selector), bytes(spec.affinity), bytes(spec.tolerations)),
+    )
+
+
+def integer(text: str) -> int | None:
+    """A whole number of 64 bits in decimal, as Go's `strconv.Atoi` reads it; None for anything else."""
+    if not _INTEGER.fullmatch(text):
+        return None
+    number = int(text)
+    return number if _SMALLEST <= number <= _LARGEST else None
+
+
+def _minimum(labels: Mapping[str, str], problems: list[str]) -> int:
+    group, told = labels.get(GROUP_LABEL), MINIMUM_LABEL in labels
+    if not group:
+        if told:
+            problems.append(f"it has the label {MINIMUM_LABEL} and no {GROUP_LABEL}: no gang")
+        return 0
+    if not told:
+        problems.append(f"it has the label {GROUP_LABEL} and no {MINIMUM_LABEL}: no gang")
+        return 0
+    number = _number(labels, MINIMUM_LABEL, "no gang", problems) or 0
+    return number if number > 1 else 0
+
+
+def _number(
+    labels: Mapping[str, str], label: str, consequence: str, problems: list[str]
+) -> int | None:
+    if (text := labels.get(label)) is None:
+        return None
+    if (number := integer(text)) is None:
+        problems.append(f"its label {label} is {shown(text)}, which is no number: {consequence}")
+    return number
+
+
+def _marked(pod: Workload) -> str | None:
+    annotations = pod.metadata.annotations
+    return annotations.admitted if annotations else None
+
+
+def _admitted(pod: Workload) -> float | None:
+    return None if (text := _marked(pod)) is None else timestamps.unix(text)
+
+
+def _broken_mark(pod: Workload) -> Iterable[str]:
+    if (text := _marked(pod)) is not None and timestamps.unix(text) is None:
+        yield f"its annotation {ADMITTED} is {shown(text)}, which is no time: passed over"
+
+
+def _owner(meta: Meta) -> Owner:
+    for owner in meta.owner_references or ():
+        if owner.controller:
+            return _one_owner(owner.kind, owner.name, owner.uid)
+    return Owner()
+
+
+@lru_cache(maxsize=4096)
+def _one_owner(kind: str, name: str, uid: str) -> Owner:
+    """One object for all pods that it made."""
+    return Owner(kind, name, uid)
+
+
+@lru_cache(maxsize=4096)
+def _policy(namespace: str, name: str) -> PolicyKey | None:
+    """One object for all pods that follow it."""
+    return PolicyKey(namespace, name) if name else None
+
+
+def _is_native(spec: WorkloadSpec) -> bool:
+    """Whether kube-scheduler takes it for one of a group; in Kubernetes 1.35 the field had another name."""
+    return spec.scheduling_group is not None or spec.workload_ref is not None
+
+
+@lru_cache(maxsize=4096)
+def _where(selector: bytes, affinity: bytes, tolerations: bytes) -> Where:
+    """What pods ask for in these words, the JSON of three fields of the spec; empty where they are not there."""
+    spec = PodSpec(
+        node_selector=_decode_selector(selector or b"null"),
+        affinity=_decode_affinity(affinity or b"null"),
+        tolerations=_decode_tolerations(tolerations or b"null"),
+    )
+    asked = places.asked(spec)
+    return _alike(b"" if asked == _NOWHERE_IN_PARTICULAR else asked)
+
+
+@lru_cache(maxsize=4096)
+def _alike(asked: bytes) -> Where:
+    """One object for all that ask the same in other words."""
+    return Where(asked)
