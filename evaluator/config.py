@@ -4,6 +4,7 @@ from dataclasses import dataclass
 
 from evaluator.extender.options import ExtenderOptions
 from evaluator.gangs.options import GangOptions
+from evaluator.gangs.webhookoptions import WebhookOptions
 from evaluator.scoring.options import ScorerOptions
 from evaluator.sources.agentoptions import AgentOptions
 from evaluator.sources.options import SourceOptions
@@ -32,7 +33,13 @@ def verbosity(text: str) -> int:
 
 @dataclass(frozen=True, kw_only=True)
 class Settings(
-    ExtenderOptions, ScorerOptions, GangOptions, AgentOptions, SourceOptions, LogOptions
+    ExtenderOptions,
+    ScorerOptions,
+    GangOptions,
+    WebhookOptions,
+    AgentOptions,
+    SourceOptions,
+    LogOptions,
 ):
     """Every flag of plimsoll-evaluator. Times are in seconds."""
 
@@ -197,6 +204,8 @@ class Settings(
         ports = {self.port: "--port", self.agent_port: "--agentPort", self.ops_port: "--opsPort"}
         found += self.scorer_mistakes(ports)
         found += self.gang_mistakes()
+        of_scorers = dict.fromkeys(self.ports_of_scorers.values(), "--scorerPorts")
+        found += self.webhook_mistakes({**of_scorers, **ports}, lifting=self.gangs)
         found += self.source_mistakes()
         if not self.agent_limits.holds(self.max_metrics):
             found.append(

@@ -223,6 +223,12 @@ class Metrics:
             ["result"],
             registry=self.registry,
         )
+        self.gang_admissions = Counter(
+            "plimsoll_gang_admissions",
+            "Questions of the API server about new pods, by what became of the pod: gated, left, or the question refused.",
+            ["result"],
+            registry=self.registry,
+        )
         self.gang_decide_seconds = Histogram(
             "plimsoll_gang_decide_duration_seconds",
             "Time to decide once which gang goes.",

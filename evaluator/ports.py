@@ -1,4 +1,4 @@
-"""What the evaluator listens on: the scheduler's port, the agents', and the operator's."""
+"""What the evaluator listens on: the scheduler's port, the agents', the operator's, and the API server's."""
 
 from collections.abc import Iterator, Mapping
 from functools import partial
@@ -7,6 +7,7 @@ from evaluator import tls
 from evaluator.config import Settings
 from evaluator.extender.scoring import ScorerRoutes
 from evaluator.extender.server import Extender
+from evaluator.gangs import webhook
 from evaluator.metrics import Metrics
 from evaluator.ops import LIMITS, Operations
 from evaluator.readings import AGENTS
@@ -60,6 +61,7 @@ class Ports:
         self._scorers = {
             name: asked(scoring.answer, refuse=scoring.refuse) for name, scoring in scorers.items()
         }
+        self._gangs = webhook.server(settings, metrics)
         for name, server in self._named():
             metrics.connections.labels(name).set_function(partial(_connections, server))
 
@@ -73,6 +75,8 @@ class Ports:
         yield "extender", self._extender
         for name, server in self._scorers.items():
             yield f"scorer-{name}", server
+        if self._gangs:
+            yield "gangs", self._gangs
 
     async def open(self) -> None:
         """Listen. Raises ListenError or OSError."""
@@ -83,12 +87,14 @@ class Ports:
         for name, server in self._scorers.items():
             port = settings.ports_of_scorers[name]
             await self._listen(f"scorer-{name}", server, port, secured=not settings.unsafe)
+        if self._gangs:
+            await self._listen("gangs", self._gangs, settings.gang_webhook_port, secured=True)
 
     async def close(self) -> None:
         """Answer what was asked, and end every connection."""
         if self._streaming and self._agents:
             await self._agents.stop()
-        for server in (self._extender, *self._scorers.values(), self._ops):
+        for _, server in reversed([*self._named()]):
             await server.close(grace=_GRACE)
 
     async def _listen(self, name: str, server: Server, port: int, *, secured: bool) -> None:

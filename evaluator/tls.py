@@ -1,4 +1,4 @@
-"""The extender port's TLS: a certificate of ours, and clients whose certificate the scheduler's CA signed."""
+"""TLS of the ports that Kubernetes calls: a certificate of ours, and clients whose certificate a CA of theirs signed."""
 
 import ssl
 from collections.abc import Callable, Collection
@@ -8,53 +8,68 @@ from functools import partial
 from evaluator.certfiles import Rotation, TlsError, load_pair
 from plimsoll.http.tls import Certificate, Tls
 
-_HINT = "or pass --unsafe to answer over plain HTTP"
-
 
 @dataclass(frozen=True, slots=True)
 class Files:
-    """A certificate, its key, and the CA that must have signed a client's."""
+    """A certificate, its key, and the CA that must have signed a client's; None where clients need none."""
 
     cert: str
     key: str
+    cacert: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class Port:
+    """How a port is spoken of: in logs and metrics, by the flag of its clients' CA, and how to do without its TLS."""
+
+    name: str
     cacert: str
+    hint: str
+
+
+EXTENDER = Port("extender", "--cacert", "or pass --unsafe to answer over plain HTTP")
 
 
 def rotation(
     files: Files,
     *,
+    port: Port = EXTENDER,
     names: Collection[str] = (),
     on_change: Callable[[bool], None] = lambda _usable: None,
 ) -> Rotation[Tls]:
-    """Mutual TLS, 1.2 or newer: only clients with a certificate of the CA, and if there are names, of one of them.
+    """TLS 1.2 or newer: only clients with a certificate of the CA, if there is one, and if there are names, of one of them.
 
     Raises TlsError.
     """
     objection = partial(_objection, frozenset(names))
     return Rotation(
-        (files.cert, files.key, files.cacert),
-        lambda: Tls(server_context(files), objection),
-        port="extender",
+        [name for name in (files.cert, files.key, files.cacert) if name is not None],
+        lambda: Tls(server_context(files, port), objection),
+        port=port.name,
         on_change=on_change,
     )
 
 
-def server_context(files: Files) -> ssl.SSLContext:
+def server_context(files: Files, port: Port = EXTENDER) -> ssl.SSLContext:
     """What is in the files. Raises TlsError."""
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     context.minimum_version = ssl.TLSVersion.TLSv1_2
-    context.verify_mode = ssl.CERT_REQUIRED
     context.set_alpn_protocols(["http/1.1"])
     try:
         load_pair(context, files.cert, files.key)
     except (OSError, ssl.SSLError) as error:
         raise TlsError(
-            f"--cert {files.cert} with --key {files.key} cannot be used: {error}; {_HINT}"
+            f"--cert {files.cert} with --key {files.key} cannot be used: {error}; {port.hint}"
         ) from error
+    if files.cacert is None:
+        return context
+    context.verify_mode = ssl.CERT_REQUIRED
     try:
         context.load_verify_locations(files.cacert)
     except (OSError, ssl.SSLError) as error:
-        raise TlsError(f"--cacert {files.cacert} cannot be used: {error}; {_HINT}") from error
+        raise TlsError(
+            f"{port.cacert} {files.cacert} cannot be used: {error}; {port.hint}"
+        ) from error
     return context
 
 

@@ -126,6 +126,12 @@ def answer(body: Body) -> Answer:
     )
 
 
+def refusal(code: int, sentence: str) -> bytes:
+    """A Status of k8s.io/apimachinery/pkg/apis/meta/v1, as the body of an answer that is an HTTP error."""
+    told = {"status": "Failure", "message": sentence, "code": code}
+    return _encode({"apiVersion": "v1", "kind": "Status", **told})
+
+
 def _request(review: _Review) -> _Request:
     if (review.api_version, review.kind) != (API_VERSION, KIND):
         raise BadReviewError(f"not an {KIND} of {API_VERSION}")

@@ -1,0 +1,87 @@
+"""The port on which the API server asks about pods that are being created: bytes in, bytes out, no look at anything else.
+
+Each replica answers, also one that does not lead, is not ready, or cannot reach the API server: the answer follows from
+the question alone.
+"""
+
+import time
+from collections.abc import Callable
+from dataclasses import replace
+from http import HTTPStatus
+
+from evaluator import tls
+from evaluator.certfiles import Rotation
+from evaluator.config import Settings
+from evaluator.gangs import admission
+from evaluator.metrics import Metrics
+from evaluator.tokens import Bucket
+from plimsoll import logs
+from plimsoll.http.limits import Limits
+from plimsoll.http.messages import RefusedError, Request, Response
+from plimsoll.http.routes import Route, Routes
+from plimsoll.http.server import Server
+from plimsoll.http.tls import Tls
+
+log = logs.get(__name__)
+
+PATH = "/gangs/gate"
+
+_TLS = tls.Port("gangs", "--gangWebhookCacert", "or serve no webhook (--gangWebhookPort=0)")
+_BODY_BYTES = 8 << 20
+"""An API server takes requests of 3 MiB; the pod comes once, with who asks and as what kind around it."""
+_BODIES_BYTES = 64 << 20
+_CONNECTIONS = 64
+
+
+class Webhook:
+    """Answers POSTs of an AdmissionReview to PATH."""
+
+    def __init__(self, metrics: Metrics) -> None:
+        self._asked = metrics.gang_admissions
+        self._loud = Bucket(rate=1, burst=100)
+        self.answer = Routes({PATH: Route(self._ask, ("POST",))}, self.refuse).answer
+
+    def refuse(self, refused: RefusedError, request: Request | None) -> Response:
+        """A refusal is the Status that the API server's own refusals are. It goes by its failurePolicy then."""
+        self._asked.labels("refused").inc()
+        loud = request is not None and self._loud.take_now(time.monotonic())
+        tell = log.warning if loud else log.debug
+        tell("admission review refused", status=int(refused.status), error=str(refused))
+        body = admission.refusal(refused.status, str(refused))
+        return Response(refused.status, body, "application/json", refused.headers)
+
+    async def _ask(self, request: Request) -> Response:
+        try:
+            found = admission.answer(request.body)
+        except admission.BadReviewError as error:
+            return self.refuse(RefusedError(HTTPStatus.BAD_REQUEST, str(error)), request)
+        self._asked.labels(found.result.value).inc()
+        log.debug("admission review", pod=found.pod, result=found.result.value)
+        return Response(HTTPStatus.OK, found.body, "application/json")
+
+
+def server(settings: Settings, metrics: Metrics) -> Server | None:
+    """The port as the flags ask for it; None where they do not. Certificates are read now. Raises TlsError."""
+    if not settings.gang_webhook_port:
+        return None
+    webhook = Webhook(metrics)
+    secured = rotation(settings, on_change=metrics.reloaded(_TLS.name))
+    return Server(
+        webhook.answer, refuse=webhook.refuse, limits=limits(settings.limits), tls=secured.current
+    )
+
+
+def rotation(settings: Settings, *, on_change: Callable[[bool], None]) -> Rotation[Tls]:
+    """The certificate that the scheduler's port has too, and by --gangWebhookCacert whom it talks to. Raises TlsError."""
+    files = tls.Files(settings.cert, settings.key, settings.gang_webhook_cacert or None)
+    return tls.rotation(files, port=_TLS, on_change=on_change)
+
+
+def limits(most: Limits) -> Limits:
+    """What one client may take: the times of the scheduler's port, and sizes of pods."""
+    return replace(
+        most,
+        body_bytes=min(most.body_bytes, _BODY_BYTES),
+        bodies_bytes=min(most.bodies_bytes, _BODIES_BYTES),
+        connections=min(most.connections, _CONNECTIONS),
+    )

@@ -1,0 +1,208 @@
+"""The webhook on a real port: who is let in, what is answered by the book, and what one client may take."""
+
+import base64
+import contextlib
+import json
+import shutil
+import ssl
+import warnings
+
+import aiohttp
+import pytest
+
+from evaluator.certfiles import TlsError
+from evaluator.config import Settings
+from evaluator.gangs import webhook
+from evaluator.gangs.membership import GATE
+from evaluator.metrics import Metrics
+from plimsoll.http.addresses import Address
+
+pytestmark = pytest.mark.skipif(not shutil.which("openssl"), reason="openssl is not on PATH")
+
+PATH = "/gangs/gate"
+REFUSED = (aiohttp.ClientError, ssl.SSLError, ConnectionError)
+
+
+def review(**labels):
+    pod = {"metadata": {"name": "train-0", "labels": labels}, "spec": {"containers": []}}
+    request = {
+        "uid": "0a1b",
+        "resource": {"group": "", "version": "v1", "resource": "pods"},
+        "namespace": "ml",
+        "operation": "CREATE",
+        "object": pod,
+    }
+    told = {"apiVersion": "admission.k8s.io/v1", "kind": "AdmissionReview", "request": request}
+    return json.dumps(told).encode()
+
+
+GANG = review(podGroup="train", minAvailable="4")
+
+
+@pytest.fixture(scope="module")
+def pair(authority):
+    return [str(path) for path in authority.issue("webhook")]
+
+
+class Port:
+    def __init__(self, number, metrics):
+        self.number = number
+        self._metrics = metrics
+
+    async def ask(self, context, body=GANG, path=PATH, method="POST"):
+        """(status, JSON) of a request."""
+        url = f"https://127.0.0.1:{self.number}{path}"
+        async with (
+            aiohttp.ClientSession() as session,
+            session.request(method, url, data=body, ssl=context) as response,
+        ):
+            return response.status, json.loads(await response.read())
+
+    def counted(self, result):
+        name = "plimsoll_gang_admissions_total"
+        return self._metrics.registry.get_sample_value(name, {"result": result}) or 0
+
+
+@pytest.fixture
+async def start(pair):
+    """Start the port as flags ask for it."""
+    async with contextlib.AsyncExitStack() as stack:
+
+        async def started(cert=pair[0], key=pair[1], **flags):
+            metrics = Metrics()
+            told = Settings(cert=str(cert), key=str(key), gang_webhook_port=9443, **flags)
+            server = webhook.server(told, metrics)
+            (address,) = await server.listen([Address("127.0.0.1", 0)])
+            stack.push_async_callback(server.close)
+            return Port(address.port, metrics)
+
+        yield started
+
+
+@pytest.fixture
+async def port(start):
+    return await start()
+
+
+def is_gated(reply):
+    status, body = reply
+    assert status == 200
+    patch = json.loads(base64.b64decode(body["response"]["patch"]))
+    assert patch == [{"op": "add", "path": "/spec/schedulingGates", "value": [{"name": GATE}]}]
+
+
+class TestWhoGetsIn:
+    async def test_an_api_server_that_shows_no_certificate(self, port, authority):
+        """As they do unless they are told to; who else asks learns nothing but what follows from the question."""
+        is_gated(await port.ask(authority.client()))
+
+    async def test_none_but_an_api_server_where_a_ca_is_named(self, start, authority, stranger):
+        port = await start(gang_webhook_cacert=str(stranger.file))
+        admitted = authority.client(*stranger.issue("kube-apiserver"))
+        for context in (authority.client(), authority.client(*authority.issue("other"))):
+            with pytest.raises(REFUSED):
+                await port.ask(context)
+        is_gated(await port.ask(admitted))
+
+    async def test_nobody_over_plain_http(self, port, dial):
+        peer = await dial(port.number)
+        await peer.say(b"POST %s HTTP/1.1\r\nHost: x\r\nContent-Length: 0\r\n\r\n" % PATH.encode())
+        assert b"HTTP" not in await peer.rest()
+
+    async def test_no_version_before_1_2(self, port, authority, dial):
+        context = authority.client()
+        context.set_ciphers("ALL:@SECLEVEL=0")
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", DeprecationWarning)
+            context.minimum_version = ssl.TLSVersion.TLSv1
+            context.maximum_version = ssl.TLSVersion.TLSv1_1
+        with pytest.raises(REFUSED):
+            await dial(port.number, context)
+
+    async def test_so_many_as_hold_connections_keep_no_api_server_out(self, port, authority, dial):
+        idle = [await dial(port.number, authority.client()) for _ in range(80)]
+        is_gated(await port.ask(authority.client()))
+        assert len(idle) > webhook.limits(Settings().limits).connections
+
+
+class TestCertificates:
+    async def test_a_renewed_one_is_shown_to_the_next_connection(
+        self, start, authority, pair, tmp_path
+    ):
+        for name, source in zip(("tls.crt", "tls.key"), pair, strict=True):
+            shutil.copy(source, tmp_path / name)
+        port = await start(cert=tmp_path / "tls.crt", key=tmp_path / "tls.key")
+        is_gated(await port.ask(authority.client()))
+        renewed = authority.issue("renewed", san="DNS:renewed")
+        for name, source in zip(("tls.crt", "tls.key"), renewed, strict=True):
+            shutil.copy(source, tmp_path / f"{name}.new")
+            (tmp_path / f"{name}.new").replace(tmp_path / name)
+        with pytest.raises(aiohttp.ClientConnectorCertificateError, match=r"127\.0\.0\.1"):
+            await port.ask(authority.client())
+
+    @pytest.mark.parametrize(
+        ("flags", "named"),
+        [
+            ({"cert": "/none.crt"}, "--cert"),
+            ({"gang_webhook_cacert": "/none"}, "--gangWebhookCacert"),
+        ],
+        ids=["certificate", "CA"],
+    )
+    async def test_one_that_cannot_be_used_is_named_with_its_flag(self, start, flags, named):
+        with pytest.raises(TlsError, match=f"^{named} ") as refused:
+            await start(**flags)
+        assert "--gangWebhookPort=0" in str(refused.value)
+        assert "--unsafe" not in str(refused.value)
+
+    async def test_plain_http_for_the_scheduler_is_none_for_the_webhook(self, start, authority):
+        """API servers call webhooks over TLS alone."""
+        is_gated(await (await start(unsafe=True)).ask(authority.client()))
+
+
+class TestWhatIsAnswered:
+    async def test_pods_are_counted_by_what_became_of_them(self, port, authority):
+        context = authority.client()
+        await port.ask(context)
+        await port.ask(context, review(app="web"))
+        await port.ask(context, b"{}")
+        results = ("gated", "left", "refused")
+        assert [port.counted(result) for result in results] == [1, 1, 1]
+
+    @pytest.mark.parametrize(
+        ("asked", "status"),
+        [
+            ({"body": b"{}"}, 400),
+            ({"body": b"nonsense"}, 400),
+            ({"path": "/"}, 404),
+            ({"path": "/scheduler/filter"}, 404),
+            ({"method": "GET"}, 405),
+        ],
+        ids=lambda asked: str(asked)[:30],
+    )
+    async def test_what_cannot_be_answered_is_a_status_as_the_api_servers_own(
+        self, port, authority, asked, status
+    ):
+        found, body = await port.ask(authority.client(), **asked)
+        assert found == body["code"] == status
+        assert (body["kind"], body["status"]) == ("Status", "Failure")
+        assert body["message"]
+
+    async def test_a_body_larger_than_pods_are_is_refused_before_it_comes(
+        self, port, authority, dial
+    ):
+        peer = await dial(port.number, authority.client())
+        head = f"POST {PATH} HTTP/1.1\r\nHost: x\r\nContent-Length: {9 << 20}\r\n\r\n"
+        assert (await peer.ask(head.encode())).status == 413
+
+    async def test_the_api_servers_timeout_beside_the_path_is_no_other_path(self, port, authority):
+        is_gated(await port.ask(authority.client(), path=f"{PATH}?timeout=5s"))
+
+
+def test_there_is_no_port_unless_it_is_asked_for():
+    assert webhook.server(Settings(), Metrics()) is None
+
+
+def test_times_are_the_flags_and_sizes_those_of_pods():
+    told = webhook.limits(Settings(header_timeout=1.5, body_timeout=2.5).limits)
+    assert (told.header, told.body) == (1.5, 2.5)
+    assert 3 << 20 < told.body_bytes < told.bodies_bytes < Settings().max_body_bytes

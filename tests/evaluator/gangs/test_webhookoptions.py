@@ -1,0 +1,36 @@
+"""The webhook's flags, and what is wrong with them together with others."""
+
+import pytest
+
+from evaluator.config import Settings
+from plimsoll import flags
+from plimsoll.commandline import Parser
+
+
+def mistakes(*argv):
+    parser = Parser("prog", about="")
+    return flags.parse_settings(Settings, parser, argv=argv, env={}).mistakes()
+
+
+def test_a_webhook_beside_those_who_lift_gates_is_fine():
+    assert mistakes("--gangs", "--gangWebhookPort=9443", "--gangWebhookCacert=/ca.crt") == []
+
+
+@pytest.mark.parametrize(
+    ("argv", "named"),
+    [
+        (["--gangWebhookPort=9443"], "nobody would lift"),
+        (["--gangs", "--gangWebhookCacert=/ca.crt"], "without --gangWebhookPort"),
+        (["--gangs", "--gangWebhookPort=9001"], "9001 is the port of --port"),
+        (["--gangs", "--gangWebhookPort=9091"], "9091 is the port of --agentPort"),
+        (["--gangs", "--gangWebhookPort=8080"], "8080 is the port of --opsPort"),
+        (
+            ["--gangs", "--gangWebhookPort=5", "--scorers=safe", "--scorerPorts=safe=5"],
+            "5 is the port of --scorerPorts",
+        ),
+    ],
+    ids=lambda case: " ".join(case) if isinstance(case, list) else "",
+)
+def test_what_is_wrong_is_said_in_a_sentence(argv, named):
+    (sentence,) = mistakes(*argv)
+    assert named in sentence
