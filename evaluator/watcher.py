@@ -99,14 +99,25 @@ class Watcher(Generic[T]):
         self._version = ""
         """Where to go on watching; empty: list first."""
         self._failures = 0
+        self._asked: list[asyncio.Future[None]] = []
+        """Who waits for a list that has yet to begin."""
+        self._following: asyncio.Timeout | None = None
+
+    def list_anew(self) -> asyncio.Future[None]:
+        """Have all objects listed once more: done when a list that began after this call was taken in."""
+        listed = asyncio.get_running_loop().create_future()
+        self._asked.append(listed)
+        if self._following is not None:
+            self._following.reschedule(asyncio.get_running_loop().time())
+        return listed
 
     async def run(self) -> None:
         """List and watch for ever."""
         while True:
             try:
-                if not self._version:
+                if self._asked or not self._version:
                     await self._list()
-                await self._watch()
+                await self._follow()
             except KubeError as error:
                 self._failures += 1
                 if error.gone or self._failures >= _ENOUGH:
@@ -122,6 +133,7 @@ class Watcher(Generic[T]):
                 await asyncio.sleep(delay)
 
     async def _list(self) -> None:
+        asked = len(self._asked)
         objects: list[T] = []
         more, version = await self._page("", objects)
         while more:
@@ -130,6 +142,10 @@ class Watcher(Generic[T]):
             await asyncio.sleep(0)
         self._version = version
         self._alive()
+        for listed in self._asked[:asked]:
+            if not listed.done():
+                listed.set_result(None)
+        del self._asked[:asked]
 
     async def _page(self, more: str, objects: list[T]) -> tuple[str, str]:
         """Add the objects of one page; where the next begins, and the version of the list.
@@ -143,6 +159,18 @@ class Watcher(Generic[T]):
             if (obj := self._read(item)) is not None:
                 objects.append(obj)
         return page.more, page.resource_version
+
+    async def _follow(self) -> None:
+        """Watch for as long as nobody wants a list."""
+        if self._asked:
+            return
+        try:
+            async with asyncio.timeout(None) as self._following:
+                await self._watch()
+        except TimeoutError:
+            log.info("list of %s asked for", self._resource.name)
+        finally:
+            self._following = None
 
     async def _watch(self) -> None:
         """Follow events until the server ends the watch."""

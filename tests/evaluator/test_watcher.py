@@ -70,11 +70,12 @@ def copy():
 
 @pytest.fixture
 async def watch(connect, stand, copy, rng, background):
-    """Start watching nodes; returns the task."""
+    """Start watching nodes; returns the watcher."""
 
     async def start(**more):
-        kube = await connect(stand.url)
-        return background(Watcher(kube, NODES, decode, copy, rng=rng, **more).run())
+        watcher = Watcher(await connect(stand.url), NODES, decode, copy, rng=rng, **more)
+        background(watcher.run())
+        return watcher
 
     return start
 
@@ -313,3 +314,36 @@ async def test_a_watch_asks_to_be_ended_in_five_to_ten_minutes(watch, stand, ans
     await watch()
     await stand.until(2)
     assert 300 <= int(stand.asked[1].query["timeoutSeconds"]) <= 600
+
+
+async def test_who_asks_for_a_list_gets_one_that_began_later(watch, stand, answer, copy):
+    """The one under way when somebody asks may have missed what happened before that."""
+    began, goes_on = asyncio.Event(), asyncio.Event()
+
+    async def slow(request):
+        began.set()
+        await goes_on.wait()
+        return await answer.lists(obj("a", 1))(request)
+
+    stand.then(slow, answer.lists(obj("a", 2), obj("b", 2)), answer.streams(end="hang"))
+    watcher = await watch()
+    await began.wait()
+    listed = watcher.list_anew()
+    goes_on.set()
+    await copy.until(lambda: copy.log)
+    assert not listed.done()
+    async with asyncio.timeout(PATIENCE):
+        await listed
+    assert copy.objects.keys() == {"a", "b"}
+
+
+async def test_a_watch_gives_way_to_a_list_that_is_asked_for(watch, stand, answer, copy):
+    stand.then(answer.lists(obj("a", 1)), answer.streams(end="hang"))
+    stand.then(answer.refuses(500), answer.lists(obj("b", 2), version="7"))
+    watcher = await watch()
+    await stand.until(2)
+    async with asyncio.timeout(PATIENCE):
+        await watcher.list_anew()
+    assert copy.objects.keys() == {"b"}
+    asked = await stand.until(5)
+    assert asked[-1].query["resourceVersion"] == "7"
