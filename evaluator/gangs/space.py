@@ -58,6 +58,19 @@ class Space:
         """The row of each resource."""
         return {name: row for row, name in enumerate(self.resources)}
 
+    @cached_property
+    def most(self) -> Floats:
+        """Of each resource, what the node has that has most of it; 1 where none has any."""
+        found: Floats = np.nanmax(self.whole, axis=1, initial=1.0)
+        return found
+
+
+class _Capacity(NamedTuple):
+    """For how many pods each node has room, and all of them."""
+
+    room: Floats
+    total: int
+
 
 class Packing:
     """Room that is taken step by step. `empty`: as if nothing ran on the nodes, and no policy kept pods off them."""
@@ -65,20 +78,22 @@ class Packing:
     def __init__(self, space: Space, *, empty: bool = False) -> None:
         self._space = space
         self._empty = empty
-        self._free = (space.whole if empty else space.free).copy()
-        self._capacities: dict[Shape, Floats] = {}
+        # Of a node of which it is not known what it has, as of one that is full, nothing is to be had.
+        self._free = np.maximum(np.nan_to_num(space.whole if empty else space.free), 0.0)
+        self._known: dict[Shape, _Capacity] = {}
+        self._shortages: dict[tuple[Shape, int, int], Shortage] = {}
 
     def lacks(self, demand: Demand, *, need: int) -> Shortage | None:
         """What is short for so many of these pods; None if they fit."""
         lacking: Shape | None
         if len(demand) == 1:  # the rule, and nothing has to be tried
             [(shape, count)] = demand.items()
-            fit, lacking = min(count, int(self._capacity(shape).sum())), shape
+            fit, lacking = min(count, self._capacity(shape).total), shape
         else:
             before = self._free.copy()
             taken = {shape: self._take(shape, count) for shape, count in self._ordered(demand)}
             self._free = before
-            self._capacities.clear()
+            self._forget()
             fit = sum(taken.values())
             lacking = next((s for s, count in demand.items() if taken[s] < count), None)
         if lacking is None or fit >= max(need, 1):
@@ -92,29 +107,39 @@ class Packing:
 
     def _take(self, shape: Shape, count: int) -> int:
         """Put as many as fit, at most `count`; how many."""
-        room = self._capacity(shape)
+        room = self._capacity(shape).room
         before = room.cumsum() - room
         taken = np.clip(count - before, 0, room)
         for row, amount in self._asked(shape):
-            self._free[row] -= amount * taken
-        self._capacities.clear()
+            if row >= 0:
+                self._free[row] -= amount * taken
+        self._forget()
         return int(taken.sum())
 
-    def _capacity(self, shape: Shape) -> Floats:
-        """How many pods of a shape each node has room for."""
-        found = self._capacities.get(shape)
+    def _forget(self) -> None:
+        self._known.clear()
+        self._shortages.clear()
+
+    def _capacity(self, shape: Shape) -> "_Capacity":
+        found = self._known.get(shape)
         if found is None:
-            found = self._capacities[shape] = self._counted(shape)
+            room = self._counted(shape)
+            found = self._known[shape] = _Capacity(room, int(room.sum()))
         return found
 
     def _counted(self, shape: Shape) -> Floats:
-        allowed = self._allowed(shape)
-        least = np.full(len(self._space.nodes), _PLENTY)
-        for row, amount in self._asked(shape):
-            if row < 0:
-                return np.zeros(len(self._space.nodes))
-            np.fmin(least, np.nan_to_num(self._free[row] / amount), out=least)
-        return np.where(allowed, np.floor(np.maximum(least, 0)), 0)
+        rooms = [self._room_for(row, amount) for row, amount in self._asked(shape)]
+        least = rooms[0] if rooms else np.full(len(self._space.nodes), _PLENTY)
+        for room in rooms[1:]:
+            np.minimum(least, room, out=least)
+        return least * self._allowed(shape)
+
+    def _room_for(self, row: int, amount: int) -> Floats:
+        """For how many pods each node has enough of one resource."""
+        if row < 0:
+            return np.zeros(len(self._space.nodes))
+        room: Floats = np.floor(self._free[row] / amount)
+        return room
 
     def _allowed(self, shape: Shape) -> Mask:
         return self._space.allowed(shape.where, None if self._empty else shape.policy)
@@ -131,25 +156,23 @@ class Packing:
     def _precedence(self, item: tuple[Shape, int]) -> tuple[object, ...]:
         shape, _ = item
         said = (shape.requests, shape.others, shape.where.asked, str(shape.policy))
-        most = np.nanmax(self._space.whole, axis=1, initial=1)
-        share = max((n / most[row] for row, n in self._asked(shape) if row >= 0), default=0.0)
+        share = max(
+            (n / self._space.most[row] for row, n in self._asked(shape) if row >= 0), default=0.0
+        )
         return int(np.count_nonzero(self._allowed(shape))), -share, said
 
     def _shortage(self, shape: Shape, fit: int, wanted: int) -> Shortage:
-        allowed = self._allowed(shape)
-        nodes = int(np.count_nonzero(allowed))
-        return Shortage(fit, wanted, nodes, self._shortest(shape, allowed) if nodes else _NOWHERE)
+        found = self._shortages.get((shape, fit, wanted))
+        if found is None:
+            allowed = self._allowed(shape)
+            nodes = int(np.count_nonzero(allowed))
+            short = self._shortest(shape, allowed) if nodes else _NOWHERE
+            found = self._shortages[shape, fit, wanted] = Shortage(fit, wanted, nodes, short)
+        return found
 
     def _shortest(self, shape: Shape, allowed: Mask) -> str:
         """The resource of which the nodes have room for the fewest pods, were it the only one."""
-        names = (*RESOURCES, *(name for name, _ in shape.others))
-        counts: dict[str, float] = {}
-        for name, amount in zip(
-            names, (*shape.requests, *(n for _, n in shape.others)), strict=True
-        ):
-            if amount and (row := self._space.place.get(name)) is not None:
-                room = np.floor(np.nan_to_num(self._free[row][allowed]) / amount)
-                counts[name] = float(np.maximum(room, 0).sum())
-            elif amount:
-                counts[name] = 0.0
-        return str(min(counts, key=lambda name: counts[name])) if counts else _NOWHERE
+        names = [str(resource) for resource, n in zip(RESOURCES, shape.requests, strict=True) if n]
+        names += [name for name, n in shape.others if n]
+        rooms = [self._room_for(row, amount) @ allowed for row, amount in self._asked(shape)]
+        return min(zip(rooms, names, strict=True))[1] if names else _NOWHERE
