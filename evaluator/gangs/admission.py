@@ -2,9 +2,9 @@
 
 Types: k8s.io/api/admission/v1 (AdmissionReview). A gate can be set at creation alone, and not on a pod that has its node
 already. No answer ever refuses a pod, and one of ours that is gated already stays as it is: the API server may ask twice.
+What is wrong with a pod's labels goes back as a warning, which kubectl shows to whoever creates it.
 """
 
-from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any
@@ -12,7 +12,9 @@ from typing import Any
 import msgspec
 
 from evaluator.decoding import UNREADABLE
-from evaluator.gangs.membership import GATE, GROUP_LABEL, MINIMUM_LABEL, PRIORITY_LABEL
+from evaluator.gangs import reading
+from evaluator.gangs.membership import GATE, PRIORITY_LABEL
+from evaluator.workload import Gate
 from plimsoll.sentences import SentenceError
 
 API_VERSION = "admission.k8s.io/v1"
@@ -20,6 +22,7 @@ KIND = "AdmissionReview"
 
 Body = bytes | bytearray | memoryview
 _NULL = msgspec.Raw(b"null")
+_OURS = Gate(GATE)
 
 
 class BadReviewError(SentenceError, ValueError):
@@ -44,10 +47,6 @@ class Answer:
     body: bytes
 
 
-class _Gate(msgspec.Struct):
-    name: str = ""
-
-
 class _Meta(msgspec.Struct, rename="camel"):
     name: str = ""
     generate_name: str = ""
@@ -56,13 +55,29 @@ class _Meta(msgspec.Struct, rename="camel"):
 
 class _Spec(msgspec.Struct, rename="camel"):
     node_name: str = ""
-    scheduling_gates: list[_Gate] | None = None
+    scheduling_gates: list[Gate] | None = None
     scheduling_group: msgspec.Raw = _NULL
+    workload_ref: msgspec.Raw = _NULL
+
+    @property
+    def native(self) -> bool:
+        """Whether kube-scheduler takes the pod for one of a group; in Kubernetes 1.35 the field had another name."""
+        return any(bytes(raw) != bytes(_NULL) for raw in (self.scheduling_group, self.workload_ref))
 
 
 class _Pod(msgspec.Struct):
     metadata: _Meta = msgspec.field(default_factory=_Meta)
     spec: _Spec = msgspec.field(default_factory=_Spec)
+
+    @property
+    def numbers(self) -> reading.Numbers:
+        """What its labels say of its gang."""
+        return reading.numbers(self.metadata.labels or {})
+
+    @property
+    def takes_turns(self) -> bool:
+        """Whether it belongs to a gang, or names a priority among those that wait, be it one that cannot be read."""
+        return PRIORITY_LABEL in (self.metadata.labels or {}) or self.numbers.minimum > 0
 
 
 class _Resource(msgspec.Struct):
@@ -96,6 +111,7 @@ class _Response(msgspec.Struct, rename="camel", omit_defaults=True):
     allowed: bool  # no default: it is always said
     patch_type: str = ""
     patch: bytes = b""
+    warnings: list[str] = []
 
 
 class _Reply(msgspec.Struct, rename="camel"):
@@ -122,7 +138,7 @@ def answer(body: Body) -> Answer:
     return Answer(
         f"{request.namespace}/{meta.name or meta.generate_name}",
         Result.GATED if patch else Result.LEFT,
-        _encode(_Reply(_response(request.uid, patch))),
+        _encode(_Reply(_response(request.uid, pod, patch))),
     )
 
 
@@ -140,34 +156,21 @@ def _request(review: _Review) -> _Request:
     return review.request
 
 
-def _response(uid: str, patch: list[dict[str, Any]]) -> _Response:
-    if not patch:
-        return _Response(uid, allowed=True)
-    return _Response(uid, allowed=True, patch_type="JSONPatch", patch=_encode(patch))
+def _response(uid: str, pod: _Pod | None, patch: list[dict[str, Any]]) -> _Response:
+    response = _Response(uid, allowed=True)
+    if patch:
+        response.patch_type, response.patch = "JSONPatch", _encode(patch)
+    if pod and not pod.spec.native:
+        response.warnings = [f"gangs: {problem}" for problem in pod.numbers.problems]
+    return response
 
 
 def _patch(pod: _Pod) -> list[dict[str, Any]]:
     """The JSON patch (RFC 6902) that has our gate hold a pod, beside the gates of others; empty where it should not."""
     gates = pod.spec.scheduling_gates or []
-    ours = {"name": GATE}
-    if (
-        pod.spec.node_name
-        or bytes(pod.spec.scheduling_group) != bytes(_NULL)
-        or ours["name"] in {one.name for one in gates}
-        or not takes_turns(pod.metadata.labels or {})
-    ):
+    if not pod.takes_turns or pod.spec.node_name or pod.spec.native or _OURS in gates:
         return []
-    path, value = ("/spec/schedulingGates/-", ours) if gates else ("/spec/schedulingGates", [ours])
-    return [{"op": "add", "path": path, "value": value}]
-
-
-def takes_turns(labels: Mapping[str, str]) -> bool:
-    """Whether a pod with these labels belongs to a gang, or names a priority among those that wait."""
-    return PRIORITY_LABEL in labels or (
-        bool(labels.get(GROUP_LABEL)) and _is_gang(labels.get(MINIMUM_LABEL, ""))
+    path, value = (
+        ("/spec/schedulingGates/-", _OURS) if gates else ("/spec/schedulingGates", [_OURS])
     )
-
-
-def _is_gang(minimum: str) -> bool:
-    # A label's value is no longer than 63 characters, and has no sign: it begins and ends with a letter or a digit.
-    return minimum.isascii() and minimum.isdigit() and 1 < int(minimum[:64]) < 1 << 63
+    return [{"op": "add", "path": path, "value": value}]

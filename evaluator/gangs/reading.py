@@ -7,6 +7,7 @@ or one of 1 or less is no gang; a priority that cannot be read is 0. What cannot
 import re
 from collections.abc import Iterable, Mapping
 from functools import lru_cache
+from typing import NamedTuple
 
 import msgspec
 
@@ -39,6 +40,14 @@ _decode_affinity = msgspec.json.Decoder(Affinity | None).decode
 _decode_tolerations = msgspec.json.Decoder(list[Toleration] | None).decode
 
 
+class Numbers(NamedTuple):
+    """The numbers in a pod's labels, as `Membership` has them."""
+
+    minimum: int
+    priority: int
+    problems: tuple[str, ...]
+
+
 def membership(pod: Workload) -> Membership | None:
     """What a pod says of its gang.
 
@@ -53,15 +62,14 @@ def membership(pod: Workload) -> Membership | None:
     # Most pods of a cluster end here: this has to be quick.
     if not gated and admitted is None and not (GROUP_LABEL in labels and MINIMUM_LABEL in labels):
         return None
-    problems: list[str] = []
-    minimum = _minimum(labels, problems)
-    if not (minimum or gated or admitted is not None):
+    told = numbers(labels)
+    if not (told.minimum or gated or admitted is not None):
         return None
     return Membership(
-        group=labels[GROUP_LABEL] if minimum else "",
-        minimum=minimum,
-        priority=_number(labels, PRIORITY_LABEL, "it counts as 0", problems) or 0,
-        problems=(*problems, *_broken_mark(pod)),
+        group=labels[GROUP_LABEL] if told.minimum else "",
+        minimum=told.minimum,
+        priority=told.priority,
+        problems=(*told.problems, *_broken_mark(pod)),
         qos=quality.of(pod),
         owner=_owner(meta),
         gated=gated,
@@ -71,6 +79,14 @@ def membership(pod: Workload) -> Membership | None:
         policy=_policy(meta.namespace, labels.get(POLICY_LABEL, "")),
         where=_where(bytes(spec.node_selector), bytes(spec.affinity), bytes(spec.tolerations)),
     )
+
+
+def numbers(labels: Mapping[str, str]) -> Numbers:
+    """What the labels of a pod say of its gang."""
+    problems: list[str] = []
+    minimum = _minimum(labels, problems)
+    priority = _number(labels, PRIORITY_LABEL, "it counts as 0", problems) or 0
+    return Numbers(minimum, priority, tuple(problems))
 
 
 def integer(text: str) -> int | None:

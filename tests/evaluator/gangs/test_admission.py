@@ -131,7 +131,28 @@ def test_all_others_go_as_they_came(labels):
     pod = pod_of(labels)
     answer = ask(review_of(pod))
     assert answer.result is Result.LEFT
-    assert response(answer) == {"uid": "0a1b", "allowed": True}
+    assert "patch" not in response(answer)
+
+
+@pytest.mark.parametrize(
+    ("labels", "named"),
+    [
+        ({"podGroup": "train"}, "no minAvailable"),
+        ({"minAvailable": "4"}, "no podGroup"),
+        ({"podGroup": "train", "minAvailable": "four"}, "'four'"),
+        ({**GANG, "groupPriority": "high"}, "'high'"),
+    ],
+    ids=str,
+)
+def test_what_is_wrong_with_labels_is_a_warning_to_whoever_creates_the_pod(labels, named):
+    (warning,) = response(ask(review_of(pod_of(labels))))["warnings"]
+    assert named in warning
+    assert len(warning) < 256, "the API server cuts longer ones"
+
+
+@pytest.mark.parametrize("labels", [None, {"app": "web"}, GANG, {"groupPriority": "7"}], ids=str)
+def test_right_labels_are_no_cause_for_a_warning(labels):
+    assert "warnings" not in response(ask(review_of(pod_of(labels))))
 
 
 @pytest.mark.parametrize(
@@ -140,6 +161,7 @@ def test_all_others_go_as_they_came(labels):
         {"nodeName": "node-a"},
         {"schedulingGroup": {"podGroupName": "train"}},
         {"schedulingGroup": {}},
+        {"workloadRef": {"name": "train", "podGroup": "workers"}},
         {"schedulingGates": [OURS]},
         {"schedulingGates": [FOREIGN, OURS]},
     ],
