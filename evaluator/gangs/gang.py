@@ -146,7 +146,7 @@ class _Round:
             demand = gang.demand if len(pods) == len(gang.liftable) else shapes(pods)
             missing = gang.minimum - len(gang.placed) - len(gang.unplaced)
             need = min(max(1, missing), len(pods))
-            shortage = self._packing.lacks(demand, need=need)
+            shortage = self._packing.lacks(demand, need=need) if self._terms.fit else None
             if shortage is None:
                 self._releases.append(Release(gang.key, Reason.ADMITTED, pods))
                 self._say(gang, State.RELEASED, words.RELEASED)

@@ -51,6 +51,12 @@ class GangOptions:
         metavar="DURATION",
         parse=flags.positive_duration,
     )
+    gang_fit: bool = option(
+        "gangFit",
+        True,
+        "let a gang go only when there is room for it. Without it gangs go in order as soon as they are complete, one at a "
+        "time: for clusters whose autoscaler makes nodes for pods that wait, since it does not see gated ones",
+    )
     gate_max_age: float = option(
         "gateMaxAge",
         0.0,
@@ -82,6 +88,7 @@ class GangOptions:
             longest_backoff=self.gang_backoff_max,
             ageing=self.gang_ageing,
             gate_max_age=self.gate_max_age or math.inf,
+            fit=self.gang_fit,
         )
 
     @property

@@ -108,13 +108,15 @@ class Memory:
 
 @dataclass(frozen=True, slots=True)
 class Terms:
-    """The numbers that are flags, in seconds."""
+    """What flags say; times are in seconds."""
 
     timeout: float = 60.0
     backoff: float = 10.0
     longest_backoff: float = 300.0
     ageing: float = 300.0
     gate_max_age: float = math.inf
+    fit: bool = True
+    """Whether there has to be room before a gang goes."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -322,6 +322,12 @@ def test_a_policy_that_keeps_pods_off_is_heeded_and_is_no_reason_for_never(
     assert state(outcome, "a") is State.WAITS_FOR_ROOM
 
 
+def test_room_need_not_be_there_where_somebody_makes_nodes(a_pod, space_of, decided):
+    pods = [*gang(a_pod, "a", 2, cpu=9), *gang(a_pod, "b", 2, priority=1, cpu=9)]
+    outcome = decided(pods, space_of(x=1), terms=Terms(fit=False))
+    assert released(outcome) == {Reason.ADMITTED: {"b-0", "b-1"}}
+
+
 def test_overdue_gates_are_lifted_and_only_if_asked_for(a_pod, space_of, decided):
     pods = gang(a_pod, "a", 2, minimum=3)
     assert not decided(pods, space_of(x=8), now=1e6).releases
