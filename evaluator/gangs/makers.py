@@ -1,0 +1,148 @@
+"""How many pods the controllers of a gang's pods would make, and why they make no more. No I/O.
+
+Kinds of others, such as operators of trainings, are not looked into: nothing is claimed of what they would make.
+"""
+
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import msgspec
+
+from evaluator.gangs import failures
+from evaluator.gangs.charges import Reference
+
+KINDS = {
+    ("batch/v1", "Job"): "/apis/batch/v1/namespaces/{}/jobs/{}",
+    ("apps/v1", "StatefulSet"): "/apis/apps/v1/namespaces/{}/statefulsets/{}",
+    ("apps/v1", "ReplicaSet"): "/apis/apps/v1/namespaces/{}/replicasets/{}",
+    ("v1", "ReplicationController"): "/api/v1/namespaces/{}/replicationcontrollers/{}",
+}
+"""Where those are that are looked into, by apiVersion and kind: a Job of another API is another thing."""
+
+_DESIRED = "deployment.kubernetes.io/desired-replicas"
+"""The annotation of a ReplicaSet that says how many pods its Deployment wants in the end."""
+
+
+class _Meta(msgspec.Struct, rename="camel"):
+    uid: str = ""
+    deletion_timestamp: str | None = None
+    annotations: dict[str, str] | None = None
+    owner_references: list[Reference] | None = None
+
+
+class _Spec(msgspec.Struct, rename="camel"):
+    parallelism: int | None = None
+    completions: int | None = None
+    suspend: bool | None = None
+    replicas: int | None = None
+    pod_management_policy: str = ""
+
+
+class _Condition(msgspec.Struct):
+    type: str = ""
+    status: str = ""
+    message: str = ""
+
+
+class _Status(msgspec.Struct):
+    active: int = 0
+    succeeded: int = 0
+    conditions: list[_Condition] | None = None
+
+
+class Controller(msgspec.Struct):
+    """One of KINDS: the parts that say how many pods it makes."""
+
+    metadata: _Meta = msgspec.field(default_factory=_Meta)
+    spec: _Spec = msgspec.field(default_factory=_Spec)
+    status: _Status = msgspec.field(default_factory=_Status)
+
+    def condition(self, kind: str) -> _Condition | None:
+        """A condition that is true now."""
+        told = self.status.conditions or ()
+        return next((one for one in told if (one.type, one.status) == (kind, "True")), None)
+
+
+class Most(NamedTuple):
+    """How many pods there can be at once, and by which field."""
+
+    pods: int
+    field: str
+
+
+class Rollout(NamedTuple):
+    """A Deployment that replaces pods, and how many there are to be in the end."""
+
+    deployment: str
+    replicas: int
+
+
+@dataclass(frozen=True, slots=True)
+class Maker:
+    """A controller of pods as it is now; `found` is None where there is none of that name and uid any more."""
+
+    reference: Reference
+    found: Controller | None
+
+    def __str__(self) -> str:
+        return f"{self.reference.kind} {self.reference.name}"
+
+    @property
+    def halted(self) -> str:
+        """Why it makes no pods at all; empty if it does."""
+        if self.found is None:
+            return "does not exist any more"
+        if self.found.metadata.deletion_timestamp is not None:
+            return "is being deleted"
+        if self.found.spec.suspend:
+            return "is suspended"
+        ends = {"Failed": "has failed", "Complete": "is complete"}
+        return next((said for kind, said in ends.items() if self.found.condition(kind)), "")
+
+    @property
+    def most(self) -> Most:
+        """How many it makes. Kubernetes fills in each of the numbers that a manifest leaves out."""
+        if self.found is None or self.halted:
+            return Most(0, "")
+        spec = self.found.spec
+        if self.reference.kind != "Job":
+            return Most(_or_one(spec.replicas), "replicas")
+        return min(Most(_or_one(spec.parallelism), "parallelism"), self._left())
+
+    @property
+    def ordered(self) -> bool:
+        """Whether it makes a pod only when the one before it is ready."""
+        stateful = self.reference.kind == "StatefulSet"
+        told = self.found is not None and self.found.spec.pod_management_policy
+        return stateful and told in {"", "OrderedReady"}
+
+    @property
+    def rollout(self) -> Rollout | None:
+        """The Deployment that gives it more pods by and by; None where it has all that are wanted, or is to lose them."""
+        if self.found is None or self.reference.kind != "ReplicaSet":
+            return None
+        meta = self.found.metadata
+        owner = next((one for one in meta.owner_references or () if one.controller), None)
+        desired = (meta.annotations or {}).get(_DESIRED, "")
+        if owner is None or not (desired.isascii() and desired.isdigit()):
+            return None
+        return Rollout(owner.name, int(desired)) if int(desired) > self.most.pods > 0 else None
+
+    @property
+    def refused(self) -> str:
+        """Why the API server did not let it make a pod, as far as it says so itself; empty where all went well."""
+        failure = self.found and self.found.condition("ReplicaFailure")
+        return failures.reason(failure.message) if failure else ""
+
+    def _left(self) -> Most:
+        """What a Job has still to do; one that counts no completions makes no more pods once one has succeeded."""
+        assert self.found is not None
+        completions, status = self.found.spec.completions, self.found.status
+        if completions is not None:
+            return Most(max(0, completions - status.succeeded), "completions")
+        most = status.active if status.succeeded else _or_one(self.found.spec.parallelism)
+        return Most(most, "parallelism")
+
+
+def _or_one(number: int | None) -> int:
+    return 1 if number is None else number

@@ -1,0 +1,99 @@
+"""Why a gang that lacks pods will not get them as things are: its controllers, and the quotas of its namespace. No I/O."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from itertools import chain
+
+from evaluator.conditions import counted
+from evaluator.gangs.charges import Member
+from evaluator.gangs.group import Gang, about
+from evaluator.gangs.makers import Maker
+from evaluator.gangs.quotas import Missing, Quota, in_the_way
+from evaluator.inventory import Resident
+
+
+@dataclass(frozen=True, slots=True)
+class Scene:
+    """What was found around a gang. What could not be read is not in it, and nothing is claimed of it."""
+
+    pods: tuple[Member, ...] = ()
+    quotas: tuple[Quota, ...] = ()
+    makers: Mapping[str, Maker] = field(default_factory=dict)
+    """By uid: the controllers of its pods."""
+    refusals: Mapping[str, str] = field(default_factory=dict)
+    """By uid: why a controller could not make the pod that it tried to make last."""
+
+
+def obstacles(gang: Gang, scene: Scene) -> tuple[str, ...]:
+    """Sentences that stay the same as long as nothing changes; none for a gang that has its quorum."""
+    if gang.complete:
+        return ()
+    quotas = {quota.metadata.name: [*_of_quota(gang, scene, quota)] for quota in scene.quotas}
+    told = [name for name, sentences in quotas.items() if sentences]
+    found = (*_of_makers(gang, scene), *chain(*quotas.values()), *_refusals(gang, scene, told))
+    return tuple(dict.fromkeys(found))
+
+
+def _of_makers(gang: Gang, scene: Scene) -> Iterator[str]:
+    by_owner = _by_owner(gang)
+    known = {uid: maker for uid, maker in scene.makers.items() if uid in by_owner}
+    for uid, maker in known.items():
+        held = any(about(pod).gated for pod in by_owner[uid])
+        yield from _of_one(maker, pods=len(by_owner[uid]), held=held)
+    if known.keys() == by_owner.keys():
+        counts = {uid: len(pods) for uid, pods in by_owner.items()}
+        yield from _too_few(gang, known, counts)
+
+
+def _of_one(maker: Maker, *, pods: int, held: bool) -> Iterator[str]:
+    if maker.halted:
+        yield f"{maker} {maker.halted}"
+    elif maker.ordered and held and pods < maker.most.pods:
+        yield (
+            f"{maker} makes a pod only when the one before it is ready (podManagementPolicy OrderedReady), "
+            "and one that is held never is: make it anew with Parallel"
+        )
+    elif held and (rollout := maker.rollout) is not None:
+        yield (
+            f"Deployment {rollout.deployment} replaces its pods a few at a time, by now {maker.most.pods} of "
+            f"{rollout.replicas}, and waits for those to be ready, which one that is held never is: the strategy "
+            "Recreate replaces all at once"
+        )
+
+
+def _too_few(gang: Gang, makers: Mapping[str, Maker], counts: Mapping[str, int]) -> Iterator[str]:
+    """What all of them make together is not enough."""
+    at_work = {uid: maker for uid, maker in makers.items() if not maker.halted}
+    more = sum(max(0, maker.most.pods - counts[uid]) for uid, maker in at_work.items())
+    most = gang.existing + more
+    if at_work and most < gang.minimum:
+        each = ", ".join(map(_limited, at_work.values()))
+        yield f"{each}: no more than {most} of the {counted(gang.minimum, 'pod')} that are needed"
+
+
+def _limited(maker: Maker) -> str:
+    most = maker.most
+    return f"{maker} makes {most.pods} at once ({most.field})"
+
+
+def _by_owner(gang: Gang) -> dict[str, list[Resident]]:
+    """Its living pods by the uid of their controller; empty for those that have none."""
+    found: dict[str, list[Resident]] = {}
+    for pod in gang.living:
+        found.setdefault(about(pod).owner.uid, []).append(pod)
+    return found
+
+
+def _of_quota(gang: Gang, scene: Scene, quota: Quota) -> Iterator[str]:
+    living = {pod.uid for pod in gang.living}
+    pods = [pod for pod in scene.pods if pod.uid in living]
+    return in_the_way(quota, pods, Missing(gang.minimum - gang.existing, len(living)))
+
+
+def _refusals(gang: Gang, scene: Scene, told: Sequence[str]) -> Iterator[str]:
+    """What the API server said, but for what is said already, in better words, of the quota that it names."""
+    for uid in _by_owner(gang):
+        maker, refusal = scene.makers.get(uid), scene.refusals.get(uid, "")
+        known = any(refusal.startswith(f"exceeded quota: {name},") for name in told)
+        if maker is not None and refusal and not known:
+            yield f"{maker} could not make a pod when it tried last: {refusal}"
