@@ -7,12 +7,13 @@ import uuid
 from collections.abc import Callable
 from typing import Any
 
-from evaluator import evictions
+from evaluator import events, evictions
 from evaluator.cluster import Cluster
 from evaluator.decider import Decider
 from evaluator.evictions import Eviction, Pace
 from evaluator.kube import Kube, KubeError, now
 from evaluator.metrics import Metrics
+from evaluator.notices import Notice
 from evaluator.policy import PolicyKey
 from plimsoll import logs
 
@@ -130,25 +131,11 @@ class Evictor:
 def event(eviction: Eviction, *, at: str) -> dict[str, Any]:
     """A core/v1 Event on an evicted pod; `at` is RFC 3339."""
     meta = eviction.pod.metadata
-    return {
-        "apiVersion": "v1",
-        "kind": "Event",
-        "metadata": {
-            "name": f"{meta.name}.{uuid.uuid4().hex[:16]}",
-            "namespace": meta.namespace,
-        },
-        "involvedObject": {
-            "apiVersion": "v1",
-            "kind": "Pod",
-            "namespace": meta.namespace,
-            "name": meta.name,
-            "uid": meta.uid,
-        },
-        "type": "Warning",
-        "reason": "PolicyViolated",
-        "message": f"Evicted: node {eviction.pod.spec.node_name} {eviction.reason}",
-        "source": {"component": "plimsoll"},
-        "firstTimestamp": at,
-        "lastTimestamp": at,
-        "count": 1,
-    }
+    why = f"Evicted: node {eviction.pod.spec.node_name} {eviction.reason}"
+    return events.event(
+        events.on_pod(meta.namespace, meta.name, meta.uid),
+        Notice("Warning", "PolicyViolated", why),
+        suffix=uuid.uuid4().hex[:16],
+        count=1,
+        at=at,
+    )

@@ -235,6 +235,12 @@ class Metrics:
             buckets=(0.0001, 0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25),
             registry=self.registry,
         )
+        self.gang_events = Counter(
+            "plimsoll_gang_events",
+            "Events on pods of gangs that were to be written, by reason and result.",
+            ["reason", "result"],
+            registry=self.registry,
+        )
         build = Gauge(
             "plimsoll_build_info",
             "Always 1; the version is the label.",

@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from evaluator import notices
+from evaluator import events, notices
 from evaluator.decider import Decider
 from evaluator.decisions import Decision
 from evaluator.disputes import Disputes
@@ -23,6 +23,8 @@ from plimsoll import logs
 from plimsoll.backoff import Backoff
 
 log = logs.get(__name__)
+
+_VERSION = "telemetry.intel.com/v1alpha1"
 
 
 @dataclass(frozen=True, slots=True)
@@ -175,33 +177,8 @@ class Recorder:
             else:
                 event.count += times
                 return
-        body = event_on(key, uid, notice, count=times, at=now())
+        about = events.About(_VERSION, "TASPolicy", key.namespace, key.name, uid)
+        suffix = uuid.uuid4().hex[:16]
+        body = events.event(about, notice, suffix=suffix, count=times, at=now())
         await self._kube.create_event(body)
         story.events[notice] = _Event(body["metadata"]["name"], times)
-
-
-def event_on(key: PolicyKey, uid: str, notice: Notice, *, count: int, at: str) -> dict[str, Any]:
-    """A core/v1 Event on a policy; `at` is RFC 3339."""
-    return {
-        "apiVersion": "v1",
-        "kind": "Event",
-        "metadata": {
-            "name": f"{key.name[:200]}.{uuid.uuid4().hex[:16]}",
-            "namespace": key.namespace,
-        },
-        "involvedObject": {
-            "apiVersion": "telemetry.intel.com/v1alpha1",
-            "kind": "TASPolicy",
-            "namespace": key.namespace,
-            "name": key.name,
-            "uid": uid,
-        },
-        "type": notice.type,
-        "reason": notice.reason,
-        "message": notice.message[:1024],
-        "source": {"component": "plimsoll"},
-        "reportingComponent": "plimsoll",
-        "firstTimestamp": at,
-        "lastTimestamp": at,
-        "count": count,
-    }

@@ -6,11 +6,8 @@ from evaluator.gangs.group import Gang
 from evaluator.gangs.verdicts import State, Verdict
 from evaluator.inventory import Resident
 from evaluator.notices import Notice
-from plimsoll.sentences import one_line
 
 NORMAL, WARNING = "Normal", "Warning"
-LONGEST = 1024
-"""Characters of an event's message: Kubernetes takes no more."""
 
 _ALARMING = frozenset({State.TOO_LARGE, State.TIMED_OUT})
 """What only a person can change, or should know of; everything else is waiting as it was asked for."""
@@ -26,11 +23,11 @@ def concerned(gang: Gang, verdict: Verdict) -> tuple[Resident, ...]:
 def notes(verdict: Verdict, obstacles: Sequence[str] = ()) -> tuple[Notice, ...]:
     """What to tell on each of them, one notice for one reason; `obstacles`: why the gang can never be complete as things are."""
     kind = WARNING if verdict.state in _ALARMING else NORMAL
-    told = [_notice(kind, f"Gang{verdict.state}", verdict.message)]
+    told = [Notice(kind, f"Gang{verdict.state}", verdict.message)]
     if obstacles:
-        told.append(_notice(WARNING, "GangCannotComplete", "; ".join(obstacles)))
+        told.append(Notice(WARNING, "GangCannotComplete", "; ".join(obstacles)))
     if verdict.problems:
-        told.append(_notice(WARNING, "GangLabels", "; ".join(verdict.problems)))
+        told.append(Notice(WARNING, "GangLabels", "; ".join(verdict.problems)))
     return tuple(told)
 
 
@@ -38,7 +35,7 @@ def overdue(verdict: Verdict | None) -> Notice:
     """Of a pod that is let through though its gang is not ready."""
     why = f"; its gang was not ready: {verdict.message}" if verdict else ""
     sentence = f"let through, as it was held for longer than --gateMaxAge{why}"
-    return _notice(WARNING, "GangOverdue", sentence)
+    return Notice(WARNING, "GangOverdue", sentence)
 
 
 def native() -> Notice:
@@ -47,8 +44,4 @@ def native() -> Notice:
         "it names a spec.schedulingGroup, so Kubernetes schedules its group, and nobody lifts the gate plimsoll.io/gang "
         "that it bears too: take one of the two from its template"
     )
-    return _notice(WARNING, "GangNative", sentence)
-
-
-def _notice(kind: str, reason: str, message: str) -> Notice:
-    return Notice(kind, reason, one_line(message, LONGEST))
+    return Notice(WARNING, "GangNative", sentence)

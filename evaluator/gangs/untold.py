@@ -51,6 +51,8 @@ class Story:
     """How often the event says that it happened; 0 before it is known to exist."""
     queued: float = math.inf
     """The earliest time at which it stands in the queue."""
+    once: bool = False
+    """Whether it is to be told a single time."""
     over: bool = False
     """Whether nothing is to be told of it any more."""
 
@@ -99,6 +101,11 @@ class Untold:
         else:
             self._stories.pop(subject, None)
 
+    def mention(self, pod: Resident, notice: Notice, now: float) -> None:
+        """This is to be told once of a pod, of something that is over."""
+        thread = Thread(pod.namespace, pod.name, pod.uid, notice.reason)
+        self._enqueue(Story(thread, notice, now, now, once=True))
+
     def forget(self, subject: Subject) -> None:
         """Nothing of it is to be told any more."""
         for story in self._stories.pop(subject, {}).values():
@@ -121,6 +128,7 @@ class Untold:
     def tell(self, story: Story, notice: Notice, now: float, *, count: int) -> None:
         """This was told, `count` times in all; what is wanted may have changed while it was written."""
         story.told, story.at, story.count = notice, now, count
+        story.over = story.over or story.once
         story.untold = None if story.notice == notice else story.since
         self._enqueue(story)
 

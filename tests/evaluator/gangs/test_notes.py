@@ -3,44 +3,22 @@
 import pytest
 
 from evaluator.gangs import notes
-from evaluator.gangs.group import Gang, GangKey
-from evaluator.gangs.membership import Membership
 from evaluator.gangs.verdicts import State, Verdict
-from evaluator.inventory import Resident
 from evaluator.notices import Notice
 
 MESSAGE = "2 of 4 pods of podGroup train exist"
 
 
-def pod(name, node="", *, phase="Pending", **about):
-    return Resident(
-        namespace="ns",
-        name=name,
-        uid=f"uid-{name}",
-        kind="train",
-        node=node,
-        phase=phase,
-        requests=(0, 0, 0, 0),
-        peak=(0, 0, 0, 0),
-        bound=None,
-        created=0.0,
-        leaving=False,
-        ready=False,
-        restarts=0,
-        crashing=False,
-        crashed=None,
-        membership=Membership("train", 4, **about),
-    )
-
-
-PODS = (
-    pod("bound", "node-a"),
-    pod("done", "node-a", phase="Succeeded", gated=True),
-    pod("held", gated=True),
-    pod("loose"),
-    pod("others", foreign=("example.com/quota",)),
-)
-GANG = Gang(GangKey("ns", "train"), PODS)
+@pytest.fixture
+def gang(a_pod, gangs_of):
+    pods = [
+        a_pod("bound", "train", 4, node="node-a"),
+        a_pod("done", "train", 4, node="node-a", phase="Succeeded"),
+        a_pod("held", "train", 4),
+        a_pod("loose", "train", 4, gated=False),
+        a_pod("others", "train", 4, gated=False, foreign=("example.com/quota",)),
+    ]
+    return gangs_of(pods)[0]
 
 
 def verdict(state, **more):
@@ -60,8 +38,8 @@ def verdict(state, **more):
         (State.SCHEDULED, set()),
     ],
 )
-def test_who_is_told(state, told):
-    assert {pod.name for pod in notes.concerned(GANG, verdict(state))} == told
+def test_who_is_told(gang, state, told):
+    assert {pod.name for pod in notes.concerned(gang, verdict(state))} == told
 
 
 @pytest.mark.parametrize("state", State)
@@ -87,8 +65,3 @@ def test_a_pod_that_goes_for_its_age_is_told_what_its_gang_lacks():
     assert (notice.type, notice.reason) == ("Warning", "GangOverdue")
     assert notice.message.endswith(MESSAGE)
     assert "--gateMaxAge" in notes.overdue(None).message
-
-
-def test_a_message_is_as_long_as_kubernetes_takes_it():
-    (_, notice) = notes.notes(verdict(State.INCOMPLETE), ["x" * 5000])
-    assert len(notice.message) == 1024

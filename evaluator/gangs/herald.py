@@ -1,0 +1,208 @@
+"""Writes events on the pods of gangs that wait, so that `kubectl describe pod` tells what is missing.
+
+One event for each pod and reason. Its name follows from these: a replica that takes over finds the event of the one before
+it, and goes on with that instead of telling everything anew.
+"""
+
+import asyncio
+import contextlib
+import math
+import random
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+
+from evaluator import events
+from evaluator.gangs import notes
+from evaluator.gangs.group import Gang, GangKey
+from evaluator.gangs.untold import Pace, Story, Untold
+from evaluator.gangs.verdicts import Outcome, Verdict
+from evaluator.inventory import Resident
+from evaluator.kube import Kube, KubeError, now
+from evaluator.metrics import Metrics
+from evaluator.notices import Notice
+from evaluator.tokens import Bucket
+from plimsoll import logs
+from plimsoll.backoff import Backoff
+
+log = logs.get(__name__)
+
+_PAUSE = 0.5
+"""Seconds between two rounds: what is decided may change many times a second, and people do not read so fast."""
+_STEP = 100
+"""So many gangs are compared with what was told of them in a fraction of a millisecond."""
+_RATE, _BURST = 20.0, 100
+"""Writes a second: a tenth of what one API server does, which has more important things to do."""
+
+Seen = tuple[Gang, Verdict, Sequence[str]]
+
+
+class Herald:
+    """Tells what is so of each gang. `wake()` after new decisions, and when obstacles became known or went away."""
+
+    def __init__(
+        self,
+        kube: Kube,
+        metrics: Metrics,
+        gangs: Callable[[], Mapping[GangKey, Gang]],
+        outcome: Callable[[], Outcome],
+        obstacles: Callable[[], Mapping[GangKey, Sequence[str]]] = dict,
+        *,
+        allowed: Callable[[], bool] = lambda: True,
+        pace: Pace | None = None,
+        bucket: Bucket | None = None,
+        pause: float = _PAUSE,
+        clock: Callable[[], float] = time.monotonic,
+        rng: random.Random | None = None,
+    ) -> None:
+        self._kube = kube
+        self._metrics = metrics
+        self._gangs = gangs
+        self._outcome = outcome
+        self._obstacles = obstacles
+        self._allowed = allowed
+        self._pace = pace or Pace()
+        self._pause = pause
+        self._clock = clock
+        self._bucket = bucket or Bucket(_RATE, _BURST)
+        self._wake = asyncio.Event()
+        self._untold = Untold(self._pace)
+        self._seen: dict[GangKey, Seen] = {}
+        self._forbidden = False
+        self._backoff = Backoff((rng or random.Random()).random)  # noqa: S311 (jitter)
+
+    def wake(self) -> None:
+        """Look for news soon."""
+        self._wake.set()
+
+    def start_over(self) -> None:
+        """This replica tells from now on; what it told when it last did is no longer the last word."""
+        self._untold, self._seen = Untold(self._pace), {}
+        self.wake()
+
+    def say(self, pod: Resident, notice: Notice) -> None:
+        """Tell this once, of something that is already over."""
+        self._untold.mention(pod, notice, self._clock())
+        self.wake()
+
+    async def run(self) -> None:
+        """Tell for ever."""
+        while True:
+            with contextlib.suppress(TimeoutError):
+                async with asyncio.timeout(self._until_due()):
+                    await self._wake.wait()
+            self._wake.clear()
+            if not self._allowed():
+                continue
+            await self._look()
+            try:
+                await self._write()
+            except KubeError as error:
+                delay = max(self._backoff.next(), error.retry_after or 0.0)
+                log.warning("events not written, trying again", error=str(error), delay=delay)
+                self._wake.set()
+                await asyncio.sleep(delay)
+            else:
+                self._backoff.reset()
+                await asyncio.sleep(self._pause)
+
+    def _until_due(self) -> float | None:
+        if not self._allowed():
+            return None
+        due = self._untold.next_due()
+        return max(0.0, due - self._clock()) if due < math.inf else None
+
+    async def _look(self) -> None:
+        """Note what is so by now of gangs that are not as they were, and forget those that are gone."""
+        gangs, verdicts, obstacles = self._gangs(), self._outcome().verdicts, self._obstacles()
+        untold, seen = self._untold, self._seen
+        for number, (key, verdict) in enumerate(verdicts.items(), 1):
+            if number % _STEP == 0:
+                await asyncio.sleep(0)
+            if (gang := gangs.get(key)) is None:
+                continue
+            told = obstacles.get(key, ())
+            if (
+                (before := seen.get(key)) is None
+                or before[0] is not gang
+                or before[1:] != (verdict, told)
+            ):
+                seen[key] = (gang, verdict, told)
+                untold.want(
+                    key, notes.concerned(gang, verdict), notes.notes(verdict, told), self._clock()
+                )
+        for key in [key for key in seen if key not in verdicts or key not in gangs]:
+            del seen[key]
+            untold.forget(key)
+
+    async def _write(self) -> None:
+        """Write what is due, as far as the bucket goes. Raises KubeError if it is worth another try."""
+        untold = self._untold
+        while self._allowed() and (story := untold.take(self._clock())) is not None:
+            if not self._bucket.take_now(self._clock()):
+                untold.again(story)
+                break
+            notice = story.notice
+            try:
+                count = await self._tell(story, notice)
+            except KubeError as error:
+                if error.status in {0, 429} or error.status >= 500:
+                    self._count(notice, "error")
+                    untold.again(story)
+                    raise
+                self._count(notice, "refused")
+                self._refused(story, error)
+                count = story.count
+            else:
+                self._forbidden = False
+                self._count(notice, "ok")
+            untold.tell(story, notice, self._clock(), count=count)
+
+    async def _tell(self, story: Story, notice: Notice) -> int:
+        """Change the event that there is, or make one; returns how often it says that it happened."""
+        thread, at = story.thread, now()
+        about = events.on_pod(thread.namespace, thread.name, thread.uid)
+        suffix = events.suffix_of(about, thread.reason)
+        name = events.name(about, suffix)
+        changes = {"type": notice.type, "message": notice.message, "lastTimestamp": at}
+        if story.count:
+            again = {**changes, "count": story.count + 1}
+            with _unless(404):  # events live for an hour
+                return await self._kube.amend_event(thread.namespace, name, again)
+        with _unless(409):  # another replica made it, or this one before it was started anew
+            count = story.count + 1
+            await self._kube.create_event(
+                events.event(about, notice, suffix=suffix, count=count, at=at)
+            )
+            return count
+        await asyncio.sleep(self._bucket.take(self._clock()))
+        return await self._kube.amend_event(thread.namespace, name, changes)
+
+    def _refused(self, story: Story, error: KubeError) -> None:
+        """It is not tried again before the text changes, or has to be told again."""
+        thread = story.thread
+        if error.status != 403:
+            log.warning("event refused", pod=f"{thread.namespace}/{thread.name}", error=str(error))
+        elif not self._forbidden and not _closing(error):
+            self._forbidden = True
+            log.warning(
+                "not allowed to write events: why pods wait is told by /explain alone",
+                error=str(error),
+            )
+
+    def _count(self, notice: Notice, result: str) -> None:
+        self._metrics.gang_events.labels(notice.reason, result).inc()
+
+
+@contextlib.contextmanager
+def _unless(status: int) -> Iterator[None]:
+    """Go on behind the block where it is refused with this status."""
+    try:
+        yield
+    except KubeError as error:
+        if error.status != status:
+            raise
+
+
+def _closing(error: KubeError) -> bool:
+    """Whether it is refused since the namespace is being deleted: no right would help."""
+    return any(cause.get("reason") == "NamespaceTerminating" for cause in error.causes)
