@@ -1,7 +1,7 @@
 """Which nodes would take which pod, remembered: the pods of a workload ask the same of a node, and nodes seldom change."""
 
 from collections import Counter
-from collections.abc import Iterator, Mapping, Set
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 
 import msgspec
@@ -13,13 +13,19 @@ _STEP = 500
 """So many nodes are looked at in well below a millisecond."""
 
 
+class Takers(set[str]):
+    """The names of nodes that would take a pod. `version` goes up when one comes, or goes."""
+
+    version = 0
+
+
 @dataclass(slots=True)
 class _Kind:
     """Pods that ask the same of a node. `pod` is one of them; `due` are the nodes to look at (None: all that they ask for)."""
 
     pod: Pod
     only: frozenset[str] | None
-    takers: set[str] = field(default_factory=set)
+    takers: Takers = field(default_factory=Takers)
     due: set[str] | None = None
 
 
@@ -42,7 +48,7 @@ class Places:
         """Whether there are nodes to look at before the answers are whole."""
         return bool(self._behind)
 
-    def takers(self, pod: Pod) -> Set[str]:
+    def takers(self, pod: Pod) -> Takers:
         """The nodes that would take a pod; the same living set for all pods that ask the same."""
         key = asked(pod.spec)
         if (kind := self._kinds.get(key)) is None:
@@ -89,6 +95,7 @@ class Places:
             if takes is (name in kind.takers):
                 continue
             self.version += 1
+            kind.takers.version += 1
             if takes:
                 kind.takers.add(name)
             else:

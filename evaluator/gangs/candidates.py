@@ -1,0 +1,150 @@
+"""Which nodes may take which pods that wait: by what the pods ask of a node, and by what their policy says of it. As masks.
+
+That is asked for hundreds of gangs in one decision, most of which ask the same, while nodes and policies seldom change.
+"""
+
+from collections import Counter
+from collections.abc import Callable, Collection, Iterator
+from typing import NamedTuple, TypeVar
+
+import msgspec
+import numpy as np
+
+from evaluator.byname import Accused
+from evaluator.cluster import Cluster
+from evaluator.decisions import Decision, Decisions
+from evaluator.gangs.membership import Where
+from evaluator.nodes import Mask, Nodes, fixed
+from evaluator.objects import Affinity, Pod, PodMeta, PodSpec, Toleration
+from evaluator.placement import would_take
+from evaluator.places import Takers
+from evaluator.policy import PolicyKey
+
+K = TypeVar("K")
+
+_Asked = tuple[dict[str, str] | None, Affinity | None, list[Toleration] | None]
+
+_decode = msgspec.json.Decoder(_Asked).decode
+
+
+class _Found(NamedTuple):
+    """A mask, and the objects that it was made of: as long as these are the same, so is the mask."""
+
+    basis: tuple[object, ...]
+    mask: Mask
+
+    def rests_on(self, basis: tuple[object, ...]) -> bool:
+        return all(one is other for one, other in zip(self.basis, basis, strict=True))
+
+
+class _Kind:
+    """Pods that ask the same of a node: one that stands for them, who takes it, and the mask of that as of a version."""
+
+    def __init__(self, pod: Pod, takers: Takers) -> None:
+        self.pod = pod
+        self.takers = takers
+        self.version = -1
+        self.found: tuple[Nodes, Mask] | None = None
+
+    def mask(self, nodes: Nodes, *, all_there: bool) -> Mask:
+        """`all_there`: whether these are all nodes that there are."""
+        if self.found is None or self.found[0] is not nodes or self.version != self.takers.version:
+            self.version = self.takers.version
+            everywhere = all_there and len(self.takers) == len(nodes)
+            self.found = nodes, nodes.all if everywhere else _mask(self.takers, nodes)
+        return self.found[1]
+
+
+class Candidates:
+    """`change()` has to be told of what pods ask that wait for a node; of no other is anything remembered.
+
+    `decisions` tells the current ones.
+    """
+
+    def __init__(self, cluster: Cluster, decisions: Callable[[], Decisions]) -> None:
+        self._cluster = cluster
+        self._decisions = decisions
+        self._pods: Counter[Where] = Counter()
+        self._kinds: dict[Where, _Kind] = {}
+        self._let_in: dict[PolicyKey, _Found] = {}
+        self._both: dict[tuple[Where, PolicyKey], _Found] = {}
+
+    def change(self, before: Where | None, after: Where | None) -> None:
+        """A pod asks something else than before (None: there is none that waits)."""
+        if after is not None:
+            self._pods[after] += 1
+            if after not in self._kinds:
+                pod = _standing_for(after)
+                self._cluster.places.change_pod(None, pod)
+                self._kinds[after] = _Kind(pod, self._cluster.places.takers(pod))
+        if before is not None:
+            self._pods[before] -= 1
+            if self._pods[before] <= 0:
+                self._forget(before)
+
+    def catching_up(self) -> Iterator[None]:
+        """Look at the nodes that are other than before, in steps between which others may have a turn."""
+        return self._cluster.places.catching_up()
+
+    def allowed(self, nodes: Nodes, where: Where, policy: PolicyKey | None) -> Mask:
+        """The nodes that may take pods that ask this; not to be written to. True once `catching_up()` is through."""
+        kind = self._kinds.get(where)
+        if kind is None:
+            takers = self._look(nodes, where)
+        else:
+            takers = kind.mask(nodes, all_there=nodes is self._cluster.names)
+        decision = self._decisions().policies.get(policy) if policy is not None else None
+        if policy is None or decision is None:  # as the extender has it, too
+            return takers
+        let_in = self._let_in_by(policy, decision, nodes)
+        return _kept(self._both, (where, policy), (takers, let_in), lambda: fixed(takers & let_in))
+
+    def _look(self, nodes: Nodes, where: Where) -> Mask:
+        pod, found = _standing_for(where), self._cluster.nodes.objects
+        takes = ((node := found.get(name)) is not None and would_take(node, pod) for name in nodes)
+        return fixed(np.fromiter(takes, bool, len(nodes)))
+
+    def _let_in_by(self, policy: PolicyKey, decision: Decision, nodes: Nodes) -> Mask:
+        basis = (nodes, decision.dontschedule, decision.awaited)
+        return _kept(self._let_in, policy, basis, lambda: _let_in(decision, nodes))
+
+    def _forget(self, where: Where) -> None:
+        del self._pods[where]
+        self._cluster.places.change_pod(self._kinds.pop(where).pod, None)
+        self._both = {key: found for key, found in self._both.items() if key[0] != where}
+        if not self._kinds:
+            self._let_in.clear()
+
+
+def _kept(
+    known: dict[K, _Found], key: K, basis: tuple[object, ...], make: Callable[[], Mask]
+) -> Mask:
+    """What is known by a key, made anew if it rests on other objects."""
+    found = known.get(key)
+    if found is None or not found.rests_on(basis):
+        found = known[key] = _Found(basis, make())
+    return found.mask
+
+
+def _let_in(decision: Decision, nodes: Nodes) -> Mask:
+    """Those that a policy does not turn away, nor would be asked to wait for: the first word of them is on its way."""
+    refused, awaited = decision.dontschedule, decision.awaited
+    if isinstance(refused, Accused) and refused.nodes.nodes is nodes:
+        mask = ~refused.nodes.mask
+    else:
+        mask = ~_mask(refused, nodes)
+    return fixed(mask & ~_mask(awaited, nodes) if awaited else mask)
+
+
+def _mask(names: Collection[str], nodes: Nodes) -> Mask:
+    found = nodes.find(list(names))
+    mask = np.zeros(len(nodes), dtype=bool)
+    mask[found[found >= 0]] = True
+    return fixed(mask)
+
+
+def _standing_for(where: Where) -> Pod:
+    """A pod that asks this."""
+    selector, affinity, tolerations = _decode(where.asked or b"[null,null,null]")
+    spec = PodSpec(node_selector=selector, affinity=affinity, tolerations=tolerations)
+    return Pod(PodMeta(), spec)
