@@ -78,6 +78,11 @@ class UpSettings:
         "measure this machine, so say in *.prom files what is used on each node",
         metavar="NAMES",
     )
+    gangs: bool = option(
+        "gangs",
+        False,
+        "the evaluator's --gangs: pods with the scheduling gate plimsoll.io/gang go together, and in order of importance",
+    )
     log_level: str = option(
         "log.level",
         "info",

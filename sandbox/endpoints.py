@@ -48,8 +48,13 @@ def write_atomically(path: Path, text: str) -> None:
     beside.replace(path)
 
 
-def table(endpoints: Endpoints, folder: Path, manifests: Path) -> str:
+def table(endpoints: Endpoints, folder: Path, manifests: Path, *, gangs: bool = False) -> str:
     """What `plimsoll-sandbox up` prints once all is ready: where everything is, and what to type next."""
+    for_gangs = (
+        f"  kubectl apply -f {manifests}/gang-demo/",
+        "  kubectl -n gang-demo scale deployment/train --replicas=3",
+        f"  curl '{endpoints.ops}/explain?gang=gang-demo/later'",
+    )
     node = list(endpoints.metrics)[1 % len(endpoints.metrics)]
     rows = [
         ("Kubernetes API", endpoints.api, f"{folder}/kubeconfig"),
@@ -78,6 +83,7 @@ def table(endpoints: Endpoints, folder: Path, manifests: Path) -> str:
             "  kubectl get pods --all-namespaces -o wide",
             f"  echo 'node_health_metric 1' > {folder}/{node}/node-metrics/text.prom",
             f"  curl {endpoints.ops}/explain/health-metric-demo/demo-policy",
+            *(for_gangs if gangs else ()),
             "",
         )
     )

@@ -4,15 +4,16 @@ import asyncio
 import os
 import signal
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from plimsoll import flags, logs
 from plimsoll.commandline import Parser
-from sandbox import manifests, story
+from sandbox import gangs, manifests, story
 from sandbox.config import DemoSettings, UpSettings
 from sandbox.endpoints import table
 from sandbox.processes import ProcessError
+from sandbox.stage import Play, perform
 from sandbox.up import Cluster, ClusterError, ClusterSpec
 
 _ABOUT = """\
@@ -31,9 +32,14 @@ Give a node a health file, and watch pods keep away from it:
 """
 
 _DEMO = """\
-Tell the health-metric story on three nodes, step by step, with what was seen and how long each reaction took.
+Tell a story on three nodes, step by step, with what was seen and how long each reaction took.
 Exit status 0 only if every step was observed.
+
+  plimsoll-sandbox demo          a node falls ill, pods keep away, leave, and come back
+  plimsoll-sandbox demo gangs    pods wait for one another, and go together and in order of importance
 """
+
+_STORIES: Mapping[str, Play] = {"health-metric": story.PLAY, "gangs": gangs.PLAY}
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -46,9 +52,8 @@ def main(argv: Sequence[str] | None = None) -> int:
             return asyncio.run(
                 _up(flags.from_namespace(UpSettings, chosen, namespace, env=os.environ))
             )
-        return asyncio.run(
-            story.run(flags.from_namespace(DemoSettings, chosen, namespace, env=os.environ))
-        )
+        settings = flags.from_namespace(DemoSettings, chosen, namespace, env=os.environ)
+        return asyncio.run(perform(_STORIES[namespace.story], settings))
     except (ClusterError, ProcessError, OSError) as error:
         sys.stderr.write(f"plimsoll-sandbox: {error}\n")
         return 1
@@ -63,6 +68,14 @@ def _parser() -> tuple[Parser, dict[str, Parser]]:
     for name, settings, about in (("up", UpSettings, _UP), ("demo", DemoSettings, _DEMO)):
         commands[name] = adder.add_parser(name, help=about.splitlines()[0], about=about)
         flags.add_options(commands[name], settings)
+    commands["demo"].add_argument(
+        "story",
+        nargs="?",
+        choices=tuple(_STORIES),
+        default="health-metric",
+        metavar="STORY",
+        help=f"{' or '.join(_STORIES)} (default health-metric)",
+    )
     return parser, commands
 
 
@@ -82,11 +95,17 @@ async def _up(settings: UpSettings) -> int:
         sync_period=settings.sync_period,
         node_cache_capable=settings.node_cache_capable,
         scorers=tuple(filter(None, settings.scorers.split(","))),
+        gangs=settings.gangs,
     )
     try:
         async with Cluster(spec) as cluster:
             sys.stdout.write(
-                table(cluster.endpoints, Path(settings.dir), _short(manifests.folder()))
+                table(
+                    cluster.endpoints,
+                    Path(settings.dir),
+                    _short(manifests.folder()),
+                    gangs=settings.gangs,
+                )
             )
             sys.stdout.flush()
             await asyncio.Event().wait()

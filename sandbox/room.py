@@ -1,13 +1,10 @@
 """A chapter of the story: a node that has room by requests, and none by what is used on it."""
 
-import aiohttp
-
 from sandbox import events
 from sandbox.client import ensure
 from sandbox.extender import Extender, ExtenderSpec
-from sandbox.narrator import Narrator
 from sandbox.objects import PODS, Object
-from sandbox.up import Cluster
+from sandbox.stage import Stage
 
 CPU_MEAN = "node_cpu_used_mean_5m_cores"
 
@@ -15,13 +12,11 @@ CPU_MEAN = "node_cpu_used_mean_5m_cores"
 class Room:
     """The chapter; before it begins, `use` says that all is calm."""
 
-    def __init__(
-        self, cluster: Cluster, narrator: Narrator, http: aiohttp.ClientSession, namespace: str
-    ) -> None:
-        self._cluster = cluster
-        self._api = cluster.client
-        self._tell = narrator
-        self._http = http
+    def __init__(self, stage: Stage, namespace: str) -> None:
+        self._stage = stage
+        self._cluster = stage.cluster
+        self._api = stage.cluster.client
+        self._tell = stage.narrator
         self._namespace = namespace
 
     async def tell(self) -> None:
@@ -82,9 +77,8 @@ class Room:
 
     async def _risks(self) -> dict[str, tuple[float, float]] | None:
         """What is free of each node's CPU, in milli-CPU, and how likely it is to be overloaded with the pod that waits."""
-        url = f"{self._cluster.endpoints.ops}/explain?pod={self._namespace}/only-node-a"
-        async with self._http.get(url) as response:
-            nodes = (await response.json()).get("nodes", {})
+        page = await self._stage.explained(f"?pod={self._namespace}/only-node-a")
+        nodes = page.get("nodes", {})
         facts = {name: node["extenders"]["safe"]["facts"] for name, node in nodes.items()}
         return {name: (one["cpu.free"], one["cpu.risk"]) for name, one in facts.items()} or None
 

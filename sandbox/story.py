@@ -3,76 +3,30 @@
 Every step is observed where a user would look: the API server's objects and events, and the evaluator's own answers.
 """
 
-import contextlib
 import shutil
-import tempfile
-from collections.abc import Iterable, Iterator
-from pathlib import Path
+from collections.abc import Iterable
 
-import aiohttp
-
-from plimsoll import logs
 from sandbox import events, manifests
 from sandbox.client import ApiError, ensure
-from sandbox.config import DemoSettings
 from sandbox.extender import Extender, ExtenderSpec
-from sandbox.narrator import Narrator, NotSeenError
-from sandbox.objects import (
-    DEPLOYMENTS,
-    NAMESPACES,
-    NODES,
-    PODS,
-    POLICIES,
-    Object,
-    Resource,
-)
+from sandbox.objects import NODES, PODS, POLICIES, Object
 from sandbox.room import Room
-from sandbox.up import Cluster, ClusterSpec
+from sandbox.stage import Play, Stage
+from sandbox.up import ClusterSpec
 
 NAMESPACE = "health-metric-demo"
 POLICY = "demo-policy"
-
-_KINDS: dict[str, Resource] = {
-    "Namespace": NAMESPACES,
-    "TASPolicy": POLICIES,
-    "Deployment": DEPLOYMENTS,
-}
-
-
-async def run(settings: DemoSettings) -> int:
-    """Tell it; the exit status, 0 only if every step was seen."""
-    logs.setup("error")
-    narrator = Narrator()
-    narrator.title("Plimsoll: the health-metric story, on a cluster of three nodes on this machine")
-    with _folder(settings.dir) as folder:
-        narrator.say(
-            "The Kubernetes API is held in memory and the nodes are simulated. The three agents, the evaluator, and "
-            f"everything they say to each other and to the API are real. Their logs are in {folder}/logs/."
-        )
-        try:
-            spec = ClusterSpec(dir=folder, scorers=("safe",))
-            async with Cluster(spec) as cluster, aiohttp.ClientSession() as http:
-                await Story(cluster, narrator, http).tell()
-        except NotSeenError as missed:
-            narrator.step(f"The story ends here: not seen was «{missed}»")
-            narrator.say(f"The programs' last words:\n{_last_words(folder)}")
-            return 1
-    narrator.step(f"All {narrator.seen} observations were made")
-    narrator.say(
-        "Try it by hand: `plimsoll-sandbox up` starts the same cluster and says what to type."
-    )
-    return 0
 
 
 class Story:
     """The steps, in the order in which they are told."""
 
-    def __init__(self, cluster: Cluster, narrator: Narrator, http: aiohttp.ClientSession) -> None:
-        self._cluster = cluster
-        self._api = cluster.client
-        self._tell = narrator
-        self._http = http
-        self._room = Room(cluster, narrator, http, NAMESPACE)
+    def __init__(self, stage: Stage) -> None:
+        self._stage = stage
+        self._cluster = stage.cluster
+        self._api = stage.cluster.client
+        self._tell = stage.narrator
+        self._room = Room(stage, NAMESPACE)
 
     async def tell(self) -> None:
         """All of it. Raises NotSeenError at the first thing that does not happen."""
@@ -92,8 +46,8 @@ class Story:
         for node, health in (("node-a", 0), ("node-b", 1), ("node-c", 0)):
             self._write(node, health)
             self._room.use(node, cores=2)
-        await self._apply("health-metric-demo/00-namespace.yaml")
-        await self._apply("health-metric-demo/10-policy.yaml")
+        await self._stage.apply("health-metric-demo/00-namespace.yaml")
+        await self._stage.apply("health-metric-demo/10-policy.yaml")
         self._tell.say(
             "demo-policy: no new pods where health_metric is 1 or 2; pods have to leave where it is 2."
         )
@@ -118,7 +72,7 @@ class Story:
 
     async def _place(self) -> tuple[str, Object]:
         self._tell.step("A Deployment that follows the policy finds a healthy node by itself")
-        await self._apply("health-metric-demo/20-deployment.yaml")
+        await self._stage.apply("health-metric-demo/20-deployment.yaml")
         pod = await self._tell.sees(
             "its pod runs, and not on node-b", lambda: self._running("node-b")
         )
@@ -162,7 +116,7 @@ class Story:
 
     async def _measure(self) -> None:
         self._tell.step("The same with what the host itself measures: memory_MemAvailable_bytes")
-        await self._apply("examples/memory-policy.yaml")
+        await self._stage.apply("examples/memory-policy.yaml")
         found = await self._tell.sees(
             "every agent has read this machine's free memory", self._free_memory
         )
@@ -186,7 +140,7 @@ class Story:
         for line in shipped.read_text().splitlines():
             if line.lstrip().startswith(("- record", "expr")):
                 self._tell.shows(line.strip())
-        await self._apply("examples/scratch/policy.yaml")
+        await self._stage.apply("examples/scratch/policy.yaml")
         await self._tell.sees(
             "every node's own ratio has reached the evaluator",
             lambda: self._reads("scratch-policy", "scratch_free_ratio", 0.6),
@@ -208,15 +162,8 @@ class Story:
         self._tell.does(f"echo 'node_health_metric {health}' > {node}/node-metrics/{path.name}")
         path.write_text(f"node_health_metric {health}\n")
 
-    async def _apply(self, manifest: str) -> None:
-        self._tell.does(f"kubectl apply -f deploy/{manifest}")
-        for obj in manifests.load(manifests.folder() / manifest):
-            await ensure(self._api, _KINDS[obj["kind"]], obj)
-
     async def _explained(self, policy: str) -> Object:
-        url = f"{self._cluster.endpoints.ops}/explain/{NAMESPACE}/{policy}"
-        async with self._http.get(url) as response:
-            return dict(await response.json())
+        return await self._stage.explained(f"/{NAMESPACE}/{policy}")
 
     async def _health_is(self, wanted: dict[str, float]) -> bool | None:
         nodes = (await self._explained(POLICY)).get("nodes", {})
@@ -314,18 +261,9 @@ def _pinned(node: str) -> Object:
     }
 
 
-@contextlib.contextmanager
-def _folder(wanted: str) -> Iterator[Path]:
-    """The folder asked for, which stays, or a temporary one."""
-    if wanted:
-        yield Path(wanted)
-        return
-    with tempfile.TemporaryDirectory(prefix="plimsoll-demo-") as temporary:
-        yield Path(temporary)
-
-
-def _last_words(folder: Path) -> str:
-    lines = []
-    for log in sorted((folder / "logs").glob("*.log")):
-        lines += [f"{log.stem}: {line}" for line in log.read_text().splitlines()[-3:]]
-    return "\n".join(lines)
+PLAY = Play(
+    title="Plimsoll: the health-metric story, on a cluster of three nodes on this machine",
+    setting=lambda folder: ClusterSpec(dir=folder, scorers=("safe",)),
+    tell=lambda stage: Story(stage).tell(),
+    by_hand="plimsoll-sandbox up",
+)

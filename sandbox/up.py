@@ -45,6 +45,7 @@ class ClusterSpec:
     sync_period: float = 5.0
     node_cache_capable: bool = True
     scorers: tuple[str, ...] = ()  # each an extender of its own, asked about every pod
+    gangs: bool = False
     pod_grace: float = 0.0  # seconds that a deleted pod takes to stop
     ready_timeout: float = 60.0
     seed: int = 0  # of the binder's choice between equals, and of pods' names
@@ -128,7 +129,7 @@ class Cluster:
             agent_port=self._ports["agents"].number,
             ops_port=self._ports["ops"].number,
             sync_period=self.spec.sync_period,
-            flags=(*self._scorer_flags(), *self.spec.evaluator_flags),
+            flags=(*self._feature_flags(), *self.spec.evaluator_flags),
         )
         await self.processes.start(EVALUATOR, self.spec.evaluator(launch))
         await self._answers(EVALUATOR, f"{self.endpoints.ops}/readyz")
@@ -161,8 +162,11 @@ class Cluster:
         write_atomically(path, self.endpoints.as_json())
         stack.callback(path.unlink, missing_ok=True)
 
-    def _scorer_flags(self) -> tuple[str, ...]:
-        return (f"--scorers={','.join(self.spec.scorers)}",) if self.spec.scorers else ()
+    def _feature_flags(self) -> Iterator[str]:
+        if self.spec.scorers:
+            yield f"--scorers={','.join(self.spec.scorers)}"
+        if self.spec.gangs:
+            yield "--gangs"
 
     def _extender_specs(self) -> Iterator[ExtenderSpec]:
         """Policies for the pods that follow one, and each scorer for all: as deploy/scheduler/scorers.yaml has it."""

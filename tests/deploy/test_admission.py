@@ -102,7 +102,7 @@ async def prepared(kubectl, built):
             "kind": "Namespace",
             "metadata": {"name": name},
         }
-        for name in ("health-metric-demo", "kube-system")
+        for name in ("gang-demo", "health-metric-demo", "kube-system")
     ]
     kinds = built("crd") + [definition(name, *what) for name, what in FOREIGN.items()]
     for objects in (first, kinds):

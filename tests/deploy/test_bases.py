@@ -25,6 +25,7 @@ OURS = re.compile(rf"plimsoll/(agent|evaluator):{re.escape(VERSION)}")
 NO_MANIFESTS = {"README.md", ".gitignore", "openssl.cnf", "kustomization.yaml", "Kustomization"}
 NOT_APPLIED = {"examples", "scheduler"}
 """Folders of what is to be read, or to be put on a control plane's disk."""
+DEMOS = ("gang-demo", "health-metric-demo")
 
 
 def test_it_builds(built, folder):
@@ -69,7 +70,7 @@ def test_everything_is_in_a_namespace_and_says_whose_it_is(built, folder):
         meta = obj["metadata"]
         name = f"{obj['kind']}/{meta['name']}"
         assert ("namespace" in meta) == (obj["kind"] not in CLUSTER_WIDE), name
-        if folder.name != "health-metric-demo" and obj["kind"] != "CustomResourceDefinition":
+        if folder.name not in DEMOS and obj["kind"] != "CustomResourceDefinition":
             assert meta.get("labels", {}).get("app.kubernetes.io/part-of") == "plimsoll", name
 
 
@@ -106,10 +107,11 @@ def labels_selected(selector):
     return selector.get("matchLabels", selector)
 
 
-def test_the_demo_can_be_applied_as_a_folder_too():
+@pytest.mark.parametrize("demo", DEMOS)
+def test_a_demo_can_be_applied_as_a_folder_too(demo):
     """`kubectl apply -f` takes every .yaml of a folder for a manifest."""
-    folder = DEPLOY / "health-metric-demo"
-    kinds = [yaml.safe_load(path.read_text())["kind"] for path in folder.glob("*.y*ml")]
+    kinds = [yaml.safe_load(path.read_text())["kind"] for path in (DEPLOY / demo).glob("*.y*ml")]
+    assert kinds
     assert "Kustomization" not in kinds
 
 

@@ -52,6 +52,13 @@ def test_the_table_tells_where_everything_is_and_what_to_type(endpoints):
         "> here/node-a/node-metrics/text.prom",
     ):
         assert said in text
+    assert "gang" not in text
+
+
+def test_with_gangs_it_tells_how_to_try_them(endpoints):
+    text = table(endpoints, Path("here"), Path("deploy"), gangs=True)
+    assert "kubectl apply -f deploy/gang-demo/" in text
+    assert "curl 'http://127.0.0.1:3/explain?gang=gang-demo/later'" in text
 
 
 def test_a_file_is_replaced_whole(tmp_path):

@@ -21,7 +21,7 @@ SANDBOX = (sys.executable, "-m", "sandbox")
     [
         (["--help"], ["up", "demo", "kubectl works on it"]),
         (["up", "--help"], ["--nodes", "--api-port", "node_health_metric 1", "kubectl"]),
-        (["demo", "--help"], ["--dir", "Exit status 0 only if every step was observed"]),
+        (["demo", "--help"], ["--dir", "gangs", "Exit status 0 only if every step was observed"]),
     ],
 )
 def test_help_teaches(argv, said, capsys):
@@ -44,6 +44,7 @@ def test_help_teaches(argv, said, capsys):
         (["up", "--nodes", ""], "not a node name: ''"),
         (["up", "--nodes", "logs"], "call the node something else"),
         (["up", "--sync-period", "5"], "--sync-period: not a duration"),
+        (["demo", "rabbits"], "invalid choice: 'rabbits' (choose from 'health-metric', 'gangs')"),
         (["up", "--colour", "red"], "unrecognized arguments: --colour red"),
     ],
 )

@@ -1,0 +1,92 @@
+"""What every story needs: a cluster to tell it in, ways to act there and to look, and an end that is honest."""
+
+import contextlib
+import tempfile
+from collections.abc import Awaitable, Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import aiohttp
+
+from plimsoll import logs
+from sandbox import manifests
+from sandbox.client import ensure
+from sandbox.config import DemoSettings
+from sandbox.narrator import Narrator, NotSeenError
+from sandbox.objects import DEPLOYMENTS, NAMESPACES, POLICIES, Object, Resource
+from sandbox.up import Cluster, ClusterSpec
+
+_KINDS: dict[str, Resource] = {
+    "Namespace": NAMESPACES,
+    "TASPolicy": POLICIES,
+    "Deployment": DEPLOYMENTS,
+}
+
+
+@dataclass(frozen=True)
+class Stage:
+    """A running cluster, and who tells what happens in it."""
+
+    cluster: Cluster
+    narrator: Narrator
+    http: aiohttp.ClientSession
+
+    async def apply(self, manifest: str) -> None:
+        """Create what a file under deploy/ says, and say so."""
+        self.narrator.does(f"kubectl apply -f deploy/{manifest}")
+        for obj in manifests.load(manifests.folder() / manifest):
+            await ensure(self.cluster.client, _KINDS[obj["kind"]], obj)
+
+    async def explained(self, what: str) -> Object:
+        """What the evaluator answers to `/explain` and this."""
+        async with self.http.get(f"{self.cluster.endpoints.ops}/explain{what}") as response:
+            return dict(await response.json())
+
+
+@dataclass(frozen=True)
+class Play:
+    """A story: its name, the cluster that it needs in a folder, what happens in it, and how to have such a cluster oneself."""
+
+    title: str
+    setting: Callable[[Path], ClusterSpec]
+    tell: Callable[[Stage], Awaitable[None]]
+    by_hand: str
+
+
+async def perform(play: Play, settings: DemoSettings) -> int:
+    """Tell it; the exit status, 0 only if every step was seen."""
+    logs.setup("error")
+    narrator = Narrator()
+    narrator.title(play.title)
+    with _folder(settings.dir) as folder:
+        narrator.say(
+            "The Kubernetes API is held in memory and the nodes are simulated. The three agents, the evaluator, and "
+            f"everything they say to each other and to the API are real. Their logs are in {folder}/logs/."
+        )
+        try:
+            async with Cluster(play.setting(folder)) as cluster, aiohttp.ClientSession() as http:
+                await play.tell(Stage(cluster, narrator, http))
+        except NotSeenError as missed:
+            narrator.step(f"The story ends here: not seen was «{missed}»")
+            narrator.say(f"The programs' last words:\n{_last_words(folder)}")
+            return 1
+    narrator.step(f"All {narrator.seen} observations were made")
+    narrator.say(f"Try it by hand: `{play.by_hand}` starts the same cluster and says what to type.")
+    return 0
+
+
+@contextlib.contextmanager
+def _folder(wanted: str) -> Iterator[Path]:
+    """The folder asked for, which stays, or a temporary one."""
+    if wanted:
+        yield Path(wanted)
+        return
+    with tempfile.TemporaryDirectory(prefix="plimsoll-demo-") as temporary:
+        yield Path(temporary)
+
+
+def _last_words(folder: Path) -> str:
+    lines = []
+    for log in sorted((folder / "logs").glob("*.log")):
+        lines += [f"{log.stem}: {line}" for line in log.read_text().splitlines()[-3:]]
+    return "\n".join(lines)
