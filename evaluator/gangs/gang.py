@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterable
 
 from evaluator.gangs import words
 from evaluator.gangs.group import Gang, GangKey, about
-from evaluator.gangs.shapes import shapes
+from evaluator.gangs.shapes import shape, shapes
 from evaluator.gangs.space import Packing, Shortage, Space
 from evaluator.gangs.turns import Turns
 from evaluator.gangs.verdicts import Memory, Outcome, Reason, Release, State, Terms, Verdict
@@ -148,6 +148,8 @@ class _Round:
             need = min(max(1, missing), len(pods))
             shortage = self._packing.lacks(demand, need=need) if self._terms.fit else None
             if shortage is None:
+                order = self._packing.order(demand)
+                pods = tuple(sorted(pods, key=lambda pod: order.index(shape(pod))))
                 self._releases.append(Release(gang.key, Reason.ADMITTED, pods))
                 self._say(gang, State.RELEASED, words.RELEASED)
                 ends = True

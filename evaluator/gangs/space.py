@@ -105,6 +105,10 @@ class Packing:
         for shape, count in self._ordered(demand):
             self._take(shape, count)
 
+    def order(self, demand: Demand) -> list[Shape]:
+        """The shapes as they are put: the pickiest and the largest first."""
+        return [shape for shape, _ in self._ordered(demand)]
+
     def _take(self, shape: Shape, count: int) -> int:
         """Put as many as fit, at most `count`; how many."""
         room = self._capacity(shape).room

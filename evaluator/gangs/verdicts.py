@@ -64,7 +64,7 @@ class Reason(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Release:
-    """Gates to lift now. One gang's, for one reason."""
+    """Gates to lift now, in this order. One gang's, for one reason."""
 
     gang: GangKey
     reason: Reason

@@ -69,6 +69,16 @@ def test_a_complete_gang_that_fits_is_released_whole(a_pod, space_of, decided):
     assert released(outcome) == {Reason.ADMITTED: {"train-0", "train-1", "train-2"}}
 
 
+def test_the_pods_that_are_hardest_to_place_go_first(a_pod, space_of, decided):
+    pods = [
+        a_pod("a", "mixed", 3, cpu=1),
+        a_pod("b", "mixed", 3, cpu=4),
+        a_pod("c", "mixed", 3, cpu=2),
+    ]
+    [release] = decided(pods, space_of(x=8)).releases
+    assert [pod.name for pod in release.pods] == ["b", "c", "a"]
+
+
 @pytest.mark.parametrize("phase", ["Succeeded", "Failed"])
 def test_pods_that_cannot_run_any_more_do_not_count(a_pod, space_of, decided, phase):
     pods = [*gang(a_pod, "train", 2, minimum=3), a_pod("train-9", "train", 3, phase=phase)]
