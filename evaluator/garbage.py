@@ -6,6 +6,7 @@ is decided anew counts as growth. What is in cycles for long is little: of each 
 """
 
 import gc
+from collections.abc import Callable
 
 _YOUNG = 50_000
 """New objects that set off a collection of just these: more than an answer, or a slice of a decision, makes and drops."""
@@ -19,3 +20,26 @@ def collect_seldom() -> None:
     """Once all modules are imported: they will never be garbage, and what comes is seldom looked at as a whole."""
     gc.freeze()
     gc.set_threshold(_YOUNG, _MIDDLE, _FULL)
+
+
+class Settled:
+    """Takes what is known out of the search, once: when the program is ready, and so has its cluster in memory.
+
+    What of it goes later is freed all the same, as nothing of it refers to itself.
+    """
+
+    def __init__(self, ready: Callable[[], bool], settle: Callable[[], None] | None = None) -> None:
+        self._ready = ready
+        self._settle = settle or _collect_and_freeze
+        self._done = False
+
+    def look(self) -> None:
+        """Something was decided."""
+        if not self._done and self._ready():
+            self._done = True
+            self._settle()
+
+
+def _collect_and_freeze() -> None:
+    gc.collect()  # what is garbage now would stay for ever
+    gc.freeze()

@@ -13,13 +13,13 @@ from evaluator.cluster import Cluster
 from evaluator.config import Settings
 from evaluator.decider import Decider
 from evaluator.extender.server import Extender
+from evaluator.garbage import Settled
 from evaluator.kube import Kube
 from evaluator.metrics import Metrics
 from evaluator.ops import Operations
 from evaluator.ports import Ports
 from evaluator.scorerhost import ScorerHost
 from evaluator.scoring.protocol import Scorer
-from evaluator.settled import Settled
 from evaluator.sources import agentport
 from evaluator.sources.agents import Agents
 from evaluator.sources.assembly import Surroundings, assemble
