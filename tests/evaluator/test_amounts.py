@@ -5,7 +5,15 @@ from typing import Any
 
 import pytest
 
-from evaluator.amounts import RESOURCES, amount, room
+from evaluator.amounts import (
+    RESOURCES,
+    amount,
+    other_room,
+    others,
+    others_minus,
+    others_plus,
+    room,
+)
 from evaluator.scoring.pod import Resource
 
 
@@ -50,3 +58,19 @@ def test_what_cannot_be_read_is_not_known() -> None:
 
 def test_nodes_that_have_the_same_share_it() -> None:
     assert room({"cpu": "x", "memory": "1Gi"}) is room({"cpu": "", "memory": "1024Mi"})
+
+
+def test_what_else_a_node_has_is_what_kube_scheduler_counts() -> None:
+    told = {"cpu": "4", "pods": "9", "nvidia.com/gpu": "8", "hugepages-1Gi": "0", "storage": "1"}
+    more = {"hugepages-2Mi": "4Mi", "amd.com/gpu": "2", "a.com/unreadable": "x"}
+    assert other_room(told | more) == (("amd.com/gpu", 2), ("hugepages-2Mi", 4 * 2**20))
+    assert other_room(told) == ()
+
+
+def test_amounts_by_name_are_added_and_taken_away_and_nothing_is_not_named() -> None:
+    one, two = others([("b", 2), ("a", 1)]), others([("b", 1), ("c", 3), ("d", 0)])
+    both = (("a", 1), ("b", 3), ("c", 3))
+    assert others_plus(one, two) == both
+    assert others_plus(one, ()) == others_plus((), one) == one
+    assert others_minus(both, two) is one
+    assert others_minus(one, one) == ()

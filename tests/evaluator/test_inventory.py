@@ -141,6 +141,27 @@ def test_who_is_told_sees_what_was_and_what_is(world: World) -> None:
     assert seen == [(None, first), (first, crashed), (crashed, None)]
 
 
+def test_other_resources_are_held_as_well(world: World) -> None:
+    def holder(name: str, asked: str, **said: Any) -> Resident:
+        body = json.loads(raw(name, node="a", bound=0, **said))
+        requests = {"example.com/fpga": asked, "telemetry/scheduling": "1"}
+        body["spec"]["containers"] = [{"resources": {"requests": requests}}]
+        return decode(json.dumps(body).encode())
+
+    pods, told = world.inventory.pods, list[str]()
+    world.inventory.touched.append(told.append)
+    pods.replace([holder("one", "1"), holder("two", "2")])
+    assert world.inventory.loads["a"].others == (("example.com/fpga", 3),)
+    told.clear()
+    pods.put(holder("one", "4"))
+    assert world.inventory.loads["a"].others == (("example.com/fpga", 6),)
+    assert told
+    pods.put(holder("one", "4", phase="Succeeded"))
+    assert world.inventory.loads["a"].others == (("example.com/fpga", 2),)
+    pods.drop(holder("two", "2"))
+    assert "a" not in world.inventory.loads
+
+
 def test_nodes_are_named_once_after_each_change_of_what_they_hold(world: World) -> None:
     pods, told, also_told = world.inventory.pods, list[str](), list[str]()
     world.inventory.touched += [told.append, also_told.append]

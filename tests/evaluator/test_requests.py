@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from evaluator.requests import amounts, effective, pod_view
+from evaluator.requests import amounts, effective, others, pod_view
 from evaluator.scoring.view import Resource
 from evaluator.workload import Workload, decode
 
@@ -108,6 +108,9 @@ def test_as_others_count_it(spec: Any, requests: Any, peak: Any) -> None:
 def test_pieces_and_disk_are_counted_and_what_no_scorer_knows_is_not() -> None:
     asked = {"nvidia.com/gpu": "2", "ephemeral-storage": "1Gi", "example.com/fpga": "1"}
     found = effective(pod({"containers": [{"resources": {"requests": asked}}] * 2}))
+    assert others(pod({"containers": [{"resources": {"requests": asked}}] * 2}))[0] == (
+        ("example.com/fpga", 2),
+    )
     assert amounts(found.requests) == {
         Resource.GPU: 4,
         Resource.EPHEMERAL_STORAGE: 2 * 2**30,
@@ -137,6 +140,78 @@ def test_no_pod_is_too_large() -> None:
     found = effective(pod({"containers": [container("9E", "9e300")] * 3}))
     assert amounts(found.requests)[Resource.MEMORY] == 3.0 * (2**63 - 1)
     assert found.problems == ()
+
+
+def fpgas(count: Any = None, **more: Any) -> dict[str, Any]:
+    asked = {"example.com/fpga": count} if count is not None else {}
+    return {"resources": {"requests": asked}, **more}
+
+
+@pytest.mark.parametrize(
+    ("spec", "expected"),
+    [
+        pytest.param({}, (), id="nothing said"),
+        pytest.param({"containers": [container("1", "1Gi")]}, (), id="only what scorers know"),
+        pytest.param({"containers": [fpgas("0")]}, (), id="none"),
+        pytest.param(
+            {"containers": [fpgas("1"), fpgas(2), container()]},
+            (("example.com/fpga", 3),),
+            id="containers are added up",
+        ),
+        pytest.param(
+            {"containers": [fpgas("1")], "initContainers": [fpgas("3"), fpgas("2")]},
+            (("example.com/fpga", 3),),
+            id="init containers run one after another",
+        ),
+        pytest.param(
+            {
+                "containers": [fpgas("1")],
+                "initContainers": [fpgas("1", restartPolicy="Always"), fpgas("2")],
+            },
+            (("example.com/fpga", 3),),
+            id="beside the sidecars before them",
+        ),
+        pytest.param(
+            {"containers": [fpgas("1")], "overhead": {"example.com/fpga": "1"}},
+            (("example.com/fpga", 2),),
+            id="overhead comes on top",
+        ),
+        pytest.param(
+            {
+                "containers": [
+                    {"resources": {"requests": {"hugepages-2Mi": "2Mi", "example.com/fpga": 1}}}
+                ],
+                "resources": {"requests": {"hugepages-2Mi": "4Mi", "example.com/fpga": 9}},
+            },
+            (("example.com/fpga", 1), ("hugepages-2Mi", 4 * MI)),
+            id="a pod can ask for huge pages as a whole",
+        ),
+        pytest.param(
+            {"containers": [{"resources": {"requests": {"telemetry/scheduling": "1"}}}]},
+            (),
+            id="a resource that is there to have an extender asked",
+        ),
+        pytest.param(
+            {"containers": [{"resources": {"requests": {"storage": "1Gi"}}}]},
+            (),
+            id="what is no resource of a node",
+        ),
+    ],
+)
+def test_what_scorers_do_not_know_is_counted_apart(spec: Any, expected: Any) -> None:
+    assert others(pod(spec)) == (expected, ())
+
+
+def test_what_is_to_be_ignored_is() -> None:
+    spec = {"containers": [fpgas("1"), fpgas(None, resources={"requests": {"a/b": "1"}})]}
+    assert others(pod(spec), frozenset({"a/b"})) == ((("example.com/fpga", 1),), ())
+
+
+def test_an_amount_of_them_that_is_none_counts_as_nothing_and_is_told() -> None:
+    found, problems = others(pod({"containers": [fpgas("many"), fpgas("2")]}))
+    assert found == (("example.com/fpga", 2),)
+    (problem,) = problems
+    assert problem.startswith("pod shop/web: what it requests of example.com/fpga is ")
 
 
 @pytest.mark.parametrize(

@@ -1,0 +1,186 @@
+"""Gangs kept up event by event: they are what putting them together from scratch gives."""
+
+import json
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from evaluator.gangs.group import GangKey
+from evaluator.gangs.membership import ADMITTED, GATE
+from evaluator.gangs.roster import Roster
+from evaluator.inventory import Inventory, Resident, decode
+
+TRAIN = GangKey("shop", "train")
+MARK = {ADMITTED: "2027-01-15T08:00:00.000Z"}
+
+
+class World:
+    def __init__(self) -> None:
+        self.inventory = Inventory(clock=lambda: 0.0, wall=lambda: 0.0)
+        self.roster = Roster(self.inventory)
+
+    def put(self, name: str, **said: Any) -> Resident:
+        found = pod(name, **said)
+        self.inventory.pods.put(found)
+        return found
+
+    def drop(self, name: str) -> None:
+        self.inventory.pods.drop(pod(name))
+
+    def names(self, key: GangKey = TRAIN) -> list[str] | None:
+        found = self.roster.find(key)
+        return [member.name for member in found.pods] if found else None
+
+
+def pod(
+    name: str,
+    *,
+    group: str | None = "train",
+    minimum: str = "2",
+    gates: Any = (GATE,),
+    node: str = "",
+    phase: str = "Pending",
+    annotations: Any = None,
+    native: bool = False,
+    restarts: int = 0,
+    uid: str = "",
+) -> Resident:
+    labels = {"podGroup": group, "minAvailable": minimum} if group else None
+    meta = {"name": name, "namespace": "shop", "uid": uid or f"u-{name}"}
+    spec: dict[str, Any] = {"nodeName": node, "schedulingGates": [{"name": x} for x in gates]}
+    if native:
+        spec["schedulingGroup"] = {"podGroupName": "theirs"}
+    body = {
+        "metadata": meta | {"labels": labels, "annotations": annotations},
+        "spec": spec,
+        "status": {"phase": phase, "containerStatuses": [{"restartCount": restarts}]},
+    }
+    return decode(json.dumps(body).encode())
+
+
+@pytest.fixture
+def world() -> World:
+    return World()
+
+
+def test_a_gang_is_all_its_pods_by_name(world: World) -> None:
+    world.put("b")
+    world.put("a", gates=(), node="n")
+    world.put("c", phase="Succeeded", gates=())
+    world.put("x", group="other")
+    world.put("stranger", group=None, gates=())
+    assert world.names() == ["a", "b", "c"]
+    assert {gang.key for gang in world.roster.gangs} == {TRAIN, GangKey("shop", "other")}
+
+
+def test_a_gang_goes_with_its_last_pod(world: World) -> None:
+    world.put("a")
+    world.put("b")
+    world.drop("a")
+    assert world.names() == ["b"]
+    world.drop("b")
+    assert world.names() is None
+    assert not world.roster.gangs
+
+
+def test_a_pod_moves_as_its_labels_do(world: World) -> None:
+    world.put("a")
+    world.put("b")
+    world.put("a", group="other")
+    assert (world.names(), world.names(GangKey("shop", "other"))) == (["b"], ["a"])
+
+
+def test_a_gang_that_did_not_change_is_the_same_object(world: World) -> None:
+    world.put("a")
+    world.put("x", group="other")
+    before, version = world.roster.find(TRAIN), world.roster.version
+    world.put("y", group="other")
+    assert world.roster.find(TRAIN) is before
+    assert world.roster.version > version
+
+
+def test_what_a_kubelet_tells_of_a_running_pod_changes_nothing(world: World) -> None:
+    world.put("a", gates=(), node="n", phase="Running")
+    before, version = world.roster.find(TRAIN), world.roster.version
+    world.put("a", gates=(), node="n", phase="Running", restarts=7)
+    world.put("stranger", group=None, gates=(), node="n")
+    assert (world.roster.find(TRAIN), world.roster.version) == (before, version)
+
+
+def test_a_namesake_is_another_pod(world: World) -> None:
+    world.put("a", uid="1")
+    world.put("a", uid="2")
+    found = world.roster.find(TRAIN)
+    assert found is not None
+    assert [member.uid for member in found.pods] == ["2"]
+
+
+def test_a_held_pod_without_a_gang_is_one_of_its_own_until_it_has_a_node(world: World) -> None:
+    key = GangKey("shop", "solo", alone=True)
+    world.put("solo", group=None)
+    assert world.names(key) == ["solo"]
+    world.put("solo", group=None, gates=(), annotations=MARK)
+    assert world.names(key) == ["solo"], "room is kept for it"
+    world.put("solo", group=None, gates=(), annotations=MARK, node="n")
+    assert world.names(key) is None
+
+
+def test_a_pod_that_kubernetes_groups_itself_is_told_apart_while_our_gate_holds_it(
+    world: World,
+) -> None:
+    held = world.put("a", native=True)
+    world.put("b", native=True, gates=())
+    assert world.names() is None
+    assert world.roster.native == {held.key: held}
+    world.put("a", native=True, gates=())
+    assert not world.roster.native
+
+
+def test_what_was_there_before_is_there(world: World) -> None:
+    world.put("a")
+    world.put("n", native=True)
+    anew = Roster(world.inventory, count_all=True)
+    found = anew.find(TRAIN)
+    assert found is not None
+    assert found.count_all
+    assert anew.native.keys() == world.roster.native.keys()
+
+
+SAID = st.fixed_dictionaries(
+    {
+        "group": st.sampled_from(["train", "other", None]),
+        "minimum": st.sampled_from(["2", "1"]),
+        "gates": st.sampled_from([(), (GATE,), ("other", GATE), ("other",)]),
+        "node": st.sampled_from(["", "n"]),
+        "phase": st.sampled_from(["Pending", "Failed"]),
+        "annotations": st.sampled_from([None, MARK]),
+        "native": st.booleans(),
+        "uid": st.sampled_from(["1", "2"]),
+        "restarts": st.sampled_from([0, 1]),
+    }
+)
+EVENTS = st.lists(
+    st.tuples(st.sampled_from("abc"), st.one_of(st.none(), st.just("look"), SAID)), max_size=30
+)
+
+
+@given(EVENTS)
+@settings(max_examples=100, deadline=None)
+def test_it_is_what_putting_together_from_scratch_gives(events: Any) -> None:
+    world = World()
+    for name, said in [*events, ("a", "look")]:
+        if said is None:
+            world.drop(name)
+        elif said != "look":
+            world.put(name, **said)
+        else:
+            anew = Roster(world.inventory)
+            kept = {gang.key: _matters(gang.pods) for gang in world.roster.gangs}
+            assert kept == {gang.key: _matters(gang.pods) for gang in anew.gangs}
+            assert world.roster.native.keys() == anew.native.keys()
+
+
+def _matters(pods: Any) -> Any:
+    return [(one.name, one.uid, one.node, one.phase, one.membership) for one in pods]
