@@ -57,6 +57,11 @@ class _Round:
         self._turns = Turns(before, terms, now=now, random=random)
         self._packing = Packing(space)
         self._empty = Packing(space, empty=True)
+        self._refusals = {
+            gang.key: refusal
+            for gang in gangs
+            if (refusal := before.refusals.get(gang.key)) and gang.gated
+        }
         self._verdicts: dict[GangKey, Verdict] = {}
         self._releases: list[Release] = []
         self._again = math.inf
@@ -70,7 +75,7 @@ class _Round:
             self._verdicts,
             tuple(self._releases),
             tuple(self._turns.ended),
-            Memory(self._admitted, self._turns.kept(self._verdicts), fresh=False),
+            Memory(self._admitted, self._turns.kept(self._verdicts), self._refusals, fresh=False),
             min(self._again, self._turns.again),
         )
 
@@ -78,10 +83,12 @@ class _Round:
         """Settle what does not depend on others; whether it waits to be admitted."""
         if not gang.living:
             return False
-        self._let_overdue_go(gang)
         self._keep_room(gang)
-        if gang.gated and not self._has_quorum(gang):
-            admitted = gang.key in self._admitted
+        if self._is_left_alone(gang):
+            return False
+        self._let_overdue_go(gang)
+        admitted = gang.key in self._admitted
+        if gang.gated and not gang.has_quorum(admitted=admitted):
             self._say(gang, State.INCOMPLETE, words.incomplete(gang, admitted=admitted))
             return False
         successors, others = self._sorted(gang)
@@ -96,11 +103,6 @@ class _Round:
             return True
         return False
 
-    def _has_quorum(self, gang: Gang) -> bool:
-        """Of an admitted gang, pods that have done their work are not missing."""
-        done = gang.succeeded if gang.key in self._admitted and not gang.count_all else 0
-        return gang.existing + done >= gang.minimum
-
     def _sorted(self, gang: Gang) -> tuple[tuple[Resident, ...], tuple[Resident, ...]]:
         """Of the pods that could go: those of admitted owners, and the others."""
         admitted = self._admitted.get(gang.key)
@@ -109,6 +111,15 @@ class _Round:
         successors = tuple(pod for pod in gang.liftable if about(pod).owner.uid in admitted)
         others = tuple(pod for pod in gang.liftable if about(pod).owner.uid not in admitted)
         return successors, others
+
+    def _is_left_alone(self, gang: Gang) -> bool:
+        """Whether its gates could not be lifted just now: nobody has to wait until they can be."""
+        refusal = self._refusals.get(gang.key)
+        if refusal is None or refusal.until <= self._now:
+            return False
+        self._again = min(self._again, refusal.until)
+        self._say(gang, State.NOT_LIFTED, words.not_lifted(refusal.why))
+        return True
 
     def _let_overdue_go(self, gang: Gang) -> None:
         if math.isinf(self._terms.gate_max_age):

@@ -79,6 +79,11 @@ class Gang:
         """Whether it has its quorum."""
         return self.existing >= self.minimum
 
+    def has_quorum(self, *, admitted: bool) -> bool:
+        """Whether enough of its pods exist. Of a gang that was admitted, those that have done their work are not missing."""
+        done = self.succeeded if admitted and not self.count_all else 0
+        return self.existing + done >= self.minimum
+
     @cached_property
     def gated(self) -> tuple[Resident, ...]:
         """Living pods that our gate holds."""

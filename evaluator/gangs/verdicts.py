@@ -1,7 +1,7 @@
 """What is decided of gangs: how each stands, in words for people, and which gates to lift. Times are Unix seconds."""
 
 import math
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from typing import NamedTuple
@@ -9,6 +9,11 @@ from typing import NamedTuple
 from evaluator.gangs.group import GangKey, about
 from evaluator.gangs.space import Shortage
 from evaluator.inventory import Resident
+
+_PAUSE, _LONGEST_PAUSE = 1.0, 30.0
+"""Seconds for which a gang is left alone whose gates could not be lifted: the first time, and at most."""
+_SHARE = 0.5
+"""Of that, what chance takes off at most."""
 
 
 class State(StrEnum):
@@ -24,6 +29,8 @@ class State(StrEnum):
     """The nodes that it may go to have not enough room now."""
     TOO_LARGE = "TooLarge"
     """They would not have, were they empty."""
+    NOT_LIFTED = "NotLifted"
+    """It could go, but its gates could not be lifted."""
     RELEASED = "Released"
     """Its gates are lifted, and kube-scheduler is about to find nodes."""
     TIMED_OUT = "TimedOut"
@@ -83,6 +90,15 @@ class Turn(NamedTuple):
     """Whether it is the one that the gang was admitted with: nobody else is admitted in it."""
 
 
+class Refusal(NamedTuple):
+    """What is remembered of a gang whose gates could not be lifted: it is left alone for a while, and holds up nobody."""
+
+    why: str
+    until: float
+    times: int = 1
+    """In a row."""
+
+
 @dataclass(frozen=True, slots=True)
 class Memory:
     """What one decision has to know of those before it. A leader begins with none of it."""
@@ -90,20 +106,33 @@ class Memory:
     admitted: Mapping[GangKey, frozenset[str]] = field(default_factory=dict)
     """The uids of the owners whose pods were admitted as this gang; empty for pods without an owner."""
     turns: Mapping[GangKey, Turn] = field(default_factory=dict)
+    refusals: Mapping[GangKey, Refusal] = field(default_factory=dict)
     fresh: bool = True
     """Whether nothing was decided before."""
 
     def released(self, release: Release, *, now: float) -> "Memory":
         """With gates lifted, at least one: to be called before the next decision, and only if it came to that."""
+        refusals = {key: one for key, one in self.refusals.items() if key != release.gang}
         if release.reason is not Reason.ADMITTED:
-            return self
+            return replace(self, refusals=refusals)
         owners = {about(pod).owner.uid for pod in release.pods}
         known = self.admitted.get(release.gang, frozenset())
         return replace(
             self,
             admitted={**self.admitted, release.gang: known | owners},
             turns={**self.turns, release.gang: Turn(now, first=True)},
+            refusals=refusals,
         )
+
+    def refused(
+        self, gang: GangKey, why: str, *, now: float, random: Callable[[], float]
+    ) -> "Memory":
+        """With a gang of whose gates not all could be lifted; it is tried again later, and later each time."""
+        before = self.refusals.get(gang)
+        times = before.times if before else 0
+        pause = min(_LONGEST_PAUSE, _PAUSE * 2.0 ** min(times, 30)) * (1.0 - _SHARE * random())
+        refusal = Refusal(why, now + pause, times + 1)
+        return replace(self, refusals={**self.refusals, gang: refusal})
 
 
 @dataclass(frozen=True, slots=True)

@@ -27,6 +27,11 @@ def gated_by_others(gang: Gang) -> str:
     )
 
 
+def not_lifted(why: str) -> str:
+    """What the API server said."""
+    return f"its gates could not be lifted, which is tried again: {why}"
+
+
 def waits_for_room(gang: Gang, shortage: Shortage) -> str:
     """What there is too little of."""
     if not shortage.nodes:

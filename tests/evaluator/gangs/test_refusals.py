@@ -1,0 +1,74 @@
+"""A gang whose gates cannot be lifted is left alone for a while, says why, and holds up nobody."""
+
+import pytest
+
+from evaluator.gangs.gang import decide
+from evaluator.gangs.group import GangKey
+from evaluator.gangs.verdicts import Memory, Reason, Release, State, Terms
+
+FIRST, SECOND = GangKey("default", "first"), GangKey("default", "second")
+WHY = "PATCH /api/v1/namespaces/default/pods/a: 403 denied"
+
+
+@pytest.fixture
+def outcome(a_pod, gangs_of, space_of):
+    """What is decided of two gangs of two that both fit; the first goes first."""
+    pods = [a_pod(f"{name}-{n}", name, 2) for name in ("first", "second") for n in range(2)]
+    pods += [a_pod(f"first-{n}", "first", 2, priority=9) for n in range(2)]
+    there = list({pod.name: pod for pod in pods}.values())
+
+    def decided(memory, now, pods=there, **terms):
+        space = space_of(pods, n=64)
+        return decide(gangs_of(pods), space, memory, Terms(**terms), now=now, random=lambda: 0.0)
+
+    return decided
+
+
+def refused(memory=None, now=1000.0):
+    return (memory or Memory()).refused(FIRST, WHY, now=now, random=lambda: 0.0)
+
+
+def test_the_next_one_goes_and_it_says_why(outcome):
+    found = outcome(refused(), 1000.0)
+    assert [release.gang for release in found.releases] == [SECOND]
+    assert found.verdicts[FIRST].state is State.NOT_LIFTED
+    assert WHY in found.verdicts[FIRST].message
+
+
+def test_it_is_first_again_after_a_second(outcome):
+    found = outcome(refused(), 1000.0)
+    assert found.again == 1001.0
+    assert [release.gang for release in outcome(found.memory, 1001.0).releases] == [FIRST]
+
+
+def test_it_is_left_alone_for_longer_each_time_until_it_goes(outcome):
+    memory = refused(refused())
+    assert outcome(memory, 1001.5).verdicts[FIRST].state is State.NOT_LIFTED
+    for _ in range(10):
+        memory = refused(memory)
+    assert memory.refusals[FIRST].until == 1030.0
+    (release,) = outcome(memory, 1030.0).releases
+    assert release.gang == FIRST
+    assert outcome(memory.released(release, now=1030.0), 1030.0).memory.refusals == {}
+
+
+def test_a_replacement_that_is_refused_keeps_nobody_waiting(outcome, a_pod):
+    placed = a_pod("first-0", "first", 2, node="n", admitted=900.0)
+    pods = [
+        placed,
+        *(a_pod(name, name.split("-")[0], 2) for name in ("first-1", "second-0", "second-1")),
+    ]
+    (replacement,) = outcome(Memory(), 1000.0, pods).releases
+    assert (replacement.gang, replacement.reason) == (FIRST, Reason.REPLACEMENT)
+    found = outcome(refused(), 1000.0, pods)
+    assert [(one.gang, one.reason) for one in found.releases] == [(SECOND, Reason.ADMITTED)]
+
+
+def test_what_is_overdue_is_not_tried_in_every_decision(outcome):
+    due = Release(FIRST, Reason.OVERDUE, ())
+    found = outcome(refused(now=5000.0), 5000.0, gate_max_age=10.0)
+    assert [one.gang for one in found.releases if one.reason is due.reason] == [SECOND]
+
+
+def test_a_gang_that_is_gone_is_forgotten(outcome, a_pod):
+    assert outcome(refused(), 1000.0, [a_pod("x")]).memory.refusals == {}
