@@ -7,6 +7,7 @@ import subprocess
 
 import pytest
 
+from evaluator.scoring.quantities import QUANTITIES
 from sandbox import manifests
 from sandbox.apiserver import ApiServer
 from sandbox.client import ensure
@@ -78,6 +79,21 @@ async def test_what_is_left_out_is_said_at_once_and_admitted_all_the_same(apply)
     ranking = [{**RULE, "operator": "Equals"}, RULE]
     assert len(apply({"scheduleonmetric": {"rules": ranking}})) == 2
     assert apply({}) == ["the policy has no strategies, so pods that follow it go anywhere"]
+
+
+async def test_rules_that_depend_on_the_pod_have_no_past(apply):
+    """And those that do are all that the evaluator knows."""
+    for metric in sorted(QUANTITIES):
+        rules = [{**RULE, "metricname": metric, "for": "30s"}]
+        (said,) = apply({"dontschedule": {"rules": rules}})
+        assert said.startswith("for and clearAfter have no effect")
+        assert said.endswith("in dontschedule")
+    risk = {**RULE, "metricname": "plimsoll_risk"}
+    (said,) = apply({"scheduleonmetric": {"rules": [risk], "clearAfter": "1m"}})
+    assert said.endswith("in scheduleonmetric")
+    assert apply({"deschedule": {"rules": [{**risk, "for": "30s"}]}}) == []
+    assert apply({"dontschedule": {"rules": [{**RULE, "for": "30s"}]}}) == []
+    assert apply({"dontschedule": {"rules": [risk]}}) == []
 
 
 async def test_of_a_good_policy_nothing_is_said(apply):
