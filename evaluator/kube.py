@@ -206,13 +206,29 @@ class Kube:
         self, namespace: str, *, labels: str = "", fields: str = ""
     ) -> list[msgspec.Raw]:
         """The pods of a namespace that selectors pick: as they are at this moment, not as a cache has them."""
-        pods = Resource("pods", _pods(namespace), labels, fields)
-        page = await self.list_page(pods)
-        found = page.items
-        while page.more:
-            page = await self.list_page(pods, page.more)
-            found += page.items
-        return found
+        return await self._list_all(Resource("pods", _pods(namespace), labels, fields))
+
+    async def read_pod(self, namespace: str, name: str) -> dict[str, Any] | None:
+        """A pod, whole; None if there is none."""
+        return await self._read(f"{_pods(namespace)}/{_segment(name)}")
+
+    async def read_controller(
+        self, api_version: str, resource: str, namespace: str, name: str
+    ) -> dict[str, Any] | None:
+        """What makes pods, such as one of the `jobs` of `batch/v1`; None if there is none."""
+        root = "/apis" if "/" in api_version else "/api"
+        path = f"{root}/{api_version}/namespaces/{_segment(namespace)}"
+        return await self._read(f"{path}/{resource}/{_segment(name)}")
+
+    async def list_quotas(self, namespace: str) -> list[msgspec.Raw]:
+        """The ResourceQuotas of a namespace."""
+        path = f"/api/v1/namespaces/{_segment(namespace)}/resourcequotas"
+        return await self._list_all(Resource("resourcequotas", path))
+
+    async def list_events_about(self, namespace: str, uid: str) -> list[msgspec.Raw]:
+        """The events that tell of an object."""
+        about = f"involvedObject.uid={uid}"
+        return await self._list_all(Resource("events", _events(namespace), field_selector=about))
 
     async def patch_pod(
         self, namespace: str, name: str, operations: Sequence[Mapping[str, Any]]
@@ -243,12 +259,12 @@ class Kube:
 
     async def create_event(self, event: Mapping[str, Any]) -> None:
         """Write a core/v1 Event."""
-        path = f"/api/v1/namespaces/{_segment(event['metadata']['namespace'])}/events"
+        path = _events(event["metadata"]["namespace"])
         await self._write("POST", path, {}, body=event)
 
     async def amend_event(self, namespace: str, name: str, changes: Mapping[str, Any]) -> int:
         """Change some fields of an event; returns how often it says that it happened."""
-        path = f"/api/v1/namespaces/{_segment(namespace)}/events/{_segment(name)}"
+        path = f"{_events(namespace)}/{_segment(name)}"
         raw = await self._write(
             "PATCH", path, {}, body=changes, content_type="application/merge-patch+json"
         )
@@ -286,6 +302,14 @@ class Kube:
         response = await self._session.send("GET", path, {})
         body = await whole(response, f"GET {path}", largest=largest)
         return body, response.headers.get("Date", "")
+
+    async def _list_all(self, resource: Resource) -> list[msgspec.Raw]:
+        page = await self.list_page(resource)
+        found = page.items
+        while page.more:
+            page = await self.list_page(resource, page.more)
+            found += page.items
+        return found
 
     async def _read(self, path: str) -> dict[str, Any] | None:
         try:
@@ -330,6 +354,10 @@ class _Reviewed(msgspec.Struct):
 
 def _pods(namespace: str) -> str:
     return f"/api/v1/namespaces/{_segment(namespace)}/pods"
+
+
+def _events(namespace: str) -> str:
+    return f"/api/v1/namespaces/{_segment(namespace)}/events"
 
 
 def _leases(namespace: str) -> str:

@@ -12,12 +12,12 @@ from evaluator.gangs import failures
 from evaluator.gangs.charges import Reference
 
 KINDS = {
-    ("batch/v1", "Job"): "/apis/batch/v1/namespaces/{}/jobs/{}",
-    ("apps/v1", "StatefulSet"): "/apis/apps/v1/namespaces/{}/statefulsets/{}",
-    ("apps/v1", "ReplicaSet"): "/apis/apps/v1/namespaces/{}/replicasets/{}",
-    ("v1", "ReplicationController"): "/api/v1/namespaces/{}/replicationcontrollers/{}",
+    ("batch/v1", "Job"): "jobs",
+    ("apps/v1", "StatefulSet"): "statefulsets",
+    ("apps/v1", "ReplicaSet"): "replicasets",
+    ("v1", "ReplicationController"): "replicationcontrollers",
 }
-"""Where those are that are looked into, by apiVersion and kind: a Job of another API is another thing."""
+"""The resource by apiVersion and kind, of those that are looked into: a Job of another API is another thing."""
 
 _DESIRED = "deployment.kubernetes.io/desired-replicas"
 """The annotation of a ReplicaSet that says how many pods its Deployment wants in the end."""
@@ -64,10 +64,10 @@ class Controller(msgspec.Struct):
 
 
 class Most(NamedTuple):
-    """How many pods there can be at once, and by which field."""
+    """How many pods there can be at once, and by which fields."""
 
     pods: int
-    field: str
+    fields: str
 
 
 class Rollout(NamedTuple):
@@ -107,7 +107,10 @@ class Maker:
         spec = self.found.spec
         if self.reference.kind != "Job":
             return Most(_or_one(spec.replicas), "replicas")
-        return min(Most(_or_one(spec.parallelism), "parallelism"), self._left())
+        bounds = (Most(_or_one(spec.parallelism), "parallelism"), self._left())
+        least = min(bound.pods for bound in bounds)
+        fields = dict.fromkeys(bound.fields for bound in bounds if bound.pods == least)
+        return Most(least, " and ".join(fields))
 
     @property
     def ordered(self) -> bool:

@@ -73,7 +73,7 @@ def _too_few(gang: Gang, makers: Mapping[str, Maker], counts: Mapping[str, int])
 
 def _limited(maker: Maker) -> str:
     most = maker.most
-    return f"{maker} makes {most.pods} at once ({most.field})"
+    return f"{maker} makes {most.pods} at once ({most.fields})"
 
 
 def _by_owner(gang: Gang) -> dict[str, list[Resident]]:

@@ -10,6 +10,7 @@ from aiohttp import web
 
 from evaluator import kube
 from evaluator.config import Settings
+from evaluator.gangs.makers import KINDS
 from evaluator.kube import Kube, KubeError
 from evaluator.labels import Apply
 from evaluator.policy import PolicyKey
@@ -34,6 +35,10 @@ EXAMPLES = {
     "get_pod": [("ns", "p")],
     "list_pods": [("ns",)],
     "patch_pod": [("ns", "p", [])],
+    "read_pod": [("ns", "p")],
+    "read_controller": [(version, resource, "ns", "c") for (version, _), resource in KINDS.items()],
+    "list_quotas": [("ns",)],
+    "list_events_about": [("ns", "u")],
     "annotate_pod": [("ns", "p", "u", {})],
     "create_event": [({"metadata": {"namespace": "ns"}},)],
     "amend_event": [("ns", "e", {})],
@@ -50,7 +55,12 @@ EXAMPLES = {
 OPTIONAL = {
     "plimsoll-evaluator-evict": {"evict"},
     "plimsoll-evaluator-custom-metrics": {"node_metric"},
-    "plimsoll-evaluator-gangs": {"patch_pod"},
+    "plimsoll-evaluator-gangs": {
+        "patch_pod",
+        "read_controller",
+        "list_quotas",
+        "list_events_about",
+    },
 }
 """Calls that only a component's flag leads to, by the role that the component brings."""
 PATCHING = {"plimsoll-evaluator-gangs"}

@@ -296,3 +296,24 @@ async def test_a_watch_given_up_frees_its_connection(stand, answer, kube):
     await anext(events)
     await events.aclose()
     await kube.list_page(NODES)
+
+
+async def test_a_controller_is_read_by_the_api_that_it_belongs_to(stand, answer, kube):
+    stand.then(answer.says(200, {"kind": "Job"}), answer.says(200, {}), answer.refuses(404))
+    assert await kube.read_controller("batch/v1", "jobs", "ns", "j") == {"kind": "Job"}
+    await kube.read_controller("v1", "replicationcontrollers", "ns", "c")
+    assert await kube.read_controller("apps/v1", "replicasets", "ns", "r") is None
+    assert [asked.path for asked in stand.asked] == [
+        "/apis/batch/v1/namespaces/ns/jobs/j",
+        "/api/v1/namespaces/ns/replicationcontrollers/c",
+        "/apis/apps/v1/namespaces/ns/replicasets/r",
+    ]
+
+
+async def test_the_events_of_one_object_are_listed_page_by_page(stand, answer, kube):
+    stand.then(answer.lists({"reason": "a"}, more="there is more"), answer.lists({"reason": "b"}))
+    found = await kube.list_events_about("ns", "uid-1")
+    assert [json.loads(bytes(event))["reason"] for event in found] == ["a", "b"]
+    for asked in stand.asked:
+        assert asked.path == "/api/v1/namespaces/ns/events"
+        assert asked.query["fieldSelector"] == "involvedObject.uid=uid-1"

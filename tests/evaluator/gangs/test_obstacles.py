@@ -71,6 +71,12 @@ def found(gang=TWO, makers=None, **scene):
         ),
         (
             "Job",
+            {"parallelism": 3, "completions": 3},
+            {},
+            "Job train makes 3 at once (parallelism and completions): no more than 3 of the 4 pods that are needed",
+        ),
+        (
+            "Job",
             {"parallelism": 4, "completions": 3},
             {},
             "Job train makes 3 at once (completions): no more than 3 of the 4 pods that are needed",
