@@ -16,6 +16,8 @@ from prometheus_client.exposition import choose_encoder, gzip_accepted
 from evaluator import explain, explainpod
 from evaluator.assessor import ScorerError
 from evaluator.decider import Decider
+from evaluator.gangs import explaingang
+from evaluator.gangs.explaingang import Desk
 from evaluator.metrics import Metrics
 from evaluator.panel import Panel
 from evaluator.policy import PolicyKey
@@ -50,9 +52,10 @@ T = TypeVar("T")
 
 
 class Operations:
-    """/healthz, /readyz, /metrics, /explain, /explain/<namespace>/<policy> and /explain?pod=<namespace>/<name>.
+    """/healthz, /readyz, /metrics, /explain, /explain/<namespace>/<policy>, /explain?pod=<namespace>/<name>
+    and /explain?gang=<namespace>/<podGroup>.
 
-    `clock` is the decider's; `panel` answers about pods, where scorers are on.
+    `clock` is the decider's; `panel` answers about pods, where scorers are on; `desk` about gangs, where these are.
 
     Anybody who reaches the port may ask. So no page costs kube-scheduler more than a moment: they are made one at a
     time, with rests as long as the work.
@@ -66,12 +69,14 @@ class Operations:
         clock: Callable[[], float],
         explaining: bool = True,
         panel: Panel | None = None,
+        desk: Desk | None = None,
     ) -> None:
         self._decider = decider
         self._metrics = metrics
         self._clock = clock
         self._explaining = explaining
         self._panel = panel
+        self._desk = desk
         self._making = Turns(_WAITING)
         self._scraping = Turns(_WAITING)
 
@@ -112,10 +117,12 @@ class Operations:
     async def _overview(self, request: Request) -> Response:
         if pods := request.query.get("pod"):
             return await self._pod(pods[-1])
+        if gangs := request.query.get("gang"):
+            return await self._gang(gangs[-1])
         async with self._making.turn():
             entries = map(msgspec.json.encode, explain.overview(self._decider.latest))
             pieces = await _unhurried(entries)
-            return _json(_page(self._waiting(), "policies", b"[%s]" % _lines(pieces)))
+            return _json(_page(self._waiting(), policies=b"[%s]" % _lines(pieces)))
 
     async def _policy(self, request: Request) -> Response:
         key = PolicyKey(*_names(request.path))
@@ -125,7 +132,7 @@ class Operations:
                 return _error(f"no policy {key}; known: {self._known()}")
             pieces = await _unhurried(itertools.starmap(_entry, found.nodes))
             head = {**self._waiting(), **found.head}
-            return _json(_page(head, "nodes", b"{%s}" % _lines(pieces)))
+            return _json(_page(head, nodes=b"{%s}" % _lines(pieces)))
 
     async def _pod(self, name: str) -> Response:
         """What scorers say of a pod."""
@@ -146,7 +153,25 @@ class Operations:
             head = {**told.head, **_placed(found.node)}
             if found.problems:
                 head["problems"] = list(found.problems)
-            return _json(_page(head, "nodes", b"{%s}" % _lines(pieces)))
+            return _json(_page(head, nodes=b"{%s}" % _lines(pieces)))
+
+    async def _gang(self, name: str) -> Response:
+        """How a gang stands, and why."""
+        if (desk := self._desk) is None:
+            return _error("gangs are off here (--gangs), so no pod waits for others")
+        if waiting := desk.waiting_for:
+            sentence = f"waiting for {', '.join(waiting)}"
+            return _error(sentence, HTTPStatus.SERVICE_UNAVAILABLE)
+        if (gang := desk.find(name)) is None:
+            return _error(desk.unknown(name[:_SHOWN]))
+        async with self._making.turn():
+            line = await _unhurried(desk.line(gang))
+            fit = desk.fit(gang)
+            nodes = await _unhurried(itertools.starmap(_entry, fit.nodes()))
+            members = await _unhurried(itertools.starmap(_entry, explaingang.members(gang)))
+            head = {**self._waiting(), **desk.head(gang, line), "fit": fit.shapes()}
+            parts = {"members": b"{%s}" % _lines(members), "nodes": b"{%s}" % _lines(nodes)}
+            return _json(_page(head, **parts))
 
     async def _switched_off(self, _request: Request) -> Response:
         return _error("explanations are switched off here (--no-explain)")
@@ -219,13 +244,14 @@ def _lines(entries: Iterable[bytes]) -> bytes:
     return b"\n    %s\n  " % joined if joined else b""
 
 
-def _page(head: dict[str, Any], name: str, body: bytes) -> bytes:
-    """A JSON object: a few fields, and last one that was made piece by piece."""
+def _page(head: dict[str, Any], **parts: bytes) -> bytes:
+    """A JSON object: a few fields, and last those that were made piece by piece."""
     fields = msgspec.json.encode(head)
     if len(fields) < _READABLE:
         fields = msgspec.json.format(fields, indent=2)
     fields = fields.removesuffix(b"}").rstrip()
-    return b'%s,\n  "%s": %s\n}\n' % (fields, name.encode(), body)
+    made = (b'"%s": %s' % (name.encode(), body) for name, body in parts.items())
+    return b"%s,\n  %s\n}\n" % (fields, b",\n  ".join(made))
 
 
 def _placed(node: str) -> dict[str, str]:

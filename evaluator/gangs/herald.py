@@ -16,7 +16,7 @@ from evaluator.gangs import notes
 from evaluator.gangs.group import Gang, GangKey
 from evaluator.gangs.untold import Pace, Story, Untold
 from evaluator.gangs.verdicts import Outcome, Verdict
-from evaluator.inventory import Resident
+from evaluator.inventory import Key, Resident
 from evaluator.kube import Kube, KubeError, now
 from evaluator.metrics import Metrics
 from evaluator.notices import Notice
@@ -46,6 +46,7 @@ class Herald:
         gangs: Callable[[], Mapping[GangKey, Gang]],
         outcome: Callable[[], Outcome],
         obstacles: Callable[[], Mapping[GangKey, Sequence[str]]] = dict,
+        native: Callable[[], Mapping[Key, Resident]] = dict,
         *,
         allowed: Callable[[], bool] = lambda: True,
         pace: Pace | None = None,
@@ -59,6 +60,7 @@ class Herald:
         self._gangs = gangs
         self._outcome = outcome
         self._obstacles = obstacles
+        self._native = native
         self._allowed = allowed
         self._pace = pace or Pace()
         self._pause = pause
@@ -67,6 +69,7 @@ class Herald:
         self._wake = asyncio.Event()
         self._untold = Untold(self._pace)
         self._seen: dict[GangKey, Seen] = {}
+        self._seen_native: dict[Key, Resident] = {}
         self._forbidden = False
         self._backoff = Backoff((rng or random.Random()).random)  # noqa: S311 (jitter)
 
@@ -76,7 +79,7 @@ class Herald:
 
     def start_over(self) -> None:
         """This replica tells from now on; what it told when it last did is no longer the last word."""
-        self._untold, self._seen = Untold(self._pace), {}
+        self._untold, self._seen, self._seen_native = Untold(self._pace), {}, {}
         self.wake()
 
     def say(self, pod: Resident, notice: Notice) -> None:
@@ -94,6 +97,7 @@ class Herald:
             if not self._allowed():
                 continue
             await self._look()
+            self._look_at_native()
             try:
                 await self._write()
             except KubeError as error:
@@ -133,6 +137,16 @@ class Herald:
         for key in [key for key in seen if key not in verdicts or key not in gangs]:
             del seen[key]
             untold.forget(key)
+
+    def _look_at_native(self) -> None:
+        native, seen = self._native(), self._seen_native
+        for key, pod in native.items():
+            if seen.get(key) is not pod:
+                seen[key] = pod
+                self._untold.want(key, [pod], [notes.native()], self._clock())
+        for key in seen.keys() - native.keys():
+            del seen[key]
+            self._untold.forget(key)
 
     async def _write(self) -> None:
         """Write what is due, as far as the bucket goes. Raises KubeError if it is worth another try."""

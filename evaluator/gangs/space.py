@@ -109,9 +109,13 @@ class Packing:
         """The shapes as they are put: the pickiest and the largest first."""
         return [shape for shape, _ in self._ordered(demand)]
 
+    def room(self, shape: Shape) -> Floats:
+        """For how many pods of a shape each node has room; not to be written to."""
+        return self._capacity(shape).room
+
     def _take(self, shape: Shape, count: int) -> int:
         """Put as many as fit, at most `count`; how many."""
-        room = self._capacity(shape).room
+        room = self.room(shape)
         before = room.cumsum() - room
         taken = np.clip(count - before, 0, room)
         for row, amount in self._asked(shape):

@@ -5,7 +5,7 @@ import asyncio
 import pytest
 
 from evaluator.gangs.herald import Herald
-from evaluator.gangs.notes import overdue
+from evaluator.gangs.notes import native, overdue
 from evaluator.gangs.untold import Pace
 from evaluator.gangs.verdicts import Outcome, State, Verdict
 from evaluator.mandate import Mandate
@@ -32,6 +32,7 @@ class World:
         self.gangs = {}
         self.verdicts = {}
         self.obstacles = {}
+        self.native = {}
         self.allowed = True
         self.clock = Clock()
         self._gangs_of = gangs_of
@@ -41,6 +42,7 @@ class World:
             lambda: self.gangs,
             lambda: Outcome(self.verdicts),
             lambda: self.obstacles,
+            lambda: self.native,
             allowed=lambda: self.allowed,
             pace=pace,
             pause=0.01,
@@ -184,6 +186,16 @@ async def test_an_event_that_expired_is_written_anew(api, world, told, train):
     await api.delete(f"{EVENTS}/{event['metadata']['name']}")
     gang.see(train[0], message="2 of 4 exist")
     await told({("train-0", "GangIncomplete"): ("2 of 4 exist", 2)})
+
+
+async def test_our_gate_on_a_pod_of_kubernetes_own_gangs_is_a_warning(api, world, told, a_pod):
+    gang = await world(api.url)
+    pod = a_pod("both", native=True)
+    gang.native = {pod.key: pod}
+    gang.herald.wake()
+    (event,) = await told({("both", "GangNative"): (native().message, 1)})
+    assert event["type"] == "Warning"
+    assert "schedulingGroup" in event["message"]
 
 
 async def test_something_that_is_over_is_told_once(api, world, told, train):

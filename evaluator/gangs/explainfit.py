@@ -1,0 +1,72 @@
+"""On which nodes how many of some pods fit, as plain data: now, and were the nodes empty. No I/O."""
+
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from evaluator.amounts import RESOURCES, Others, Vector
+from evaluator.gangs.shapes import Shape
+from evaluator.gangs.space import Demand, Packing, Space
+
+_LOOKED_AT = 10
+"""Sorts of pods: the most frequent ones, where the pods of a gang ask for many different things."""
+_NOT_ITS_NODE = "node selector, affinity, taints or readiness"
+
+
+@dataclass(frozen=True)
+class Fit:
+    """Pods that have no node yet, by what they ask for, and the room for them: now, and were the nodes empty."""
+
+    space: Space
+    free: Packing
+    empty: Packing
+    wanted: Sequence[tuple[Shape, int]]
+
+    @classmethod
+    def of(cls, space: Space, demand: Demand, kept: Iterable[Demand] = ()) -> "Fit":
+        """Of some pods, beside those that room is `kept` for."""
+        free = Packing(space)
+        for others in kept:
+            free.take(others)
+        wanted = Counter(demand).most_common(_LOOKED_AT)
+        return cls(space, free, Packing(space, empty=True), wanted)
+
+    def shapes(self) -> list[dict[str, Any]]:
+        """What the pods ask for; how many ask for it, and how many there is room for, each sort as if it came alone."""
+        return [
+            {
+                "pods": count,
+                "requests": asked(shape.requests, shape.others),
+                "policy": str(shape.policy) if shape.policy else None,
+                "nodes": int(self.space.allowed(shape.where, shape.policy).sum()),
+                "fitNow": int(self.free.room(shape).sum()),
+                "fitWereNodesEmpty": int(self.empty.room(shape).sum()),
+            }
+            for shape, count in self.wanted
+        ]
+
+    def nodes(self) -> Iterator[tuple[str, list[dict[str, Any]]]]:
+        """For each node, how many of each sort it has room for, and what is in the way of more."""
+        columns = [self._column(shape) for shape, _ in self.wanted]
+        for place, name in enumerate(self.space.nodes if columns else ()):
+            yield name, [column(place) for column in columns]
+
+    def _column(self, shape: Shape) -> Callable[[int], dict[str, Any]]:
+        now, empty = self.free.room(shape).tolist(), self.empty.room(shape).tolist()
+        could = self.space.allowed(shape.where, None).tolist()
+        may = self.space.allowed(shape.where, shape.policy).tolist()
+
+        def told(place: int) -> dict[str, Any]:
+            found = {"fitNow": int(now[place]), "fitWereItEmpty": int(empty[place])}
+            if may[place]:
+                return found
+            return {**found, "shutOutBy": "its policy" if could[place] else _NOT_ITS_NODE}
+
+        return told
+
+
+def asked(requests: Vector, others: Others) -> dict[str, int]:
+    """Amounts by resource: milli-CPU, bytes, pieces."""
+    known = zip(map(str, RESOURCES), requests, strict=True)
+    return {name: amount for name, amount in (*known, *others) if amount}
