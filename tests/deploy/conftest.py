@@ -2,6 +2,7 @@
 
 import functools
 import itertools
+import re
 import shutil
 import subprocess
 from pathlib import Path
@@ -11,6 +12,10 @@ import yaml
 
 ROOT = Path(__file__).parents[2]
 DEPLOY = ROOT / "deploy"
+BY_HAND = DEPLOY / "certificates" / "by-hand"
+BLOCK = re.compile(
+    r"<!-- tested: tests/deploy/test_certificates.py -->\n```sh\n(.*?)```", re.DOTALL
+)
 NAMES = ("kustomization.yaml", "Kustomization")
 
 pytestmark = pytest.mark.skipif(shutil.which("kubectl") is None, reason="kubectl is not on PATH")
@@ -51,6 +56,21 @@ def with_components(built, tmp_path):
         return objects_of(home / "overlay")
 
     return build
+
+
+@pytest.fixture(scope="session")
+def made(tmp_path_factory):
+    """The folder of the by-hand way, after what its README tells people to type."""
+    version = subprocess.run(["openssl", "version"], capture_output=True, text=True, check=False)
+    if not version.stdout.startswith("OpenSSL 3"):
+        pytest.skip("no OpenSSL 3 on PATH")
+    folder = tmp_path_factory.mktemp("certificates") / "by-hand"
+    shutil.copytree(BY_HAND, folder, ignore=shutil.ignore_patterns("*.key", "*.crt"))
+    block = BLOCK.search((folder / "README.md").read_text())
+    shell = ["bash", "-euo", "pipefail", "-c", block[1]]
+    done = subprocess.run(shell, cwd=folder, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    return folder
 
 
 def kustomizations():

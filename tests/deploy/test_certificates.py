@@ -16,24 +16,6 @@ from evaluator import tls
 
 ROOT = Path(__file__).parents[2]
 BY_HAND = ROOT / "deploy" / "certificates" / "by-hand"
-BLOCK = re.compile(
-    r"<!-- tested: tests/deploy/test_certificates.py -->\n```sh\n(.*?)```", re.DOTALL
-)
-
-
-@pytest.fixture(scope="module")
-def made(tmp_path_factory):
-    """The folder of the by-hand way, after what its README tells people to type."""
-    version = subprocess.run(["openssl", "version"], capture_output=True, text=True, check=False)
-    if not version.stdout.startswith("OpenSSL 3"):
-        pytest.skip("no OpenSSL 3 on PATH")
-    folder = tmp_path_factory.mktemp("certificates") / "by-hand"
-    shutil.copytree(BY_HAND, folder, ignore=shutil.ignore_patterns("*.key", "*.crt"))
-    block = BLOCK.search((folder / "README.md").read_text())
-    shell = ["bash", "-euo", "pipefail", "-c", block[1]]
-    done = subprocess.run(shell, cwd=folder, capture_output=True, text=True, check=False)
-    assert done.returncode == 0, done.stderr
-    return folder
 
 
 @pytest.fixture(scope="module")

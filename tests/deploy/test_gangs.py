@@ -1,0 +1,353 @@
+"""The gate is put on pods as they are created: by the evaluator's webhook and by the policy, each on a real API server."""
+
+import asyncio
+import os
+import re
+import subprocess
+from pathlib import Path
+
+import pytest
+import yaml
+
+from evaluator.config import Settings
+from evaluator.gangs import webhook
+from evaluator.gangs.membership import GATE
+from plimsoll import flags
+from plimsoll.commandline import Parser
+from sandbox.client import ApiError, Client, ensure
+from sandbox.controlplane import ControlPlane, NoControlPlaneError, find
+from sandbox.objects import NAMESPACES, PODS
+from sandbox.processes import HeldPort, Processes
+from sandbox.programs import EvaluatorLaunch, evaluator_command
+
+ROOT = Path(__file__).parents[2]
+README = ROOT / "deploy" / "gangs" / "README.md"
+BLOCK = re.compile(r"<!-- tested: tests/deploy/test_gangs.py -->\n *```sh\n(.*?)```", re.DOTALL)
+PATIENCE = 40.0
+EVALUATOR = "plimsoll-evaluator"
+OPTED_IN = {"plimsoll.io/gangs": "enabled"}
+FOREIGN = {"name": "example.com/quota"}
+OURS = {"name": GATE}
+GANG = {"podGroup": "train", "minAvailable": "4"}
+
+
+def named(objects, kind, name=EVALUATOR):
+    (found,) = [o for o in objects if (o["kind"], o["metadata"]["name"]) == (kind, name)]
+    return found
+
+
+@pytest.fixture
+def serving(with_components):
+    """The evaluator with the webhook's port."""
+    return with_components("core", "gangs", "gangs-webhook")
+
+
+@pytest.fixture
+def asking(built):
+    """What the API server is told of it."""
+    (only,) = named(built("gangs/webhook"), "MutatingWebhookConfiguration", "plimsoll-gangs")[
+        "webhooks"
+    ]
+    return only
+
+
+@pytest.fixture
+def container(serving):
+    (found,) = named(serving, "Deployment")["spec"]["template"]["spec"]["containers"]
+    return found
+
+
+@pytest.fixture
+def settings(container):
+    parser = Parser(EVALUATOR, about="", examples="", usage="")
+    return flags.parse_settings(Settings, parser, argv=container["args"], env={})
+
+
+class TestWhatBelongsTogether:
+    def test_the_evaluator_takes_its_flags_and_lifts_what_it_puts_there(self, settings):
+        assert settings.mistakes() == []
+        assert settings.gangs
+
+    def test_the_question_leads_by_the_service_to_the_port_that_listens(
+        self, asking, serving, container, settings
+    ):
+        asked = asking["clientConfig"]["service"]
+        assert (asked["namespace"], asked["path"]) == ("plimsoll", webhook.PATH)
+        service = named(serving, "Service", asked["name"])["spec"]
+        (port,) = [one for one in service["ports"] if one["port"] == asked["port"]]
+        (listening,) = [one for one in container["ports"] if one["name"] == port["targetPort"]]
+        assert listening["containerPort"] == settings.gang_webhook_port
+
+    def test_the_service_is_called_by_a_name_in_the_certificate_whose_ca_is_injected(
+        self, asking, built, container
+    ):
+        config = named(built("gangs/webhook"), "MutatingWebhookConfiguration", "plimsoll-gangs")
+        namespace, name = config["metadata"]["annotations"]["cert-manager.io/inject-ca-from"].split(
+            "/"
+        )
+        certificate = named(built("certificates"), "Certificate", name)
+        assert certificate["metadata"]["namespace"] == namespace
+        service = asking["clientConfig"]["service"]
+        assert f"{service['name']}.{service['namespace']}.svc" in certificate["spec"]["dnsNames"]
+
+    def test_agents_are_not_sent_to_it(self, serving):
+        names = [
+            one["name"] for one in named(serving, "Service", f"{EVALUATOR}-agents")["spec"]["ports"]
+        ]
+        assert names == ["agents"]
+
+    def test_every_port_says_who_may_reach_it(self, serving, container):
+        rules = named(serving, "NetworkPolicy")["spec"]["ingress"]
+        admitted = {port["port"]: rule.get("from") for rule in rules for port in rule["ports"]}
+        assert admitted.keys() == {port["name"] for port in container["ports"]}
+        assert admitted["gangs"] is None, "the API server is on the host's network"
+
+    def test_without_the_component_nothing_listens(self, with_components):
+        objects = with_components("core", "gangs")
+        (plain,) = named(objects, "Deployment")["spec"]["template"]["spec"]["containers"]
+        assert "gangs" not in {port["name"] for port in plain["ports"]}
+
+    def test_webhook_and_policy_are_for_the_same_namespaces(self, asking, built):
+        objects = built("gangs/policy")
+        binding = named(objects, "MutatingAdmissionPolicyBinding", "plimsoll-gangs")["spec"]
+        policy = named(objects, "MutatingAdmissionPolicy", "plimsoll-gangs")["spec"]
+        selector = {"matchLabels": OPTED_IN}
+        assert asking["namespaceSelector"] == selector
+        assert binding["matchResources"] == {"namespaceSelector": selector}
+        assert asking["rules"] == policy["matchConstraints"]["resourceRules"]
+
+    def test_it_never_depends_on_itself(self, built):
+        """The namespace of the evaluator did not ask for it."""
+        namespace = named(built("core"), "Namespace", "plimsoll")
+        assert not OPTED_IN.items() <= namespace["metadata"]["labels"].items()
+
+
+@pytest.fixture(scope="module")
+def control_plane(tmp_path_factory):
+    try:
+        binaries = find(os.environ)
+    except NoControlPlaneError as error:
+        pytest.skip(str(error))
+    with ControlPlane(binaries, tmp_path_factory.mktemp("control-plane")) as running:
+        yield running
+
+
+@pytest.fixture
+def run(control_plane):
+    def program(name, *arguments, given=None):
+        done = subprocess.run(
+            [name, *arguments],
+            input=given,
+            env={**os.environ, "KUBECONFIG": str(control_plane.kubeconfig)},
+            cwd=ROOT,
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+        assert done.returncode == 0, done.stderr
+        return done.stdout
+
+    return program
+
+
+class Cluster:
+    """What an administrator sees of pods that others create."""
+
+    def __init__(self, client, run):
+        self.client = client
+        self.run = run
+
+    async def create(self, labels, namespace="research", **spec):
+        """The pod as the API server would store it."""
+        pod = {
+            "apiVersion": "v1",
+            "kind": "Pod",
+            "metadata": {"name": "train-0", "namespace": namespace, "labels": labels},
+            "spec": {
+                "automountServiceAccountToken": False,
+                "containers": [{"name": "c", "image": "none"}],
+                **spec,
+            },
+        }
+        return await self.client.request(
+            "POST", PODS.path(namespace), body=pod, params={"dryRun": "All"}
+        )
+
+    async def gates(self, labels, namespace="research", **spec):
+        return (await self.create(labels, namespace, **spec))["spec"].get("schedulingGates", [])
+
+    async def until(self, gates):
+        """What the API server is told takes a moment to be in force, and so does a program to start."""
+        async with asyncio.timeout(PATIENCE):
+            while True:
+                try:
+                    if await self.gates(GANG) == gates:
+                        return
+                except ApiError as error:
+                    if "failed calling webhook" not in error.message:
+                        raise
+                await asyncio.sleep(0.1)
+
+
+@pytest.fixture
+async def cluster(control_plane, run):
+    """With a namespace that asked for gates, and one that did not."""
+    async with Client(
+        control_plane.url, token=control_plane.token, ca=control_plane.ca
+    ) as connected:
+        for name, labels in (("research", OPTED_IN), ("elsewhere", {}), ("plimsoll", {})):
+            meta = {"name": name, "labels": labels}
+            body = {"apiVersion": "v1", "kind": "Namespace", "metadata": meta}
+            await ensure(connected, NAMESPACES, body)
+        yield Cluster(connected, run)
+
+
+@pytest.fixture
+async def by_policy(cluster):
+    cluster.run("kubectl", "apply", "-k", "deploy/gangs/policy")
+    await cluster.until([OURS])
+    yield cluster
+    cluster.run("kubectl", "delete", "-k", "deploy/gangs/policy")
+    await cluster.until([])
+
+
+@pytest.fixture
+async def evaluator(control_plane, made, tmp_path):
+    """Starts the evaluator with the certificates of those who have no cert-manager; answers the port of its webhook."""
+    programs = Processes(tmp_path / "logs")
+    ports = [HeldPort() for _ in range(4)]
+
+    async def start():
+        launch = EvaluatorLaunch(
+            kubeconfig=control_plane.kubeconfig,
+            extender_port=ports[0].number,
+            agent_port=ports[1].number,
+            ops_port=ports[2].number,
+            sync_period=1.0,
+            flags=(
+                "--gangs",
+                f"--gangWebhookPort={ports[3].number}",
+                f"--cert={made / 'extender.crt'}",
+                f"--key={made / 'extender.key'}",
+            ),
+        )
+        await programs.start("evaluator", evaluator_command(launch))
+        return ports[3].number
+
+    start.stop = lambda: programs.stop("evaluator")
+    yield start
+    await programs.close()
+    for port in ports:
+        port.close()
+
+
+@pytest.fixture
+async def by_webhook(cluster, evaluator, made):
+    """As README.md says. What it cannot have here is a network of Services: this one leads to the loopback by its name."""
+    port = await evaluator()
+    meta = {"name": EVALUATOR, "namespace": "plimsoll"}
+    spec = {"type": "ExternalName", "externalName": "localhost"}
+    service = {"apiVersion": "v1", "kind": "Service", "metadata": meta, "spec": spec}
+    cluster.run("kubectl", "apply", "-f", "-", given=yaml.safe_dump(service))
+    cluster.run("kubectl", "apply", "-k", str(made))
+    for block in BLOCK.findall(README.read_text()):
+        cluster.run("bash", "-euo", "pipefail", "-c", block)
+    path = "/webhooks/0/clientConfig/service/port"
+    patch = f'[{{"op": "replace", "path": "{path}", "value": {port}}}]'
+    config = ("mutatingwebhookconfiguration", "plimsoll-gangs")
+    cluster.run("kubectl", "patch", *config, "--type=json", "-p", patch)
+    await cluster.until([OURS])
+    cluster.stop = evaluator.stop
+    yield cluster
+    cluster.run("kubectl", "delete", "-k", "deploy/gangs/webhook")
+    await cluster.until([])
+
+
+CASES = [
+    (GANG, {}, [OURS]),
+    ({**GANG, "groupPriority": "7"}, {}, [OURS]),
+    ({"groupPriority": "7"}, {}, [OURS]),
+    ({"groupPriority": "high"}, {}, [OURS]),
+    ({"podGroup": "train", "minAvailable": "0002"}, {}, [OURS]),
+    ({"podGroup": "train", "minAvailable": "10"}, {}, [OURS]),
+    (GANG, {"schedulingGates": [FOREIGN]}, [FOREIGN, OURS]),
+    (GANG, {"schedulingGates": [OURS]}, [OURS]),
+    (GANG, {"schedulingGates": [OURS, FOREIGN]}, [OURS, FOREIGN]),
+    (GANG, {"nodeName": "node-a"}, []),
+    ({}, {}, []),
+    ({"app": "web"}, {"schedulingGates": [FOREIGN]}, [FOREIGN]),
+    ({"podGroup": "train"}, {}, []),
+    ({"minAvailable": "4"}, {}, []),
+    ({"podGroup": "", "minAvailable": "4"}, {}, []),
+    ({"podGroup": "train", "minAvailable": ""}, {}, []),
+    ({"podGroup": "train", "minAvailable": "1"}, {}, []),
+    ({"podGroup": "train", "minAvailable": "0001"}, {}, []),
+    ({"podGroup": "train", "minAvailable": "four"}, {}, []),
+    ({"podGroup": "train", "minAvailable": "4.0"}, {}, []),
+    ({"podGroup": "train", "minAvailable": "1_000"}, {}, []),
+    ({"podGroup": "train", "minAvailable": "9" * 40}, {}, []),
+]
+"""Labels and spec of a pod, and the gates that it then has."""
+
+
+async def holds_whom_it_should(cluster):
+    for labels, spec, gates in CASES:
+        assert await cluster.gates(labels, **spec) == gates, (labels, spec)
+    assert await cluster.gates(GANG, "elsewhere") == []
+
+
+async def changes_nothing_else(cluster):
+    """Also of a pod with fields that a merge would have trouble with."""
+    ports = [{"containerPort": 80, "name": "a"}, {"containerPort": 80, "name": "b"}]
+    variables = [{"name": "A", "value": "1"}, {"name": "A", "value": "2"}]
+    containers = [{"name": "c", "image": "none", "ports": ports, "env": variables}]
+    pods = [
+        await cluster.create(GANG, ns, containers=containers) for ns in ("research", "elsewhere")
+    ]
+    held, free = (pod["spec"] for pod in pods)
+    assert held.pop("schedulingGates") == [OURS]
+    assert held == free
+
+
+@pytest.mark.e2e
+class TestThePolicy:
+    async def test_it_holds_whom_it_should_and_nobody_else(self, by_policy):
+        await holds_whom_it_should(by_policy)
+
+    async def test_it_changes_nothing_else(self, by_policy):
+        await changes_nothing_else(by_policy)
+
+
+@pytest.mark.e2e
+class TestTheWebhook:
+    async def test_it_holds_whom_it_should_and_nobody_else(self, by_webhook):
+        await holds_whom_it_should(by_webhook)
+
+    async def test_it_changes_nothing_else(self, by_webhook):
+        await changes_nothing_else(by_webhook)
+
+    async def test_what_is_wrong_with_labels_is_told_to_whoever_creates_the_pod(self, by_webhook):
+        command = ["kubectl", "run", "train-0", "--image=none", "--dry-run=server", "-nresearch"]
+        shell = " ".join([*command, "--labels=podGroup=train,minAvailable=four", "2>&1"])
+        said = by_webhook.run("bash", "-c", shell)
+        assert "Warning: gangs: its label minAvailable is 'four'" in said
+
+    async def test_with_no_evaluator_pods_of_gangs_are_not_created_and_all_others_are(
+        self, by_webhook
+    ):
+        await by_webhook.stop()
+        for labels, spec, gates in CASES:
+            if OURS in gates and OURS not in spec.get("schedulingGates", ()):
+                with pytest.raises(ApiError, match=r"failed calling webhook.*gangs\.plimsoll\.io"):
+                    await by_webhook.gates(labels, **spec)
+        assert await by_webhook.gates({"app": "web"}) == []
+        assert await by_webhook.gates(GANG, "elsewhere") == []
+        assert await by_webhook.gates(GANG, schedulingGates=[OURS]) == [OURS]
+        assert await by_webhook.gates(GANG, nodeName="node-a") == []
+
+    async def test_beside_the_policy_nobody_has_to_be_asked(self, by_webhook):
+        """It comes first, and the webhook is not asked about what is held already."""
+        await by_webhook.stop()
+        by_webhook.run("kubectl", "apply", "-k", "deploy/gangs/policy")
+        await by_webhook.until([OURS])
+        by_webhook.run("kubectl", "delete", "-k", "deploy/gangs/policy")
