@@ -35,7 +35,7 @@ class Desk:
     terms: Terms
     now: Callable[[], float]
     waits: Callable[[], Sequence[str]] = tuple
-    obstacles: Callable[[], Mapping[GangKey, Sequence[str]]] = dict
+    obstacles: Callable[[GangKey], Sequence[str]] = lambda _key: ()
     native: Callable[[], Mapping[Key, Resident]] = dict
     decides: Callable[[], bool] = lambda: True
 
@@ -80,7 +80,7 @@ class Desk:
             "quorum": _quorum(gang),
             "rank": self._rank(gang, line),
             "problems": list(gang.problems),
-            "obstacles": list(self.obstacles().get(gang.key, ())),
+            "obstacles": list(self.obstacles(gang.key)),
         }
 
     def fit(self, gang: Gang) -> Fit:

@@ -38,7 +38,7 @@ class World:
             terms=Terms(),
             now=lambda: NOW,
             waits=lambda: self.waits,
-            obstacles=lambda: self.obstacles,
+            obstacles=lambda key: self.obstacles.get(key, ()),
             native=lambda: self.native,
             decides=lambda: self.decides,
         )

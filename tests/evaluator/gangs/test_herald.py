@@ -41,7 +41,7 @@ class World:
             self.metrics,
             lambda: self.gangs,
             lambda: Outcome(self.verdicts),
-            lambda: self.obstacles,
+            lambda key: self.obstacles.get(key, ()),
             lambda: self.native,
             allowed=lambda: self.allowed,
             pace=pace,
