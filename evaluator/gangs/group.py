@@ -48,21 +48,31 @@ def gang_of(pod: Resident) -> GangKey | None:
     return GangKey(pod.namespace, pod.name, alone=True) if about.gated or awaits_node else None
 
 
+def gang_beside(pod: Resident) -> GangKey | None:
+    """The gang that a pod counts for without being held with it: one of the same label `podGroup` that names no number."""
+    about = pod.membership
+    if about is None or about.native or not about.beside:
+        return None
+    return GangKey(pod.namespace, about.beside)
+
+
 @dataclass(frozen=True)
 class Gang:
     """All pods of a gang that there are, finished ones and those on their way out included; in the order of their names.
 
-    `count_all`: all of them count for the quorum, as the scheduler plugin has it that gangs were taken from.
+    `beside`: pods that count for it and are not held with it. `count_all`: finished ones and those on their way out count
+    for the quorum too, as the scheduler plugin has it that gangs were taken from.
     """
 
     key: GangKey
     pods: tuple[Resident, ...]
     count_all: bool = False
+    beside: tuple[Resident, ...] = ()
 
     @cached_property
     def living(self) -> tuple[Resident, ...]:
         """Those that run or can still run."""
-        return tuple(pod for pod in self.pods if pod.phase not in FINISHED and not pod.leaving)
+        return tuple(filter(_lives, self.pods))
 
     @cached_property
     def minimum(self) -> int:
@@ -72,7 +82,9 @@ class Gang:
     @cached_property
     def existing(self) -> int:
         """Pods that count for the quorum."""
-        return len(self.pods if self.count_all else self.living)
+        if self.count_all:
+            return len(self.pods) + len(self.beside)
+        return len(self.living) + sum(map(_lives, self.beside))
 
     @property
     def complete(self) -> bool:
@@ -142,7 +154,7 @@ class Gang:
     @cached_property
     def succeeded(self) -> int:
         """Pods that have done their work."""
-        return sum(pod.phase == "Succeeded" for pod in self.pods)
+        return sum(pod.phase == "Succeeded" for pod in (*self.pods, *self.beside))
 
     @cached_property
     def rank(self) -> Rank:
@@ -170,9 +182,23 @@ class Gang:
         minima = sorted({about(pod).minimum for pod in self.living})
         if len(minima) > 1:
             yield f"its pods name different minAvailable: {_listed(minima)}; the largest counts"
+        if self.beside:
+            count = len(self.beside)
+            yield f"{count} of its pods name no minAvailable above 1: they count, and do not wait for the others"
         priorities = sorted({about(pod).priority for pod in self.living})
         if len(priorities) > 1:
             yield f"its pods name different groupPriority: {_listed(priorities)}; the largest counts"
+
+
+def _lives(pod: Resident) -> bool:
+    return pod.phase not in FINISHED and not pod.leaving
+
+
+def gang_among(key: GangKey, pods: Iterable[Resident], *, count_all: bool = False) -> Gang:
+    """A gang, out of pods of which some have nothing to do with it."""
+    named = sorted(pods, key=lambda pod: pod.name)
+    members = tuple(pod for pod in named if gang_of(pod) == key)
+    return Gang(key, members, count_all, tuple(pod for pod in named if gang_beside(pod) == key))
 
 
 def about(pod: Resident) -> Membership:

@@ -9,7 +9,7 @@ from typing import NamedTuple
 from evaluator import inventory
 from evaluator.decoding import UNREADABLE
 from evaluator.gangs import gates
-from evaluator.gangs.group import Gang, GangKey, gang_of
+from evaluator.gangs.group import Gang, GangKey, gang_among
 from evaluator.gangs.membership import GROUP_LABEL
 from evaluator.gangs.verdicts import Release
 from evaluator.inventory import Resident
@@ -109,10 +109,8 @@ class Lifter:
                     "a pod that cannot be read is passed over", gang=str(key), error=str(error)
                 )
                 continue
-            if gang_of(pod) == key:
-                pods.append(pod)
-        pods.sort(key=lambda pod: pod.name)
-        return _Found(Gang(key, tuple(pods), self._count_all), raw)
+            pods.append(pod)
+        return _Found(gang_among(key, pods, count_all=self._count_all), raw)
 
     async def _patch_all(
         self, pods: Sequence[Resident], raw: Mapping[str, gates.GatedPod]

@@ -46,6 +46,8 @@ class Membership(msgspec.Struct, frozen=True, gc=False):
     """The label `podGroup`; empty where the pod belongs to no gang."""
     minimum: int = 0
     """The label `minAvailable`; 0 where there is no gang: no group, no number, or 1 or less."""
+    beside: str = ""
+    """The label `podGroup` of a pod that belongs to no gang by its own number: for that of others it counts all the same."""
     priority: int = 0
     """The label `groupPriority`, higher first; 0 where there is none, or none that is a number."""
     problems: tuple[str, ...] = ()

@@ -51,7 +51,7 @@ class Numbers(NamedTuple):
 def membership(pod: Workload) -> Membership | None:
     """What a pod says of its gang.
 
-    None for one that names no gang, that our gate does not hold, and has not held. Raises what
+    None for one that names no group, that our gate does not hold, and has not held. Raises what
     `evaluator.decoding.UNREADABLE` names for a pod that asks of its node what cannot be read.
     """
     meta, spec = pod.metadata, pod.spec
@@ -60,14 +60,13 @@ def membership(pod: Workload) -> Membership | None:
     gated = GATE in gates
     admitted = _admitted(pod)
     # Most pods of a cluster end here: this has to be quick.
-    if not gated and admitted is None and not (GROUP_LABEL in labels and MINIMUM_LABEL in labels):
+    if not (group := labels.get(GROUP_LABEL, "")) and not gated and admitted is None:
         return None
     told = numbers(labels)
-    if not (told.minimum or gated or admitted is not None):
-        return None
     return Membership(
-        group=labels[GROUP_LABEL] if told.minimum else "",
+        group=group if told.minimum else "",
         minimum=told.minimum,
+        beside="" if told.minimum else group,
         priority=told.priority,
         problems=(*told.problems, *_broken_mark(pod)),
         qos=quality.of(pod),

@@ -10,6 +10,7 @@ from evaluator.amounts import RESOURCES
 from evaluator.cluster import Cluster
 from evaluator.decisions import Decisions
 from evaluator.gangs.candidates import Candidates
+from evaluator.gangs.group import gang_of
 from evaluator.gangs.membership import Where
 from evaluator.gangs.space import Space
 from evaluator.inventory import Inventory, Load, Resident
@@ -127,7 +128,7 @@ def _waiting(pod: Resident | None) -> Resident | None:
     """The pod, if it may be one that is decided on: of a gang, or held, and without a node."""
     if pod is None or pod.membership is None or pod.node or pod.phase in FINISHED:
         return None
-    return pod
+    return pod if gang_of(pod) is not None else None
 
 
 def _where(pod: Resident | None) -> Where | None:

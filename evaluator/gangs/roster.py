@@ -1,9 +1,9 @@
 """All gangs as they stand, kept up as pods come, change and go; only those are put together anew that changed."""
 
-from collections.abc import Collection, Mapping
+from collections.abc import Callable, Collection, Mapping
 from typing import Any
 
-from evaluator.gangs.group import Gang, GangKey, gang_of
+from evaluator.gangs.group import Gang, GangKey, gang_beside, gang_of
 from evaluator.inventory import Inventory, Key, Resident
 
 
@@ -16,7 +16,8 @@ class Roster:
         self.native: dict[Key, Resident] = {}
         """Pods that our gate holds though Kubernetes itself schedules them as ones of a group: they belong to no gang here."""
         self._count_all = count_all
-        self._members: dict[GangKey, dict[Key, Resident]] = {}
+        self._members = _Sorted(gang_of)
+        self._beside = _Sorted(gang_beside)
         self._gangs: dict[GangKey, Gang] = {}
         self._stale: set[GangKey] = set()
         inventory.listeners.append(self._changed)
@@ -26,13 +27,17 @@ class Roster:
     @property
     def gangs(self) -> Collection[Gang]:
         """All of them, in no order; a gang that did not change is the same object as before."""
-        self._refresh()
-        return self._gangs.values()
+        return self.by_key.values()
 
     @property
     def by_key(self) -> Mapping[GangKey, Gang]:
         """The same, to look one up."""
-        self._refresh()
+        for key in self._stale:
+            if pods := self._members.of(key):
+                self._gangs[key] = Gang(key, pods, self._count_all, self._beside.of(key))
+            else:
+                self._gangs.pop(key, None)
+        self._stale.clear()
         return self._gangs
 
     def find(self, key: GangKey) -> Gang | None:
@@ -41,49 +46,46 @@ class Roster:
 
     def _changed(self, before: Resident | None, after: Resident | None) -> None:
         """Of a pod that runs, its kubelet has much to tell, and nothing that matters to its gang."""
-        was, now = _placed_in(before), _placed_in(after)
-        if was is None and now is None and not _is_native(before) and not _is_native(after):
-            return
-        if before is not None and after is not None and _told(before) == _told(after):
+        concerned = [pod for pod in (before, after) if pod is not None and pod.membership]
+        if not concerned or (before and after and _told(before) == _told(after)):
             return
         self.version += 1
+        for pods in (self._members, self._beside):
+            self._stale.update(pods.change(before, after))
         if before is not None:
             self.native.pop(before.key, None)
-            self._leave(was, before.key)
-        if after is not None:
-            if _is_native(after):
-                self.native[after.key] = after
-            self._enter(now, after)
-
-    def _enter(self, key: GangKey | None, pod: Resident) -> None:
-        if key is not None:
-            self._members.setdefault(key, {})[pod.key] = pod
-            self._stale.add(key)
-
-    def _leave(self, key: GangKey | None, pod: Key) -> None:
-        if key is not None:
-            members = self._members[key]
-            del members[pod]
-            if not members:
-                del self._members[key]
-            self._stale.add(key)
-
-    def _refresh(self) -> None:
-        for key in self._stale:
-            if (members := self._members.get(key)) is None:
-                self._gangs.pop(key, None)
-            else:
-                pods = tuple(sorted(members.values(), key=lambda pod: pod.name))
-                self._gangs[key] = Gang(key, pods, self._count_all)
-        self._stale.clear()
+        if after is not None and _is_held_native(after):
+            self.native[after.key] = after
 
 
-def _placed_in(pod: Resident | None) -> GangKey | None:
-    return gang_of(pod) if pod is not None else None
+class _Sorted:
+    """Pods by the gang that each has to do with."""
+
+    def __init__(self, by: Callable[[Resident], GangKey | None]) -> None:
+        self._by = by
+        self._pods: dict[GangKey, dict[Key, Resident]] = {}
+
+    def of(self, key: GangKey) -> tuple[Resident, ...]:
+        """Those of one gang, by name."""
+        return tuple(sorted(self._pods.get(key, {}).values(), key=lambda pod: pod.name))
+
+    def change(self, before: Resident | None, after: Resident | None) -> set[GangKey]:
+        """A pod is another than before (None: there is none); the gangs that are, too."""
+        changed = set()
+        if before is not None and (key := self._by(before)) is not None:
+            changed.add(key)
+            pods = self._pods[key]
+            del pods[before.key]
+            if not pods:
+                del self._pods[key]
+        if after is not None and (key := self._by(after)) is not None:
+            changed.add(key)
+            self._pods.setdefault(key, {})[after.key] = after
+        return changed
 
 
-def _is_native(pod: Resident | None) -> bool:
-    about = pod.membership if pod is not None else None
+def _is_held_native(pod: Resident) -> bool:
+    about = pod.membership
     return about is not None and about.native and about.gated
 
 

@@ -74,7 +74,9 @@ def test_a_number_is_what_go_takes_for_one(text: str, number: int | None) -> Non
 def test_labels_make_a_gang(labels: Any, group: str, minimum: int, priority: int) -> None:
     found = told(labels, gates=[GATE])
     assert (found.group, found.minimum, found.priority) == (group, minimum, priority)
-    assert (read(labels) is None) == (not minimum)
+    found = read(labels)
+    assert (found is None) == (not (labels or {}).get("podGroup"))
+    assert found is None or bool(found.beside) is not bool(minimum)
 
 
 @pytest.mark.parametrize(

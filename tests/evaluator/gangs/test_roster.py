@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from evaluator.gangs.group import GangKey
+from evaluator.gangs.group import GangKey, gang_among
 from evaluator.gangs.membership import ADMITTED, GATE
 from evaluator.gangs.roster import Roster
 from evaluator.inventory import Inventory, Resident, decode
@@ -47,7 +47,9 @@ def pod(
     restarts: int = 0,
     uid: str = "",
 ) -> Resident:
-    labels = {"podGroup": group, "minAvailable": minimum} if group else None
+    labels = (
+        {"podGroup": group, **({"minAvailable": minimum} if minimum else {})} if group else None
+    )
     meta = {"name": name, "namespace": "shop", "uid": uid or f"u-{name}"}
     spec: dict[str, Any] = {"nodeName": node, "schedulingGates": [{"name": x} for x in gates]}
     if native:
@@ -127,6 +129,31 @@ def test_a_held_pod_without_a_gang_is_one_of_its_own_until_it_has_a_node(world: 
     assert world.names(key) is None
 
 
+def test_a_pod_of_the_same_group_that_names_no_number_counts_and_is_not_held_for_it(
+    world: World,
+) -> None:
+    world.put("a", minimum="3")
+    world.put("worker-1", minimum="", gates=(), node="n")
+    done = world.put("worker-2", minimum="1")
+    found = world.roster.find(TRAIN)
+    assert found is not None
+    assert (world.names(), found.existing, found.minimum, found.complete) == (["a"], 3, 3, True)
+    assert any(text.startswith("2 of its pods name no minAvailable") for text in found.problems)
+    assert world.names(GangKey("shop", "worker-2", alone=True)) == ["worker-2"]
+    world.inventory.pods.drop(done)
+    found = world.roster.find(TRAIN)
+    assert found is not None
+    assert not found.complete
+    world.drop("a")
+    assert not world.roster.gangs, "one who names no number makes no gang"
+
+
+def test_a_gang_among_pods_is_what_a_roster_has(world: World) -> None:
+    pods = [world.put("b"), world.put("a"), world.put("w", minimum="", gates=())]
+    pods += [world.put("x", group="other"), world.put("s", group=None)]
+    assert gang_among(TRAIN, pods) == world.roster.find(TRAIN)
+
+
 def test_a_pod_that_kubernetes_groups_itself_is_told_apart_while_our_gate_holds_it(
     world: World,
 ) -> None:
@@ -151,7 +178,7 @@ def test_what_was_there_before_is_there(world: World) -> None:
 SAID = st.fixed_dictionaries(
     {
         "group": st.sampled_from(["train", "other", None]),
-        "minimum": st.sampled_from(["2", "1"]),
+        "minimum": st.sampled_from(["2", "1", ""]),
         "gates": st.sampled_from([(), (GATE,), ("other", GATE), ("other",)]),
         "node": st.sampled_from(["", "n"]),
         "phase": st.sampled_from(["Pending", "Failed"]),
@@ -177,9 +204,12 @@ def test_it_is_what_putting_together_from_scratch_gives(events: Any) -> None:
             world.put(name, **said)
         else:
             anew = Roster(world.inventory)
-            kept = {gang.key: _matters(gang.pods) for gang in world.roster.gangs}
-            assert kept == {gang.key: _matters(gang.pods) for gang in anew.gangs}
+            assert _all(world.roster) == _all(anew)
             assert world.roster.native.keys() == anew.native.keys()
+
+
+def _all(roster: Roster) -> Any:
+    return {one.key: (_matters(one.pods), _matters(one.beside)) for one in roster.gangs}
 
 
 def _matters(pods: Any) -> Any:
