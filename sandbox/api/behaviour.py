@@ -1,12 +1,15 @@
 """What differs from kind to kind: defaults, rules, and what a write may touch. One class each, the common one here."""
 
 import base64
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Any
 
 from sandbox.api.errors import Cause
 from sandbox.api.objects import Json
 from sandbox.api.syntax import dns_label_fault, path_segment_fault, subdomain_fault
+
+Objects = Callable[[str], Iterable[Json]]
+"""The objects of a collection, of all namespaces."""
 
 
 class Behaviour:
@@ -29,6 +32,9 @@ class Behaviour:
 
     def default(self, obj: Json) -> None:
         """Fill in what the client left out."""
+
+    def admit(self, obj: Json, objects: Objects) -> None:
+        """Fill in of a new object what others say, or refuse it for what they say: ApiError."""
 
     def prepare_create(self, obj: Json, *, now: float) -> None:
         """Set what only the server sets on a new object."""

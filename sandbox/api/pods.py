@@ -3,10 +3,11 @@
 from collections.abc import Iterator
 from typing import Any
 
-from sandbox.api.behaviour import Behaviour, as_quantities, fill
+from sandbox.api.behaviour import Behaviour, Objects, as_quantities, fill
 from sandbox.api.errors import ApiError, Cause, Subject, conflict, forbidden_field, required
 from sandbox.api.gates import gate_additions, gate_faults, gates, widenings, without_node_affinity
 from sandbox.api.objects import Json, dig, with_condition
+from sandbox.api.priorities import COLLECTION, prioritize
 
 
 class Pods(Behaviour):
@@ -16,8 +17,10 @@ class Pods(Behaviour):
 
     def default(self, obj: Json) -> None:
         default_pod_spec(obj.setdefault("spec", {}))
-        fill(obj["spec"], serviceAccountName="default", priority=0)
-        fill(obj["spec"], preemptionPolicy="PreemptLowerPriority")
+        fill(obj["spec"], serviceAccountName="default")
+
+    def admit(self, obj: Json, objects: Objects) -> None:
+        prioritize(obj, objects(COLLECTION))
 
     def prepare_create(self, obj: Json, *, now: float) -> None:
         status: Json = {"phase": "Pending", "qosClass": qos_class(obj["spec"])}
@@ -30,6 +33,12 @@ class Pods(Behaviour):
             }
             status["conditions"] = with_condition([], gated, now=now)
         obj["status"] = status
+
+    def prepare_update(self, old: Json, new: Json) -> None:
+        super().prepare_update(old, new)
+        # Whoever writes a whole pod need not know what its class gave it.
+        given = {field: old["spec"].get(field) for field in ("priority", "preemptionPolicy")}
+        fill(new["spec"], **{field: value for field, value in given.items() if value is not None})
 
     def validate(self, obj: Json) -> list[Cause]:
         causes = list(pod_spec_faults(obj["spec"], "spec"))

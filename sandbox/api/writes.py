@@ -101,6 +101,7 @@ class Writer:
         warnings = _prune(resource, obj, options)
         if name:
             resource.behaviour.default(obj)
+            resource.behaviour.admit(obj, cluster.objects)
             resource.behaviour.prepare_create(obj, now=now)
         self._validate(resource, obj, [] if name else None)
         own(resource, None, obj, self._entry(resource, options))

@@ -12,8 +12,9 @@ from sandbox.binder import Binder, best, unscheduled
 from sandbox.client import JSON_PATCH, ApiError
 from sandbox.extender import Extender, ExtenderSpec
 from sandbox.extenders import Extenders
-from sandbox.objects import EVENTS, NODES, PODS
+from sandbox.objects import EVENTS, NODES, PODS, Resource
 
+CLASSES = Resource("priorityclasses", "scheduling.k8s.io/v1", namespaced=False)
 MANAGED = {"limits": {"telemetry/scheduling": 1}}
 
 
@@ -391,8 +392,13 @@ async def test_room_is_counted_with_pods_bound_a_moment_ago(
 
 async def test_higher_priority_goes_first(client, start, extender, add_node, add_pod, bound):
     await start()
-    for name, priority in (("low", 0), ("high", 10), ("middle", 5)):
-        await add_pod(name, priority=priority)
+    for name, value in (("high", 10), ("middle", 5)):
+        meta = {"metadata": {"name": name}}
+        body = {"apiVersion": CLASSES.api_version, "kind": "PriorityClass", "value": value, **meta}
+        await client.create(CLASSES, body)
+    await add_pod("low")
+    for name in ("middle", "high"):
+        await add_pod(name, priorityClassName=name)
     await add_node("node-a")
     for name in ("low", "high", "middle"):
         await bound(name)
