@@ -16,7 +16,7 @@ from evaluator.amounts import NOTHING, Others, Vector, minus, others_minus, othe
 from evaluator.cluster import Collection
 from evaluator.gangs import reading
 from evaluator.gangs.membership import Membership
-from evaluator.requests import IGNORED, amounts, effective, others
+from evaluator.requests import amounts, effective, others
 from evaluator.scoring.inputs import WINDOW
 from evaluator.scoring.pod import PodView
 from evaluator.timestamps import unix
@@ -203,15 +203,15 @@ class Inventory:
         self._touch(resident.node)
 
 
-def decode(raw: msgspec.Raw, ignored: Set[str] = IGNORED) -> Resident:
-    """A Resident out of a Pod's JSON; `ignored`: resources that count for nothing.
+def decode(raw: msgspec.Raw, ignored: Set[str] = frozenset()) -> Resident:
+    """A Resident out of a Pod's JSON; `ignored`: see `evaluator.requests.others`.
 
     Raises what `evaluator.decoding.UNREADABLE` names.
     """
     return resident(workload.decode(raw), ignored)
 
 
-def resident(pod: Workload, ignored: Set[str] = IGNORED) -> Resident:
+def resident(pod: Workload, ignored: Set[str] = frozenset()) -> Resident:
     """What is kept of a pod."""
     meta, status = pod.metadata, pod.status
     asked, (more, unread) = effective(pod), others(pod, ignored)

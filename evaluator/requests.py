@@ -39,10 +39,13 @@ def effective(pod: Workload) -> Effective:
     return Effective(_shared(requests), _shared(plus(asked.peak, _ONE_POD)), tuple(asked.problems))
 
 
-def others(pod: Workload, ignored: Set[str] = IGNORED) -> tuple[Others, tuple[str, ...]]:
-    """What a pod asks for of resources that scorers do not know, and what of it could not be read; never raises."""
+def others(pod: Workload, ignored: Set[str] = frozenset()) -> tuple[Others, tuple[str, ...]]:
+    """What a pod asks for of resources that scorers do not know, and what of it could not be read; never raises.
+
+    Nothing is said of those that are `ignored`, nor ever of IGNORED.
+    """
     found = {name for told in _told(pod) for name in told if is_other(name)}
-    if not (names := sorted(found - ignored)):
+    if not (names := sorted(found - IGNORED - ignored)):
         return (), ()
     asked = _Asked(pod, names)
     huge = frozenset(name for name in names if name.startswith("hugepages-"))

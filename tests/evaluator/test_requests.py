@@ -203,7 +203,8 @@ def test_what_scorers_do_not_know_is_counted_apart(spec: Any, expected: Any) -> 
 
 
 def test_what_is_to_be_ignored_is() -> None:
-    spec = {"containers": [fpgas("1"), fpgas(None, resources={"requests": {"a/b": "1"}})]}
+    more = {"a/b": "1", "telemetry/scheduling": "1"}
+    spec = {"containers": [fpgas("1"), fpgas(None, resources={"requests": more})]}
     assert others(pod(spec), frozenset({"a/b"})) == ((("example.com/fpga", 1),), ())
 
 
