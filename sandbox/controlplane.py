@@ -1,4 +1,4 @@
-"""A real control plane on this machine: etcd, kube-apiserver and kube-scheduler, started from binaries that lie here.
+"""A real control plane on this machine: etcd, kube-apiserver, kube-scheduler and controllers, started from binaries that lie here.
 
 For tests and benchmarks that ask whether what works on the API in memory works on Kubernetes too. The binaries are found
 as controller-runtime's envtest finds them: in the folder $KUBEBUILDER_ASSETS, else in /usr/local/kubebuilder/bin.
@@ -36,11 +36,12 @@ class ControlPlaneError(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Binaries:
-    """Where the programs lie. A scheduler is not everywhere where the others are."""
+    """Where the programs lie. A scheduler and a controller manager are not everywhere where the others are."""
 
     etcd: str
     apiserver: str
     scheduler: str | None
+    controllers: str | None = None
 
 
 def find(environment: Mapping[str, str]) -> Binaries:
@@ -55,7 +56,12 @@ def find(environment: Mapping[str, str]) -> Binaries:
         raise NoControlPlaneError(
             f"no {' and no '.join(missing)}: looked in {folder} ($KUBEBUILDER_ASSETS)"
         )
-    return Binaries(etcd, apiserver, shutil.which("kube-scheduler", path=folder))
+    return Binaries(
+        etcd,
+        apiserver,
+        shutil.which("kube-scheduler", path=folder),
+        shutil.which("kube-controller-manager", path=folder),
+    )
 
 
 class ControlPlane:
@@ -161,20 +167,34 @@ class ControlPlane:
 
         Raises NoControlPlaneError where there is none, and when asked ControlPlaneError if it ended by itself.
         """
-        if self._binaries.scheduler is None:
-            raise NoControlPlaneError("no kube-scheduler beside kube-apiserver")
+        given = (f"--config={config}", "--v=3")
+        with self._beside("kube-scheduler", self._binaries.scheduler, given) as is_up:
+            yield is_up
+
+    @contextlib.contextmanager
+    def controllers(self, *names: str) -> Iterator[Callable[[], bool]]:
+        """A real kube-controller-manager with some controllers, such as `job-controller`; like `scheduler` in all else."""
+        given = (f"--kubeconfig={self.kubeconfig}", f"--controllers={','.join(names)}")
+        with self._beside("kube-controller-manager", self._binaries.controllers, given) as is_up:
+            yield is_up
+
+    @contextlib.contextmanager
+    def _beside(
+        self, name: str, binary: str | None, given: Sequence[str]
+    ) -> Iterator[Callable[[], bool]]:
+        if binary is None:
+            raise NoControlPlaneError(f"no {name} beside kube-apiserver")
         with HeldPort() as port:
             command = (
-                self._binaries.scheduler,
-                f"--config={config}",
+                binary,
                 f"--secure-port={port.number}",
                 "--bind-address=127.0.0.1",
-                f"--cert-dir={self._dir / 'scheduler-certs'}",
+                f"--cert-dir={self._dir / f'{name}-certs'}",
                 "--leader-elect=false",
-                "--v=3",
+                *given,
             )
-            with self._running("kube-scheduler", command) as program:
-                yield lambda: self._is_up(program, "kube-scheduler", port.number, "/healthz")
+            with self._running(name, command) as program:
+                yield lambda: self._is_up(program, name, port.number, "/healthz")
 
     def log(self, name: str) -> str:
         """All that a part of it has said."""

@@ -118,8 +118,9 @@ class _Allowance:
         left = self._said(max(Fraction(0), self.hard - self.used))
         of = f"has {left} of {self._said(self.hard)}"
         if self.resource in PODS:
-            return f"{of} pods left, and {missing} more are needed"
-        return f"{of} of {self.resource} left, and {missing} more of {self._said(each)} each are needed"
+            return f"{of} pods left, and the gang lacks {missing}"
+        lacks = f"the gang lacks {counted(missing, 'pod')} of {self._said(each)} each"
+        return f"{of} of {self.resource} left, and {lacks}"
 
     def _said(self, value: Fraction) -> str:
         if "memory" in self.resource or "storage" in self.resource or "hugepages" in self.resource:

@@ -39,6 +39,7 @@ def test_a_scheduler_may_be_missing(assets):
     assert find(assets("etcd", "kube-apiserver")).scheduler is None
     found = find(assets("kube-scheduler"))
     assert all(path and "assets" in path for path in (found.etcd, found.apiserver, found.scheduler))
+    assert found.controllers is None
 
 
 @pytest.mark.skipif(not shutil.which("openssl"), reason="openssl is not on PATH")
@@ -53,6 +54,8 @@ def test_a_program_that_ends_is_an_error_with_its_last_words(assets, tmp_path):
 
 def test_without_a_scheduler_there_is_none_to_start(tmp_path):
     plane = ControlPlane(Binaries("etcd", "kube-apiserver", None), tmp_path)
-    with pytest.raises(NoControlPlaneError), plane.scheduler(tmp_path / "config"):
-        pass
+    with pytest.raises(NoControlPlaneError, match="no kube-scheduler"):
+        plane.scheduler(tmp_path / "config").__enter__()
+    with pytest.raises(NoControlPlaneError, match="no kube-controller-manager"):
+        plane.controllers("job-controller").__enter__()
     plane.close()

@@ -13,7 +13,7 @@ from evaluator.kube import KubeError
 
 TRAIN = GangKey("ns", "train")
 SHORT = ("Job train makes 2 at once (parallelism): no more than 2 of the 4 pods that are needed",)
-NO_QUOTA = ("ResourceQuota q has 0 of 5 pods left, and 2 more are needed",)
+NO_QUOTA = ("ResourceQuota q has 0 of 5 pods left, and the gang lacks 2",)
 REFUSED = "Job train could not make a pod when it tried last: no room at the inn"
 PACE = Pace(patience=5.0, again=30.0, pause=0.25, idle=1.0)
 

@@ -46,7 +46,7 @@ ONE = {"cpu": "1", "memory": "1Gi"}
             {"pods": "5"},
             {"pods": "4"},
             member(),
-            "has 1 of 5 pods left, and 2 more are needed",
+            "has 1 of 5 pods left, and the gang lacks 2",
         ),
         (
             {"requests.cpu": "3"},
@@ -58,13 +58,13 @@ ONE = {"cpu": "1", "memory": "1Gi"}
             {"cpu": "4500m"},
             {"cpu": "3200m"},
             member(ONE),
-            "has 1.3 of 4.5 of cpu left, and 2 more of 1 each are needed",
+            "has 1.3 of 4.5 of cpu left, and the gang lacks 2 pods of 1 each",
         ),
         (
             {"requests.memory": "6Gi"},
             {"requests.memory": "5632Mi"},
             member(ONE),
-            "has 512Mi of 6Gi of requests.memory left, and 2 more of 1Gi each are needed",
+            "has 512Mi of 6Gi of requests.memory left, and the gang lacks 2 pods of 1Gi each",
         ),
         (
             {"memory": "3000Mi"},
@@ -82,7 +82,7 @@ ONE = {"cpu": "1", "memory": "1Gi"}
             {"requests.example.com/gpu": "8"},
             {"requests.example.com/gpu": "8"},
             member({"example.com/gpu": "2"}),
-            "has 0 of 8 of requests.example.com/gpu left, and 2 more of 2 each are needed",
+            "has 0 of 8 of requests.example.com/gpu left, and the gang lacks 2 pods of 2 each",
         ),
         (
             {"hugepages-2Mi": "10Mi"},
@@ -114,9 +114,7 @@ def test_what_leaves_room_or_is_about_other_things_is_not_told(hard, used, pod):
 def test_the_room_is_just_enough_or_not():
     exact = quota({"pods": "9"}, {"pods": "7"})
     assert found(exact) == []
-    assert found(exact, missing=3) == [
-        "ResourceQuota q has 2 of 9 pods left, and 3 more are needed"
-    ]
+    assert found(exact, missing=3) == ["ResourceQuota q has 2 of 9 pods left, and the gang lacks 3"]
 
 
 def test_what_is_enforced_is_what_the_status_says():

@@ -1,0 +1,309 @@
+"""What keeps gangs from their pods on a real Kubernetes: its quotas charge pods that are held, its controllers stop at them."""
+
+import asyncio
+import contextlib
+import secrets
+
+import msgspec
+import pytest
+
+from evaluator.gangs.charges import Member, charge
+from evaluator.gangs.group import GangKey
+from evaluator.gangs.inquirer import Inquirer
+from evaluator.gangs.roster import Roster
+from evaluator.inventory import Inventory, decode
+from evaluator.kube import Kube
+from evaluator.quantity import exact
+from sandbox.client import Client
+from sandbox.controlplane import NoControlPlaneError
+from sandbox.objects import DEPLOYMENTS, NAMESPACES, PODS, REPLICASETS, Resource
+
+QUOTAS = Resource("resourcequotas", "v1")
+JOBS = Resource("jobs", "batch/v1")
+STATEFUL_SETS = Resource("statefulsets", "apps/v1")
+GATES = [{"name": "plimsoll.io/gang"}]
+CONTROLLERS = (
+    "job-controller",
+    "statefulset-controller",
+    "deployment-controller",
+    "replicaset-controller",
+    "resourcequota-controller",
+)
+SHARED = {"cpu": "100", "memory": "100Gi", "ephemeral-storage": "100Gi", "hugepages-2Mi": "1Gi"}
+HARD = (
+    {"pods": "99", "count/pods": "99", "requests.example.com/gpu": "99", **SHARED}
+    | {f"requests.{name}": amount for name, amount in SHARED.items()}
+    | {f"limits.{name}": SHARED[name] for name in ("cpu", "memory", "ephemeral-storage")}
+)
+
+
+@pytest.fixture
+async def client(control_plane):
+    plane = control_plane
+    async with Client(plane.url, token=plane.token, ca=plane.ca) as made:
+        yield made
+
+
+@pytest.fixture
+async def kube(control_plane):
+    made = await Kube.connect(str(control_plane.kubeconfig))
+    yield made
+    await made.close()
+
+
+@pytest.fixture
+async def namespace(client):
+    name = f"obstacles-{secrets.token_hex(3)}"
+    await client.create(NAMESPACES, {"metadata": {"name": name}})
+    return name
+
+
+@pytest.fixture
+async def controllers(control_plane):
+    with contextlib.ExitStack() as stack:
+        try:
+            is_up = stack.enter_context(control_plane.controllers(*CONTROLLERS))
+        except NoControlPlaneError as error:
+            pytest.skip(str(error))
+        await until(is_up)
+        yield
+
+
+async def until(answer):
+    async with asyncio.timeout(40):
+        while True:
+            found = answer()
+            if asyncio.iscoroutine(found):
+                found = await found
+            if found:
+                return found
+            await asyncio.sleep(0.05)
+
+
+def container(requests, limits=None, *, name="c", **more):
+    resources = {"requests": requests, "limits": limits or {}}
+    return {"name": name, "image": "none", "resources": resources, **more}
+
+
+FULL = {"cpu": "1", "memory": "1Gi", "ephemeral-storage": "1Gi"}
+"""The server asks containers to say all that a quota limits."""
+
+
+@pytest.mark.parametrize(
+    "spec",
+    [
+        {
+            "containers": [
+                container(FULL, FULL),
+                container(FULL, {**FULL, "cpu": "1500m"}, name="d"),
+            ]
+        },
+        {
+            "containers": [container(FULL, FULL)],
+            "initContainers": [container(FULL, {**FULL, "memory": "5Gi"}, name="i")],
+        },
+        {
+            "containers": [container(FULL, FULL)],
+            "initContainers": [
+                container(FULL, FULL, name="s", restartPolicy="Always"),
+                container({**FULL, "cpu": "1250m"}, {**FULL, "cpu": "7"}, name="i"),
+            ],
+        },
+        {
+            "containers": [
+                container(
+                    FULL | {"example.com/gpu": "2", "hugepages-2Mi": "4Mi"},
+                    FULL | {"example.com/gpu": "2", "hugepages-2Mi": "4Mi"},
+                )
+            ]
+        },
+        {
+            "containers": [container(FULL, FULL)],
+            "resources": {"requests": {"cpu": "3"}, "limits": {"cpu": "4", "memory": "2Gi"}},
+        },
+    ],
+    ids=["containers", "init", "sidecar", "extended", "pod-level"],
+)
+async def test_a_held_pod_is_charged_just_so(client, namespace, spec):
+    hugepages = "extended" if any("gpu" in str(one) for one in spec["containers"]) else ""
+    hard = {name: value for name, value in HARD.items() if hugepages or "hugepages" not in name}
+    meta = {"name": "q", "namespace": namespace}
+    await client.create(QUOTAS, {"metadata": meta, "spec": {"hard": hard}})
+    status = {"hard": hard, "used": dict.fromkeys(hard, "0")}
+    await client.patch(QUOTAS, "q", {"status": status}, namespace, subresource="status")
+    body = {
+        "metadata": {"name": "p", "namespace": namespace},
+        "spec": {"schedulingGates": GATES, **spec},
+    }
+    made = await client.create(PODS, body)
+    found = (await client.get(QUOTAS, "q", namespace))["status"]["used"]
+    used = {name: exact(amount) for name, amount in found.items() if exact(amount)}
+    assert used == charge(msgspec.convert(made, Member))
+
+
+class Looking:
+    """An inquirer over what the API server says, and time that a test moves on."""
+
+    def __init__(self, kube, client, namespace):
+        self._client = client
+        self._namespace = namespace
+        self._now = 0.0
+        self._inventory = Inventory(clock=lambda: self._now, wall=lambda: self._now)
+        self._inquirer = Inquirer(
+            kube, Roster(self._inventory), allowed=lambda: True, clock=lambda: self._now
+        )
+
+    async def pods(self):
+        found = (await self._client.list(PODS, self._namespace)).items
+        self._inventory.pods.replace([decode(msgspec.json.encode(pod)) for pod in found])
+        return len(found)
+
+    async def has(self, count):
+        async def there():
+            return await self.pods() == count
+
+        await until(there)
+
+    async def finds(self, *expected):
+        async def told():
+            await self.pods()
+            await self._inquirer.round()
+            self._now += 30.0
+            found = self._inquirer.obstacles(GangKey(self._namespace, "train"))
+            return found if len(found) == len(expected) else None
+
+        assert await until(told) == expected
+
+
+@pytest.fixture
+def looking(kube, client, namespace):
+    return Looking(kube, client, namespace)
+
+
+async def limited(client, namespace, **hard):
+    """A quota that is enforced from now on."""
+    meta = {"name": "tight", "namespace": namespace}
+    await client.create(QUOTAS, {"metadata": meta, "spec": {"hard": hard}})
+
+    async def counted():
+        return (await client.get(QUOTAS, "tight", namespace))["status"].get("used")
+
+    await until(counted)
+
+
+def template(**spec):
+    labels = {"app": "train", "podGroup": "train", "minAvailable": "4"}
+    worker = container({"cpu": "1"}, {"cpu": "1"})
+    return {
+        "metadata": {"labels": labels},
+        "spec": {"schedulingGates": GATES, "containers": [worker], **spec},
+    }
+
+
+def job(namespace, *, parallelism=4, completions=4, **spec):
+    return {
+        "metadata": {"name": "train", "namespace": namespace},
+        "spec": {
+            "parallelism": parallelism,
+            "completions": completions,
+            "template": template(restartPolicy="Never", **spec),
+        },
+    }
+
+
+def replicated(namespace, **spec):
+    return {
+        "metadata": {"name": "train", "namespace": namespace},
+        "spec": {"selector": {"matchLabels": {"app": "train"}}, "template": template(), **spec},
+    }
+
+
+async def test_a_quota_that_stops_a_job_is_named(controllers, client, namespace, looking):
+    await limited(client, namespace, pods="2")
+    await client.create(JOBS, job(namespace))
+    await looking.has(2)
+    await looking.finds("ResourceQuota tight allows 2 pods in the namespace, and the gang needs 4")
+
+
+async def test_a_quota_of_limits_that_others_use_up_is_named(
+    controllers, client, namespace, looking
+):
+    await limited(client, namespace, **{"limits.cpu": "5"})
+    other = {"restartPolicy": "Never", "containers": [container({"cpu": "2"}, {"cpu": "2"})]}
+    await client.create(PODS, {"metadata": {"name": "o", "namespace": namespace}, "spec": other})
+    await client.create(JOBS, job(namespace))
+    await looking.has(4)
+    await looking.finds(
+        "ResourceQuota tight has 0 of 5 of limits.cpu left, and the gang lacks 1 pod of 1 each"
+    )
+
+
+async def test_a_job_tells_in_events_what_it_could_not_make(
+    controllers, client, namespace, looking
+):
+    """Of a quota that came after its first pods, for which these say too little."""
+    await client.create(JOBS, job(namespace, parallelism=2))
+    await looking.has(2)
+    await limited(client, namespace, **{"limits.memory": "1Gi"})
+    await client.patch(JOBS, "train", {"spec": {"parallelism": 4}}, namespace)
+    await looking.finds(
+        "Job train could not make a pod when it tried last: failed quota: tight: must specify limits.memory for: c"
+    )
+
+
+async def test_an_orderly_stateful_set_stops_at_its_first_pod(
+    controllers, client, namespace, looking
+):
+    body = replicated(namespace, replicas=4, serviceName="train")
+    await client.create(STATEFUL_SETS, body)
+    await looking.has(1)
+    await looking.finds(
+        "StatefulSet train makes a pod only when the one before it is ready (podManagementPolicy OrderedReady), "
+        "and one that is held never is: make it anew with Parallel"
+    )
+
+
+async def test_a_job_of_too_little_parallelism_is_named(controllers, client, namespace, looking):
+    await client.create(JOBS, job(namespace, parallelism=2))
+    await looking.has(2)
+    await looking.finds(
+        "Job train makes 2 at once (parallelism): no more than 2 of the 4 pods that are needed"
+    )
+
+
+async def test_a_rollout_stops_at_the_first_pods_that_are_held(
+    controllers, client, namespace, looking
+):
+    body = replicated(namespace, replicas=4)
+    held = body["spec"].pop("template")
+    free = {**held["spec"], "schedulingGates": []}
+    body["spec"]["template"] = {"metadata": {"labels": {"app": "train"}}, "spec": free}
+    await client.create(DEPLOYMENTS, body)
+    await looking.has(4)
+    ready = {"type": "Ready", "status": "True", "lastTransitionTime": "2026-01-01T00:00:00Z"}
+    for pod in (await client.list(PODS, namespace)).items:
+        status = {"status": {"phase": "Running", "conditions": [ready]}}
+        await client.patch(PODS, pod["metadata"]["name"], status, namespace, subresource="status")
+
+    async def available():
+        found = await client.get(DEPLOYMENTS, "train", namespace)
+        return found["status"].get("availableReplicas") == 4
+
+    await until(available)
+    await client.patch(DEPLOYMENTS, "train", {"spec": {"template": held}}, namespace)
+    (name,) = await until(lambda: new_sets(client, namespace))
+    await looking.finds(
+        "Deployment train replaces its pods a few at a time, by now 2 of 4, and waits for those to be ready, which one "
+        "that is held never is: the strategy Recreate replaces all at once",
+        f"ReplicaSet {name} makes 2 at once (replicas): no more than 2 of the 4 pods that are needed",
+    )
+
+
+async def new_sets(client, namespace):
+    """Those of the template with a gate that have their part of the pods."""
+    found = (await client.list(REPLICASETS, namespace)).items
+    return [
+        one["metadata"]["name"]
+        for one in found
+        if one["spec"]["template"]["spec"].get("schedulingGates") and one["spec"]["replicas"] == 2
+    ]
