@@ -190,6 +190,11 @@ class Metrics:
         self.gangs = Gauge(
             "plimsoll_gangs", "Gangs, by how they stand.", ["state"], registry=self.registry
         )
+        self.gangs_obstructed = Gauge(
+            "plimsoll_gangs_obstructed",
+            "Gangs that lack pods and will not get them as things are: a quota, or their controllers, are in the way.",
+            registry=self.registry,
+        )
         self.gang_pods_gated = Gauge(
             "plimsoll_gang_pods_gated",
             "Pods that our scheduling gate holds.",
