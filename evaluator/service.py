@@ -4,6 +4,7 @@ import asyncio
 import math
 import time
 from collections.abc import Callable, Mapping
+from functools import partial
 from typing import TypeVar
 
 import msgspec
@@ -69,6 +70,10 @@ class Service:
         self._cluster.listeners.decisions.append(self._decider.touch)
         settled = Settled(lambda: not self._decider.waiting_for)
         self._decider.listeners.append(settled.look)
+        self._all_pods: Watcher[inventory.Resident] | None = None
+        if host.on or settings.gangs:
+            decode = partial(inventory.decode, ignored=settings.ignored_resources)
+            self._all_pods = self._watcher(kube.ALL_PODS, decode, host.inventory.pods)
         self._writers = Writers(
             settings,
             api,
@@ -76,6 +81,7 @@ class Service:
             self._decider,
             self._metrics,
             inventory=host.inventory,
+            all_pods=self._all_pods,
         )
         self._writers.listen(self._cluster, self._decider)
         self._ports = Ports(
@@ -167,7 +173,6 @@ class Service:
             *(poller.run() for poller in self._sources.pollers),
             *self._writers.loops(),
         ]
-        if self._scorers.on:
-            sink = self._scorers.inventory.pods
-            loops.append(self._watcher(kube.ALL_PODS, inventory.decode, sink).run())
+        if self._all_pods is not None:
+            loops.append(self._all_pods.run())
         return [asyncio.create_task(loop) for loop in loops]

@@ -1,4 +1,4 @@
-"""The loops that write: labels, statuses, events, evictions, nudges, what was learned of pods. One replica's do, by a lease."""
+"""The loops that write: labels, statuses, events, evictions, nudges, what was learned of pods, gates. One replica's do, by a lease."""
 
 from collections.abc import Coroutine, Set
 from typing import Any
@@ -10,7 +10,8 @@ from evaluator.config import Settings
 from evaluator.decider import Decider
 from evaluator.evictions import Pace
 from evaluator.evictor import Evictor
-from evaluator.inventory import Inventory
+from evaluator.gangs.assembly import Gangs
+from evaluator.inventory import Inventory, Resident
 from evaluator.kube import Kube
 from evaluator.labeler import Labeler
 from evaluator.leader import Leader, own_namespace
@@ -23,12 +24,16 @@ from evaluator.reporter import Reporter
 from evaluator.rewarder import Rewarder
 from evaluator.scoring.rewards import Rewards
 from evaluator.tokens import Bucket
+from evaluator.watcher import Watcher
 
 _NOTHING_LEARNED = Rewards()
 
 
 class Writers:
-    """All of them, and the election of who may write. `inventory` has all pods, where there are scorers."""
+    """All of them, and the election of who may write.
+
+    `inventory` has all pods, and `all_pods` feeds it, where there are scorers or gangs.
+    """
 
     def __init__(
         self,
@@ -39,6 +44,7 @@ class Writers:
         metrics: Metrics,
         *,
         inventory: Inventory,
+        all_pods: Watcher[Resident] | None,
     ) -> None:
         self._settings = settings
         self._mandate = Mandate()
@@ -82,6 +88,18 @@ class Writers:
             allowed=allowed,
             pace=nudges.Pace(settle=_settling(settings)),
         )
+        self.gangs: Gangs | None = None
+        if settings.gangs and all_pods is not None:
+            self.gangs = Gangs(
+                settings,
+                api,
+                cluster,
+                decider,
+                metrics,
+                inventory=inventory,
+                mandate=self._mandate,
+                list_anew=all_pods.list_anew,
+            )
 
     @property
     def rewards(self) -> Rewards:
@@ -121,6 +139,8 @@ class Writers:
             loops.append(self._adopter.run())
         if self._rewarder is not None:
             loops.append(self._rewarder.run())
+        if self.gangs is not None:
+            loops += self.gangs.loops()
         if self._settings.leader_elect:
             loops.append(self._leader.run())
         else:

@@ -1,6 +1,6 @@
 """The gate of a pod: which ones a release comes to, as its gang stands right before, and the patch that lifts one. No I/O."""
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 import msgspec
@@ -71,15 +71,23 @@ def _test(path: str, value: str) -> Operation:
     return {"op": "test", "path": path, "value": value}
 
 
-def due(release: Release, gang: Gang) -> tuple[Resident, ...]:
-    """The pods that a release comes to, with its gang as it is found now; none if there is no reason for it any more."""
+def due(release: Release, gang: Gang) -> list[Resident]:
+    """The pods that a release comes to, with its gang as it is found now; none if there is no reason for it any more.
+
+    In its order; those that are new to it come last.
+    """
+    order = {pod.uid: number for number, pod in enumerate(release.pods)}
+    return sorted(_due(release, gang), key=lambda pod: order.get(pod.uid, len(order)))
+
+
+def _due(release: Release, gang: Gang) -> Iterable[Resident]:
     match release.reason:
         case Reason.OVERDUE:
             meant = {pod.uid for pod in release.pods}
-            return tuple(pod for pod in gang.gated if pod.uid in meant)
+            return [pod for pod in gang.gated if pod.uid in meant]
         case Reason.REPLACEMENT:
             owners = {about(pod).owner.uid for pod in release.pods}
-            pods = tuple(pod for pod in gang.liftable if about(pod).owner.uid in owners)
+            pods = [pod for pod in gang.liftable if about(pod).owner.uid in owners]
             return pods if gang.has_quorum(admitted=True) else ()
         case Reason.ADMITTED:
             can_go = gang.existing - len(gang.foreign) >= gang.minimum

@@ -1,8 +1,11 @@
-"""Lifts the gates of a gang's pods: after a look at them anew, one patch each, which does nothing to a pod that has changed."""
+"""Lifts the gates of a gang's pods: after a look at them anew, one patch each, which does nothing to a pod that has changed.
+
+One after the other, as kube-scheduler begins with the first that it gets. It takes longer to place a pod than we to lift a gate.
+"""
 
 import asyncio
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -20,8 +23,6 @@ from plimsoll import logs
 
 log = logs.get(__name__)
 
-_AT_ONCE = 8
-"""Patches under way at the same time: more make none of them faster."""
 _ATTEMPTS = 3
 """Times that pods are looked at again which changed under our hands."""
 _STEP = 50
@@ -48,15 +49,6 @@ class _Found(NamedTuple):
     raw: dict[str, gates.GatedPod]
 
 
-class _Patched(NamedTuple):
-    """What came of the patches of one look."""
-
-    lifted: tuple[Resident, ...] = ()
-    changed: KubeError | None = None
-    """Of a pod that is worth another look."""
-    error: KubeError | None = None
-
-
 class Lifter:
     """`count_all`: see Gang. `clock` tells Unix time."""
 
@@ -74,21 +66,35 @@ class Lifter:
         self._clock = clock
 
     async def lift(self, release: Release) -> Lifting:
-        """Lift the gates of the pods that a release comes to now. Never raises KubeError."""
-        lifted: tuple[Resident, ...] = ()
-        changed: KubeError | None = None
+        """Lift the gates of the pods that a release comes to now, in its order. Never raises KubeError."""
+        lifted: list[Resident] = []
+        trouble: KubeError | None = None
         for _ in range(_ATTEMPTS):
             try:
-                found = await self._look(release.gang)
+                trouble = await self._lift_once(release, lifted)
             except KubeError as error:
-                return Lifting(lifted, str(error), error)
-            done = await self._patch_all(gates.due(release, found.gang), found.raw)
-            lifted, changed = (*lifted, *done.lifted), done.changed
-            if done.error is not None:
-                return Lifting(lifted, str(done.error), done.error)
-            if changed is None:
-                return Lifting(lifted, "" if lifted else _NOTHING_LEFT)
-        return Lifting(lifted, str(changed), changed)
+                return Lifting(tuple(lifted), str(error), error)
+            if trouble is None:
+                return Lifting(tuple(lifted), "" if lifted else _NOTHING_LEFT)
+        return Lifting(tuple(lifted), str(trouble), trouble)
+
+    async def _lift_once(self, release: Release, lifted: list[Resident]) -> KubeError | None:
+        """Look, and patch; those whose gates are lifted are added. Returns why it is worth another look, if it is.
+
+        Raises KubeError for what another look would not change.
+        """
+        found, changed = await self._look(release.gang), None
+        for pod in gates.due(release, found.gang):
+            error = await self._patch(pod, found.raw[pod.uid])
+            result = _result(error)
+            self._metrics.gates_lifted.labels(result).inc()
+            if error is None:
+                lifted.append(pod)
+            elif result == "changed":
+                changed = error
+            elif result == "error":
+                raise error
+        return changed
 
     async def _look(self, key: GangKey) -> _Found:
         """A gang as it is at this moment. Raises KubeError."""
@@ -112,32 +118,6 @@ class Lifter:
             pods.append(pod)
         return _Found(gang_among(key, pods, count_all=self._count_all), raw)
 
-    async def _patch_all(
-        self, pods: Sequence[Resident], raw: Mapping[str, gates.GatedPod]
-    ) -> _Patched:
-        """One patch each, some at a time; no more of them after an error that is not of one pod's having changed."""
-        found = _Patched()
-        for first in range(0, len(pods), _AT_ONCE):
-            some = pods[first : first + _AT_ONCE]
-            errors = await asyncio.gather(*(self._patch(pod, raw[pod.uid]) for pod in some))
-            for pod, error in zip(some, errors, strict=True):
-                found = self._counted(found, pod, error)
-            if found.error is not None:
-                break
-        return found
-
-    def _counted(self, found: _Patched, pod: Resident, error: KubeError | None) -> _Patched:
-        if error is None:
-            result, found = "ok", found._replace(lifted=(*found.lifted, pod))
-        elif error.status == _GONE:
-            result = "gone"
-        elif error.status in _CHANGED:
-            result, found = "changed", found._replace(changed=error)
-        else:
-            result, found = "error", found._replace(error=error)
-        self._metrics.gates_lifted.labels(result).inc()
-        return found
-
     async def _patch(self, pod: Resident, known: gates.GatedPod) -> KubeError | None:
         operations = gates.lifting(known, rfc3339(self._clock()))
         try:
@@ -145,3 +125,11 @@ class Lifter:
         except KubeError as error:
             return error
         return None
+
+
+def _result(error: KubeError | None) -> str:
+    if error is None:
+        return "ok"
+    if error.status == _GONE:
+        return "gone"
+    return "changed" if error.status in _CHANGED else "error"

@@ -5,6 +5,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from evaluator.gangs.verdicts import Terms
+from evaluator.requests import IGNORED
 from plimsoll import flags
 from plimsoll.flags import option
 
@@ -93,8 +94,9 @@ class GangOptions:
 
     @property
     def ignored_resources(self) -> frozenset[str]:
-        """By name."""
-        return frozenset(name for given in self.gang_ignored_resources for name in given.split(","))
+        """By name, with the one that never has to be free."""
+        named = {name for given in self.gang_ignored_resources for name in given.split(",")}
+        return IGNORED | named
 
     def gang_mistakes(self) -> Iterator[str]:
         """What is wrong with these settings together, each in a sentence."""

@@ -88,6 +88,11 @@ def test_a_gang_goes_as_a_whole_also_what_came_since(members, names_due):
     assert names_due(Reason.ADMITTED, meant, members("b", "c", "d", "e")) == ["b", "c", "d", "e"]
 
 
+def test_they_go_in_the_order_in_which_room_was_looked_for(members, names_due):
+    meant = members("c", "a", "b")
+    assert names_due(Reason.ADMITTED, meant, members("a", "aa", "b", "c")) == ["c", "a", "b", "aa"]
+
+
 def test_nobody_goes_of_a_gang_that_lost_its_quorum(members, names_due):
     meant = members("a", "b", "c")
     assert names_due(Reason.ADMITTED, meant, members("a", "b")) == []

@@ -32,7 +32,7 @@ def test_a_gate_is_never_too_old_unless_a_number_says_so():
 
 def test_resources_are_ignored_one_by_one_or_together():
     told = ("--gangIgnoredResources=a.io/x, a.io/y", "--gangIgnoredResources=b.io/z")
-    assert parse(*told).ignored_resources == {"a.io/x", "a.io/y", "b.io/z"}
+    assert parse(*told).ignored_resources == {"a.io/x", "a.io/y", "b.io/z", "telemetry/scheduling"}
 
 
 @pytest.mark.parametrize("flag", ["gangTimeout", "gangBackoff", "gangBackoffMax", "gangAgeing"])

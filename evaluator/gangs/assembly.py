@@ -1,0 +1,87 @@
+"""Gangs put together: what is known of them, who decides and lifts gates, and who tells of it. Only where --gangs is set."""
+
+import asyncio
+from collections.abc import Callable, Coroutine
+from typing import Any
+
+from evaluator.cluster import Cluster
+from evaluator.decider import Decider
+from evaluator.gangs import notes
+from evaluator.gangs.gatekeeper import Gatekeeper
+from evaluator.gangs.herald import Herald
+from evaluator.gangs.lifting import Lifter
+from evaluator.gangs.options import GangOptions
+from evaluator.gangs.rooms import Rooms
+from evaluator.gangs.roster import Roster
+from evaluator.gangs.verdicts import Reason
+from evaluator.inventory import Inventory, Resident
+from evaluator.kube import Kube
+from evaluator.mandate import Mandate
+from evaluator.metrics import Metrics
+
+
+class Gangs:
+    """The inventory has to be fed with all pods; `list_anew()` has them listed once more."""
+
+    def __init__(
+        self,
+        options: GangOptions,
+        api: Kube,
+        cluster: Cluster,
+        decider: Decider,
+        metrics: Metrics,
+        *,
+        inventory: Inventory,
+        mandate: Mandate,
+        list_anew: Callable[[], "asyncio.Future[None]"],
+    ) -> None:
+        self.roster = Roster(inventory, count_all=options.gang_count_all)
+        self.gatekeeper = Gatekeeper(
+            Lifter(api, metrics, count_all=options.gang_count_all),
+            self.roster,
+            Rooms(cluster, inventory, lambda: decider.latest),
+            decider,
+            metrics,
+            terms=options.gang_terms,
+            allowed=mandate.allowed,
+            list_anew=list_anew,
+        )
+        self.herald = Herald(
+            api,
+            metrics,
+            lambda: self.roster.by_key,
+            lambda: self.gatekeeper.outcome,
+            allowed=mandate.allowed,
+        )
+        self._version = 0
+        self._listen(cluster, decider, inventory, mandate)
+
+    def loops(self) -> list[Coroutine[Any, Any, None]]:
+        """They run for as long as this program does."""
+        return [self.gatekeeper.run(), self.herald.run()]
+
+    def _listen(
+        self, cluster: Cluster, decider: Decider, inventory: Inventory, mandate: Mandate
+    ) -> None:
+        inventory.listeners.append(self._pod_changed)
+        inventory.touched.append(lambda _node: self.gatekeeper.wake())
+        cluster.listeners.placement.append(self.gatekeeper.wake)
+        cluster.listeners.figures.append(lambda _node: self.gatekeeper.wake())
+        decider.listeners.append(self.gatekeeper.decided)
+        mandate.listeners += [self.gatekeeper.start_over, self.herald.start_over]
+        self.gatekeeper.listeners.append(self._decided)
+
+    def _pod_changed(self, _before: Resident | None, _after: Resident | None) -> None:
+        """The roster was told before: it says whether that matters to a gang."""
+        if self.roster.version != self._version:
+            self._version = self.roster.version
+            self.gatekeeper.wake()
+
+    def _decided(self) -> None:
+        outcome = self.gatekeeper.outcome
+        for release in outcome.releases:
+            if release.reason is Reason.OVERDUE:
+                notice = notes.overdue(outcome.verdicts.get(release.gang))
+                for pod in release.pods:
+                    self.herald.say(pod, notice)
+        self.herald.wake()
