@@ -179,7 +179,8 @@ class House:
         self.scheduler = authority.issue("kube-scheduler", usage="clientAuth")
         self._pair = authority.issue("evaluator")
         self._operator = authority.issue("operator")
-        self._ports = {name: HeldPort() for name in ("extender", "agents", "ops", "agent", "liar")}
+        names = ("extender", "agents", "ops", "gangs", "agent", "liar")
+        self._ports = {name: HeldPort() for name in names}
         self._programs = Processes(folder / "logs")
         secrets.files += [self._pair[1], self._operator[1]]
 
@@ -187,7 +188,7 @@ class House:
         return self._ports[name].number
 
     def url(self, name):
-        scheme = {"extender": "https", "agent": "https"}.get(name, "http")
+        scheme = "https" if name in {"extender", "gangs", "agent"} else "http"
         return f"{scheme}://127.0.0.1:{self.port(name)}"
 
     def log(self, name):
@@ -271,6 +272,8 @@ class House:
             f"--port={self.port('extender')}",
             f"--agentPort={self.port('agents')}",
             f"--opsPort={self.port('ops')}",
+            "--gangs",
+            f"--gangWebhookPort={self.port('gangs')}",
             "--metricsSource=agents,prometheus",
             f"--prometheusUrl={self.prometheus.url}",
             "--prometheusUser=jo",
@@ -282,7 +285,7 @@ class House:
             *more,
         )
         await self._programs.start("evaluator", (sys.executable, "-P", "-m", "evaluator", *flags))
-        await eventually(lambda: self.log("evaluator").count("listening") == 3)
+        await eventually(lambda: self.log("evaluator").count("listening") == 4)
 
     async def start_agent(self, name="agent", *, token="", port="agent", more=()):
         secret = self.folder / f"{name}.token"
@@ -322,6 +325,23 @@ class House:
                         if response.status == 200:
                             return
                     await asyncio.sleep(0.05)
+
+
+def review(pod):
+    """The API server's question about a pod that is created."""
+    request = {
+        "uid": "0a1b",
+        "resource": {"group": "", "version": "v1", "resource": "pods"},
+        "operation": "CREATE",
+        "namespace": pod["metadata"].get("namespace", "default"),
+        "object": pod,
+    }
+    return {"apiVersion": "admission.k8s.io/v1", "kind": "AdmissionReview", "request": request}
+
+
+@pytest.fixture(name="review", scope="session")
+def _review():
+    return review
 
 
 async def eventually(predicate):

@@ -49,7 +49,7 @@ def read(house, secrets):
     return fetch
 
 
-async def test_no_secret_is_shown_written_or_logged(house, secrets, read, eventually):
+async def test_no_secret_is_shown_written_or_logged(house, secrets, read, eventually, review):
     shown = []
     house.prometheus.says = repeats
     await house.start_evaluator()
@@ -71,12 +71,21 @@ async def test_no_secret_is_shown_written_or_logged(house, secrets, read, eventu
     question = {"Pod": house.pod(), "NodeNames": ["node-a"]}
     for verb in ("filter", "prioritize", "bind"):
         bodies = (json.dumps(question), json.dumps(question)[:-1], secrets.header, "")
-        shown += [await ask(house, verb, body, tls, secrets) for body in bodies]
+        path = f"{house.url('extender')}/scheduler/{verb}"
+        shown += [await ask(path, body, tls, secrets) for body in bodies]
+
+    # The API server's question about such a pod as it is created.
+    trusting = house.authority.client()
+    gang = house.pod()
+    gang["metadata"]["labels"] |= {"podGroup": "train", "minAvailable": "four"}
+    path, body = f"{house.url('gangs')}/gangs/gate", json.dumps(review(gang))
+    for said in (body, body[:-1], secrets.header, ""):
+        shown.append(await ask(path, said, trusting, secrets))
+    assert "is 'four'" in shown[-4]
 
     # The agent's port: by whom it may be read, and by who may not; and a web config that is broken meanwhile.
     right = basic("prom", secrets.scrape_password)
     wrong = basic("prom", secrets.wrong_password)
-    trusting = house.authority.client()
     for path in AGENT:
         shown += [await read("agent", path, tls=trusting, auth=auth) for auth in (right, wrong)]
     assert "node_health_metric" in shown[-6]
@@ -111,11 +120,11 @@ def basic(user, password):
     return f"Basic {base64.b64encode(f'{user}:{password}'.encode()).decode()}"
 
 
-async def ask(house, verb, body, tls, secrets):
+async def ask(url, body, tls, secrets):
     headers = {"User-Agent": secrets.header, "X-Secret": secrets.header}
     async with (
         aiohttp.ClientSession(headers=headers) as session,
-        session.post(f"{house.url('extender')}/scheduler/{verb}", data=body, ssl=tls) as response,
+        session.post(url, data=body, ssl=tls) as response,
     ):
         return f"{response.status} {dict(response.headers)}\n{await response.text()}"
 

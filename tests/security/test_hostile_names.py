@@ -38,7 +38,7 @@ KEYS = {
         "names",
     ),
     *("labels", "metric", "theirs", "file", "method", "reason", "cert", "verb", "client", "more"),
-    *("listed", "others", "not_logged_before", "port"),
+    *("listed", "others", "not_logged_before", "port", "result"),
 }
 """All that a line of the evaluator has; one that somebody made up is not among them."""
 LONGEST = 16 << 10
@@ -59,10 +59,12 @@ async def lines(request, house, read_logfmt):
     return take
 
 
-async def test_nothing_forges_a_line_or_a_key(house, lines, dial, eventually, stranger):
+async def test_nothing_forges_a_line_or_a_key(house, lines, dial, eventually, stranger, review):
     tls = house.authority.client(*house.scheduler)
     await ask_as_a_scheduler(house, dial, tls)
+    await ask_as_an_api_server(house, dial, review)
     await speak_badly(dial, house.port("extender"), tls)
+    await speak_badly(dial, house.port("gangs"), house.authority.client())
     await speak_badly(dial, house.port("ops"), None)
     await speak_badly(dial, house.port("agents"), None)
     await shake_hands_badly(house, dial, stranger)
@@ -71,7 +73,10 @@ async def test_nothing_forges_a_line_or_a_key(house, lines, dial, eventually, st
     found = await lines()
     assert len(found) > 40
     messages = [fields["msg"] for _, fields in found]
-    for said in ("All nodes pass", "filter refused", "agent turned away", "problem in policy"):
+    for said in (
+        *("All nodes pass", "filter refused", "agent turned away", "problem in policy"),
+        *("admission review", "admission review refused"),
+    ):
         assert any(said in message for message in messages), said
     for line, fields in found:
         assert line.isprintable(), line
@@ -103,6 +108,24 @@ async def ask_as_a_scheduler(house, dial, tls):
                 json.loads(reply.body)
 
 
+async def ask_as_an_api_server(house, dial, review):
+    """The names of a pod that is created, and its labels, which nobody has looked at before."""
+    peer = await dial(house.port("gangs"), house.authority.client())
+    for name in NAMES:
+        for metadata in (
+            {"name": name, "namespace": name},
+            {"generateName": name, "labels": {"podGroup": "train", "minAvailable": name}},
+            {"name": "p", "labels": {"groupPriority": name, name: name}},
+            {"name": "p", "labels": name},
+        ):
+            body = json.dumps(review({"metadata": metadata})).encode()
+            head = b"POST /gangs/gate HTTP/1.1\r\nHost: x\r\nContent-Length: %d\r\n\r\n"
+            reply = await peer.ask(head % len(body) + body)
+            assert reply.status in {200, 400}
+            warnings = json.loads(reply.body).get("response", {}).get("warnings", [])
+            assert all(one.isprintable() and len(one) < 256 for one in warnings)
+
+
 async def speak_badly(dial, port, tls):
     """Request lines and headers that no client of good will sends."""
     raw = NASTY.encode()
@@ -129,7 +152,7 @@ async def shake_hands_badly(house, dial, stranger):
     pair = stranger.issue("forged=1")
     for trusting in (house.authority.client(*pair), stranger.client(*pair)):
         trusting.set_alpn_protocols(["h2", "http/1.1"])
-        for port in ("extender", "agents"):
+        for port in ("extender", "agents", "gangs"):
             with contextlib.suppress(ssl.SSLError, OSError):
                 peer = await dial(house.port(port), trusting)
                 await peer.say(b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n" + NASTY.encode())
