@@ -1,0 +1,94 @@
+"""Events on pods that wait, on an API server that is one: two replicas in a row tell in one event, which kubectl's users find."""
+
+import asyncio
+import contextlib
+from types import SimpleNamespace
+
+import pytest
+
+from evaluator.gangs.herald import Herald
+from evaluator.gangs.roster import Roster
+from evaluator.gangs.untold import Pace
+from evaluator.gangs.verdicts import Outcome, State, Verdict
+from evaluator.inventory import Inventory, decode
+from evaluator.kube import Kube
+from evaluator.metrics import Metrics
+from sandbox.objects import EVENTS, PODS
+
+pytestmark = pytest.mark.e2e
+
+GATES = [{"name": "plimsoll.io/gang"}]
+
+
+@pytest.fixture
+async def replica(world):
+    """Start one that tells of the gangs that there are now; what it is to tell is set on what that returns."""
+    async with contextlib.AsyncExitStack() as stack:
+
+        async def start():
+            kube = await Kube.connect(str(world.plane.kubeconfig))
+            stack.push_async_callback(kube.close)
+            inventory = Inventory(clock=lambda: 0.0, wall=lambda: 0.0)
+            inventory.pods.replace([decode(raw) for raw in await kube.list_pods(world.namespace)])
+            roster = Roster(inventory)
+            made = SimpleNamespace(message="", allowed=True)
+
+            def outcome():
+                verdict = Verdict(State.INCOMPLETE, made.message, 0.0)
+                return Outcome(dict.fromkeys(roster.by_key, verdict))
+
+            made.herald = Herald(
+                kube,
+                Metrics(),
+                lambda: roster.by_key,
+                outcome,
+                allowed=lambda: made.allowed and bool(made.message),
+                pace=Pace(settle=0.0),
+                pause=0.01,
+            )
+            task = asyncio.create_task(made.herald.run())
+            stack.callback(task.cancel)
+            return made
+
+        yield start
+
+
+@pytest.fixture
+def told(world):
+    """Wait for the events of our own on a pod to be these: (reason, message, count)."""
+
+    async def wait(pod, *wanted):
+        selector = f"involvedObject.name={pod},reportingComponent=plimsoll"
+
+        async def agree():
+            found = (await world.client.list(EVENTS, world.namespace, fields=selector)).items
+            told = [(event["reason"], event["message"], event["count"]) for event in found]
+            return told == list(wanted) and found
+
+        return await world.eventually(agree)
+
+    return wait
+
+
+async def test_one_event_that_two_replicas_go_on_with(world, replica, told):
+    await world.add_pod("train-0", schedulingGates=GATES)
+    labels = {"podGroup": "train", "minAvailable": "3"}
+    pod = await world.client.patch(
+        PODS, "train-0", {"metadata": {"labels": labels}}, world.namespace
+    )
+    first = await replica()
+    first.message = "1 of 3 exist"
+    first.herald.wake()
+    (event,) = await told("train-0", ("GangIncomplete", "1 of 3 exist", 1))
+    assert event["involvedObject"]["uid"] == pod["metadata"]["uid"]
+    first.message = "2 of 3 exist"
+    first.herald.wake()
+    await told("train-0", ("GangIncomplete", "2 of 3 exist", 2))
+    first.allowed = False
+    second = await replica()
+    second.message = "1 of 3 exist"
+    second.herald.wake()
+    await told("train-0", ("GangIncomplete", "1 of 3 exist", 2))
+    second.message = "2 of 3 exist"
+    second.herald.wake()
+    await told("train-0", ("GangIncomplete", "2 of 3 exist", 3))
