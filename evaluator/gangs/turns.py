@@ -35,9 +35,11 @@ class Turns:
 
         A leader that begins does not know why they were lifted: as if their gang had just been admitted.
         """
-        turn = self._turns.get(key, Turn(lifted, first=self._fresh))
-        began = turn.began if turn.misses else max(turn.began, lifted)
-        return self._advance(key, turn._replace(began=min(began, self._now)))
+        turn = self._turns.get(key) or Turn(min(lifted, self._now), first=self._fresh)
+        # A time to come, by another clock or of somebody's making, must not begin the turn anew at each decision.
+        if not turn.misses and turn.began < lifted <= self._now:
+            turn = turn._replace(began=lifted)
+        return self._advance(key, turn)
 
     def of_aged(self, key: GangKey, aged: float) -> bool:
         """Whether the line is held for a gang that does not fit, and that has waited for long enough at some time."""

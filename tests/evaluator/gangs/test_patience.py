@@ -1,0 +1,36 @@
+"""Nobody waits for ever for somebody else: not for a line that is held, nor for a turn that does not end."""
+
+import random
+
+import pytest
+
+from evaluator.gangs.gang import decide
+from evaluator.gangs.verdicts import Memory, Terms
+
+NOW = 1000.0
+TERMS = Terms(timeout=60, backoff=10, longest_backoff=300, ageing=300)
+
+
+def gang(a_pod, name, count, **more):
+    return [a_pod(f"{name}-{n}", name, count, **more) for n in range(count)]
+
+
+def released_after(name, gangs, space, memory, *, within):
+    """The seconds until a gang is released, if nothing else happens; None if it is not."""
+    rng, now = random.Random(1), NOW  # noqa: S311
+    while now < NOW + within:
+        outcome = decide(gangs, space, memory, TERMS, now=now, random=rng.random)
+        if any(release.gang.name == name for release in outcome.releases):
+            return now - NOW
+        memory, now = outcome.memory, max(outcome.again, now + 1)
+    return None
+
+
+def test_gates_that_were_lifted_by_a_clock_that_is_ahead_hold_up_others_for_one_turn(
+    a_pod, space_of, gangs_of
+):
+    """A new leader takes for its turn what it finds; an annotation of next year must not make that turn a year long."""
+    ahead = gang(a_pod, "ahead", 2, gated=False, admitted=NOW + 1e7)
+    pods = ahead + gang(a_pod, "next", 2, created=NOW)
+    waited = released_after("next", gangs_of(pods), space_of(x=8), Memory(), within=3600)
+    assert waited == pytest.approx(TERMS.timeout, abs=2)
