@@ -84,7 +84,12 @@ class Gang:
         """Pods that count for the quorum."""
         if self.count_all:
             return len(self.pods) + len(self.beside)
-        return len(self.living) + sum(map(_lives, self.beside))
+        return len(self.counting)
+
+    @cached_property
+    def counting(self) -> tuple[Resident, ...]:
+        """Its living pods, and those beside it."""
+        return (*self.living, *filter(_lives, self.beside))
 
     @property
     def complete(self) -> bool:
@@ -93,8 +98,12 @@ class Gang:
 
     def has_quorum(self, *, admitted: bool) -> bool:
         """Whether enough of its pods exist. Of a gang that was admitted, those that have done their work are not missing."""
+        return not self.missing(admitted=admitted)
+
+    def missing(self, *, admitted: bool) -> int:
+        """How many pods more have to exist for that."""
         done = self.succeeded if admitted and not self.count_all else 0
-        return self.existing + done >= self.minimum
+        return max(0, self.minimum - self.existing - done)
 
     @cached_property
     def gated(self) -> tuple[Resident, ...]:

@@ -6,13 +6,13 @@ Nothing is watched for it: gangs that lack pods for longer than it takes to make
 import asyncio
 import random
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 
 from evaluator.gangs.group import Gang, GangKey
 from evaluator.gangs.obstacles import Scene, obstacles
-from evaluator.gangs.roster import Roster
 from evaluator.gangs.scenes import Library, Scenes
+from evaluator.gangs.verdicts import Outcome, State
 from evaluator.kube import KubeError
 from plimsoll import logs
 from plimsoll.backoff import Backoff
@@ -43,12 +43,16 @@ class _Look:
 
 
 class Inquirer:
-    """`obstacles` says what was found. Asks only while `allowed()`: one replica is enough, since one tells of it."""
+    """`obstacles` says what was found of gangs that lack pods by the last decision.
+
+    Asks only while `allowed()`: one replica decides, and tells of it.
+    """
 
     def __init__(
         self,
         library: Library,
-        roster: Roster,
+        gangs: Callable[[], Mapping[GangKey, Gang]],
+        outcome: Callable[[], Outcome],
         *,
         allowed: Callable[[], bool],
         pace: Pace | None = None,
@@ -58,7 +62,8 @@ class Inquirer:
         self.listeners: list[Callable[[], None]] = []
         """Told when something else keeps a gang from its pods than before."""
         self._scenes = Scenes(library)
-        self._roster = roster
+        self._gangs = gangs
+        self._outcome = outcome
         self._allowed = allowed
         self._pace = pace or Pace()
         self._clock = clock
@@ -67,11 +72,8 @@ class Inquirer:
 
     def obstacles(self, key: GangKey) -> tuple[str, ...]:
         """Why a gang will not get the pods that it lacks; none where that is not known, or it lacks none."""
-        gang = self._roster.find(key)
-        if gang is None or not _lacks_pods(gang):
-            return ()
         look = self._looks.get(key)
-        return look.obstacles if look else ()
+        return look.obstacles if look and self._lacks_pods(key) else ()
 
     @property
     def obstructed(self) -> int:
@@ -89,10 +91,9 @@ class Inquirer:
         if not self._allowed():
             self._looks = {}
             return self._pace.idle
-        gangs = {gang.key: gang for gang in self._roster.gangs if _lacks_pods(gang)}
-        now = self._clock()
+        gangs, now = self._gangs(), self._clock()
         first = _Look(now + self._pace.patience)
-        self._looks = {key: self._looks.get(key, first) for key in gangs}
+        self._looks = {key: self._looks.get(key, first) for key in gangs if self._lacks_pods(key)}
         key = min(self._looks, key=lambda key: self._looks[key].due, default=None)
         if key is None or self._looks[key].due > now:
             return self._pace.idle
@@ -117,14 +118,15 @@ class Inquirer:
         return delay
 
     def _found(self, key: GangKey, scene: Scene) -> None:
-        gang, before = self._roster.find(key), self._looks[key].obstacles
-        found = obstacles(gang, scene) if gang is not None else ()
+        gang, before = self._gangs().get(key), self._looks[key].obstacles
+        admitted = key in self._outcome().memory.admitted
+        found = obstacles(gang, scene, admitted=admitted) if gang is not None else ()
         self._looks[key] = _Look(self._clock() + self._pace.again, found)
         if found != before:
             log.info("what keeps a gang from its pods", gang=str(key), obstacles=list(found))
             for listener in self.listeners:
                 listener()
 
-
-def _lacks_pods(gang: Gang) -> bool:
-    return bool(gang.gated) and not gang.complete
+    def _lacks_pods(self, key: GangKey) -> bool:
+        verdict = self._outcome().verdicts.get(key)
+        return verdict is not None and verdict.state is State.INCOMPLETE

@@ -24,17 +24,19 @@ class Scene:
     """By uid: why a controller could not make the pod that it tried to make last."""
 
 
-def obstacles(gang: Gang, scene: Scene) -> tuple[str, ...]:
+def obstacles(gang: Gang, scene: Scene, *, admitted: bool = False) -> tuple[str, ...]:
     """Sentences that stay the same as long as nothing changes; none for a gang that has its quorum."""
-    if gang.complete:
+    missing = gang.missing(admitted=admitted)
+    if not missing:
         return ()
-    quotas = {quota.metadata.name: [*_of_quota(gang, scene, quota)] for quota in scene.quotas}
+    quotas = {one.metadata.name: [*_of_quota(gang, scene, one, missing)] for one in scene.quotas}
     told = [name for name, sentences in quotas.items() if sentences]
-    found = (*_of_makers(gang, scene), *chain(*quotas.values()), *_refusals(gang, scene, told))
+    makers = _of_makers(gang, scene, missing)
+    found = (*makers, *chain(*quotas.values()), *_refusals(gang, scene, told))
     return tuple(dict.fromkeys(found))
 
 
-def _of_makers(gang: Gang, scene: Scene) -> Iterator[str]:
+def _of_makers(gang: Gang, scene: Scene, missing: int) -> Iterator[str]:
     by_owner = _by_owner(gang)
     known = {uid: maker for uid, maker in scene.makers.items() if uid in by_owner}
     for uid, maker in known.items():
@@ -42,7 +44,7 @@ def _of_makers(gang: Gang, scene: Scene) -> Iterator[str]:
         yield from _of_one(maker, pods=len(by_owner[uid]), held=held)
     if known.keys() == by_owner.keys():
         counts = {uid: len(pods) for uid, pods in by_owner.items()}
-        yield from _too_few(gang, known, counts)
+        yield from _too_few(gang, known, counts, missing)
 
 
 def _of_one(maker: Maker, *, pods: int, held: bool) -> Iterator[str]:
@@ -61,13 +63,15 @@ def _of_one(maker: Maker, *, pods: int, held: bool) -> Iterator[str]:
         )
 
 
-def _too_few(gang: Gang, makers: Mapping[str, Maker], counts: Mapping[str, int]) -> Iterator[str]:
+def _too_few(
+    gang: Gang, makers: Mapping[str, Maker], counts: Mapping[str, int], missing: int
+) -> Iterator[str]:
     """What all of them make together is not enough."""
     at_work = {uid: maker for uid, maker in makers.items() if not maker.halted}
     more = sum(max(0, maker.most.pods - counts[uid]) for uid, maker in at_work.items())
-    most = gang.existing + more
-    if at_work and most < gang.minimum:
+    if at_work and more < missing:
         each = ", ".join(map(_limited, at_work.values()))
+        most = gang.minimum - missing + more
         yield f"{each}: no more than {most} of the {counted(gang.minimum, 'pod')} that are needed"
 
 
@@ -77,17 +81,17 @@ def _limited(maker: Maker) -> str:
 
 
 def _by_owner(gang: Gang) -> dict[str, list[Resident]]:
-    """Its living pods by the uid of their controller; empty for those that have none."""
+    """The living pods that count for it by the uid of their controller; empty for those that have none."""
     found: dict[str, list[Resident]] = {}
-    for pod in gang.living:
+    for pod in gang.counting:
         found.setdefault(about(pod).owner.uid, []).append(pod)
     return found
 
 
-def _of_quota(gang: Gang, scene: Scene, quota: Quota) -> Iterator[str]:
-    living = {pod.uid for pod in gang.living}
+def _of_quota(gang: Gang, scene: Scene, quota: Quota, missing: int) -> Iterator[str]:
+    living = {pod.uid for pod in gang.counting}
     pods = [pod for pod in scene.pods if pod.uid in living]
-    return in_the_way(quota, pods, Missing(gang.minimum - gang.existing, len(living)))
+    return in_the_way(quota, pods, Missing(missing, len(living)))
 
 
 def _refusals(gang: Gang, scene: Scene, told: Sequence[str]) -> Iterator[str]:

@@ -66,7 +66,7 @@ class Scenes:
 
     async def _pods(self, gang: Gang) -> tuple[Member, ...]:
         """One of each sort; those that ask for the same, and are of one controller, come from one template."""
-        sorts = {(about(pod).owner.uid, *_asked(pod)): pod for pod in gang.living}
+        sorts = {(about(pod).owner.uid, *_asked(pod)): pod for pod in gang.counting}
         if len(sorts) > _MOST_SORTS:
             return ()
         found = [
@@ -98,7 +98,7 @@ class Scenes:
     async def _refusals(self, gang: Gang, makers: Mapping[str, Maker]) -> Mapping[str, str]:
         found: dict[str, str] = {}
         for uid, maker in makers.items():
-            made = sum(about(pod).owner.uid == uid for pod in gang.living)
+            made = sum(about(pod).owner.uid == uid for pod in gang.counting)
             if made < maker.most.pods:
                 found[uid] = maker.refused or await self._last_word(gang.key.namespace, uid)
         return found

@@ -11,6 +11,7 @@ from evaluator.gangs.charges import Member, charge
 from evaluator.gangs.group import GangKey
 from evaluator.gangs.inquirer import Inquirer
 from evaluator.gangs.roster import Roster
+from evaluator.gangs.verdicts import Outcome, State, Verdict
 from evaluator.inventory import Inventory, decode
 from evaluator.kube import Kube
 from evaluator.quantity import exact
@@ -149,8 +150,15 @@ class Looking:
         self._namespace = namespace
         self._now = 0.0
         self._inventory = Inventory(clock=lambda: self._now, wall=lambda: self._now)
+        key = GangKey(namespace, "train")
+        verdict = Verdict(State.INCOMPLETE, "", 0.0)
+        roster = Roster(self._inventory)
         self._inquirer = Inquirer(
-            kube, Roster(self._inventory), allowed=lambda: True, clock=lambda: self._now
+            kube,
+            lambda: roster.by_key,
+            lambda: Outcome({key: verdict}),
+            allowed=lambda: True,
+            clock=lambda: self._now,
         )
 
     async def pods(self):

@@ -8,6 +8,7 @@ from evaluator.gangs.group import GangKey
 from evaluator.gangs.inquirer import Inquirer, Pace
 from evaluator.gangs.membership import GATE
 from evaluator.gangs.roster import Roster
+from evaluator.gangs.verdicts import Memory, Outcome, State, Verdict
 from evaluator.inventory import Inventory, decode
 from evaluator.kube import KubeError
 
@@ -56,15 +57,27 @@ class World:
         self.changes = 0
         self.pods = {}
         self.inventory = Inventory(clock=lambda: self.now, wall=lambda: self.now)
+        self.roster = Roster(self.inventory)
+        self.admitted = {}
         self.inquirer = Inquirer(
             self,
-            Roster(self.inventory),
+            lambda: self.roster.by_key,
+            self.outcome,
             allowed=lambda: self.leads,
             pace=PACE,
             clock=lambda: self.now,
             rng=rng,
         )
         self.inquirer.listeners.append(self.heard)
+
+    def outcome(self):
+        """As much of a decision as matters here."""
+        verdicts = {gang.key: Verdict(self.state(gang), "", 0.0) for gang in self.roster.gangs}
+        return Outcome(verdicts, memory=Memory(self.admitted))
+
+    def state(self, gang):
+        has_quorum = gang.has_quorum(admitted=gang.key in self.admitted)
+        return State.WAITS_FOR_TURN if has_quorum else State.INCOMPLETE
 
     def heard(self):
         self.changes += 1
@@ -164,6 +177,19 @@ async def test_nothing_is_said_of_a_gang_that_is_complete_by_now(world):
     world.asked.clear()
     await world.after(60.0)
     assert world.asked == []
+
+
+async def test_of_an_admitted_gang_pods_that_have_done_their_work_are_not_missing(world):
+    """Of four one is done, one is lost, and two are there: the one that is lost cannot be made."""
+    done = pod("c")
+    done["spec"]["schedulingGates"] = []
+    done["status"]["phase"] = "Succeeded"
+    world.add(done)
+    world.job(parallelism=3, completions=4)
+    world.controllers["train"]["status"] = {"succeeded": 1}
+    world.quota("5", "5")
+    world.admitted = {TRAIN: frozenset({"uid-train"})}
+    assert await world.looked() == ("ResourceQuota q has 0 of 5 pods left, and the gang lacks 1",)
 
 
 async def test_the_next_life_of_a_gang_is_looked_at_anew(world):
