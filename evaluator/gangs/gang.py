@@ -75,7 +75,13 @@ class _Round:
             self._verdicts,
             tuple(self._releases),
             tuple(self._turns.ended),
-            Memory(self._admitted, self._turns.kept(self._verdicts), self._refusals, fresh=False),
+            Memory(
+                self._admitted,
+                self._turns.kept(self._verdicts),
+                self._refusals,
+                self._turns.unheld_until,
+                fresh=False,
+            ),
             min(self._again, self._turns.again),
         )
 

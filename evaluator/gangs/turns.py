@@ -22,6 +22,8 @@ class Turns:
         self._now = now
         self._random = random
         self._touched: set[GangKey] = set()
+        self.unheld_until = before.unheld_until
+        """Until then the line is held for nobody."""
         self.ended: list[GangKey] = []
         self.again = math.inf
         """When the next one ends, or a rest."""
@@ -42,11 +44,22 @@ class Turns:
         return self._advance(key, turn)
 
     def of_aged(self, key: GangKey, aged: float) -> bool:
-        """Whether the line is held for a gang that does not fit, and that has waited for long enough at some time."""
+        """Whether the line is held for a gang that does not fit, and that has waited for long enough at some time.
+
+        While one rests for which it was held, it is held for nobody, though for no longer than it was: where many wait for
+        room that does not come, those that fit would else never be come to.
+        """
         if self._now < aged:
             self.again = min(self.again, aged)
             return False
-        return self._advance(key, self._turns.get(key, Turn(self._now)))
+        turn = self._turns.get(key, Turn(self._now))
+        if self._now < self.unheld_until:
+            turn = turn._replace(rests_until=max(turn.rests_until, self.unheld_until))
+        held = self._advance(key, turn)
+        if key in self.ended:
+            until = self._now + self._terms.timeout
+            self.unheld_until = min(until, self._turns[key].rests_until)
+        return held
 
     def kept(self, verdicts: Mapping[GangKey, Verdict]) -> dict[GangKey, Turn]:
         """What the next decision has to know: turns that go on, and those of gangs that were not come to."""

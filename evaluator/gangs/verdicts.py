@@ -107,6 +107,8 @@ class Memory:
     """The uids of the owners whose pods were admitted as this gang; empty for pods without an owner."""
     turns: Mapping[GangKey, Turn] = field(default_factory=dict)
     refusals: Mapping[GangKey, Refusal] = field(default_factory=dict)
+    unheld_until: float = -math.inf
+    """Until then the line is held for no gang that does not fit."""
     fresh: bool = True
     """Whether nothing was decided before."""
 

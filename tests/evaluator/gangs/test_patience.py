@@ -17,7 +17,7 @@ def gang(a_pod, name, count, **more):
 
 def released_after(name, gangs, space, memory, *, within):
     """The seconds until a gang is released, if nothing else happens; None if it is not."""
-    rng, now = random.Random(1), NOW  # noqa: S311
+    rng, now = random.Random(1), NOW
     while now < NOW + within:
         outcome = decide(gangs, space, memory, TERMS, now=now, random=rng.random)
         if any(release.gang.name == name for release in outcome.releases):
@@ -33,4 +33,17 @@ def test_gates_that_were_lifted_by_a_clock_that_is_ahead_hold_up_others_for_one_
     ahead = gang(a_pod, "ahead", 2, gated=False, admitted=NOW + 1e7)
     pods = ahead + gang(a_pod, "next", 2, created=NOW)
     waited = released_after("next", gangs_of(pods), space_of(x=8), Memory(), within=3600)
+    assert waited == pytest.approx(TERMS.timeout, abs=2)
+
+
+@pytest.mark.parametrize("many", [1, 2, 5, 20])
+def test_gangs_for_which_room_never_comes_do_not_starve_those_that_fit(
+    a_pod, space_of, gangs_of, many
+):
+    """They would fit if something did not run that runs for ever. Each has the line held for it, and rests; not in relays."""
+    service = a_pod("service", cpu=1, node="x")
+    waiting = [pod for n in range(many) for pod in gang(a_pod, f"large-{n}", 2, cpu=4)]
+    waiting += gang(a_pod, "small", 2, cpu=1, created=NOW)
+    gangs, space = gangs_of([service, *waiting]), space_of([service], x=8)
+    waited = released_after("small", gangs, space, Memory(fresh=False), within=6 * 3600)
     assert waited == pytest.approx(TERMS.timeout, abs=2)
