@@ -159,17 +159,18 @@ class Operations:
         """How a gang stands, and why."""
         if (desk := self._desk) is None:
             return _error("gangs are off here (--gangs), so no pod waits for others")
-        if waiting := desk.waiting_for:
+        if waiting := desk.waiting_for():
             sentence = f"waiting for {', '.join(waiting)}"
             return _error(sentence, HTTPStatus.SERVICE_UNAVAILABLE)
         if (gang := desk.find(name)) is None:
             return _error(desk.unknown(name[:_SHOWN]))
         async with self._making.turn():
             line = await _unhurried(desk.line(gang))
+            await _unhurried(desk.catching_up())
             fit = desk.fit(gang)
             nodes = await _unhurried(itertools.starmap(_entry, fit.nodes()))
             members = await _unhurried(itertools.starmap(_entry, explaingang.members(gang)))
-            head = {**self._waiting(), **desk.head(gang, line), "fit": fit.shapes()}
+            head = {**desk.head(gang, line), "fit": fit.shapes()}
             parts = {"members": b"{%s}" % _lines(members), "nodes": b"{%s}" % _lines(nodes)}
             return _json(_page(head, **parts))
 

@@ -100,6 +100,7 @@ class Service:
                 clock=time.monotonic,
                 explaining=settings.explain,
                 panel=host.panel(self._cluster.pods.objects, lambda: self._decider.latest),
+                desk=self._writers.gangs.desk if self._writers.gangs else None,
             ),
             agents=self._intake(store, subscriptions),
         )

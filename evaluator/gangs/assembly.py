@@ -1,19 +1,23 @@
 """Gangs put together: what is known of them, who decides and lifts gates, and who tells of it. Only where --gangs is set."""
 
 import asyncio
-from collections.abc import Callable, Coroutine
+import time
+from collections.abc import Callable, Coroutine, Mapping
 from typing import Any
 
 from evaluator.cluster import Cluster
 from evaluator.decider import Decider
 from evaluator.gangs import notes
+from evaluator.gangs.explaingang import Desk
 from evaluator.gangs.gatekeeper import Gatekeeper
+from evaluator.gangs.group import Gang, GangKey
 from evaluator.gangs.herald import Herald
+from evaluator.gangs.inquirer import Inquirer
 from evaluator.gangs.lifting import Lifter
 from evaluator.gangs.options import GangOptions
 from evaluator.gangs.rooms import Rooms
 from evaluator.gangs.roster import Roster
-from evaluator.gangs.verdicts import Reason
+from evaluator.gangs.verdicts import Outcome, Reason
 from evaluator.inventory import Inventory, Resident
 from evaluator.kube import Kube
 from evaluator.mandate import Mandate
@@ -36,29 +40,53 @@ class Gangs:
         list_anew: Callable[[], "asyncio.Future[None]"],
     ) -> None:
         self.roster = Roster(inventory, count_all=options.gang_count_all)
+        rooms = Rooms(cluster, inventory, lambda: decider.latest)
         self.gatekeeper = Gatekeeper(
             Lifter(api, metrics, count_all=options.gang_count_all),
             self.roster,
-            Rooms(cluster, inventory, lambda: decider.latest),
+            rooms,
             decider,
             metrics,
             terms=options.gang_terms,
             allowed=mandate.allowed,
             list_anew=list_anew,
         )
+        self.inquirer = Inquirer(api, self._gangs, self._outcome, allowed=mandate.allowed)
+        metrics.gangs_obstructed.set_function(lambda: self.inquirer.obstructed)
         self.herald = Herald(
             api,
             metrics,
-            lambda: self.roster.by_key,
-            lambda: self.gatekeeper.outcome,
+            self._gangs,
+            self._outcome,
+            self.inquirer.obstacles,
+            lambda: self.roster.native,
             allowed=mandate.allowed,
+        )
+        self.desk = Desk(
+            self._gangs,
+            self._outcome,
+            rooms.space,
+            options.gang_terms,
+            time.time,
+            waiting_for=lambda: rooms.waiting_for,
+            undecided=lambda: self.gatekeeper.waiting_for,
+            catching_up=rooms.catching_up,
+            obstacles=self.inquirer.obstacles,
+            native=lambda: self.roster.native,
+            decides=mandate.allowed,
         )
         self._version = 0
         self._listen(cluster, decider, inventory, mandate)
 
     def loops(self) -> list[Coroutine[Any, Any, None]]:
         """They run for as long as this program does."""
-        return [self.gatekeeper.run(), self.herald.run()]
+        return [self.gatekeeper.run(), self.inquirer.run(), self.herald.run()]
+
+    def _gangs(self) -> Mapping[GangKey, Gang]:
+        return self.roster.by_key
+
+    def _outcome(self) -> Outcome:
+        return self.gatekeeper.outcome
 
     def _listen(
         self, cluster: Cluster, decider: Decider, inventory: Inventory, mandate: Mandate
@@ -70,6 +98,7 @@ class Gangs:
         decider.listeners.append(self.gatekeeper.decided)
         mandate.listeners += [self.gatekeeper.start_over, self.herald.start_over]
         self.gatekeeper.listeners.append(self._decided)
+        self.inquirer.listeners.append(self.herald.wake)
 
     def _pod_changed(self, _before: Resident | None, _after: Resident | None) -> None:
         """The roster was told before: it says whether that matters to a gang."""

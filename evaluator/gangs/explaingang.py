@@ -34,15 +34,15 @@ class Desk:
     space: Callable[[], Space]
     terms: Terms
     now: Callable[[], float]
-    waits: Callable[[], Sequence[str]] = tuple
+    waiting_for: Callable[[], Sequence[str]] = tuple
+    """What is missing before anything can be told."""
+    undecided: Callable[[], Sequence[str]] = tuple
+    """Why nothing is decided now."""
+    catching_up: Callable[[], Iterator[None]] = lambda: iter(())
+    """The larger part of the work on `space()`, in steps."""
     obstacles: Callable[[GangKey], Sequence[str]] = lambda _key: ()
     native: Callable[[], Mapping[Key, Resident]] = dict
     decides: Callable[[], bool] = lambda: True
-
-    @property
-    def waiting_for(self) -> Sequence[str]:
-        """What is missing before anything can be told."""
-        return self.waits()
 
     def find(self, name: str) -> Gang | None:
         """The gang called namespace/podGroup; or the pod that is held without belonging to one."""
@@ -74,6 +74,7 @@ class Desk:
     def head(self, gang: Gang, line: Sequence[GangKey | None]) -> dict[str, Any]:
         """What there is to tell of the whole; `line` is what `line()` found."""
         return {
+            "waitingFor": list(self.undecided()),
             "gang": str(gang.key),
             "alone": gang.key.alone,
             **self._standing(gang),

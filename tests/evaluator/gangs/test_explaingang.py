@@ -29,7 +29,7 @@ class World:
         self.outcome = Outcome()
         self.gangs, self.obstacles, self.native = {}, {}, {}
         self.space = None
-        self.waits = []
+        self.waits, self.undecided = [], []
         self.decides = True
         self.desk = Desk(
             gangs=lambda: self.gangs,
@@ -37,7 +37,8 @@ class World:
             space=lambda: self.space,
             terms=Terms(),
             now=lambda: NOW,
-            waits=lambda: self.waits,
+            waiting_for=lambda: self.waits,
+            undecided=lambda: self.undecided,
             obstacles=lambda key: self.obstacles.get(key, ()),
             native=lambda: self.native,
             decides=lambda: self.decides,
@@ -220,9 +221,11 @@ async def test_a_pod_of_kubernetes_own_gangs(world, get, a_pod):
 async def test_a_replica_that_does_not_decide_says_so(world, get, a_pod):
     world.see(a_pod("t-0", "train", 3), a=8)
     world.decides = False
+    world.undecided = ["another replica"]
     _, page = await get("default/train")
     assert page["state"] is None
     assert "another replica decides" in page["message"]
+    assert page["waitingFor"] == ["another replica"]
     assert page["quorum"]["existing"] == 1
     assert page["fit"][0]["fitNow"] == 8
 
