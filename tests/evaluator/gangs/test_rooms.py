@@ -9,16 +9,20 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from evaluator.amounts import RESOURCES
+from evaluator.byname import Accused
 from evaluator.cluster import Cluster, decode_node
 from evaluator.decisions import Decision, Decisions
 from evaluator.gangs.membership import GATE
 from evaluator.gangs.rooms import Rooms
 from evaluator.gangs.shapes import shape
 from evaluator.inventory import Inventory, Resident, decode
-from evaluator.policy import Policy, PolicyKey
+from evaluator.nodes import Nodes
+from evaluator.policy import Operator, Policy, PolicyKey, Rule, Strategy
+from evaluator.rules import Violations
 
 CPU, PODS = RESOURCES.index("cpu"), RESOURCES.index("pods")
 COOL = PolicyKey("shop", "cool")
+GANG = {"podGroup": "train", "minAvailable": "2"}
 
 
 class World:
@@ -143,7 +147,9 @@ def test_other_resources_are_counted_while_a_waiting_pod_asks_for_them(world: Wo
     world.pod("also", asks={"amd/gpu": "2"})
     world.inventory.pods.drop(waits)
     assert world.rooms.space().resources == (*RESOURCES, "amd/gpu")
-    world.pod("also", node="b", asks={"amd/gpu": "2"})
+    world.node("b", amd__gpu="8")
+    assert world.free("amd/gpu") == {"a": 0, "b": 7, "c": 0}
+    world.pod("also", node="b", asks={"amd/gpu": "2"}, labels=GANG)
     assert world.rooms.space().resources == RESOURCES
 
 
@@ -175,6 +181,29 @@ def test_a_pod_goes_where_its_policy_lets_it(world: World) -> None:
     assert world.allowed(other) == ["a", "b", "c"]
     world.refuses()
     assert world.allowed(follows) == ["a", "b", "c"]
+
+
+def test_what_a_policy_decided_of_other_nodes_counts_by_their_names(world: World) -> None:
+    follows = world.pod("one", labels={"telemetry-policy": "cool"})
+    strategy = Strategy((Rule("temperature", Operator.GREATER_THAN, 80.0),))
+    nodes, at = Nodes(("a", "b", "bb", "c")), np.array([True, False, True, False])
+    none = np.zeros((4, 1), dtype=bool)
+    found = Violations(at, at.reshape(4, 1), none, none)
+    accused = Accused("cool", strategy, nodes, found)
+    world.decisions = Decisions(policies={COOL: Decision(Policy(COOL), accused)})
+    assert world.allowed(follows) == ["b", "c"]
+    world.node("bb")
+    assert world.allowed(follows) == ["b", "c"]
+
+
+def test_a_space_of_before_tells_of_the_nodes_that_there_were(world: World) -> None:
+    asked = shape(world.pod("one"))
+    before = world.rooms.space()
+    world.cluster.nodes.drop(node("a"))
+    world.node("d")
+    now = world.rooms.space()
+    assert now.nodes.at(now.allowed(asked.where, None)) == ["b", "c", "d"]
+    assert before.nodes.at(before.allowed(asked.where, None)) == ["b", "c"]
 
 
 def test_what_is_known_is_looked_at_only_once_and_is_forgotten_when_nobody_asks(
@@ -229,7 +258,7 @@ PODS_SAID = st.fixed_dictionaries(
         "asks": ASKS,
         "spec": SPECS,
         "phase": st.sampled_from(["Pending", "Running", "Failed"]),
-        "labels": st.sampled_from([None, {"telemetry-policy": "cool"}]),
+        "labels": st.sampled_from([None, GANG, {"telemetry-policy": "cool"}]),
     }
 )
 EVENTS = st.one_of(

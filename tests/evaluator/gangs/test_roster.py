@@ -45,12 +45,15 @@ def pod(
     annotations: Any = None,
     native: bool = False,
     restarts: int = 0,
+    leaving: bool = False,
     uid: str = "",
 ) -> Resident:
     labels = (
         {"podGroup": group, **({"minAvailable": minimum} if minimum else {})} if group else None
     )
     meta = {"name": name, "namespace": "shop", "uid": uid or f"u-{name}"}
+    if leaving:
+        meta["deletionTimestamp"] = "2027-01-15T08:00:00Z"
     spec: dict[str, Any] = {"nodeName": node, "schedulingGates": [{"name": x} for x in gates]}
     if native:
         spec["schedulingGroup"] = {"podGroupName": "theirs"}
@@ -109,6 +112,14 @@ def test_what_a_kubelet_tells_of_a_running_pod_changes_nothing(world: World) -> 
     world.put("a", gates=(), node="n", phase="Running", restarts=7)
     world.put("stranger", group=None, gates=(), node="n")
     assert (world.roster.find(TRAIN), world.roster.version) == (before, version)
+
+
+def test_a_pod_that_is_told_to_go_counts_no_longer(world: World) -> None:
+    world.put("a")
+    world.put("b")
+    assert world.roster.by_key[TRAIN].complete
+    world.put("b", leaving=True)
+    assert not world.roster.by_key[TRAIN].complete
 
 
 def test_a_namesake_is_another_pod(world: World) -> None:
@@ -184,6 +195,7 @@ SAID = st.fixed_dictionaries(
         "phase": st.sampled_from(["Pending", "Failed"]),
         "annotations": st.sampled_from([None, MARK]),
         "native": st.booleans(),
+        "leaving": st.booleans(),
         "uid": st.sampled_from(["1", "2"]),
         "restarts": st.sampled_from([0, 1]),
     }
@@ -213,4 +225,4 @@ def _all(roster: Roster) -> Any:
 
 
 def _matters(pods: Any) -> Any:
-    return [(one.name, one.uid, one.node, one.phase, one.membership) for one in pods]
+    return [(one.name, one.uid, one.node, one.phase, one.leaving, one.membership) for one in pods]
