@@ -33,10 +33,8 @@ class Roster:
     def by_key(self) -> Mapping[GangKey, Gang]:
         """The same, to look one up."""
         for key in self._stale:
-            if pods := self._members.of(key):
-                self._gangs[key] = Gang(key, pods, self._count_all, self._beside.of(key))
-            else:
-                self._gangs.pop(key, None)
+            pods, beside = self._members.of(key), self._beside.of(key)
+            self._gangs[key] = Gang(key, pods, self._count_all, beside)
         self._stale.clear()
         return self._gangs
 
@@ -51,11 +49,19 @@ class Roster:
             return
         self.version += 1
         for pods in (self._members, self._beside):
-            self._stale.update(pods.change(before, after))
+            for key in pods.change(before, after):
+                self._note(key)
         if before is not None:
             self.native.pop(before.key, None)
         if after is not None and _is_held_native(after):
             self.native[after.key] = after
+
+    def _note(self, key: GangKey) -> None:
+        if key in self._members:
+            self._stale.add(key)
+        else:  # at once: where nobody asks for gangs, nothing is to be kept of those that are gone
+            self._stale.discard(key)
+            self._gangs.pop(key, None)
 
 
 class _Sorted:
@@ -64,6 +70,9 @@ class _Sorted:
     def __init__(self, by: Callable[[Resident], GangKey | None]) -> None:
         self._by = by
         self._pods: dict[GangKey, dict[Key, Resident]] = {}
+
+    def __contains__(self, key: GangKey) -> bool:
+        return key in self._pods
 
     def of(self, key: GangKey) -> tuple[Resident, ...]:
         """Those of one gang, by name."""
