@@ -93,16 +93,18 @@ class _Round:
         if self._is_left_alone(gang):
             return False
         self._let_overdue_go(gang)
-        admitted = gang.key in self._admitted
+        successors, others = self._sorted(gang)
+        admitted = gang.key in self._admitted and bool(successors or not others)
         if gang.gated and not gang.has_quorum(admitted=admitted):
             self._say(gang, State.INCOMPLETE, words.incomplete(gang, admitted=admitted))
             return False
-        successors, others = self._sorted(gang)
         if successors:
             self._releases.append(Release(gang.key, Reason.REPLACEMENT, successors))
             self._packing.take(shapes(successors))
         if not others:
             self._say(gang, *self._placing(gang))
+        elif not gang.complete:
+            self._say(gang, State.INCOMPLETE, words.incomplete(gang, admitted=False))
         elif gang.existing - len(gang.foreign) < gang.minimum:
             self._say(gang, State.GATED_BY_OTHERS, words.gated_by_others(gang))
         else:

@@ -1,0 +1,50 @@
+"""One gang after another under the same name, as a CronJob makes them: what is left of the last is no part of the next."""
+
+import pytest
+
+from evaluator.gangs.gang import decide
+from evaluator.gangs.group import GangKey
+from evaluator.gangs.membership import Owner
+from evaluator.gangs.verdicts import Memory, Reason, State, Terms
+
+NOW = 200.0
+TRAIN = GangKey("default", "train")
+
+
+@pytest.fixture
+def run(a_pod):
+    """Some pods of one Job of those that are all called train."""
+
+    def make(number, count, **more):
+        owner = Owner("Job", f"train-{number}", f"job-{number}")
+        return [a_pod(f"{number}-{n}", "train", 4, owner=owner, **more) for n in range(count)]
+
+    return make
+
+
+@pytest.fixture
+def decided(gangs_of, space_of):
+    def do(pods, memory=None):
+        memory = memory or Memory(fresh=False)
+        gangs = gangs_of(pods)
+        return decide(gangs, space_of(x=8), memory, Terms(), now=NOW, random=lambda: 0.0)
+
+    return do
+
+
+def test_the_next_run_is_incomplete_though_pods_of_the_last_have_done_their_work(run, decided):
+    done = run(1, 4, phase="Succeeded", node="x", admitted=50.0)
+    outcome = decided(done + run(2, 1))
+    assert not outcome.releases
+    said = outcome.verdicts[TRAIN]
+    assert (said.state, said.message) == (
+        State.INCOMPLETE,
+        "1 of 4 pods of podGroup train exist",
+    )
+
+
+def test_the_next_run_goes_when_it_is_complete_itself(run, decided):
+    done = run(1, 4, phase="Succeeded", node="x", admitted=50.0)
+    [release] = decided(done + run(2, 4)).releases
+    assert release.reason is Reason.ADMITTED
+    assert {pod.name for pod in release.pods} == {"2-0", "2-1", "2-2", "2-3"}
