@@ -76,6 +76,11 @@ class Gangs:
         self._tell.step("A gang that no node could ever take, and more important than all others")
         await self._stage.apply("gang-demo/40-giant.yaml")
         await self._told("an event warns that it is too large", "giant", "GangTooLarge")
+        line = await self._tell.sees(
+            "/explain says who stands where in the line",
+            lambda: self._line("giant", "urgent", "later"),
+        )
+        self._tell.shows(line)
 
     async def _take_turns(self) -> None:
         self._tell.step("The nodes become free, once and once more: giant is passed over")
@@ -131,6 +136,19 @@ class Gangs:
     async def _is(self, gang: str, state: str) -> bool | None:
         page = await self._stage.explained(f"?gang={NAMESPACE}/{gang}")
         return True if page.get("state") == state else None
+
+    async def _line(self, *gangs: str) -> str | None:
+        """How the gangs stand in the line, if they stand in this order and nobody else does."""
+        pages = [await self._stage.explained(f"?gang={NAMESPACE}/{gang}") for gang in gangs]
+        ranks = [page.get("rank", {}) for page in pages]
+        if [(rank.get("place"), rank.get("of")) for rank in ranks] != [
+            (place, len(gangs)) for place in range(1, len(gangs) + 1)
+        ]:
+            return None
+        return "\n".join(
+            f"{rank['place']}. {gang}, groupPriority {rank['groupPriority']}: {page['message']}"
+            for gang, rank, page in zip(gangs, ranks, pages, strict=True)
+        )
 
     def _url(self, gang: str) -> str:
         return f"{self._stage.cluster.endpoints.ops}/explain?gang={NAMESPACE}/{gang}"

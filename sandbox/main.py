@@ -39,7 +39,7 @@ Exit status 0 only if every step was observed.
   plimsoll-sandbox demo gangs    pods wait for one another, and go together and in order of importance
 """
 
-_STORIES: Mapping[str, Play] = {"health-metric": story.PLAY, "gangs": gangs.PLAY}
+STORIES: Mapping[str, Play] = {"health-metric": story.PLAY, "gangs": gangs.PLAY}
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -53,7 +53,7 @@ def main(argv: Sequence[str] | None = None) -> int:
                 _up(flags.from_namespace(UpSettings, chosen, namespace, env=os.environ))
             )
         settings = flags.from_namespace(DemoSettings, chosen, namespace, env=os.environ)
-        return asyncio.run(perform(_STORIES[namespace.story], settings))
+        return asyncio.run(perform(STORIES[namespace.story], settings))
     except (ClusterError, ProcessError, OSError) as error:
         sys.stderr.write(f"plimsoll-sandbox: {error}\n")
         return 1
@@ -71,10 +71,10 @@ def _parser() -> tuple[Parser, dict[str, Parser]]:
     commands["demo"].add_argument(
         "story",
         nargs="?",
-        choices=tuple(_STORIES),
+        choices=tuple(STORIES),
         default="health-metric",
         metavar="STORY",
-        help=f"{' or '.join(_STORIES)} (default health-metric)",
+        help=f"{' or '.join(STORIES)} (default health-metric)",
     )
     return parser, commands
 

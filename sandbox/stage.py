@@ -63,13 +63,14 @@ async def perform(play: Play, settings: DemoSettings) -> int:
             "The Kubernetes API is held in memory and the nodes are simulated. The three agents, the evaluator, and "
             f"everything they say to each other and to the API are real. Their logs are in {folder}/logs/."
         )
-        try:
-            async with Cluster(play.setting(folder)) as cluster, aiohttp.ClientSession() as http:
+        async with Cluster(play.setting(folder)) as cluster, aiohttp.ClientSession() as http:
+            try:
                 await play.tell(Stage(cluster, narrator, http))
-        except NotSeenError as missed:
-            narrator.step(f"The story ends here: not seen was «{missed}»")
-            narrator.say(f"The programs' last words:\n{_last_words(folder)}")
-            return 1
+            except NotSeenError as missed:
+                narrator.step(f"The story ends here: not seen was «{missed}»")
+                narrator.say("The programs' last words:")
+                narrator.shows(_last_words(folder))
+                return 1
     narrator.step(f"All {narrator.seen} observations were made")
     narrator.say(f"Try it by hand: `{play.by_hand}` starts the same cluster and says what to type.")
     return 0

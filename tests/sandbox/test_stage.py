@@ -1,0 +1,45 @@
+"""A story is told as it happens: to its end where all of it is seen, and else to where it was not, with status 1."""
+
+import sys
+
+import pytest
+
+from sandbox.config import DemoSettings
+from sandbox.main import STORIES
+from sandbox.narrator import Narrator, NotSeenError
+from sandbox.stage import Play, perform
+from sandbox.up import ClusterSpec
+
+pytestmark = pytest.mark.e2e
+
+
+@pytest.mark.parametrize("story", STORIES)
+async def test_a_story_that_ships_is_seen_to_its_end(spawn, story):
+    told = await spawn(sys.executable, "-m", "sandbox", "demo", story)
+    said, complained = await told.communicate()
+    assert (told.returncode, complained.decode()) == (0, ""), said.decode()
+    assert f"All {said.decode().count('✓')} observations were made" in said.decode()
+
+
+async def test_a_story_that_does_not_happen_ends_in_the_programs_words(tmp_path, capsys):
+    async def tell(stage):
+        stage.narrator.step("Nothing will come of this")
+        raise NotSeenError("a miracle")
+
+    play = Play("A title", lambda folder: ClusterSpec(dir=folder, nodes=("node-a",)), tell, "up")
+    assert await perform(play, DemoSettings(dir=str(tmp_path))) == 1
+    said = capsys.readouterr().out
+    assert "not seen was «a miracle»" in said
+    evaluators = [line for line in said.splitlines() if "evaluator: " in line]
+    assert len(evaluators) == 3
+    assert not any("stopping" in line for line in evaluators)
+    assert "observations were made" not in said
+
+
+async def test_the_narrator_gives_up_when_it_has_no_patience_left(capsys):
+    async def never():
+        return None
+
+    with pytest.raises(NotSeenError, match="snow"):
+        await Narrator(patience=0).sees("snow", never)
+    assert "✗ snow" in capsys.readouterr().out
