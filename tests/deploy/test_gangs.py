@@ -11,12 +11,13 @@ import yaml
 
 from evaluator.config import Settings
 from evaluator.gangs import webhook
-from evaluator.gangs.membership import GATE
+from evaluator.gangs.membership import ADMITTED, GATE
 from plimsoll import flags
 from plimsoll.commandline import Parser
 from sandbox.client import ApiError, Client, ensure
 from sandbox.controlplane import ControlPlane, NoControlPlaneError, find
-from sandbox.objects import NAMESPACES, PODS
+from sandbox.nodes import node_object
+from sandbox.objects import EVENTS, NAMESPACES, NODES, PODS
 from sandbox.processes import HeldPort, Processes
 from sandbox.programs import EvaluatorLaunch, evaluator_command
 
@@ -157,12 +158,12 @@ class Cluster:
         self.client = client
         self.run = run
 
-    async def create(self, labels, namespace="research", **spec):
-        """The pod as the API server would store it."""
+    async def create(self, labels, namespace="research", *, name="train-0", dry=True, **spec):
+        """The pod as the API server stores it, or with a dry run would."""
         pod = {
             "apiVersion": "v1",
             "kind": "Pod",
-            "metadata": {"name": "train-0", "namespace": namespace, "labels": labels},
+            "metadata": {"name": name, "namespace": namespace, "labels": labels},
             "spec": {
                 "automountServiceAccountToken": False,
                 "containers": [{"name": "c", "image": "none"}],
@@ -170,11 +171,31 @@ class Cluster:
             },
         }
         return await self.client.request(
-            "POST", PODS.path(namespace), body=pod, params={"dryRun": "All"}
+            "POST", PODS.path(namespace), body=pod, params={"dryRun": "All"} if dry else None
         )
 
     async def gates(self, labels, namespace="research", **spec):
         return (await self.create(labels, namespace, **spec))["spec"].get("schedulingGates", [])
+
+    async def event(self, reason, pod):
+        """Wait until something is told of a pod."""
+        async with asyncio.timeout(PATIENCE):
+            while True:
+                events = await self.client.list(EVENTS, "research")
+                told = {(one["reason"], one["involvedObject"]["name"]) for one in events.items}
+                if (reason, pod) in told:
+                    return
+                await asyncio.sleep(0.1)
+
+    async def let_go(self, name):
+        """Wait until nothing holds a pod any more."""
+        async with asyncio.timeout(PATIENCE):
+            while True:
+                pod = await self.client.get(PODS, name, "research")
+                if not pod["spec"].get("schedulingGates"):
+                    assert ADMITTED in pod["metadata"]["annotations"]
+                    return
+                await asyncio.sleep(0.1)
 
     async def until(self, gates):
         """What the API server is told takes a moment to be in force, and so does a program to start."""
@@ -325,6 +346,21 @@ class TestTheWebhook:
 
     async def test_it_changes_nothing_else(self, by_webhook):
         await changes_nothing_else(by_webhook)
+
+    async def test_what_it_holds_is_let_go_when_all_are_there(self, by_webhook):
+        """By the same program, with nothing in the pods but labels."""
+        client, run = by_webhook.client, by_webhook.run
+        run("kubectl", "apply", "--server-side", "-k", "deploy/crd")
+        await ensure(client, NODES, node_object("node-a", 0, now=1e9))
+        # A controller takes the taint off that a new node is born with, where there is one.
+        await client.patch(NODES, "node-a", {"spec": {"taints": None}})
+        pair = {"podGroup": "pair", "minAvailable": "2"}
+        first = await by_webhook.create(pair, name="pair-0", dry=False)
+        assert first["spec"]["schedulingGates"] == [OURS]
+        await by_webhook.event("GangIncomplete", "pair-0")
+        await by_webhook.create(pair, name="pair-1", dry=False)
+        for name in ("pair-0", "pair-1"):
+            await by_webhook.let_go(name)
 
     async def test_what_is_wrong_with_labels_is_told_to_whoever_creates_the_pod(self, by_webhook):
         command = ["kubectl", "run", "train-0", "--image=none", "--dry-run=server", "-nresearch"]
