@@ -91,9 +91,10 @@ class Inquirer:
         if not self._allowed():
             self._looks = {}
             return self._pace.idle
-        gangs, now = self._gangs(), self._clock()
+        gangs, verdicts, now = self._gangs(), self._outcome().verdicts, self._clock()
         first = _Look(now + self._pace.patience)
-        self._looks = {key: self._looks.get(key, first) for key in gangs if self._lacks_pods(key)}
+        lacking = (key for key, one in verdicts.items() if one.state is State.INCOMPLETE)
+        self._looks = {key: self._looks.get(key, first) for key in lacking if key in gangs}
         key = min(self._looks, key=lambda key: self._looks[key].due, default=None)
         if key is None or self._looks[key].due > now:
             return self._pace.idle
