@@ -53,7 +53,7 @@ T = TypeVar("T")
 
 class Operations:
     """/healthz, /readyz, /metrics, /explain, /explain/<namespace>/<policy>, /explain?pod=<namespace>/<name>
-    and /explain?gang=<namespace>/<podGroup>.
+    and /explain?gang=<namespace>/<podGroup>, which without a name tells of all gangs that wait.
 
     `clock` is the decider's; `panel` answers about pods, where scorers are on; `desk` about gangs, where these are.
 
@@ -162,6 +162,8 @@ class Operations:
         if waiting := desk.waiting_for():
             sentence = f"waiting for {', '.join(waiting)}"
             return _error(sentence, HTTPStatus.SERVICE_UNAVAILABLE)
+        if not name:
+            return await self._queue(desk)
         if (gang := desk.find(name)) is None:
             return _error(desk.unknown(name[:_SHOWN]))
         async with self._making.turn():
@@ -173,6 +175,14 @@ class Operations:
             head = {**desk.head(gang, line), "fit": fit.shapes()}
             parts = {"members": b"{%s}" % _lines(members), "nodes": b"{%s}" % _lines(nodes)}
             return _json(_page(head, **parts))
+
+    async def _queue(self, desk: Desk) -> Response:
+        """All gangs that wait."""
+        async with self._making.turn():
+            pieces = await _unhurried(map(msgspec.json.encode, desk.queue()))
+            return _json(
+                _page({"waitingFor": list(desk.undecided())}, gangs=b"[%s]" % _lines(pieces))
+            )
 
     async def _switched_off(self, _request: Request) -> Response:
         return _error("explanations are switched off here (--no-explain)")

@@ -1,5 +1,6 @@
 """On which nodes how many of some pods fit, as plain data: now, and were the nodes empty. No I/O."""
 
+import math
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
@@ -46,11 +47,29 @@ class Fit:
             for shape, count in self.wanted
         ]
 
-    def nodes(self) -> Iterator[tuple[str, list[dict[str, Any]]]]:
-        """For each node, how many of each sort it has room for, and what is in the way of more."""
+    def nodes(self) -> Iterator[tuple[str, dict[str, Any]]]:
+        """For each node, what is free of what the pods ask for, and how many of each sort it has room for."""
         columns = [self._column(shape) for shape, _ in self.wanted]
+        free = [(name, self._free(name)) for name in self._asked()]
         for place, name in enumerate(self.space.nodes if columns else ()):
-            yield name, [column(place) for column in columns]
+            yield (
+                name,
+                {
+                    "free": {resource: amounts[place] for resource, amounts in free},
+                    "pods": [column(place) for column in columns],
+                },
+            )
+
+    def _asked(self) -> Sequence[str]:
+        named = (asked(shape.requests, shape.others) for shape, _ in self.wanted)
+        return list(dict.fromkeys(name for names in named for name in names))
+
+    def _free(self, resource: str) -> list[float | None]:
+        """Of each node; None where that is not known, or no node has any."""
+        row = self.space.place.get(resource)
+        if row is None:
+            return [None] * len(self.space.nodes)
+        return [None if math.isnan(amount) else amount for amount in self.space.free[row].tolist()]
 
     def _column(self, shape: Shape) -> Callable[[int], dict[str, Any]]:
         now, empty = self.free.room(shape).tolist(), self.empty.room(shape).tolist()

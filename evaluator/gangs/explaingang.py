@@ -65,6 +65,21 @@ class Desk:
             f"known: {', '.join(known) or 'none'}" + (f" and {more} more" if more else "")
         )
 
+    def queue(self) -> Iterator[dict[str, Any]]:
+        """All gangs that wait, in their order, with how each stands."""
+        verdicts = self.outcome().verdicts
+        waiting = sorted((g for g in self.gangs().values() if g.gated), key=lambda gang: gang.rank)
+        for gang in waiting:
+            verdict = verdicts.get(gang.key)
+            yield {
+                "gang": str(gang.key),
+                "explain": f"/explain?gang={gang.key}",
+                "state": str(verdict.state) if verdict else None,
+                "message": verdict.message if verdict else None,
+                "groupPriority": -gang.rank.priority,
+                "held": len(gang.gated),
+            }
+
     def line(self, gang: Gang) -> Iterator[GangKey | None]:
         """For each other gang that waits, its name if it goes before this one."""
         for other in tuple(self.gangs().values()):

@@ -9,7 +9,7 @@ from evaluator.notices import Notice
 
 NORMAL, WARNING = "Normal", "Warning"
 
-_ALARMING = frozenset({State.TOO_LARGE, State.TIMED_OUT})
+_ALARMING = frozenset({State.TOO_LARGE, State.NOT_LIFTED, State.TIMED_OUT})
 """What only a person can change, or should know of; everything else is waiting as it was asked for."""
 
 

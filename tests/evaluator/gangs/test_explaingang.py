@@ -154,10 +154,40 @@ async def test_what_fits_where(world, get, a_pod):
         }
     ]
     assert page["nodes"] == {
-        "a": [{"fitNow": 2, "fitWereItEmpty": 4}],
-        "b": [{"fitNow": 0, "fitWereItEmpty": 4, "shutOutBy": "its policy"}],
-        "c": [{"fitNow": 1, "fitWereItEmpty": 1}],
+        "a": {
+            "free": {"cpu": 5000, "pods": 109},
+            "pods": [{"fitNow": 2, "fitWereItEmpty": 4}],
+        },
+        "b": {
+            "free": {"cpu": 8000, "pods": 110},
+            "pods": [{"fitNow": 0, "fitWereItEmpty": 4, "shutOutBy": "its policy"}],
+        },
+        "c": {
+            "free": {"cpu": 2000, "pods": 110},
+            "pods": [{"fitNow": 1, "fitWereItEmpty": 1}],
+        },
     }
+
+
+async def test_what_is_not_known_of_a_node_is_not_zero(world, get, a_pod):
+    world.see(a_pod("solo", others=(("example.com/fpga", 1),)), a=None)
+    _, page = await get("default/solo")
+    assert page["nodes"]["a"]["free"] == {"cpu": None, "pods": 110, "example.com/fpga": None}
+    assert page["nodes"]["a"]["pods"] == [{"fitNow": 0, "fitWereItEmpty": 0}]
+
+
+async def test_all_that_wait_in_their_order(world, get, a_pod):
+    world.see(
+        a_pod("low-0", "low", 2),
+        a_pod("high-0", "high", 1, priority=5, cpu=50),
+        a_pod("high-1", "high", 2, priority=5, cpu=50),
+        a_pod("runs-0", "runs", 2, node="a"),
+        a=8,
+    )
+    status, page = await get("")
+    assert status == 200
+    told = [(gang["gang"], gang["state"], gang["held"]) for gang in page["gangs"]]
+    assert told == [("default/high", "TooLarge", 2), ("default/low", "Incomplete", 1)]
 
 
 async def test_room_that_is_kept_for_another_is_not_there(world, get, a_pod, with_membership):

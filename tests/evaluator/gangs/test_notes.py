@@ -33,6 +33,7 @@ def verdict(state, **more):
         (State.WAITS_FOR_TURN, {"held"}),
         (State.WAITS_FOR_ROOM, {"held"}),
         (State.TOO_LARGE, {"held"}),
+        (State.NOT_LIFTED, {"held"}),
         (State.RELEASED, {"held", "loose"}),
         (State.TIMED_OUT, {"held", "loose"}),
         (State.SCHEDULED, set()),
@@ -47,7 +48,7 @@ def test_how_it_stands_is_the_reason(state):
     (notice,) = notes.notes(verdict(state))
     assert notice.reason == f"Gang{state}"
     assert notice.message == MESSAGE
-    alarming = state in {State.TOO_LARGE, State.TIMED_OUT}
+    alarming = state in {State.TOO_LARGE, State.NOT_LIFTED, State.TIMED_OUT}
     assert notice.type == ("Warning" if alarming else "Normal")
 
 
