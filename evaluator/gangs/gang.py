@@ -62,6 +62,7 @@ class _Round:
             for gang in gangs
             if (refusal := before.refusals.get(gang.key)) and gang.gated
         }
+        self._overdue: set[str] = set()
         self._verdicts: dict[GangKey, Verdict] = {}
         self._releases: list[Release] = []
         self._again = math.inf
@@ -114,10 +115,13 @@ class _Round:
     def _sorted(self, gang: Gang) -> tuple[tuple[Resident, ...], tuple[Resident, ...]]:
         """Of the pods that could go: those of admitted owners, and the others."""
         admitted = self._admitted.get(gang.key)
+        pods = gang.liftable
+        if self._overdue:
+            pods = tuple(pod for pod in pods if pod.uid not in self._overdue)
         if not admitted:
-            return (), gang.liftable
-        successors = tuple(pod for pod in gang.liftable if about(pod).owner.uid in admitted)
-        others = tuple(pod for pod in gang.liftable if about(pod).owner.uid not in admitted)
+            return (), pods
+        successors = tuple(pod for pod in pods if about(pod).owner.uid in admitted)
+        others = tuple(pod for pod in pods if about(pod).owner.uid not in admitted)
         return successors, others
 
     def _is_left_alone(self, gang: Gang) -> bool:
@@ -137,6 +141,7 @@ class _Round:
         self._again = min([self._again, *(at for at in due.values() if at > self._now)])
         if overdue:
             self._releases.append(Release(gang.key, Reason.OVERDUE, overdue))
+            self._overdue.update(pod.uid for pod in overdue)
 
     def _keep_room(self, gang: Gang) -> None:
         """For pods whose gates were lifted, as long as it is their turn."""

@@ -42,17 +42,17 @@ class GatedPod(msgspec.Struct):
 decode = msgspec.json.Decoder(GatedPod).decode
 
 
-def lifting(pod: GatedPod, at: str) -> list[Operation]:
-    """The patch that takes our gate off a pod and notes when, RFC 3339; nothing of it happens if the pod has changed in this.
+def lifting(pod: GatedPod, at: str | None) -> list[Operation]:
+    """The patch that takes our gate off a pod, and notes when, RFC 3339; nothing of it happens if the pod has changed in this.
 
-    Raises ValueError for a pod without our gate.
+    Nothing is noted without `at`. Raises ValueError for a pod without our gate.
     """
     place = f"{_GATES}/{[gate.name for gate in pod.spec.scheduling_gates or ()].index(GATE)}"
     return [
         _test("/metadata/uid", pod.metadata.uid),
         _test(f"{place}/name", GATE),
         {"op": "remove", "path": place},
-        *_noting(pod.metadata, at),
+        *(_noting(pod.metadata, at) if at else ()),
     ]
 
 

@@ -14,7 +14,7 @@ from evaluator.decoding import UNREADABLE
 from evaluator.gangs import gates
 from evaluator.gangs.group import Gang, GangKey, gang_among
 from evaluator.gangs.membership import GROUP_LABEL
-from evaluator.gangs.verdicts import Release
+from evaluator.gangs.verdicts import Reason, Release
 from evaluator.inventory import Resident
 from evaluator.kube import Kube, KubeError
 from evaluator.metrics import Metrics
@@ -85,7 +85,7 @@ class Lifter:
         """
         found, changed = await self._look(release.gang), None
         for pod in gates.due(release, found.gang):
-            error = await self._patch(pod, found.raw[pod.uid])
+            error = await self._patch(pod, found.raw[pod.uid], release.reason)
             result = _result(error)
             self._metrics.gates_lifted.labels(result).inc()
             if error is None:
@@ -118,8 +118,12 @@ class Lifter:
             pods.append(pod)
         return _Found(gang_among(key, pods, count_all=self._count_all), raw)
 
-    async def _patch(self, pod: Resident, known: gates.GatedPod) -> KubeError | None:
-        operations = gates.lifting(known, rfc3339(self._clock()))
+    async def _patch(
+        self, pod: Resident, known: gates.GatedPod, reason: Reason
+    ) -> KubeError | None:
+        # One that is let through says nothing of its gang: the others are not admitted by it.
+        at = rfc3339(self._clock()) if reason is not Reason.OVERDUE else None
+        operations = gates.lifting(known, at)
         try:
             await self._kube.patch_pod(pod.namespace, pod.name, operations)
         except KubeError as error:

@@ -10,7 +10,10 @@ from evaluator.policy import PolicyKey
 GATE = "plimsoll.io/gang"
 """The scheduling gate that holds a pod: https://kubernetes.io/docs/concepts/scheduling-eviction/pod-scheduling-readiness/."""
 ADMITTED = "plimsoll.io/admitted-at"
-"""The annotation that a pod is given as its gate is lifted: when, RFC 3339 with milliseconds, in UTC."""
+"""The annotation that a pod is given as its gate is lifted: when, RFC 3339 with milliseconds, in UTC.
+
+Not one that is let through for its age: by the annotation its gang would count as admitted.
+"""
 
 GROUP_LABEL = "podGroup"
 MINIMUM_LABEL = "minAvailable"
@@ -59,7 +62,7 @@ class Membership(msgspec.Struct, frozen=True, gc=False):
     foreign: tuple[str, ...] = ()
     """The gates of others that hold it."""
     admitted: float | None = None
-    """When its gate was lifted; None where it never had one, or still has it."""
+    """When it was admitted; None where it never had our gate, still has it, or was let through for its age."""
     native: bool = False
     """Whether Kubernetes itself schedules it as one of a group (`spec.schedulingGroup`): not ours to hold or to count."""
     policy: PolicyKey | None = None

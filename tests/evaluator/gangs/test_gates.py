@@ -20,14 +20,14 @@ def pod(*names, annotations=None, **meta):
     return {"metadata": meta, "spec": {"schedulingGates": [{"name": name} for name in names]}}
 
 
-def patch(known):
+def patch(known, at=AT):
     meta, spec = known["metadata"], known["spec"]
     return gates.lifting(
         gates.GatedPod(
             gates.Meta(meta["uid"], meta["resourceVersion"], meta.get("annotations")),
             gates.Spec([gates.Gate(gate["name"]) for gate in spec["schedulingGates"]]),
         ),
-        AT,
+        at,
     )
 
 
@@ -44,6 +44,14 @@ def test_our_gate_goes_and_those_of_others_stay():
 def test_it_is_noted_when_and_nothing_else_is_lost(annotations):
     after = lifted(pod(GATE, annotations=annotations))
     assert after["metadata"]["annotations"] == {**(annotations or {}), ADMITTED: AT}
+
+
+@pytest.mark.parametrize("annotations", [None, {"team": "ml"}])
+def test_nothing_is_noted_of_one_that_is_let_through_alone(annotations):
+    known = pod(GATE, annotations=annotations)
+    after = json_patch(known, patch(known, at=None))
+    assert after["spec"]["schedulingGates"] == []
+    assert after["metadata"] == known["metadata"]
 
 
 @pytest.mark.parametrize(

@@ -5,7 +5,7 @@ import random
 import pytest
 
 from evaluator.gangs.gang import decide
-from evaluator.gangs.verdicts import Memory, Terms
+from evaluator.gangs.verdicts import Memory, Reason, Terms
 
 NOW = 1000.0
 TERMS = Terms(timeout=60, backoff=10, longest_backoff=300, ageing=300)
@@ -47,3 +47,20 @@ def test_gangs_for_which_room_never_comes_do_not_starve_those_that_fit(
     gangs, space = gangs_of([service, *waiting]), space_of([service], x=8)
     waited = released_after("small", gangs, space, Memory(fresh=False), within=6 * 3600)
     assert waited == pytest.approx(TERMS.timeout, abs=2)
+
+
+def test_what_is_let_through_for_its_age_is_not_released_a_second_time(a_pod, space_of, gangs_of):
+    """Nor does it admit its gang: the one that is not as old waits on."""
+    terms = Terms(gate_max_age=500)
+    old, young = a_pod("old", "train", 3), a_pod("young", "train", 3, created=900.0)
+    placed = [a_pod("placed", "train", 3, node="x", admitted=50.0)]
+    gangs, space = gangs_of([old, young, *placed]), space_of(placed, x=8)
+    outcome = decide(gangs, space, Memory(), terms, now=NOW, random=lambda: 0.0)
+    told = [(one.reason, [pod.name for pod in one.pods]) for one in outcome.releases]
+    assert told == [(Reason.OVERDUE, ["old"]), (Reason.REPLACEMENT, ["young"])]
+
+    # As the pod is afterwards: nothing is noted on one that is let through.
+    gone = a_pod("old", "train", 3, gated=False)
+    after = gangs_of([gone, a_pod("young", "train", 2, created=900.0, cpu=100)])
+    outcome = decide(after, space, Memory(fresh=False), terms, now=NOW, random=lambda: 0.0)
+    assert not outcome.releases
