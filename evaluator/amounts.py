@@ -32,6 +32,8 @@ _MOST = 2**63 - 1
 """Kubernetes holds no quantity to be more."""
 
 
+_MANY = 16
+"""More kinds of them than nodes have, and too many to be remembered."""
 _KNOWN = frozenset(RESOURCES)
 _COUNTED_PREFIXES = ("hugepages-", "attachable-volumes-")
 """Of the names without a slash, those that are resources of a node; with one, all are."""
@@ -63,7 +65,8 @@ def other_room(told: Mapping[str, Any]) -> Others:
 
 def others(told: Iterable[tuple[str, int]]) -> Others:
     """Amounts by name, made one object for all who have the same; what there is nothing of is left out."""
-    return _shared_others(tuple(sorted(pair for pair in told if pair[1])))
+    found = tuple(sorted(pair for pair in told if pair[1]))
+    return found if len(found) > _MANY else _shared_others(found)
 
 
 def others_plus(one: Others, other: Others) -> Others:

@@ -33,6 +33,8 @@ from plimsoll.sentences import shown
 _INTEGER = re.compile(r"[+-]?[0-9]{1,400}", re.ASCII)
 _SMALLEST, _LARGEST = -(2**63), 2**63 - 1
 
+_LONG = 4096
+"""Bytes of JSON; what workloads ask of a node is some hundred."""
 _NOWHERE_IN_PARTICULAR = places.asked(PodSpec())
 
 _decode_selector = msgspec.json.Decoder(dict[str, str] | None).decode
@@ -157,16 +159,29 @@ def _is_native(spec: WorkloadSpec) -> bool:
     return spec.scheduling_group is not None or spec.workload_ref is not None
 
 
+def _where(*words: bytes) -> Where:
+    """What a pod asks for in these words, the JSON of node selector, affinity and tolerations; empty where they are not there.
+
+    One object for all that ask the same, as long as they are not so long that to remember them would be of use to an attacker.
+    """
+    if sum(map(len, words)) > _LONG:
+        return Where(_asked(*words))
+    return _shared_where(*words)
+
+
 @lru_cache(maxsize=4096)
-def _where(selector: bytes, affinity: bytes, tolerations: bytes) -> Where:
-    """What pods ask for in these words, the JSON of three fields of the spec; empty where they are not there."""
+def _shared_where(selector: bytes, affinity: bytes, tolerations: bytes) -> Where:
+    return _alike(_asked(selector, affinity, tolerations))
+
+
+def _asked(selector: bytes, affinity: bytes, tolerations: bytes) -> bytes:
     spec = PodSpec(
         node_selector=_decode_selector(selector or b"null"),
         affinity=_decode_affinity(affinity or b"null"),
         tolerations=_decode_tolerations(tolerations or b"null"),
     )
     asked = places.asked(spec)
-    return _alike(b"" if asked == _NOWHERE_IN_PARTICULAR else asked)
+    return b"" if asked == _NOWHERE_IN_PARTICULAR else asked
 
 
 @lru_cache(maxsize=4096)

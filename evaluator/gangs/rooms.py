@@ -1,12 +1,12 @@
 """The room that nodes have, kept up as pods and nodes come, change and go: only what changed is looked at again."""
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence, Set
 from functools import partial
 
 import numpy as np
 
-from evaluator.amounts import RESOURCES
+from evaluator.amounts import RESOURCES, Others
 from evaluator.cluster import Cluster
 from evaluator.decisions import Decisions
 from evaluator.gangs.candidates import Candidates
@@ -24,7 +24,8 @@ _NO_LOAD = Load()
 class Rooms:
     """What a decision on gangs is made on besides the gangs. `decisions` tells what policies have decided.
 
-    The inventory has to be fed with all pods. Of other resources only those are counted that a waiting pod asks for.
+    The inventory has to be fed with all pods. Of other resources only those are counted that a waiting pod asks for and
+    that a node has.
     """
 
     def __init__(
@@ -34,7 +35,8 @@ class Rooms:
         self._inventory = inventory
         self._candidates = Candidates(cluster, decisions)
         self._asked: Counter[str] = Counter()
-        self._touched: set[str] = set()
+        self._offered = _Offered()
+        self._touched = set(cluster.nodes.objects)
         self._space = self._blank(Nodes(), RESOURCES)
         cluster.listeners.figures.append(self._touched.add)
         inventory.touched.append(self._touched.add)
@@ -56,7 +58,11 @@ class Rooms:
         """The room now; the same object as long as none of it is other. Whom policies let in, it always tells as of now."""
         for _ in self.catching_up():
             pass
-        nodes, resources = self._cluster.names, (*RESOURCES, *sorted(self._asked))
+        for name in self._touched:
+            node = self._cluster.nodes.objects.get(name)
+            self._offered.change(name, node.status.others if node is not None else ())
+        nodes, others = self._cluster.names, self._offered.names & self._asked.keys()
+        resources = (*RESOURCES, *sorted(others))
         if resources != self._space.resources:
             self._space = self._blank(nodes, resources)
             self._touched.update(nodes)
@@ -122,6 +128,31 @@ class Rooms:
 
     def _made(self, nodes: Nodes, resources: tuple[str, ...], free: Floats, whole: Floats) -> Space:
         return Space(nodes, resources, free, whole, partial(self._candidates.allowed, nodes))
+
+
+class _Offered:
+    """Which resources nodes have beside those that scorers know."""
+
+    def __init__(self) -> None:
+        self._by_node: dict[str, Others] = {}
+        self._nodes: Counter[str] = Counter()
+
+    @property
+    def names(self) -> Set[str]:
+        """Of all nodes together."""
+        return self._nodes.keys()
+
+    def change(self, node: str, others: Others) -> None:
+        """A node has these, whatever it had before."""
+        before = self._by_node.get(node, ())
+        if before is others or before == others:
+            return
+        self._nodes.update(name for name, _ in others)
+        self._nodes.subtract(name for name, _ in before)
+        self._nodes = +self._nodes
+        self._by_node[node] = others
+        if not others:
+            del self._by_node[node]
 
 
 def _waiting(pod: Resident | None) -> Resident | None:

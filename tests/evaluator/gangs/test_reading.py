@@ -5,6 +5,7 @@ from typing import Any
 
 import pytest
 
+from evaluator.decoding import UNREADABLE
 from evaluator.gangs.membership import ADMITTED, GATE, Membership, Owner, QoS
 from evaluator.gangs.reading import integer, membership
 from evaluator.policy import PolicyKey
@@ -156,6 +157,20 @@ def test_pods_that_ask_the_same_of_a_node_are_told_by_the_same_object() -> None:
     assert where(affinity=None, tolerations=[]).asked != where(**asks).asked
     assert where().asked == b""
     assert where(**asks, affinity=preferred).asked != b""
+
+
+def test_what_a_pod_asks_at_length_is_read_and_not_remembered() -> None:
+    asks = {"nodeSelector": {f"label-{number}": "x" * 60 for number in range(100)}}
+    one, other = told(GANG, spec=asks).where, told(GANG, spec=asks).where
+    assert one == other
+    assert one is not other
+
+
+@pytest.mark.parametrize("field", ["nodeSelector", "affinity", "tolerations"])
+def test_what_cannot_be_read_of_that_is_an_error_of_the_pod(field: str) -> None:
+    with pytest.raises(UNREADABLE):
+        read(GANG, spec={field: 7})
+    assert read(spec={field: 7}) is None, "nobody asks a pod that has nothing to do with gangs"
 
 
 def container(requests: Any = None, limits: Any = None) -> Any:

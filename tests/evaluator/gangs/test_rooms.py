@@ -141,15 +141,25 @@ def test_other_resources_are_counted_while_a_waiting_pod_asks_for_them(world: Wo
     world.pod("holds", node="b", asks={"amd/gpu": "1"})
     assert world.rooms.space().resources == RESOURCES
     waits = world.pod("waits", asks={"amd/gpu": "2", "example.com/fpga": "1"})
-    assert world.rooms.space().resources == (*RESOURCES, "amd/gpu", "example.com/fpga")
+    assert world.rooms.space().resources == (*RESOURCES, "amd/gpu")
     assert world.free("amd/gpu") == {"a": 0, "b": 3, "c": 0}
-    assert world.free("example.com/fpga") == {"a": 0, "b": 0, "c": 0}
+    world.node("a", **{"example.com/fpga": "3"})
+    assert world.rooms.space().resources == (*RESOURCES, "amd/gpu", "example.com/fpga")
+    assert world.free("example.com/fpga") == {"a": 3, "b": 0, "c": 0}
+    world.cluster.nodes.drop(node("a"))
+    assert world.rooms.space().resources == (*RESOURCES, "amd/gpu")
+    world.node("a")
     world.pod("also", asks={"amd/gpu": "2"})
     world.inventory.pods.drop(waits)
     assert world.rooms.space().resources == (*RESOURCES, "amd/gpu")
     world.node("b", amd__gpu="8")
     assert world.free("amd/gpu") == {"a": 0, "b": 7, "c": 0}
     world.pod("also", node="b", asks={"amd/gpu": "2"}, labels=GANG)
+    assert world.rooms.space().resources == RESOURCES
+
+
+def test_what_no_node_has_takes_no_room_of_ours(world: World) -> None:
+    world.pod("hostile", asks={f"example.com/r{number}": "1" for number in range(5000)})
     assert world.rooms.space().resources == RESOURCES
 
 
