@@ -103,6 +103,18 @@ class TestWhatBelongsTogether:
         assert admitted.keys() == {port["name"] for port in container["ports"]}
         assert admitted["gangs"] is None, "the API server is on the host's network"
 
+    @pytest.mark.parametrize("last", [False, True])
+    def test_metrics_can_still_be_left_to_prometheus_alone(self, with_components, last):
+        """In whatever order a user names components."""
+        ours, closed = ["gangs", "gangs-webhook"], ["closed-metrics"]
+        objects = with_components("core", *(ours + closed if last else closed + ours))
+        rules = named(objects, "NetworkPolicy")["spec"]["ingress"]
+        admitted = {port["port"]: rule.get("from") for rule in rules for port in rule["ports"]}
+        assert admitted["gangs"] is None
+        assert admitted["ops"] == [
+            {"namespaceSelector": {"matchLabels": {"kubernetes.io/metadata.name": "monitoring"}}}
+        ]
+
     def test_without_the_component_nothing_listens(self, with_components):
         objects = with_components("core", "gangs")
         (plain,) = named(objects, "Deployment")["spec"]["template"]["spec"]["containers"]
