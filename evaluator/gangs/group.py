@@ -178,8 +178,12 @@ class Gang:
 
     @cached_property
     def created(self) -> float:
-        """When the oldest of the living was made; 0 where nobody says."""
-        return min((pod.created for pod in self.living if pod.created is not None), default=0.0)
+        """When the oldest was made of those that our gate holds, or of all living ones, if it holds none; 0 where nobody says.
+
+        A gang that has run for weeks and gets one more pod has not waited for weeks.
+        """
+        waiting = self.gated or self.living
+        return min((pod.created for pod in waiting if pod.created is not None), default=0.0)
 
     @cached_property
     def problems(self) -> tuple[str, ...]:

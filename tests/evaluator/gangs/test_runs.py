@@ -48,3 +48,13 @@ def test_the_next_run_goes_when_it_is_complete_itself(run, decided):
     [release] = decided(done + run(2, 4)).releases
     assert release.reason is Reason.ADMITTED
     assert {pod.name for pod in release.pods} == {"2-0", "2-1", "2-2", "2-3"}
+
+
+def test_a_gang_that_runs_has_waited_since_its_new_pod_was_made(run, decided, a_pod, gangs_of):
+    """Else every new pod of an old gang would be told as one that waits for weeks, and go before all others."""
+    running = run(1, 4, node="x", admitted=50.0, created=1.0)
+    new = run(2, 1, created=NOW - 5, cpu=100)
+    assert decided(running + new).verdicts[TRAIN].since == NOW - 5
+
+    [gang, other] = sorted(gangs_of([*running, *new, a_pod("older")]), key=lambda one: one.rank)
+    assert (gang.key.name, other.key.name) == ("older", "train")
