@@ -30,8 +30,8 @@ _PAUSE = 0.5
 """Seconds between two rounds: what is decided may change many times a second, and people do not read so fast."""
 _STEP = 100
 """So many gangs are compared with what was told of them, or pods of them that changed, in half a millisecond or so."""
-_RATE, _BURST = 20.0, 100
-"""Writes a second: a tenth of what one API server does, which has more important things to do."""
+_RATE, _BURST = 50.0, 100
+"""Writes a second, in the long run and at once: a small part of what an API server does, which has more important things to do."""
 
 Seen = tuple[Gang, Verdict, Sequence[str]]
 

@@ -8,7 +8,7 @@ is told after a while as it is then. What stays so is told again now and then, s
 import heapq
 import itertools
 import math
-from collections.abc import Collection, Hashable, Iterable
+from collections.abc import Collection, Hashable, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
@@ -18,11 +18,16 @@ from evaluator.notices import Notice
 
 @dataclass(frozen=True, slots=True)
 class Pace:
-    """Seconds for which a text has to stand, after which one that keeps changing is told, and after which one is told again."""
+    """In seconds."""
 
     settle: float = 2.0
+    """For which a text has to stand before it is told."""
     patience: float = 10.0
+    """After which one that keeps changing is told nevertheless."""
+    rest: float = 10.0
+    """Between two times that something is told of one thread."""
     repeat: float = 1800.0
+    """After which what is still so is told again."""
 
 
 class Thread(NamedTuple):
@@ -54,7 +59,7 @@ class Story:
     once: bool = False
     """Whether it is to be told a single time."""
     over: bool = False
-    """Whether nothing is to be told of it any more."""
+    """Whether nothing is to be told of it by now."""
 
     def due(self, pace: Pace) -> float:
         """When it is to be told."""
@@ -62,7 +67,8 @@ class Story:
             return math.inf
         if self.untold is None:
             return self.at + pace.repeat
-        return min(self.since + pace.settle, self.untold + pace.patience)
+        settled = min(self.since + pace.settle, self.untold + pace.patience)
+        return max(settled, self.at + pace.rest)
 
 
 Subject = Hashable
@@ -88,14 +94,23 @@ class Untold:
     ) -> None:
         """From now on these, and nothing else, are to be told on these pods, and on no other of the subject."""
         before = self._stories.get(subject, {})
+        latest = _latest(before)
         after: dict[Thread, Story] = {}
         for pod in pods:
             for notice in notices:
                 thread = Thread(pod.namespace, pod.name, pod.uid, notice.reason)
                 story = after[thread] = before.get(thread) or Story(thread, notice, now, now)
-                self._change(story, notice, now)
+                if story.over:
+                    _begin_again(story, notice, now, is_latest=story.at == latest[pod.uid])
+                elif notice != story.notice:
+                    _change(story, notice, now)
+                self._enqueue(story)
+        # Of a pod that waits still, what was told for other reasons is kept: these may come back.
+        waiting = {thread.uid for thread in after}
         for thread in before.keys() - after.keys():
             before[thread].over = True
+            if thread.uid in waiting and before[thread].count:
+                after[thread] = before[thread]
         if after:
             self._stories[subject] = after
         else:
@@ -136,18 +151,32 @@ class Untold:
         """It could not be told now."""
         self._enqueue(story)
 
-    def _change(self, story: Story, notice: Notice, now: float) -> None:
-        if notice != story.notice:
-            story.notice, story.since = notice, now
-            if notice == story.told:
-                story.untold = None
-            elif story.untold is None:
-                story.untold = now
-        self._enqueue(story)
-
     def _enqueue(self, story: Story) -> None:
         """Make sure that it is looked at when it is due; an entry that is too early is put off then."""
         due = story.due(self.pace)
         if due < story.queued:
             story.queued = due
             heapq.heappush(self._queue, (due, next(self._numbers), story))
+
+
+def _change(story: Story, notice: Notice, now: float) -> None:
+    """Another text is wanted."""
+    story.notice, story.since = notice, now
+    if notice == story.told:
+        story.untold = None
+    elif story.untold is None:
+        story.untold = now
+
+
+def _begin_again(story: Story, notice: Notice, now: float, *, is_latest: bool) -> None:
+    """What was over is so once more. That is no news if it is what was told of the pod last."""
+    story.notice, story.since, story.over = notice, now, False
+    story.untold = None if is_latest and notice == story.told else now
+
+
+def _latest(stories: Mapping[Thread, Story]) -> dict[str, float]:
+    """When something was last told of each pod, by uid."""
+    found: dict[str, float] = {}
+    for thread, story in stories.items():
+        found[thread.uid] = max(found.get(thread.uid, -math.inf), story.at)
+    return found

@@ -43,7 +43,7 @@ async def replica(world):
                 lambda: roster.by_key,
                 outcome,
                 allowed=lambda: made.allowed and bool(made.message),
-                pace=Pace(settle=0.0),
+                pace=Pace(settle=0.0, rest=0.0),
                 pause=0.01,
             )
             task = asyncio.create_task(made.herald.run())

@@ -13,7 +13,7 @@ from evaluator.metrics import Metrics
 from evaluator.tokens import Bucket
 
 EVENTS = "/api/v1/namespaces/default/events"
-AT_ONCE = Pace(settle=0.0, patience=0.0)
+AT_ONCE = Pace(settle=0.0, rest=0.0)
 
 
 class Clock:

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from evaluator.gangs.untold import Pace, Untold
 from evaluator.notices import Notice
 
-PACE = Pace(settle=2.0, patience=10.0, repeat=1800.0)
+PACE = Pace(settle=2.0, patience=10.0, rest=10.0, repeat=1800.0)
 
 
 def pod(name):
@@ -105,8 +105,29 @@ def test_a_change_while_it_is_written_is_told_next(untold):
     notice = story.notice
     untold.want("gang", [P], [incomplete(3)], 2.5)
     untold.tell(story, notice, 3.0, count=1)
-    assert drained(untold, 4.4) == []
-    assert drained(untold, 4.5) == [("p", "3 of 4 pods exist")]
+    assert drained(untold, 12.9) == []
+    assert drained(untold, 13.0) == [("p", "3 of 4 pods exist")]
+
+
+def test_a_reason_that_comes_back_is_told_again_as_the_same(untold):
+    turn = Notice("Normal", "GangWaitsForTurn", "others go first")
+    untold.want("gang", [P], [turn], 0.0)
+    drained(untold, 2.0)
+    untold.want("gang", [P], [incomplete(2)], 3.0)
+    assert drained(untold, 5.0) == [("p", "2 of 4 pods exist")]
+    untold.want("gang", [P], [turn], 6.0)
+    assert drained(untold, 11.9) == []
+    story = untold.take(12.0)
+    assert (story.notice, story.count) == (turn, 1)
+
+
+def test_what_came_and_went_before_it_was_told_is_not_told(untold):
+    turn = Notice("Normal", "GangWaitsForTurn", "others go first")
+    untold.want("gang", [P], [incomplete(2)], 0.0)
+    drained(untold, 2.0)
+    untold.want("gang", [P], [turn], 20.0)
+    untold.want("gang", [P], [incomplete(2)], 21.0)
+    assert drained(untold, 1000.0) == []
 
 
 def test_what_could_not_be_told_is_due_still(untold):
