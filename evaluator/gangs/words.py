@@ -4,7 +4,7 @@ from evaluator.gangs.group import Gang, about
 from evaluator.gangs.space import Shortage
 
 SCHEDULED = "all of its pods have nodes"
-RELEASED = "its gates are lifted: kube-scheduler is finding nodes"
+RELEASED = "no gate of ours holds its pods: kube-scheduler is finding nodes"
 WAITS_FOR_TURN = "complete, and waits for its turn: others go first"
 
 
@@ -34,16 +34,18 @@ def not_lifted(why: str) -> str:
 
 def waits_for_room(gang: Gang, shortage: Shortage) -> str:
     """What there is too little of."""
+    who = _pods(gang, shortage)
     if not shortage.nodes:
-        return f"complete, but no node may take {_pods(gang)} now: none is ready, or its policy keeps it off those that are"
-    return f"complete, and waits for room for {_pods(gang)}: what is short is {shortage.short}"
+        return f"complete, but {_policies(gang)} keeps {who} off each node that has what is asked of it"
+    return f"complete, and waits for room for {who}: what is short is {shortage.short}"
 
 
 def too_large(gang: Gang, shortage: Shortage) -> str:
     """What there would be too little of."""
+    who = _pods(gang, shortage)
     if not shortage.nodes:
-        return f"no node can ever take {_pods(gang)}: node selector, affinity, taints or readiness rule all of them out"
-    return f"too large: were the nodes empty, there would not be room for {_pods(gang)}; what is short is {shortage.short}"
+        return f"no node could take {who}, were it empty: node selector, affinity, taints or readiness rule all of them out"
+    return f"too large: were the nodes empty, there would not be room for {who}; what is short is {shortage.short}"
 
 
 def timed_out(gang: Gang) -> str:
@@ -51,5 +53,17 @@ def timed_out(gang: Gang) -> str:
     return "its gates are lifted, but kube-scheduler has not found nodes for all of its pods in time; others go on"
 
 
-def _pods(gang: Gang) -> str:
-    return "it" if gang.key.alone else f"its {len(gang.living)} pods"
+def _pods(gang: Gang, shortage: Shortage) -> str:
+    if gang.key.alone:
+        return "this pod"
+    there = len(gang.living)
+    return (
+        f"its {there} pods"
+        if shortage.wanted == there
+        else f"{shortage.wanted} of its {there} pods"
+    )
+
+
+def _policies(gang: Gang) -> str:
+    names = sorted({str(policy) for pod in gang.liftable if (policy := about(pod).policy)})
+    return f"policy {' and '.join(names)}" if names else "a policy"
