@@ -21,6 +21,10 @@ _BARE = frozenset({"cpu", "memory", "ephemeral-storage"})
 """Resources whose requests a quota may also name without `requests.`; of whose limits it may name the sum."""
 
 
+_MOST = Fraction(2**63 - 1)
+"""Kubernetes holds no quantity to be more."""
+
+
 class Reference(msgspec.Struct, rename="camel"):
     """metav1 OwnerReference."""
 
@@ -29,6 +33,9 @@ class Reference(msgspec.Struct, rename="camel"):
     name: str = ""
     uid: str = ""
     controller: bool | None = None
+
+    def __str__(self) -> str:
+        return f"{self.kind} {self.name}"
 
 
 class _Meta(msgspec.Struct, rename="camel"):
@@ -119,7 +126,7 @@ def _read(told: Mapping[str, Any] | None) -> Charge:
     found: dict[str, Fraction] = {}
     for name, text in (told or {}).items():
         try:
-            found[name] = quantity.exact(str(text))
+            found[name] = min(quantity.exact(str(text)), _MOST)
         except ValueError:  # nothing is claimed of what nobody could add up
             continue
     return found

@@ -7,9 +7,9 @@ import msgspec
 
 from plimsoll.sentences import one_line
 
-FAILED = "FailedCreate"
-"""The reason of an event on a controller that could not make a pod."""
-_MADE = "SuccessfulCreate"
+_FAILED = frozenset({"FailedCreate", "FailedCreatePod"})
+_MADE = frozenset({"SuccessfulCreate", "SuccessfulCreatePod"})
+"""Reasons of events on a controller: those of Kubernetes' own, and of many an operator."""
 
 # What comes before the words names the pod that was to be, another one at each attempt.
 _PROLOGUE = re.compile(
@@ -42,8 +42,8 @@ class Event(msgspec.Struct, rename="camel"):
 def last_word(events: Iterable[Event]) -> str:
     """Why a controller could not make the pod that it tried to make last; empty where it could since, or nobody told."""
     told = list(events)
-    failed = max((one for one in told if one.reason == FAILED), key=_at, default=None)
-    made = max((one.at for one in told if one.reason == _MADE), default="")
+    failed = max((one for one in told if one.reason in _FAILED), key=_at, default=None)
+    made = max((one.at for one in told if one.reason in _MADE), default="")
     if failed is None or failed.at < made:
         return ""
     return reason(failed.message)

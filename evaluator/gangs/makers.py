@@ -3,6 +3,7 @@
 Kinds of others, such as operators of trainings, are not looked into: nothing is claimed of what they would make.
 """
 
+import re
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -21,6 +22,9 @@ KINDS = {
 
 _DESIRED = "deployment.kubernetes.io/desired-replicas"
 """The annotation of a ReplicaSet that says how many pods its Deployment wants in the end."""
+
+_NUMBER = re.compile("[0-9]{1,10}")
+"""Of 32 bits. Anybody who may change a ReplicaSet may write anything there."""
 
 
 class _Meta(msgspec.Struct, rename="camel"):
@@ -85,7 +89,7 @@ class Maker:
     found: Controller | None
 
     def __str__(self) -> str:
-        return f"{self.reference.kind} {self.reference.name}"
+        return str(self.reference)
 
     @property
     def halted(self) -> str:
@@ -127,7 +131,7 @@ class Maker:
         meta = self.found.metadata
         owner = next((one for one in meta.owner_references or () if one.controller), None)
         desired = (meta.annotations or {}).get(_DESIRED, "")
-        if owner is None or not (desired.isascii() and desired.isdigit()):
+        if owner is None or not _NUMBER.fullmatch(desired):
             return None
         return Rollout(owner.name, int(desired)) if int(desired) > self.most.pods > 0 else None
 

@@ -3,6 +3,7 @@
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import chain
+from typing import NamedTuple
 
 from evaluator.conditions import counted
 from evaluator.gangs.charges import Member
@@ -12,6 +13,13 @@ from evaluator.gangs.quotas import Missing, Quota, in_the_way
 from evaluator.inventory import Resident
 
 
+class Refusal(NamedTuple):
+    """What the API server said to a controller of pods, and the kind and name of that."""
+
+    to: str
+    words: str
+
+
 @dataclass(frozen=True, slots=True)
 class Scene:
     """What was found around a gang. What could not be read is not in it, and nothing is claimed of it."""
@@ -19,9 +27,9 @@ class Scene:
     pods: tuple[Member, ...] = ()
     quotas: tuple[Quota, ...] = ()
     makers: Mapping[str, Maker] = field(default_factory=dict)
-    """By uid: the controllers of its pods."""
-    refusals: Mapping[str, str] = field(default_factory=dict)
-    """By uid: why a controller could not make the pod that it tried to make last."""
+    """By uid: the controllers of its pods, as far as they are of kinds that are looked into."""
+    refusals: Mapping[str, Refusal] = field(default_factory=dict)
+    """By uid: why a controller of its pods, of any kind, could not make the one that it tried to make last."""
 
 
 def obstacles(gang: Gang, scene: Scene, *, admitted: bool = False) -> tuple[str, ...]:
@@ -97,7 +105,7 @@ def _of_quota(gang: Gang, scene: Scene, quota: Quota, missing: int) -> Iterator[
 def _refusals(gang: Gang, scene: Scene, told: Sequence[str]) -> Iterator[str]:
     """What the API server said, but for what is said already, in better words, of the quota that it names."""
     for uid in _by_owner(gang):
-        maker, refusal = scene.makers.get(uid), scene.refusals.get(uid, "")
-        known = any(refusal.startswith(f"exceeded quota: {name},") for name in told)
-        if maker is not None and refusal and not known:
-            yield f"{maker} could not make a pod when it tried last: {refusal}"
+        if (refusal := scene.refusals.get(uid)) is None:
+            continue
+        if not any(refusal.words.startswith(f"exceeded quota: {name},") for name in told):
+            yield f"{refusal.to} could not make a pod when it tried last: {refusal.words}"

@@ -94,10 +94,10 @@ class _Allowance:
         """None where the quota cannot be read."""
         used = (quota.status.used or {}).get(resource, "0")
         try:
-            hard = quantity.exact(str(quota.hard[resource]))
-            return cls(resource, hard, quantity.exact(str(used)))
+            hard, taken = quantity.exact(str(quota.hard[resource])), quantity.exact(str(used))
         except ValueError:
             return None
+        return cls(resource, hard, taken)
 
     def short(self, each: Fraction, missing: Missing) -> str:
         """What is wrong; empty if the missing pods may be made."""

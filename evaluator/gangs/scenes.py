@@ -1,6 +1,6 @@
 """Reads what is around a gang: some of its pods, what makes them, what became of that, and the quotas of its namespace."""
 
-from collections.abc import Awaitable, Iterable, Mapping
+from collections.abc import Awaitable, Mapping
 from typing import Any, Protocol, TypeVar
 
 import msgspec
@@ -11,7 +11,7 @@ from evaluator.gangs.charges import Member, Reference
 from evaluator.gangs.failures import Event
 from evaluator.gangs.group import Gang, about
 from evaluator.gangs.makers import KINDS, Controller, Maker
-from evaluator.gangs.obstacles import Scene
+from evaluator.gangs.obstacles import Refusal, Scene
 from evaluator.gangs.quotas import Quota
 from evaluator.inventory import Resident
 from evaluator.kube import KubeError
@@ -59,10 +59,16 @@ class Scenes:
         """What is around a gang now. Raises KubeError."""
         namespace = gang.key.namespace
         pods = await self._pods(gang)
-        makers = await self._makers(namespace, pods)
+        references = {one.uid: one for pod in pods if (one := pod.controller) is not None}
+        makers = await self._makers(namespace, references)
         told = await self._if_allowed("resourcequotas", self._library.list_quotas(namespace))
         quotas = tuple(_decoded(raw, Quota) for raw in told or ())
-        return Scene(pods, quotas, makers, await self._refusals(gang, makers))
+        refusals = [
+            (uid, Refusal(str(reference), words))
+            for uid, reference in references.items()
+            if (words := await self._refused(gang, uid, makers.get(uid)))
+        ]
+        return Scene(pods, quotas, makers, dict(refusals))
 
     async def _pods(self, gang: Gang) -> tuple[Member, ...]:
         """One of each sort; those that ask for the same, and are of one controller, come from one template."""
@@ -75,8 +81,9 @@ class Scenes:
         ]
         return tuple(_converted(pod, Member) for pod in found if pod is not None)
 
-    async def _makers(self, namespace: str, pods: Iterable[Member]) -> Mapping[str, Maker]:
-        references = {one.uid: one for pod in pods if (one := pod.controller) is not None}
+    async def _makers(
+        self, namespace: str, references: Mapping[str, Reference]
+    ) -> Mapping[str, Maker]:
         makers = [(uid, await self._maker(namespace, one)) for uid, one in references.items()]
         return {uid: maker for uid, maker in makers if maker is not None}
 
@@ -95,17 +102,17 @@ class Scenes:
         namesake = controller.metadata.uid != reference.uid
         return Maker(reference, None if namesake else controller)
 
-    async def _refusals(self, gang: Gang, makers: Mapping[str, Maker]) -> Mapping[str, str]:
-        found: dict[str, str] = {}
-        for uid, maker in makers.items():
+    async def _refused(self, gang: Gang, uid: str, maker: Maker | None) -> str:
+        """What the API server said to a controller that has not as many pods as it is to make; empty if it said nothing."""
+        if maker is not None:
             made = sum(about(pod).owner.uid == uid for pod in gang.counting)
-            if made < maker.most.pods:
-                found[uid] = maker.refused or await self._last_word(gang.key.namespace, uid)
-        return found
-
-    async def _last_word(self, namespace: str, uid: str) -> str:
-        """Jobs and StatefulSets tell in events alone what they could not make."""
-        told = await self._if_allowed("events", self._library.list_events_about(namespace, uid))
+            if made >= maker.most.pods:
+                return ""
+            if maker.refused:
+                return maker.refused
+        # Most controllers tell in events alone what they could not make.
+        listing = self._library.list_events_about(gang.key.namespace, uid)
+        told = await self._if_allowed("events", listing)
         return failures.last_word(_decoded(raw, Event) for raw in told or ())
 
     async def _if_allowed(self, resource: str, reading: Awaitable[T]) -> T | None:

@@ -50,6 +50,8 @@ def test_the_words_name_no_pod(message, words):
         ([event("FailedCreate", "no", 3), event("SuccessfulCreate", "Created pod: a", 2)], "no"),
         ([event("FailedCreate", "no", 2), event("SuccessfulCreate", "Created pod: a", 2)], "no"),
         ([event("FailedCreate", "no", 1), event("SuccessfulCreate", "Created pod: a", 2)], ""),
+        ([event("FailedCreatePod", "no", 1)], "no"),
+        ([event("FailedCreatePod", "no", 1), event("SuccessfulCreatePod", "made", 2)], ""),
         ([event("Suspended", "Job suspended", 9), event("FailedCreate", "no", 1)], "no"),
     ],
 )

@@ -240,6 +240,8 @@ async def test_a_job_of_another_api_is_another_thing(world):
     world.add(*(pod(name, version="batch.volcano.sh/v1alpha1") for name in "ab"))
     assert await world.looked() == ()
     assert "jobs" not in dict(world.asked)
+    world.told("no room at the inn")
+    assert await world.after(30.0) == (REFUSED,)
 
 
 async def test_pods_without_an_owner_are_held_to_the_quota_alone(world):

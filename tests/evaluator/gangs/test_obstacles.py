@@ -7,7 +7,7 @@ from evaluator.gangs.charges import Member, Reference
 from evaluator.gangs.group import Gang, GangKey
 from evaluator.gangs.makers import Controller, Maker
 from evaluator.gangs.membership import Membership, Owner
-from evaluator.gangs.obstacles import Scene, obstacles
+from evaluator.gangs.obstacles import Refusal, Scene, obstacles
 from evaluator.gangs.quotas import Quota
 from evaluator.inventory import Resident
 
@@ -204,6 +204,15 @@ def test_a_rollout_that_waits_for_held_pods_is_told_with_what_helps():
     assert found(makers=whole) == ()
 
 
+@pytest.mark.parametrize("desired", ["", "four", "9" * 5000, "\u0664"])
+def test_whatever_is_annotated_there_is_no_rollout_without_a_number(desired):
+    """Who may change a ReplicaSet may write anything there, and stops nobody else by that."""
+    owners = [{"kind": "Deployment", "name": "web", "controller": True}]
+    annotations = {"deployment.kubernetes.io/desired-replicas": desired}
+    metadata = {"annotations": annotations, "ownerReferences": owners}
+    assert maker("ReplicaSet", metadata=metadata, replicas=2)["uid-train"].rollout is None
+
+
 def tight(name="q", hard="2"):
     body = {"metadata": {"name": name}, "status": {"hard": {"pods": hard}, "used": {"pods": "2"}}}
     return msgspec.convert(body, Quota)
@@ -216,7 +225,10 @@ def members(*uids):
 def test_a_quota_is_told_and_what_the_api_server_said_of_it_is_not_told_again():
     job = maker(parallelism=4)
     told = found(
-        makers=job, pods=members("a", "b"), quotas=(tight(),), refusals={"uid-train": QUOTA}
+        makers=job,
+        pods=members("a", "b"),
+        quotas=(tight(),),
+        refusals={"uid-train": Refusal("Job train", QUOTA)},
     )
     assert told == ("ResourceQuota q allows 2 pods in the namespace, and the gang needs 4",)
 
@@ -225,13 +237,18 @@ def test_a_quota_is_told_and_what_the_api_server_said_of_it_is_not_told_again():
 def test_what_the_api_server_said_is_told_where_nothing_explains_it(quotas):
     job = maker(parallelism=4)
     *_, last = found(
-        makers=job, pods=members("a", "b"), quotas=quotas, refusals={"uid-train": QUOTA}
+        makers=job,
+        pods=members("a", "b"),
+        quotas=quotas,
+        refusals={"uid-train": Refusal("Job train", QUOTA)},
     )
     assert last == f"Job train could not make a pod when it tried last: {QUOTA}"
 
 
 def test_a_failure_of_a_controller_without_living_pods_of_the_gang_is_not_told():
-    assert found(makers=maker(name="other"), refusals={"uid-other": QUOTA}) == ()
+    assert (
+        found(makers=maker(name="other"), refusals={"uid-other": Refusal("Job other", QUOTA)}) == ()
+    )
 
 
 def test_what_a_replica_set_says_of_itself_is_its_refusal():

@@ -175,3 +175,9 @@ def test_a_quota_that_is_about_some_members_is_no_reason():
 
 def test_nothing_is_claimed_of_pods_that_nobody_has_seen():
     assert [*in_the_way(quota(*NONE_LEFT), (), Missing(2, 2))] == []
+
+
+def test_no_amount_is_too_large_to_be_told():
+    beyond = quota({"cpu": "1"}, {"cpu": "0"})
+    (told,) = found(beyond, member({"cpu": "1e300"}), missing=10**18)
+    assert told.startswith("ResourceQuota q allows 1 of cpu")
