@@ -17,6 +17,8 @@ from evaluator.inventory import Resident
 
 _MOST_GONE = 1000
 """Gangs without a pod of which it is remembered that they were admitted: their controllers may be about to replace all."""
+_MOST_OWNERS = 100
+"""Owners of one gang that are remembered without a pod of theirs: a CronJob makes a new Job each time."""
 
 
 def decide(
@@ -216,6 +218,8 @@ def _admissions(gangs: Iterable[Gang], before: Memory) -> dict[GangKey, frozense
         known = before.admitted.get(key, frozenset())
         # Pods without an owner have namesakes, not successors: what is remembered holds until they are seen to be admitted.
         known = gang.admitted | (known if key in before.turns else known - {""})
+        if len(known) > _MOST_OWNERS:
+            known = gang.admitted
         if known:
             kept[key] = known
     return kept

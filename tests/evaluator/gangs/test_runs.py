@@ -58,3 +58,15 @@ def test_a_gang_that_runs_has_waited_since_its_new_pod_was_made(run, decided, a_
 
     [gang, other] = sorted(gangs_of([*running, *new, a_pod("older")]), key=lambda one: one.rank)
     assert (gang.key.name, other.key.name) == ("older", "train")
+
+
+def test_the_jobs_of_a_year_are_not_all_remembered(run, decided):
+    memory = Memory(fresh=False)
+    for number in range(300):
+        found = decided(run(number, 4), memory)
+        [release] = found.releases
+        assert release.reason is Reason.ADMITTED
+        memory = found.memory.released(release, now=NOW)
+        memory = decided(run(number, 4, node="x", admitted=NOW), memory).memory
+    assert f"job-{number}" in memory.admitted[TRAIN]
+    assert len(memory.admitted[TRAIN]) < 200
