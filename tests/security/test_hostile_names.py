@@ -39,6 +39,7 @@ KEYS = {
     ),
     *("labels", "metric", "theirs", "file", "method", "reason", "cert", "verb", "client", "more"),
     *("listed", "others", "not_logged_before", "port", "result"),
+    *("waiting_for", "gang", "pods", "obstacles", "resource"),
 }
 """All that a line of the evaluator has; one that somebody made up is not among them."""
 LONGEST = 16 << 10
