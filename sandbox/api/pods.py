@@ -1,8 +1,10 @@
 """Pods: the defaults that kubectl and schedulers rely on, what may change after creation, and binding to a node."""
 
 from collections.abc import Iterator
+from fractions import Fraction
 from typing import Any
 
+from sandbox import quantity
 from sandbox.api.behaviour import Behaviour, Objects, as_quantities, fill
 from sandbox.api.errors import ApiError, Cause, Subject, conflict, forbidden_field, required
 from sandbox.api.gates import gate_additions, gate_faults, gates, widenings, without_node_affinity
@@ -105,9 +107,18 @@ def qos_class(spec: Json) -> str:
     return "Guaranteed" if full else "Burstable"
 
 
-def _compute(container: Json, part: str) -> Json:
+def _compute(container: Json, part: str) -> dict[str, Fraction]:
+    """Nothing is asked for by asking for zero."""
     found = dig(container, "resources", part) or {}
-    return {name: value for name, value in found.items() if name in {"cpu", "memory"}}
+    told = {name: _amount(found[name]) for name in ("cpu", "memory") if name in found}
+    return {name: amount for name, amount in told.items() if amount}
+
+
+def _amount(text: Any) -> Fraction:
+    try:
+        return quantity.parse(str(text))
+    except ValueError:  # a real server would have refused it
+        return Fraction()
 
 
 def pod_spec_faults(spec: Json, field: str) -> Iterator[Cause]:

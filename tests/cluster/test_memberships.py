@@ -1,0 +1,83 @@
+"""What is read of a pod's gang is what the API server has it to be: its class, what it asks for, and where it may go."""
+
+import copy
+
+import msgspec
+import pytest
+
+from evaluator import inventory
+from evaluator.gangs.membership import QoS
+from evaluator.requests import amounts
+
+pytestmark = pytest.mark.e2e
+
+CLASSES = {
+    "Guaranteed": QoS.GUARANTEED,
+    "Burstable": QoS.BURSTABLE,
+    "BestEffort": QoS.BEST_EFFORT,
+}
+WHOLE = {"cpu": "100m", "memory": "64Mi"}
+GATED = [{"name": "plimsoll.io/gang"}]
+
+
+def containers(*resources):
+    return [
+        {"name": f"c{number}", "image": "none", "resources": found}
+        for number, found in enumerate(resources)
+    ]
+
+
+def both(**found):
+    return {"requests": found, "limits": found}
+
+
+def pod_of(*resources, init=()):
+    spec = {"containers": containers(*resources)}
+    starters = [one | {"name": f"i{one['name']}"} for one in containers(*init)]
+    return spec | ({"initContainers": starters} if starters else {})
+
+
+def read(pod):
+    return inventory.decode(msgspec.json.encode(pod))
+
+
+@pytest.mark.parametrize(
+    "spec",
+    [
+        pytest.param(pod_of({}), id="nothing"),
+        pytest.param(pod_of({"requests": {"cpu": "0"}}), id="zero"),
+        pytest.param(pod_of({"limits": {"example.com/fpga": "1"}}), id="other"),
+        pytest.param(pod_of({"limits": {"ephemeral-storage": "1Gi"}}), id="disk"),
+        pytest.param(pod_of(both(**WHOLE)), id="whole"),
+        pytest.param(pod_of({"limits": WHOLE}), id="limits"),
+        pytest.param(pod_of({"requests": {"cpu": "0.1"}, "limits": WHOLE}), id="spelled"),
+        pytest.param(pod_of({"requests": WHOLE}), id="requests"),
+        pytest.param(pod_of(both(cpu="1")), id="cpu alone"),
+        pytest.param(pod_of(both(**WHOLE), {}), id="one without"),
+        pytest.param(pod_of(both(**WHOLE), init=[{}]), id="init without"),
+        pytest.param(pod_of(both(**WHOLE), init=[both(**WHOLE)]), id="init with"),
+        pytest.param(pod_of({}, init=[{"limits": {"memory": "1Gi"}}]), id="init alone"),
+    ],
+)
+async def test_the_class_worked_out_is_the_one_that_the_api_server_tells(world, spec):
+    pod = await world.add_pod("web", schedulingGates=GATED, **spec)
+    told = CLASSES[pod["status"].pop("qosClass")]
+    assert read(pod).membership.qos is told
+
+
+async def test_what_has_a_limit_alone_is_asked_for_and_all_is_read_that_gangs_need(world):
+    spec = pod_of({"limits": WHOLE | {"example.com/fpga": "2", "telemetry/scheduling": "1"}})
+    selector = {"nodeSelector": {"disk": "ssd"}}
+    created = await world.add_pod("web", "cool", schedulingGates=GATED, **spec, **selector)
+    pod = read(created)
+    assert amounts(pod.requests) == {"cpu": 100, "memory": 64 * 2**20, "pods": 1}
+    assert pod.others == (("example.com/fpga", 2),)
+    assert pod.problems == ()
+    about = pod.membership
+    assert (about.gated, about.foreign, about.admitted, about.native) == (True, (), None, False)
+    assert about.policy.name == "cool"
+    assert b"ssd" in about.where.asked
+    assert pod.created is not None
+    elsewhere = copy.deepcopy(created)
+    elsewhere["spec"]["nodeSelector"]["disk"] = "hdd"
+    assert read(elsewhere).membership.where != about.where
