@@ -144,6 +144,7 @@ class _Round:
         if overdue:
             self._releases.append(Release(gang.key, Reason.OVERDUE, overdue))
             self._overdue.update(pod.uid for pod in overdue)
+            self._packing.take(shapes(overdue))
 
     def _keep_room(self, gang: Gang) -> None:
         """For pods whose gates were lifted, as long as it is their turn."""
@@ -191,8 +192,9 @@ class _Round:
 
     def _paces(self, gang: Gang) -> bool:
         turn = self._turns.of(gang.key)
-        kept = turn is not None and turn.first and self._now < turn.began + self._terms.timeout
-        return kept and bool(gang.awaited or gang.liftable)
+        if turn is None or not turn.first or not gang.awaited:
+            return False
+        return self._now < turn.began + self._terms.timeout
 
     def _pass_over(self, gang: Gang, shortage: Shortage, never: Shortage | None) -> bool:
         """Whether the line is held for a gang that does not fit, instead of letting the next one try."""
@@ -212,7 +214,12 @@ class _Round:
 def _admissions(gangs: Iterable[Gang], before: Memory) -> dict[GangKey, frozenset[str]]:
     """The admitted owners of each gang: those that are remembered, and those that pods tell of."""
     there = {gang.key: gang for gang in gangs}
-    gone = {key: owners - {""} for key, owners in before.admitted.items() if key not in there}
+    # A pod alone that has its node is nobody's to wait for any more: these would crowd out the gangs.
+    gone = {
+        key: owners - {""}
+        for key, owners in before.admitted.items()
+        if key not in there and not key.alone
+    }
     kept = dict([(key, owners) for key, owners in gone.items() if owners][-_MOST_GONE:])
     for key, gang in there.items():
         known = before.admitted.get(key, frozenset())

@@ -35,17 +35,17 @@ class Rank(NamedTuple):
 
 
 def gang_of(pod: Resident) -> GangKey | None:
-    """The gang that a pod belongs to; itself, if it belongs to none and our gate holds it or has held it; None for all others.
+    """The gang that a pod belongs to; itself, if it belongs to none and waits by our gate, or for a node ever since.
 
-    One that has a node is nobody's concern any more, if it belongs to none.
+    None for all others.
     """
     about = pod.membership
     if about is None or about.native:
         return None
     if about.minimum:
         return GangKey(pod.namespace, about.group)
-    awaits_node = about.admitted is not None and not pod.node
-    return GangKey(pod.namespace, pod.name, alone=True) if about.gated or awaits_node else None
+    waits = about.gated or (about.admitted is not None and not pod.node)
+    return GangKey(pod.namespace, pod.name, alone=True) if waits else None
 
 
 def gang_beside(pod: Resident) -> GangKey | None:

@@ -66,7 +66,7 @@ class Turns:
         return {
             key: turn
             for key, turn in self._turns.items()
-            if key in self._touched or (key in verdicts and verdicts[key].state in _UNDECIDED)
+            if key in self._touched or (key in verdicts and _goes_on(turn, verdicts[key].state))
         }
 
     def _advance(self, key: GangKey, turn: Turn) -> bool:
@@ -93,4 +93,7 @@ class Turns:
         return bound * (1.0 - _SHARE * self._random())
 
 
-_UNDECIDED = {State.RELEASED, State.WAITS_FOR_TURN, State.WAITS_FOR_ROOM}
+def _goes_on(turn: Turn, state: State) -> bool:
+    """Whether a turn matters further that nobody asked for: gates that are lifted may not be seen to be yet."""
+    waits = not turn.first and state in {State.WAITS_FOR_TURN, State.WAITS_FOR_ROOM}
+    return waits or state is State.RELEASED

@@ -1,5 +1,7 @@
 """Which gates are lifted, in which order, and what is told of those that stay."""
 
+from dataclasses import replace
+
 import pytest
 
 from evaluator.gangs.gang import decide
@@ -352,3 +354,35 @@ def test_overdue_gates_are_lifted_and_only_if_asked_for(a_pod, space_of, decided
 def test_pods_that_kubernetes_schedules_as_a_group_are_not_ours(a_pod, space_of, decided):
     pods = [*gang(a_pod, "a", 2, native=True)]
     assert decided(pods, space_of(x=8)).verdicts == {}
+
+
+def test_pods_alone_go_one_after_another_too_and_room_is_kept_for_them(
+    a_pod, space_of, decided, with_membership
+):
+    pods = [a_pod("a"), a_pod("b", created=150)]
+    first = decided(pods, space_of(x=8))
+    pods = after(first, with_membership, pods)
+    second = decided(pods, space_of(pods, x=8), remembered(first), now=NOW + 1)
+    assert not second.releases
+    assert state(second, "a") is State.RELEASED
+    placed = [a_pod("a", node="x", admitted=NOW), pods[1]]
+    third = decided(placed, space_of(placed, x=8), second.memory, now=NOW + 2)
+    assert released(third) == {Reason.ADMITTED: {"b"}}
+    assert not third.memory.admitted  # who has a node is nobody's to wait for
+
+
+def test_an_overdue_pod_goes_once_for_one_reason(a_pod, space_of, decided):
+    pods = gang(a_pod, "a", 2)
+    pods[0] = a_pod("a-0", "a", 2, created=10.0)
+    outcome = decided(pods, space_of(x=8), terms=replace(TERMS, gate_max_age=150))
+    assert released(outcome) == {Reason.OVERDUE: {"a-0"}, Reason.ADMITTED: {"a-1"}}
+
+
+def test_a_gang_is_not_held_up_by_a_turn_that_it_has_made_use_of(
+    a_pod, space_of, decided, with_membership
+):
+    first = decided(pods := gang(a_pod, "a", 2), space_of(x=8))
+    pods = [a_pod(f"a-{n}", "a", 2, node="x", admitted=NOW) for n in range(2)]
+    pods.append(a_pod("a-2", "a", 2, owner=Owner("Job", "other", "uid-other")))
+    second = decided(pods, space_of(pods, x=8), remembered(first), now=NOW + 1)
+    assert released(second) == {Reason.ADMITTED: {"a-2"}}
