@@ -281,22 +281,25 @@ EVENTS = st.one_of(
 )
 
 
-@given(st.lists(EVENTS, max_size=25))
-@settings(max_examples=60, deadline=None)
-def test_it_is_what_counting_from_scratch_gives(events: Any) -> None:
-    world = World()
-    for what, name, said in events:
-        match what:
-            case "node":
-                world.node(name, **said)
-            case "no node":
-                world.cluster.nodes.drop(node(name))
-            case "pod":
-                world.pod(name, **said)
-            case "no pod":
-                world.inventory.pods.drop(pod(name))
-            case "refuses":
-                world.refuses(name)
-            case _:
-                assert_alike(world)
-    assert_alike(world)
+def test_it_is_what_counting_from_scratch_gives(soak: bool) -> None:
+    @settings(max_examples=3000 if soak else 60, deadline=None)
+    @given(st.lists(EVENTS, max_size=25))
+    def check(events: Any) -> None:
+        world = World()
+        for what, name, said in events:
+            match what:
+                case "node":
+                    world.node(name, **said)
+                case "no node":
+                    world.cluster.nodes.drop(node(name))
+                case "pod":
+                    world.pod(name, **said)
+                case "no pod":
+                    world.inventory.pods.drop(pod(name))
+                case "refuses":
+                    world.refuses(name)
+                case _:
+                    assert_alike(world)
+        assert_alike(world)
+
+    check()

@@ -205,19 +205,22 @@ EVENTS = st.lists(
 )
 
 
-@given(EVENTS)
-@settings(max_examples=100, deadline=None)
-def test_it_is_what_putting_together_from_scratch_gives(events: Any) -> None:
-    world = World()
-    for name, said in [*events, ("a", "look")]:
-        if said is None:
-            world.drop(name)
-        elif said != "look":
-            world.put(name, **said)
-        else:
-            anew = Roster(world.inventory)
-            assert _all(world.roster) == _all(anew)
-            assert world.roster.native.keys() == anew.native.keys()
+def test_it_is_what_putting_together_from_scratch_gives(soak: bool) -> None:
+    @settings(max_examples=3000 if soak else 100, deadline=None)
+    @given(EVENTS)
+    def check(events: Any) -> None:
+        world = World()
+        for name, said in [*events, ("a", "look")]:
+            if said is None:
+                world.drop(name)
+            elif said != "look":
+                world.put(name, **said)
+            else:
+                anew = Roster(world.inventory)
+                assert _all(world.roster) == _all(anew)
+                assert world.roster.native.keys() == anew.native.keys()
+
+    check()
 
 
 def _all(roster: Roster) -> Any:
