@@ -1,13 +1,17 @@
 """What a stolen token of the evaluator's account can do, on a real API server with the manifests' rights and the guard on top."""
 
 import asyncio
+import copy
 import itertools
+import json
 import os
 import subprocess
 
 import pytest
 import yaml
 
+from evaluator.gangs import gates
+from evaluator.gangs.membership import ADMITTED, GATE
 from evaluator.kube import Kube
 from evaluator.labels import Apply
 from evaluator.objects import NUDGED
@@ -23,6 +27,7 @@ ACCOUNT = ("plimsoll", "plimsoll-evaluator")
 RIGHTS = {"Namespace", "ServiceAccount", "Role", "RoleBinding", "ClusterRole", "ClusterRoleBinding"}
 GUARD = {"ValidatingAdmissionPolicy", "ValidatingAdmissionPolicyBinding"}
 FINE = {"demo": "violating", "telemetry.aware.scheduling.demo/size": "large"}
+FOREIGN = "example.com/quota"
 PATIENCE = 40.0
 
 
@@ -55,8 +60,8 @@ def kubectl(control_plane):
 
 @pytest.fixture
 async def administrator(control_plane, kubectl, with_components):
-    """In a cluster with a node and a pod that waits."""
-    objects = with_components("core", "guard")
+    """In a cluster with a node, a pod that waits, and one that gates hold, ours and somebody else's."""
+    objects = with_components("core", "gangs", "guard")
     given = [obj for obj in objects if obj["kind"] in RIGHTS | GUARD]
     kubectl("apply", "--server-side", "-f", "-", given=yaml.safe_dump_all(given))
     node = node_object("node-a", 0, now=1e9)
@@ -74,8 +79,13 @@ async def administrator(control_plane, kubectl, with_components):
         await connected.create(NODES, node)
         pod["spec"]["automountServiceAccountToken"] = False
         await connected.create(PODS, pod)
+        held = copy.deepcopy(pod)
+        held["metadata"] |= {"name": "held", "annotations": {"owner": "somebody"}}
+        held["spec"]["schedulingGates"] = [{"name": GATE}, {"name": FOREIGN}]
+        await connected.create(PODS, held)
         yield connected
-        await connected.delete(PODS, "web", "default")
+        for name in ("web", "held"):
+            await connected.delete(PODS, name, "default")
         await connected.delete(NODES, "node-a")
 
 
@@ -104,7 +114,9 @@ async def thief(control_plane, token):
                 number
             ) in itertools.count():  # another label each time: to repeat one changes nothing
                 probe = {"metadata": {"labels": {"probe": f"number-{number}"}}}
-                if await refused(connected, NODES, "node-a", probe):
+                if await refused(connected, NODES, "node-a", probe) and await refused(
+                    connected, PODS, "web", probe, "default"
+                ):
                     break
                 await asyncio.sleep(0.2)
         yield connected
@@ -181,6 +193,73 @@ async def test_a_stolen_token_can_label_nodes_and_do_nothing_else_to_them(
 )
 async def test_a_stolen_token_can_nudge_pods_and_do_nothing_else_to_them(thief, body):
     assert await refused(thief, PODS, "web", body, "default", "/status")
+
+
+async def test_the_evaluator_lifts_its_gate_and_says_when(thief, evaluator, administrator):
+    held = gates.decode(json.dumps(await administrator.get(PODS, "held", "default")))
+    await evaluator.patch_pod("default", "held", gates.lifting(held, "2026-01-01T00:00:00.000Z"))
+    pod = await administrator.get(PODS, "held", "default")
+    assert pod["spec"]["schedulingGates"] == [{"name": FOREIGN}]
+    assert pod["metadata"]["annotations"].keys() == {"owner", ADMITTED}
+
+
+OURS_GONE = {"spec": {"schedulingGates": [{"name": FOREIGN}]}}
+"""As a merge patch, which takes a list whole."""
+BORN_WITH = [
+    {
+        "key": f"node.kubernetes.io/{key}",
+        "operator": "Exists",
+        "effect": "NoExecute",
+        "tolerationSeconds": 300,
+    }
+    for key in ("not-ready", "unreachable")
+]
+"""Tolerations that the API server gives to each pod, and that nobody may take away."""
+
+
+FORBIDDEN = [
+    {"spec": {"schedulingGates": []}},
+    {"spec": {"schedulingGates": [{"name": GATE}]}},
+    {"metadata": {"annotations": {ADMITTED: "now"}}},
+    {"metadata": {"labels": {"app": "else"}}},
+    *(
+        {**OURS_GONE, **more}
+        for more in (
+            {"metadata": {"labels": {"app": "else"}}},
+            {"metadata": {"annotations": {"note": "x"}}},
+            {"metadata": {"annotations": {"owner": None}}},
+            {"metadata": {"finalizers": ["example.com/never"]}},
+        )
+    ),
+    *(
+        {"spec": {**OURS_GONE["spec"], **more}}
+        for more in (
+            {"containers": [{"name": "c", "image": "else"}]},
+            {"tolerations": [*BORN_WITH, {"operator": "Exists"}]},
+            {"nodeSelector": {"kubernetes.io/hostname": "node-b"}},
+            {"activeDeadlineSeconds": 1},
+        )
+    ),
+]
+"""Changes of a pod that its gates hold."""
+
+
+async def test_a_stolen_token_can_lift_our_gate_and_do_nothing_else_to_pods(thief):
+    for body in FORBIDDEN:
+        assert await refused(thief, PODS, "held", body, "default"), body
+
+
+async def test_who_has_the_same_right_and_no_guard_could_do_all_that(administrator):
+    """Or the guard would guard nothing."""
+    for body in (
+        {"spec": {"containers": [{"name": "c", "image": "else"}]}},
+        {"spec": {"tolerations": [*BORN_WITH, {"operator": "Exists"}]}},
+        {"spec": {"nodeSelector": {"kubernetes.io/hostname": "node-b"}}},
+        {"spec": {"activeDeadlineSeconds": 1}},
+        {"spec": {"schedulingGates": []}},
+    ):
+        path = PODS.path("default", "held")
+        await administrator.request("PATCH", path, body=body, content_type=MERGE)
 
 
 async def test_whoever_else_may_do_so_is_not_held_up(thief, administrator):
