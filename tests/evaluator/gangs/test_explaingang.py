@@ -29,6 +29,7 @@ class World:
         self.outcome = Outcome()
         self.gangs, self.obstacles, self.native = {}, {}, {}
         self.space = None
+        self.now = NOW
         self.waits, self.undecided = [], []
         self.decides = True
         self.desk = Desk(
@@ -36,7 +37,7 @@ class World:
             outcome=lambda: self.outcome,
             space=lambda: self.space,
             terms=Terms(),
-            now=lambda: NOW,
+            now=lambda: self.now,
             waiting_for=lambda: self.waits,
             undecided=lambda: self.undecided,
             obstacles=lambda key: self.obstacles.get(key, ()),
@@ -53,7 +54,7 @@ class World:
             self.space,
             self.outcome.memory,
             Terms(),
-            now=NOW,
+            now=self.now,
             random=lambda: 0.0,
         )
 
@@ -61,7 +62,7 @@ class World:
         """What was to be released is."""
         memory = self.outcome.memory
         for release in self.outcome.releases:
-            memory = memory.released(release, now=NOW)
+            memory = memory.released(release, now=self.now)
         self.outcome = Outcome(memory=memory)
 
 
@@ -211,6 +212,23 @@ async def test_room_that_is_kept_for_another_is_not_there(world, get, a_pod, wit
         "timeouts": 0,
     }
     assert page["admitted"] == ["uid-one"]
+
+
+async def test_room_is_kept_for_a_turn_and_no_longer(world, get, a_pod):
+    lifted = [
+        a_pod(f"one-{number}", "one", 2, cpu=2, gated=False, admitted=NOW) for number in range(2)
+    ]
+    world.see(*lifted, a_pod("two-0", "two", 2, cpu=2), a=6)
+    _, page = await get("default/two")
+    assert page["fit"][0]["fitNow"] == 1
+    world.now = NOW + 61
+    world.see(*lifted, a_pod("two-0", "two", 2, cpu=2), a=6)
+    _, page = await get("default/two")
+    assert page["fit"][0]["fitNow"] == 3
+    _, page = await get("default/one")
+    assert page["state"] == "TimedOut"
+    assert page["turn"]["timeouts"] == 1
+    assert page["turn"]["restsUntil"] == "1970-01-01T00:17:51.000Z"
 
 
 async def test_a_pod_that_is_held_alone(world, get, a_pod):

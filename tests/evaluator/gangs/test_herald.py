@@ -263,10 +263,31 @@ async def test_writes_are_bounded(stand, answer, world, a_pod):
     gang.herald.wake()
     await until(lambda: not gang.herald._wake.is_set())
     assert len(stand.asked) == 5
-    gang.clock.now += 3
+    for count in (10, 15, 20):
+        gang.clock.now += 5
+        gang.herald.wake()
+        await stand.until(count)
+    assert len({one.json["involvedObject"]["name"] for one in stand.asked}) == 20
+
+
+async def test_of_what_is_gone_before_it_was_told_nothing_is_told(
+    stand, answer, world, train, a_pod
+):
+    stand.otherwise(answer.says(200, {"count": 1}))
+    gang = await world(stand.url, pace=Pace(settle=2.0))
+    both = a_pod("both", native=True)
+    gang.native = {both.key: both}
+    gang.see(train[0], message="1 of 4 exist")
+    await until(lambda: not gang.herald._wake.is_set())
+    gang.native = {}
+    gang.see(a_pod("other-0", "other", 2), message="1 of 2 exist")
+    await until(lambda: not gang.herald._wake.is_set())
+    gang.clock.now += 1000
     gang.herald.wake()
-    await stand.until(8)
-    assert len({one.json["involvedObject"]["name"] for one in stand.asked}) == 8
+    await until(lambda: gang.counted("GangIncomplete", "ok"))
+    gang.herald.wake()
+    await until(lambda: not gang.herald._wake.is_set())
+    assert [one.json["message"] for one in stand.asked] == ["1 of 2 exist"]
 
 
 async def test_an_api_server_in_trouble_is_asked_again_later(stand, answer, world, train):

@@ -144,6 +144,13 @@ def test_a_pod_made_anew_under_its_name_is_another(untold):
     assert drained(untold, 5.0) == [("p", "2 of 4 pods exist")]
 
 
+def test_what_stays_so_takes_no_more_room(untold):
+    for second in range(1000):
+        untold.want("gang", [P, Q], [incomplete(2)], float(second))
+        drained(untold, float(second))
+    assert len(untold._queue) <= 4
+
+
 @given(st.lists(st.tuples(st.floats(0.01, 5), st.integers(0, 3), st.booleans()), max_size=40))
 def test_in_the_end_the_last_word_is_told_and_never_twice_in_a_row(steps):
     untold, now, told = Untold(PACE), 0.0, {}
