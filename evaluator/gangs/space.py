@@ -6,14 +6,14 @@ heuristic, as kube-scheduler's own way is: what fits only by a clever choice of 
 nobody would make that choice.
 """
 
-from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
 from functools import cached_property
 from typing import NamedTuple
 
 import numpy as np
 
-from evaluator.amounts import RESOURCES
+from evaluator.amounts import RESOURCES, Others, Vector
 from evaluator.gangs.membership import Where
 from evaluator.gangs.shapes import Shape
 from evaluator.nodes import Floats, Mask, Nodes
@@ -24,12 +24,15 @@ Demand = Mapping[Shape, int]
 
 _PLENTY = 2.0**31
 """Pods on a node, where nothing that they ask for bounds them."""
+_SOME = 256
+"""Nodes that are looked at at a time, where the first ones are likely to do."""
+_ALL = slice(None)
 _NOWHERE = "nodes"
 """What is short where no node may take a pod at all."""
 
 
 class Shortage(NamedTuple):
-    """Why pods do not fit: there is room for `fit` of `wanted`, at one time."""
+    """Why pods do not fit: there is room for `fit` of `wanted` at most, at one time."""
 
     fit: int
     wanted: int
@@ -72,6 +75,16 @@ class _Capacity(NamedTuple):
     total: int
 
 
+@dataclass(slots=True)
+class _Known:
+    """What was worked out and holds until room is taken."""
+
+    capacities: dict[Shape, _Capacity] = field(default_factory=dict)
+    shortages: dict[tuple[Shape, int, int], Shortage] = field(default_factory=dict)
+    sure: dict[tuple[frozenset[Shape], int], bool] = field(default_factory=dict)
+    bounds: dict[frozenset[Shape], int] = field(default_factory=dict)
+
+
 class Packing:
     """Room that is taken step by step. `empty`: as if nothing ran on the nodes, and no policy kept pods off them."""
 
@@ -80,25 +93,23 @@ class Packing:
         self._empty = empty
         # Of a node of which it is not known what it has, as of one that is full, nothing is to be had.
         self._free = np.maximum(np.nan_to_num(space.whole if empty else space.free), 0.0)
-        self._known: dict[Shape, _Capacity] = {}
-        self._shortages: dict[tuple[Shape, int, int], Shortage] = {}
+        self._known = _Known()
 
     def lacks(self, demand: Demand, *, need: int) -> Shortage | None:
         """What is short for so many of these pods; None if they fit."""
-        lacking: Shape | None
-        if len(demand) == 1:  # the rule, and nothing has to be tried
-            [(shape, count)] = demand.items()
-            fit, lacking = min(count, self._capacity(shape).total), shape
-        else:
-            before = self._free.copy()
-            taken = {shape: self._take(shape, count) for shape, count in self._ordered(demand)}
-            self._free = before
-            self._forget()
-            fit = sum(taken.values())
-            lacking = next((s for s, count in demand.items() if taken[s] < count), None)
-        if lacking is None or fit >= max(need, 1):
+        wanted, need = sum(demand.values()), max(need, 1)
+        if self._empty and self._at_least(demand, need):  # the rule, and quick
             return None
-        return self._shortage(lacking, fit, sum(demand.values()))
+        if len(demand) > 1 and (most := self._at_most(demand)) < need:
+            return self._shortage(self._ordered(demand)[0][0], most, wanted)
+        # What each shape could have alone bounds what they get together. Of one shape, that is all there is to it.
+        found = {shape: min(count, self._capacity(shape).total) for shape, count in demand.items()}
+        if len(demand) > 1 and sum(found.values()) >= need:
+            found = self._tried(demand)
+        if (fit := sum(found.values())) >= need:
+            return None
+        lacking = next(shape for shape, count in demand.items() if found[shape] < count)
+        return self._shortage(lacking, fit, wanted)
 
     def take(self, demand: Demand) -> None:
         """Take the room for as many of these pods as fit."""
@@ -113,49 +124,88 @@ class Packing:
         """For how many pods of a shape each node has room; not to be written to."""
         return self._capacity(shape).room
 
+    def _at_least(self, demand: Demand, need: int) -> bool:
+        """Whether so many of these fit in whatever order, as they do if each asks for the most that one of them does.
+
+        Counted where all of them may go, no further than needed.
+        """
+        key = frozenset(demand), need
+        if key not in self._known.sure:
+            requests, others = _bounds(demand, max)
+            allowed = np.logical_and.reduce(self._masks(demand))
+            found = 0.0
+            for first in range(0, len(allowed), _SOME):
+                some = slice(first, first + _SOME)
+                found += float(self._enough(requests, others, some) @ allowed[some])
+                if found >= need:
+                    break
+            self._known.sure[key] = found >= need
+        return self._known.sure[key]
+
+    def _at_most(self, demand: Demand) -> int:
+        """How many of these can fit in whatever order: were each to ask for the least that one does, and go where one may."""
+        key = frozenset(demand)
+        if key not in self._known.bounds:
+            allowed = np.logical_or.reduce(self._masks(demand))
+            self._known.bounds[key] = int(self._enough(*_bounds(demand, min)) @ allowed)
+        return self._known.bounds[key]
+
+    def _masks(self, demand: Demand) -> list[Mask]:
+        places = {(shape.where, shape.policy) for shape in demand}
+        return [self._allowed(where, policy) for where, policy in places]
+
+    def _tried(self, demand: Demand) -> dict[Shape, int]:
+        """How many of each shape are put, if it is come to; afterwards nothing is taken."""
+        before, known = self._free.copy(), self._known
+        self._known = _Known()
+        taken = {shape: self._take(shape, count) for shape, count in self._ordered(demand)}
+        self._free, self._known = before, known
+        return taken
+
     def _take(self, shape: Shape, count: int) -> int:
         """Put as many as fit, at most `count`; how many."""
         room = self.room(shape)
         before = room.cumsum() - room
         taken = np.clip(count - before, 0, room)
-        for row, amount in self._asked(shape):
+        for row, amount in self._asked(shape.requests, shape.others):
             if row >= 0:
                 self._free[row] -= amount * taken
-        self._forget()
+        self._known = _Known()
         return int(taken.sum())
 
-    def _forget(self) -> None:
-        self._known.clear()
-        self._shortages.clear()
-
     def _capacity(self, shape: Shape) -> "_Capacity":
-        found = self._known.get(shape)
+        found = self._known.capacities.get(shape)
         if found is None:
             room = self._counted(shape)
-            found = self._known[shape] = _Capacity(room, int(room.sum()))
+            found = self._known.capacities[shape] = _Capacity(room, int(room.sum()))
         return found
 
     def _counted(self, shape: Shape) -> Floats:
-        rooms = [self._room_for(row, amount) for row, amount in self._asked(shape)]
-        least = rooms[0] if rooms else np.full(len(self._space.nodes), _PLENTY)
+        return self._enough(shape.requests, shape.others) * self._allowed(shape.where, shape.policy)
+
+    def _enough(self, requests: Vector, others: Others, some: slice = _ALL) -> Floats:
+        """For how many pods each of some nodes has enough, whoever may go there."""
+        asked = self._asked(requests, others)
+        rooms = [self._room_for(row, amount, some) for row, amount in asked]
+        least = rooms[0] if rooms else np.full(len(self._free[0, some]), _PLENTY)
         for room in rooms[1:]:
             np.minimum(least, room, out=least)
-        return least * self._allowed(shape)
+        return least
 
-    def _room_for(self, row: int, amount: int) -> Floats:
-        """For how many pods each node has enough of one resource."""
+    def _room_for(self, row: int, amount: int, some: slice = _ALL) -> Floats:
+        """For how many pods each of some nodes has enough of one resource."""
         if row < 0:
-            return np.zeros(len(self._space.nodes))
-        room: Floats = np.floor(self._free[row] / amount)
+            return np.zeros(len(self._free[0, some]))
+        room: Floats = np.floor(self._free[row, some] / amount)
         return room
 
-    def _allowed(self, shape: Shape) -> Mask:
-        return self._space.allowed(shape.where, None if self._empty else shape.policy)
+    def _allowed(self, where: Where, policy: PolicyKey | None) -> Mask:
+        return self._space.allowed(where, None if self._empty else policy)
 
-    def _asked(self, shape: Shape) -> Iterator[tuple[int, int]]:
+    def _asked(self, requests: Vector, others: Others) -> Iterator[tuple[int, int]]:
         """Row and amount of each resource that a pod asks for; row -1 for one that no node has."""
-        yield from ((row, amount) for row, amount in enumerate(shape.requests) if amount)
-        yield from ((self._space.place.get(name, -1), n) for name, n in shape.others if n)
+        yield from ((row, amount) for row, amount in enumerate(requests) if amount)
+        yield from ((self._space.place.get(name, -1), n) for name, n in others if n)
 
     def _ordered(self, demand: Demand) -> list[tuple[Shape, int]]:
         items = list(demand.items())
@@ -165,22 +215,40 @@ class Packing:
         shape, _ = item
         said = (shape.requests, shape.others, shape.where.asked, str(shape.policy))
         share = max(
-            (n / self._space.most[row] for row, n in self._asked(shape) if row >= 0), default=0.0
+            (
+                n / self._space.most[row]
+                for row, n in self._asked(shape.requests, shape.others)
+                if row >= 0
+            ),
+            default=0.0,
         )
-        return int(np.count_nonzero(self._allowed(shape))), -share, said
+        return int(np.count_nonzero(self._allowed(shape.where, shape.policy))), -share, said
 
     def _shortage(self, shape: Shape, fit: int, wanted: int) -> Shortage:
-        found = self._shortages.get((shape, fit, wanted))
+        found = self._known.shortages.get((shape, fit, wanted))
         if found is None:
-            allowed = self._allowed(shape)
+            allowed = self._allowed(shape.where, shape.policy)
             nodes = int(np.count_nonzero(allowed))
             short = self._shortest(shape, allowed) if nodes else _NOWHERE
-            found = self._shortages[shape, fit, wanted] = Shortage(fit, wanted, nodes, short)
+            found = self._known.shortages[shape, fit, wanted] = Shortage(fit, wanted, nodes, short)
         return found
 
     def _shortest(self, shape: Shape, allowed: Mask) -> str:
         """The resource of which the nodes have room for the fewest pods, were it the only one."""
         names = [str(resource) for resource, n in zip(RESOURCES, shape.requests, strict=True) if n]
         names += [name for name, n in shape.others if n]
-        rooms = [self._room_for(row, amount) @ allowed for row, amount in self._asked(shape)]
+        rooms = [
+            self._room_for(row, amount) @ allowed
+            for row, amount in self._asked(shape.requests, shape.others)
+        ]
         return min(zip(rooms, names, strict=True))[1] if names else _NOWHERE
+
+
+def _bounds(
+    shapes: Collection[Shape], bound: Callable[[Iterable[int]], int]
+) -> tuple[Vector, Others]:
+    """Of each resource, the least or the most that one of some pods asks for."""
+    requests = tuple(map(bound, zip(*(shape.requests for shape in shapes), strict=True)))
+    others = [dict(shape.others) for shape in shapes]
+    names = sorted({name for one in others for name in one})
+    return requests, tuple((name, bound(one.get(name, 0) for one in others)) for name in names)

@@ -120,6 +120,35 @@ def test_what_is_said_to_fit_can_be_placed_one_by_one(cores, sizes):
         assert fits == (sum(core // sizes[0] for core in cores) >= len(sizes))
 
 
+A_SHAPE = st.builds(
+    lambda cpu, fpgas, where: asking(
+        cpu, where=where, others=[("acme.com/fpga", fpgas)] if fpgas else []
+    ),
+    st.integers(0, 4),
+    st.integers(0, 2),
+    st.sampled_from([b"", b"left", b"right"]),
+)
+
+
+@given(
+    st.lists(st.tuples(st.integers(0, 9), st.integers(0, 3)), min_size=1, max_size=5),
+    st.dictionaries(A_SHAPE, st.integers(1, 4), min_size=1, max_size=4),
+    st.integers(1, 8),
+    st.booleans(),
+)
+def test_no_shortcut_comes_to_another_answer_than_trying(nodes, demand, need, empty):
+    cores, fpgas = zip(*nodes, strict=True)
+    only = {b"left": {"n0", "n1"}, b"right": {"n1", "n2"}}
+    space = a_space(cores, pods=4, others={"acme.com/fpga": fpgas}, only=only)
+    need = min(need, sum(demand.values()))
+    tried = Packing(space, empty=empty)
+    tried.take(demand)
+    fit = int((space.free[PODS] - tried._free[PODS]).sum())
+    lacking = Packing(space, empty=empty).lacks(demand, need=need)
+    assert (lacking is None) == (fit >= need)
+    assert lacking is None or fit <= lacking.fit < need
+
+
 def placeable(sizes, cores):
     """Whether there is any way to place them."""
     if not sizes:
