@@ -179,7 +179,8 @@ class Operations:
     async def _queue(self, desk: Desk) -> Response:
         """All gangs that wait."""
         async with self._making.turn():
-            pieces = await _unhurried(map(msgspec.json.encode, desk.queue()))
+            waiting = await _unhurried(desk.waiting())
+            pieces = await _unhurried(map(msgspec.json.encode, desk.queue(waiting)))
             return _json(
                 _page({"waitingFor": list(desk.undecided())}, gangs=b"[%s]" % _lines(pieces))
             )

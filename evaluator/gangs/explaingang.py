@@ -1,7 +1,7 @@
 """Why a gang waits, or does not, as plain data: its members, its place in the line, and on which nodes how much of it fits. No I/O."""
 
 import heapq
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -65,11 +65,16 @@ class Desk:
             f"known: {', '.join(known) or 'none'}" + (f" and {more} more" if more else "")
         )
 
-    def queue(self) -> Iterator[dict[str, Any]]:
-        """All gangs that wait, in their order, with how each stands."""
+    def waiting(self) -> Iterator[Gang]:
+        """All gangs that wait, each with its rank worked out."""
+        for gang in tuple(self.gangs().values()):
+            if gang.gated and gang.rank:
+                yield gang
+
+    def queue(self, waiting: Iterable[Gang]) -> Iterator[dict[str, Any]]:
+        """Some gangs in their order, with how each stands."""
         verdicts = self.outcome().verdicts
-        waiting = sorted((g for g in self.gangs().values() if g.gated), key=lambda gang: gang.rank)
-        for gang in waiting:
+        for gang in sorted(waiting, key=lambda gang: gang.rank):
             verdict = verdicts.get(gang.key)
             yield {
                 "gang": str(gang.key),

@@ -9,6 +9,8 @@ from evaluator import evictions, nudges
 from evaluator.cluster import Cluster
 from evaluator.decisions import Decision, Decisions
 from evaluator.evictor import Evictor
+from evaluator.gangs.herald import Herald
+from evaluator.gangs.verdicts import Outcome
 from evaluator.labeler import Labeler
 from evaluator.metrics import Metrics
 from evaluator.nudger import Nudger
@@ -18,7 +20,7 @@ from evaluator.reporter import Reporter
 from evaluator.tokens import Bucket
 
 
-@pytest.fixture(params=["labeler", "evictor", "nudger", "recorder", "reporter"])
+@pytest.fixture(params=["labeler", "evictor", "nudger", "recorder", "reporter", "herald"])
 def loop(request):
     cluster, metrics = Cluster(), Metrics()
     decided = SimpleNamespace(latest=Decisions(), waiting_for=["everything"])
@@ -34,6 +36,8 @@ def loop(request):
             return Recorder(None, decided, metrics, lambda: ())
         case "reporter":
             return Reporter(None, decided, lambda: ())
+        case "herald":
+            return Herald(None, metrics, dict, Outcome)
 
 
 async def test_so_does_one_that_waits_for_its_next_turn():
