@@ -48,9 +48,12 @@ class _Condition(msgspec.Struct):
     message: str = ""
 
 
-class _Status(msgspec.Struct):
+class _Status(msgspec.Struct, rename="camel"):
     active: int = 0
     succeeded: int = 0
+    current_revision: str = ""
+    update_revision: str = ""
+    updated_replicas: int = 0
     conditions: list[_Condition] | None = None
 
 
@@ -75,9 +78,10 @@ class Most(NamedTuple):
 
 
 class Rollout(NamedTuple):
-    """A Deployment that replaces pods, and how many there are to be in the end."""
+    """Pods that are replaced by ones of a new template: by whom, how many by now, and how many there are in all."""
 
-    deployment: str
+    by: str
+    replaced: int
     replicas: int
 
 
@@ -125,21 +129,37 @@ class Maker:
 
     @property
     def rollout(self) -> Rollout | None:
-        """The Deployment that gives it more pods by and by; None where it has all that are wanted, or is to lose them."""
-        if self.found is None or self.reference.kind != "ReplicaSet":
+        """What gives it more pods of its present template by and by; None where it has all that are wanted."""
+        if self.found is None:
             return None
-        meta = self.found.metadata
-        owner = next((one for one in meta.owner_references or () if one.controller), None)
-        desired = (meta.annotations or {}).get(_DESIRED, "")
-        if owner is None or not _NUMBER.fullmatch(desired):
-            return None
-        return Rollout(owner.name, int(desired)) if int(desired) > self.most.pods > 0 else None
+        match self.reference.kind:
+            case "ReplicaSet":
+                return self._of_deployment(self.found)
+            case "StatefulSet":
+                return self._of_itself(self.found)
+            case _:
+                return None
 
     @property
     def refused(self) -> str:
         """Why the API server did not let it make a pod, as far as it says so itself; empty where all went well."""
         failure = self.found and self.found.condition("ReplicaFailure")
         return failures.reason(failure.message) if failure else ""
+
+    def _of_deployment(self, found: Controller) -> Rollout | None:
+        owner = next((one for one in found.metadata.owner_references or () if one.controller), None)
+        desired = (found.metadata.annotations or {}).get(_DESIRED, "")
+        if owner is None or not _NUMBER.fullmatch(desired):
+            return None
+        rollout = Rollout(f"Deployment {owner.name}", self.most.pods, int(desired))
+        return rollout if 0 < rollout.replaced < rollout.replicas else None
+
+    def _of_itself(self, found: Controller) -> Rollout | None:
+        status = found.status
+        if status.update_revision == status.current_revision:
+            return None
+        rollout = Rollout(str(self), status.updated_replicas, self.most.pods)
+        return rollout if rollout.replaced < rollout.replicas else None
 
     def _left(self) -> Most:
         """What a Job has still to do; one that counts no completions makes no more pods once one has succeeded."""

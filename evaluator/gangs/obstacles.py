@@ -12,6 +12,8 @@ from evaluator.gangs.makers import Maker
 from evaluator.gangs.quotas import Missing, Quota, in_the_way
 from evaluator.inventory import Resident
 
+_ANEW = "make it anew with podManagementPolicy Parallel"
+
 
 class Refusal(NamedTuple):
     """What the API server said to a controller of pods, and the kind and name of that."""
@@ -58,17 +60,23 @@ def _of_makers(gang: Gang, scene: Scene, missing: int) -> Iterator[str]:
 def _of_one(maker: Maker, *, pods: int, held: bool) -> Iterator[str]:
     if maker.halted:
         yield f"{maker} {maker.halted}"
+    elif held and (rollout := maker.rollout) is not None:
+        yield (
+            f"{rollout.by} replaces its pods a few at a time, by now {rollout.replaced} of {rollout.replicas}, and waits "
+            f"for those to be ready, which one that is held never is: {_what_helps(maker)}"
+        )
     elif maker.ordered and held and pods < maker.most.pods:
         yield (
             f"{maker} makes a pod only when the one before it is ready (podManagementPolicy OrderedReady), "
-            "and one that is held never is: make it anew with Parallel"
+            f"and one that is held never is: {_ANEW}"
         )
-    elif held and (rollout := maker.rollout) is not None:
-        yield (
-            f"Deployment {rollout.deployment} replaces its pods a few at a time, by now {maker.most.pods} of "
-            f"{rollout.replicas}, and waits for those to be ready, which one that is held never is: the strategy "
-            "Recreate replaces all at once"
-        )
+
+
+def _what_helps(maker: Maker) -> str:
+    """Against a rollout that waits for ever."""
+    if maker.reference.kind == "ReplicaSet":
+        return "the strategy Recreate replaces all at once"
+    return _ANEW if maker.ordered else "delete the pods of the old template"
 
 
 def _too_few(

@@ -151,8 +151,18 @@ async def test_a_held_pod_is_charged_just_so(client, namespace, spec):
         "metadata": {"name": "p", "namespace": namespace},
         "spec": {"schedulingGates": GATES, **spec},
     }
-    made = await client.create(PODS, body)
-    found = (await client.get(QUOTAS, "q", namespace))["status"]["used"]
+
+    async def charged():
+        """The server hears of a new quota a moment after it has taken it in."""
+        with contextlib.suppress(ApiError):
+            made = await client.create(PODS, body)
+            found = (await client.get(QUOTAS, "q", namespace))["status"]["used"]
+            if found["pods"] == "1":
+                return made, found
+            await client.delete(PODS, "p", namespace, grace=0)
+        return None
+
+    made, found = await until(charged)
     used = {name: exact(amount) for name, amount in found.items() if exact(amount)}
     assert used == charge(msgspec.convert(made, Member))
 
@@ -204,14 +214,31 @@ def looking(kube, client, namespace):
 
 
 async def limited(client, namespace, **hard):
-    """A quota that is enforced from now on."""
+    """A quota that is enforced from now on: before that it is one that lets nothing in, and that was seen to be enforced."""
     meta = {"name": "tight", "namespace": namespace}
-    await client.create(QUOTAS, {"metadata": meta, "spec": {"hard": hard}})
+    await client.create(QUOTAS, {"metadata": meta, "spec": {"hard": {"pods": "0"}}})
+    await until(lambda: lets_in(client, namespace, nothing=True))
+    change = {"spec": {"hard": {"pods": None, **hard}}}
+    await client.patch(QUOTAS, "tight", change, namespace)
 
     async def counted():
-        return (await client.get(QUOTAS, "tight", namespace))["status"].get("used")
+        status = (await client.get(QUOTAS, "tight", namespace))["status"]
+        return status.get("hard") == hard and status.get("used", {}).keys() == hard.keys()
 
     await until(counted)
+    await until(lambda: lets_in(client, namespace))
+
+
+async def lets_in(client, namespace, *, nothing=False):
+    """Whether a small pod, which is not made, would be let in; or would be refused by what lets nothing in."""
+    little = {"cpu": "1m", "memory": "1Mi"}
+    spec = {"containers": [container(little, little)]}
+    body = {"metadata": {"name": "probe", "namespace": namespace}, "spec": spec}
+    try:
+        await client.request("POST", PODS.path(namespace), body=body, params={"dryRun": "All"})
+    except ApiError as error:
+        return nothing and "limited: pods=0" in str(error)
+    return not nothing
 
 
 def template(**spec):
@@ -282,7 +309,7 @@ async def test_an_orderly_stateful_set_stops_at_its_first_pod(
     await looking.has(1)
     await looking.finds(
         "StatefulSet train makes a pod only when the one before it is ready (podManagementPolicy OrderedReady), "
-        "and one that is held never is: make it anew with Parallel"
+        "and one that is held never is: make it anew with podManagementPolicy Parallel"
     )
 
 
@@ -294,25 +321,31 @@ async def test_a_job_of_too_little_parallelism_is_named(controllers, client, nam
     )
 
 
+async def runs(client, namespace, kind, **spec):
+    """One of this kind with four pods that are ready, and no gang; answers the template of one that is."""
+    body = replicated(namespace, replicas=4, **spec)
+    held = body["spec"]["template"]
+    free = {**held["spec"], "schedulingGates": []}
+    body["spec"]["template"] = {"metadata": {"labels": {"app": "train"}}, "spec": free}
+    await client.create(kind, body)
+
+    async def available():
+        ready = {"type": "Ready", "status": "True", "lastTransitionTime": "2026-01-01T00:00:00Z"}
+        for pod in (await client.list(PODS, namespace)).items:
+            status = {"status": {"phase": "Running", "conditions": [ready]}}
+            name = pod["metadata"]["name"]
+            await client.patch(PODS, name, status, namespace, subresource="status")
+        found = await client.get(kind, "train", namespace)
+        return found.get("status", {}).get("availableReplicas") == 4
+
+    await until(available)
+    return held
+
+
 async def test_a_rollout_stops_at_the_first_pods_that_are_held(
     controllers, client, namespace, looking
 ):
-    body = replicated(namespace, replicas=4)
-    held = body["spec"].pop("template")
-    free = {**held["spec"], "schedulingGates": []}
-    body["spec"]["template"] = {"metadata": {"labels": {"app": "train"}}, "spec": free}
-    await client.create(DEPLOYMENTS, body)
-    await looking.has(4)
-    ready = {"type": "Ready", "status": "True", "lastTransitionTime": "2026-01-01T00:00:00Z"}
-    for pod in (await client.list(PODS, namespace)).items:
-        status = {"status": {"phase": "Running", "conditions": [ready]}}
-        await client.patch(PODS, pod["metadata"]["name"], status, namespace, subresource="status")
-
-    async def available():
-        found = await client.get(DEPLOYMENTS, "train", namespace)
-        return found["status"].get("availableReplicas") == 4
-
-    await until(available)
+    held = await runs(client, namespace, DEPLOYMENTS)
     await client.patch(DEPLOYMENTS, "train", {"spec": {"template": held}}, namespace)
     (name,) = await until(lambda: new_sets(client, namespace))
     await looking.finds(
@@ -320,6 +353,58 @@ async def test_a_rollout_stops_at_the_first_pods_that_are_held(
         "that is held never is: the strategy Recreate replaces all at once",
         f"ReplicaSet {name} makes 2 at once (replicas): no more than 2 of the 4 pods that are needed",
     )
+    recreate = {"type": "Recreate", "rollingUpdate": None}
+    await client.patch(DEPLOYMENTS, "train", {"spec": {"strategy": recreate}}, namespace)
+
+    async def replaced():
+        await let_go(client, namespace)
+        return await all_are_held(client, namespace)
+
+    await until(replaced)
+
+
+@pytest.mark.parametrize(
+    ("policy", "helps"),
+    [
+        ("Parallel", "delete the pods of the old template"),
+        ("OrderedReady", "make it anew with podManagementPolicy Parallel"),
+    ],
+)
+async def test_so_does_that_of_a_stateful_set(
+    controllers, client, namespace, looking, policy, helps
+):
+    spec = {"serviceName": "train", "podManagementPolicy": policy}
+    held = await runs(client, namespace, STATEFUL_SETS, **spec)
+    await client.patch(STATEFUL_SETS, "train", {"spec": {"template": held}}, namespace)
+
+    async def one_goes():
+        await let_go(client, namespace)
+        found = await client.get(STATEFUL_SETS, "train", namespace)
+        return found["status"].get("updatedReplicas") == 1
+
+    await until(one_goes)
+    await looking.finds(
+        "StatefulSet train replaces its pods a few at a time, by now 1 of 4, and waits for those to be ready, which one "
+        f"that is held never is: {helps}"
+    )
+    if policy == "Parallel":
+        for pod in (await client.list(PODS, namespace)).items:
+            if not pod["spec"].get("schedulingGates"):
+                await client.delete(PODS, pod["metadata"]["name"], namespace, grace=0)
+        await until(lambda: all_are_held(client, namespace))
+
+
+async def let_go(client, namespace):
+    """As a kubelet lets go of a pod that is to be deleted."""
+    for pod in (await client.list(PODS, namespace)).items:
+        if pod["metadata"].get("deletionTimestamp"):
+            with contextlib.suppress(ApiError):  # its controller does so too, if it has no node
+                await client.delete(PODS, pod["metadata"]["name"], namespace, grace=0)
+
+
+async def all_are_held(client, namespace):
+    found = (await client.list(PODS, namespace)).items
+    return [pod for pod in found if pod["spec"].get("schedulingGates") == GATES][3:]
 
 
 async def new_sets(client, namespace):

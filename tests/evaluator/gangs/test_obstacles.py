@@ -116,7 +116,7 @@ def found(gang=TWO, makers=None, **scene):
             {"replicas": 4, "podManagementPolicy": "OrderedReady"},
             {},
             "StatefulSet train makes a pod only when the one before it is ready (podManagementPolicy OrderedReady), "
-            "and one that is held never is: make it anew with Parallel",
+            "and one that is held never is: make it anew with podManagementPolicy Parallel",
         ),
         (
             "ReplicaSet",
@@ -202,6 +202,18 @@ def test_a_rollout_that_waits_for_held_pods_is_told_with_what_helps():
     )
     whole = maker("ReplicaSet", metadata=metadata, replicas=4)
     assert found(makers=whole) == ()
+
+
+def test_so_is_that_of_a_stateful_set():
+    """Which does so one by one even where it makes them all at once."""
+    status = {"currentRevision": "s-1", "updateRevision": "s-2", "updatedReplicas": 1}
+    spec = {"replicas": 4, "podManagementPolicy": "Parallel"}
+    assert found(gang(pod("a")), maker("StatefulSet", status=status, **spec)) == (
+        "StatefulSet train replaces its pods a few at a time, by now 1 of 4, and waits for those to be ready, which one "
+        "that is held never is: delete the pods of the old template",
+    )
+    done = status | {"updatedReplicas": 4}
+    assert found(gang(pod("a")), maker("StatefulSet", status=done, **spec)) == ()
 
 
 @pytest.mark.parametrize("desired", ["", "four", "9" * 5000, "\u0664"])
