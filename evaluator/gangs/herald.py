@@ -1,25 +1,22 @@
-"""Writes events on the pods of gangs that wait, so that `kubectl describe pod` tells what is missing.
-
-One event for each pod and reason. Its name follows from these: a replica that takes over finds the event of the one before
-it, and goes on with that instead of telling everything anew.
-"""
+"""Tells on the pods of gangs that wait, in events, so that `kubectl describe pod` says what is missing."""
 
 import asyncio
 import contextlib
 import math
 import random
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
-from evaluator import events
 from evaluator.gangs import notes
+from evaluator.gangs.eventwriter import EventWriter
 from evaluator.gangs.group import Gang, GangKey
 from evaluator.gangs.untold import Pace, Story, Untold
 from evaluator.gangs.verdicts import Outcome, Verdict
 from evaluator.inventory import Key, Resident
-from evaluator.kube import Kube, KubeError, now
+from evaluator.kube import Kube, KubeError
 from evaluator.metrics import Metrics
 from evaluator.notices import Notice
+from evaluator.sources.loudness import Loudness
 from evaluator.tokens import Bucket
 from plimsoll import logs
 from plimsoll.backoff import Backoff
@@ -55,7 +52,6 @@ class Herald:
         clock: Callable[[], float] = time.monotonic,
         rng: random.Random | None = None,
     ) -> None:
-        self._kube = kube
         self._metrics = metrics
         self._gangs = gangs
         self._outcome = outcome
@@ -66,6 +62,8 @@ class Herald:
         self._pause = pause
         self._clock = clock
         self._bucket = bucket or Bucket(_RATE, _BURST)
+        self._writer = EventWriter(kube, self._second_turn)
+        self._loud = Loudness(log.warning)
         self._wake = asyncio.Event()
         self._untold = Untold(self._pace)
         self._seen: dict[GangKey, Seen] = {}
@@ -150,13 +148,15 @@ class Herald:
     async def _write(self) -> None:
         """Write what is due, as far as the bucket goes. Raises KubeError if it is worth another try."""
         untold = self._untold
-        while self._allowed() and (story := untold.take(self._clock())) is not None:
+        while self._allowed() and untold is self._untold:  # start_over() makes another one
+            if (story := untold.take(self._clock())) is None:
+                break
             if not self._bucket.take_now(self._clock()):
                 untold.again(story)
                 break
             notice = story.notice
             try:
-                count = await self._tell(story, notice)
+                count = await self._writer.write(story.thread, notice, story.count)
             except KubeError as error:
                 if error.status in {0, 429} or error.status >= 500:
                     self._count(notice, "error")
@@ -170,31 +170,15 @@ class Herald:
                 self._count(notice, "ok")
             untold.tell(story, notice, self._clock(), count=count)
 
-    async def _tell(self, story: Story, notice: Notice) -> int:
-        """Change the event that there is, or make one; returns how often it says that it happened."""
-        thread, at = story.thread, now()
-        about = events.on_pod(thread.namespace, thread.name, thread.uid)
-        suffix = events.suffix_of(about, thread.reason)
-        name = events.name(about, suffix)
-        changes = {"type": notice.type, "message": notice.message, "lastTimestamp": at}
-        if story.count:
-            again = {**changes, "count": story.count + 1}
-            with _unless(404):  # events live for an hour
-                return await self._kube.amend_event(thread.namespace, name, again)
-        with _unless(409):  # another replica made it, or this one before it was started anew
-            count = story.count + 1
-            await self._kube.create_event(
-                events.event(about, notice, suffix=suffix, count=count, at=at)
-            )
-            return count
+    async def _second_turn(self) -> None:
         await asyncio.sleep(self._bucket.take(self._clock()))
-        return await self._kube.amend_event(thread.namespace, name, changes)
 
     def _refused(self, story: Story, error: KubeError) -> None:
         """It is not tried again before the text changes, or has to be told again."""
         thread = story.thread
         if error.status != 403:
-            log.warning("event refused", pod=f"{thread.namespace}/{thread.name}", error=str(error))
+            pod = f"{thread.namespace}/{thread.name}"
+            self._loud.warning("event refused", pod=pod, error=str(error))
         elif not self._forbidden and not _closing(error):
             self._forbidden = True
             log.warning(
@@ -204,16 +188,6 @@ class Herald:
 
     def _count(self, notice: Notice, result: str) -> None:
         self._metrics.gang_events.labels(notice.reason, result).inc()
-
-
-@contextlib.contextmanager
-def _unless(status: int) -> Iterator[None]:
-    """Go on behind the block where it is refused with this status."""
-    try:
-        yield
-    except KubeError as error:
-        if error.status != status:
-            raise
 
 
 def _closing(error: KubeError) -> bool:

@@ -198,6 +198,15 @@ async def test_our_gate_on_a_pod_of_kubernetes_own_gangs_is_a_warning(api, world
     assert "schedulingGroup" in event["message"]
 
 
+async def test_a_text_is_as_long_as_kubernetes_takes_it_also_when_it_changes(
+    api, world, told, train
+):
+    gang = await world(api.url)
+    for count, letter in enumerate("ab", 1):
+        gang.see(train[0], message=letter * 2000)
+        await told({("train-0", "GangIncomplete"): (letter * 1021 + "...", count)})
+
+
 async def test_something_that_is_over_is_told_once(api, world, told, train):
     gang = await world(api.url)
     notice = overdue(None)
@@ -239,6 +248,21 @@ async def test_a_follower_tells_nothing_and_a_leader_all(stand, answer, world, t
     gang.herald.start_over()
     (only,) = await stand.until(1)
     assert only.json["message"] == "y"
+
+
+async def test_a_new_term_does_not_go_on_with_the_texts_of_the_last(stand, answer, world, train):
+    gang = await world(stand.url)
+
+    async def in_the_middle(request):
+        gang.see(*train, message="new")
+        gang.herald.start_over()
+        return await answer.says(200, {"count": 1})(request)
+
+    stand.then(in_the_middle)
+    stand.otherwise(answer.says(200, {"count": 1}))
+    gang.see(*train, message="old")
+    asked = await stand.until(5)
+    assert [one.json["message"] for one in asked] == ["old", *["new"] * 4]
 
 
 async def test_a_text_that_does_not_last_is_not_told(stand, answer, world, train):
