@@ -12,13 +12,14 @@ import pytest
 import yaml
 
 from evaluator.config import Settings
+from evaluator.gangs.membership import GATE
 from plimsoll import flags
 from plimsoll.commandline import Parser
 from sandbox.client import ApiError, Client, ensure
 from sandbox.controlplane import ControlPlane, NoControlPlaneError, find
 from sandbox.endpoints import kubeconfig
 from sandbox.nodes import node_object
-from sandbox.objects import NODES, POLICIES, Resource
+from sandbox.objects import EVENTS, NODES, PODS, POLICIES, Resource
 from sandbox.processes import HeldPort, Processes
 from sandbox.programs import EvaluatorLaunch, evaluator_command
 
@@ -29,6 +30,7 @@ BLOCK = re.compile(r"<!-- tested: tests/deploy/test_rights.py -->\n```sh\n(.*?)`
 TAS = ("telemetry-aware-scheduling", "telemetry-aware-scheduling-service-account")
 PATIENCE = 40.0
 LEASES = Resource("leases", "coordination.k8s.io/v1")
+REPLICA_SETS = Resource("replicasets", "apps/v1")
 FORBIDDEN = re.compile(r"\b403\b")
 """As the log tells a refusal; a time or a port may have such digits within."""
 
@@ -152,20 +154,83 @@ async def does_its_work(client, namespace, log):
         raise AssertionError(log()) from None
 
 
-async def test_with_the_rights_of_the_manifests(client, kubectl, with_components, evaluator_as):
-    """And no others: RBAC's, and what the guard leaves of them."""
+def rights(objects):
+    """All that says what an account may do."""
     wanted = {"Namespace", "ServiceAccount", "Role", "RoleBinding", "ClusterRole"}
     wanted |= {
         "ClusterRoleBinding",
         "ValidatingAdmissionPolicy",
         "ValidatingAdmissionPolicyBinding",
     }
-    given = [obj for obj in with_components("core", "guard") if obj["kind"] in wanted]
-    kubectl("apply", "--server-side", "-f", "-", given=yaml.safe_dump_all(given))
+    return yaml.safe_dump_all([obj for obj in objects if obj["kind"] in wanted])
+
+
+async def test_with_the_rights_of_the_manifests(client, kubectl, with_components, evaluator_as):
+    """And no others: RBAC's, and what the guard leaves of them."""
+    given = rights(with_components("core", "guard"))
+    kubectl("apply", "--server-side", "-f", "-", given=given)
     log = await evaluator_as(
         "plimsoll", "plimsoll-evaluator", "--staleAfter=2s", "--scorers=safe,reward"
     )
     await does_its_work(client, "plimsoll", log)
+
+
+def gang(name, owner=None, **labels):
+    """A pod that our gate holds; a controller's, if one is named."""
+    meta = {"name": name, "namespace": "default", "labels": labels}
+    if owner:
+        meta["ownerReferences"] = [owner]
+    spec = {
+        "automountServiceAccountToken": False,
+        "schedulingGates": [{"name": GATE}],
+        "containers": [{"name": "c", "image": "none"}],
+    }
+    return {"apiVersion": "v1", "kind": "Pod", "metadata": meta, "spec": spec}
+
+
+def of_one_replica(name):
+    """A ReplicaSet, of which nobody here makes the pod."""
+    pod = {"spec": {"containers": [{"name": "c", "image": "none"}]}}
+    selector = {"matchLabels": {"app": name}}
+    return {
+        "apiVersion": "apps/v1",
+        "kind": "ReplicaSet",
+        "metadata": {"name": name, "namespace": "default"},
+        "spec": {
+            "replicas": 1,
+            "selector": selector,
+            "template": {"metadata": {"labels": selector["matchLabels"]}, **pod},
+        },
+    }
+
+
+async def test_gangs_with_the_rights_of_their_component(
+    client, kubectl, with_components, evaluator_as
+):
+    """It lifts gates, tells of those that wait, and looks at what keeps them from their pods; the guard lets it."""
+    given = rights(with_components("core", "gangs", "guard"))
+    kubectl("apply", "--server-side", "-f", "-", given=given)
+    kubectl("patch", "node", "node-a", "-p", '{"spec": {"taints": null}}')
+    made = await client.create(REPLICA_SETS, of_one_replica("half"))
+    owner = {"apiVersion": "apps/v1", "kind": "ReplicaSet", "name": "half", "controller": True}
+    owner["uid"] = made["metadata"]["uid"]
+    of_two = {"minAvailable": "2"}
+    await client.create(PODS, gang("half-0", owner, podGroup="half", **of_two))
+    for name in ("whole-0", "whole-1"):
+        await client.create(PODS, gang(name, podGroup="whole", **of_two))
+    log = await evaluator_as("plimsoll", "plimsoll-evaluator", "--gangs", "--staleAfter=2s")
+
+    async def done():
+        assert not FORBIDDEN.search(log()), log()
+        pods = (await client.list(PODS, "default")).items
+        held = {pod["metadata"]["name"] for pod in pods if pod["spec"].get("schedulingGates")}
+        told = [one["message"] for one in (await client.list(EVENTS, "default")).items]
+        return held == {"half-0"} and any("ReplicaSet half" in text for text in told)
+
+    try:
+        await until(done)
+    except TimeoutError:
+        raise AssertionError(log()) from None
 
 
 @pytest.fixture

@@ -19,6 +19,9 @@ OPS = (
     "/explain/default/demo-policy",
     "/explain/default/no-such-policy",
     "/explain/kube-system",
+    "/explain?gang",
+    "/explain?gang=default/train",
+    "/explain?gang=default/none",
     "/",
     "/debug",
     "/metrics/../../etc/passwd",
@@ -83,6 +86,13 @@ async def test_no_secret_is_shown_written_or_logged(house, secrets, read, eventu
         shown.append(await ask(path, said, trusting, secrets))
     assert "is 'four'" in shown[-4]
 
+    # A gang that waits, with all that its pods have; an event tells of it.
+    gang["metadata"]["labels"]["minAvailable"] = "4"
+    gang["metadata"]["name"] = "train-0"
+    gang["spec"]["schedulingGates"] = [{"name": "plimsoll.io/gang"}]
+    await house.api.call("POST", "/api/v1/namespaces/default/pods", gang)
+    await eventually(lambda: any("GangIncomplete" in body for body in house.api.written))
+
     # The agent's port: by whom it may be read, and by who may not; and a web config that is broken meanwhile.
     right = basic("prom", secrets.scrape_password)
     wrong = basic("prom", secrets.wrong_password)
@@ -98,7 +108,9 @@ async def test_no_secret_is_shown_written_or_logged(house, secrets, read, eventu
     await read("agent", "/metrics", tls=trusting, auth=right)
     await eventually(lambda: "web config not taken" in house.log("agent"))
 
-    shown += [await read("ops", path) for path in OPS]
+    pages = [await read("ops", path) for path in OPS]
+    assert any("train-0" in page for page in pages)
+    shown += pages
     for name in ("liar", "agent", "evaluator"):
         await house.stop(name)
         shown.append(house.log(name))
