@@ -70,8 +70,8 @@ class _Round:
         self._again = math.inf
 
     def outcome(self) -> Outcome:
-        waiting = [gang for gang in self._gangs if self._look(gang)]
-        waiting.sort(key=lambda gang: gang.rank)
+        waiting = [(gang, pods) for gang in self._gangs if (pods := self._look(gang))]
+        waiting.sort(key=lambda one: one[0].rank)
         if waiting:
             self._go_through(waiting)
         return Outcome(
@@ -88,19 +88,19 @@ class _Round:
             min(self._again, self._turns.again),
         )
 
-    def _look(self, gang: Gang) -> bool:
-        """Settle what does not depend on others; whether it waits to be admitted."""
+    def _look(self, gang: Gang) -> tuple[Resident, ...]:
+        """Settle what does not depend on others; the pods that wait to be admitted, if they do."""
         if not gang.living:
-            return False
+            return ()
         self._keep_room(gang)
         if self._is_left_alone(gang):
-            return False
+            return ()
         self._let_overdue_go(gang)
         successors, others = self._sorted(gang)
         admitted = gang.key in self._admitted and bool(successors or not others)
         if gang.gated and not gang.has_quorum(admitted=admitted):
             self._say(gang, State.INCOMPLETE, words.incomplete(gang, admitted=admitted))
-            return False
+            return ()
         if successors:
             self._releases.append(Release(gang.key, Reason.REPLACEMENT, successors))
             self._packing.take(shapes(successors))
@@ -111,8 +111,8 @@ class _Round:
         elif gang.existing - len(gang.foreign) < gang.minimum:
             self._say(gang, State.GATED_BY_OTHERS, words.gated_by_others(gang))
         else:
-            return True
-        return False
+            return others
+        return ()
 
     def _sorted(self, gang: Gang) -> tuple[tuple[Resident, ...], tuple[Resident, ...]]:
         """Of the pods that could go: those of admitted owners, and the others."""
@@ -162,22 +162,21 @@ class _Round:
             return State.TIMED_OUT, words.timed_out(gang)
         return State.RELEASED, words.RELEASED
 
-    def _go_through(self, waiting: list[Gang]) -> None:
+    def _go_through(self, waiting: list[tuple[Gang, tuple[Resident, ...]]]) -> None:
         """Find the first that fits. The line ends there, or at one for which it is held."""
         ends = self._is_paced()
-        for gang in waiting:
+        for gang, pods in waiting:
             if ends:
                 self._say(gang, State.WAITS_FOR_TURN, words.WAITS_FOR_TURN)
                 continue
-            _, pods = self._sorted(gang)
             demand = gang.demand if len(pods) == len(gang.liftable) else shapes(pods)
             missing = gang.minimum - len(gang.placed) - len(gang.unplaced)
             need = min(max(1, missing), len(pods))
             shortage = self._packing.lacks(demand, need=need) if self._terms.fit else None
             if shortage is None:
                 order = self._packing.order(demand)
-                pods = tuple(sorted(pods, key=lambda pod: order.index(shape(pod))))
-                self._releases.append(Release(gang.key, Reason.ADMITTED, pods))
+                first_to_last = sorted(pods, key=lambda pod: order.index(shape(pod)))
+                self._releases.append(Release(gang.key, Reason.ADMITTED, tuple(first_to_last)))
                 self._say(gang, State.RELEASED, words.RELEASED)
                 ends = True
             else:

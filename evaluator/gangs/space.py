@@ -97,14 +97,19 @@ class Packing:
 
     def lacks(self, demand: Demand, *, need: int) -> Shortage | None:
         """What is short for so many of these pods; None if they fit."""
-        wanted, need = sum(demand.values()), max(need, 1)
+        need = max(need, 1)
+        if len(demand) == 1:
+            [(shape, count)] = demand.items()
+            fit = min(count, self._capacity(shape).total)
+            return None if fit >= need else self._shortage(shape, fit, count)
         if self._empty and self._at_least(demand, need):  # the rule, and quick
             return None
-        if len(demand) > 1 and (most := self._at_most(demand)) < need:
+        wanted = sum(demand.values())
+        if (most := self._at_most(demand)) < need:
             return self._shortage(self._ordered(demand)[0][0], most, wanted)
-        # What each shape could have alone bounds what they get together. Of one shape, that is all there is to it.
+        # What each shape could have alone bounds what they get together.
         found = {shape: min(count, self._capacity(shape).total) for shape, count in demand.items()}
-        if len(demand) > 1 and sum(found.values()) >= need:
+        if sum(found.values()) >= need:
             found = self._tried(demand)
         if (fit := sum(found.values())) >= need:
             return None
