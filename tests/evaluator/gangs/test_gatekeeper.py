@@ -137,6 +137,16 @@ async def free(api, *names):
             await asyncio.sleep(0.01)
 
 
+async def another_decision(replica):
+    """On what is known by now, and all done that follows from it."""
+    for _ in range(2):  # one may be under way
+        told = asyncio.Event()
+        replica.gatekeeper.listeners.append(told.set)
+        replica.gatekeeper.wake()
+        async with asyncio.timeout(10):
+            await told.wait()
+
+
 async def bind(api, *names, to="node-a"):
     for name in names:
         body = {
@@ -376,7 +386,10 @@ async def test_an_answer_that_got_lost_is_found_out(api, replica, held, until):
     await held("second", "s0", "s1")
     one.mandate.extend()
     await free(api, "f0", "f1")
-    await until(lambda: one.state("second") is State.WAITS_FOR_TURN)
+    await until(lambda: one.state("first") is State.RELEASED)
+    await another_decision(one)
+    assert one.state("second") is State.WAITS_FOR_TURN
+    assert await going(api) == {"f0", "f1"}
     await bind(api, "f0", "f1")
     await free(api, "f0", "f1", "s0", "s1")
 
