@@ -102,6 +102,7 @@ class Desk:
             "rank": self._rank(gang, line),
             "problems": list(gang.problems),
             "obstacles": list(self.obstacles(gang.key)),
+            "needsRoom": self.terms.fit,
         }
 
     def fit(self, gang: Gang) -> Fit:

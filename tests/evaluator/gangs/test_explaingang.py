@@ -24,7 +24,7 @@ POLICY = PolicyKey("default", "healthy")
 class World:
     """What an evaluator with gangs knows, by hand."""
 
-    def __init__(self, gangs_of, space_of):
+    def __init__(self, gangs_of, space_of, terms):
         self._gangs_of, self._space_of = gangs_of, space_of
         self.outcome = Outcome()
         self.gangs, self.obstacles, self.native = {}, {}, {}
@@ -36,7 +36,7 @@ class World:
             gangs=lambda: self.gangs,
             outcome=lambda: self.outcome,
             space=lambda: self.space,
-            terms=Terms(),
+            terms=terms,
             now=lambda: self.now,
             waiting_for=lambda: self.waits,
             undecided=lambda: self.undecided,
@@ -67,8 +67,13 @@ class World:
 
 
 @pytest.fixture
-def world(gangs_of, space_of):
-    return World(gangs_of, space_of)
+def terms():
+    return Terms()
+
+
+@pytest.fixture
+def world(gangs_of, space_of, terms):
+    return World(gangs_of, space_of, terms)
 
 
 @pytest.fixture
@@ -143,6 +148,7 @@ async def test_what_fits_where(world, get, a_pod):
     world.see(*pods, a_pod("other", cpu=3, node="a"), only={POLICY: {"a", "c"}}, a=8, b=8, c=2)
     _, page = await get("default/train")
     assert page["state"] == "WaitsForRoom"
+    assert page["needsRoom"] is True
     assert page["shortage"] == {"fit": 3, "wanted": 4, "nodes": 2, "short": "cpu"}
     assert page["fit"] == [
         {
@@ -168,6 +174,13 @@ async def test_what_fits_where(world, get, a_pod):
             "pods": [{"fitNow": 1, "fitWereItEmpty": 1}],
         },
     }
+
+
+@pytest.mark.parametrize("terms", [Terms(fit=False)])
+async def test_room_that_nobody_looks_for_is_told_as_such(world, get, a_pod):
+    world.see(a_pod("t-0", "train", 2), a=8)
+    status, page = await get("default/train")
+    assert (status, page["needsRoom"]) == (200, False)
 
 
 async def test_what_is_not_known_of_a_node_is_not_zero(world, get, a_pod):
