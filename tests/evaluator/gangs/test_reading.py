@@ -85,7 +85,7 @@ def test_labels_make_a_gang(labels: Any, group: str, minimum: int, priority: int
     [
         (GANG | {"minAvailable": "four"}, "minAvailable is 'four', which is no number: no gang"),
         (GANG | {"groupPriority": "high"}, "groupPriority is 'high', which is no number"),
-        ({"podGroup": "train"}, "podGroup and no minAvailable: no gang"),
+        ({"podGroup": "train"}, "podGroup and no minAvailable: it waits for nobody"),
         ({"minAvailable": "4"}, "minAvailable and no podGroup: no gang"),
         (GANG | {"podGroup": ""}, "minAvailable and no podGroup: no gang"),
     ],
