@@ -11,6 +11,7 @@ from evaluator.gangs.group import Gang, about
 from evaluator.gangs.makers import Maker
 from evaluator.gangs.quotas import Missing, Quota, in_the_way
 from evaluator.inventory import Resident
+from plimsoll.sentences import one_line
 
 _ANEW = "make it anew with podManagementPolicy Parallel"
 
@@ -43,7 +44,7 @@ def obstacles(gang: Gang, scene: Scene, *, admitted: bool = False) -> tuple[str,
     told = [name for name, sentences in quotas.items() if sentences]
     makers = _of_makers(gang, scene, missing)
     found = (*makers, *chain(*quotas.values()), *_refusals(gang, scene, told))
-    return tuple(dict.fromkeys(found))
+    return tuple(dict.fromkeys(map(one_line, found)))
 
 
 def _of_makers(gang: Gang, scene: Scene, missing: int) -> Iterator[str]:

@@ -21,6 +21,14 @@ from evaluator.decisions import decide
 from evaluator.decoding import UNREADABLE
 from evaluator.extender import messages, pods
 from evaluator.gangs import admission
+from evaluator.gangs.charges import Member, Reference
+from evaluator.gangs.failures import Event, last_word
+from evaluator.gangs.group import Gang, GangKey
+from evaluator.gangs.makers import KINDS, Controller, Maker
+from evaluator.gangs.membership import Membership, Owner
+from evaluator.gangs.obstacles import Refusal, Scene, obstacles
+from evaluator.gangs.quotas import Quota
+from evaluator.inventory import Resident
 from evaluator.kube import KubeError
 from evaluator.manifests import checker
 from evaluator.manifests.sentences import explained
@@ -113,6 +121,38 @@ def an_admission_review(data):
         assert told["allowed"] is True, "a pod is refused"
         if (given := _json(data)) is not None:
             assert told["uid"] == given["request"]["uid"]
+
+
+class _Around(msgspec.Struct):
+    pod: Member
+    quota: Quota
+    controller: Controller
+    events: list[Event]
+
+
+def a_scene(data):
+    """What the API server has around a gang that lacks pods: much of it was written by whoever made the gang."""
+    with documented(*UNREADABLE):
+        around = msgspec.json.decode(data, type=_Around)
+        around.pod.metadata.uid = "a"
+        pods = (lacking("a"), lacking("b"))
+        for version, kind in KINDS:
+            reference = Reference(version, kind, "train", "o", controller=True)
+            maker = Maker(reference, around.controller)
+            words = maker.refused or last_word(around.events)
+            refusals = {"o": Refusal(str(reference), words)} if words else {}
+            scene = Scene((around.pod,), (around.quota,), {"o": maker}, refusals)
+            for sentence in obstacles(Gang(GangKey("ns", "train"), pods), scene):
+                fits(sentence)
+
+
+def lacking(name):
+    """One of a gang of three."""
+    about = Membership("train", 3, owner=Owner("Job", "train", "o"), gated=True)
+    state = {"kind": "train", "node": "", "phase": "Pending", "bound": None, "created": 0.0}
+    signs = {"leaving": False, "ready": False, "restarts": 0, "crashing": False, "crashed": None}
+    fields = {"namespace": "ns", "name": name, "uid": name, "requests": (), "peak": ()}
+    return Resident(**fields, **state, **signs, membership=about)
 
 
 def a_quantity(data):
@@ -422,6 +462,7 @@ TARGETS: Mapping[str, Callable[[bytes], None]] = {
     "refusal": a_refusal,
     "report": a_report,
     "request": a_request,
+    "scene": a_scene,
     "scheduler": a_scheduler_configuration,
     "staticpod": a_static_pod,
     "status": a_status,
