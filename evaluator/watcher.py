@@ -107,7 +107,7 @@ class Watcher(Generic[T]):
         """Have all objects listed once more: done when a list that began after this call was taken in."""
         listed = asyncio.get_running_loop().create_future()
         self._asked.append(listed)
-        if self._following is not None:
+        if self._following is not None and not self._following.expired():
             self._following.reschedule(asyncio.get_running_loop().time())
         return listed
 

@@ -11,16 +11,16 @@ import random
 import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
-from functools import partial
 from typing import Protocol
 
 from evaluator.decider import Decider
+from evaluator.gangs import figures
 from evaluator.gangs.gang import decide
 from evaluator.gangs.group import GangKey
 from evaluator.gangs.lifting import Lifting
 from evaluator.gangs.roster import Roster
 from evaluator.gangs.space import Space
-from evaluator.gangs.verdicts import Memory, Outcome, Reason, Release, State, Terms
+from evaluator.gangs.verdicts import Memory, Outcome, Reason, Release, Terms
 from evaluator.kube import KubeError
 from evaluator.metrics import Metrics
 from plimsoll import logs
@@ -110,7 +110,7 @@ class Gatekeeper:
         self._waited_for: Sequence[str] = (UNLISTED,)
         self._let_in: Sequence[tuple[object, ...]] = ()
         self.listeners: list[Callable[[], None]] = []
-        self._show()
+        figures.show(metrics, roster, lambda: self.outcome, clock)
 
     @property
     def outcome(self) -> Outcome:
@@ -196,8 +196,10 @@ class Gatekeeper:
 
     async def _release(self, releases: Sequence[Release]) -> list[Release]:
         """Lift gates; those releases are returned that came about, each with the pods whose gates are lifted."""
-        done = []
+        done, listed = [], self._listed
         for release in releases:
+            if self._listed is not listed:  # what was decided rests on what was known before
+                break
             lifting = await self._lifter.lift(release)
             if lifting.pods:
                 done.append(replace(release, pods=lifting.pods))
@@ -209,11 +211,12 @@ class Gatekeeper:
         return done
 
     def _note(self, release: Release) -> None:
-        now, gang = self._clock(), self._roster.find(release.gang)
+        now = self._clock()
         self._memory = self._memory.released(release, now=now)
         self._metrics.gang_releases.labels(release.reason.value).inc()
-        if release.reason is Reason.ADMITTED and gang is not None and gang.created:
-            self._metrics.gang_waits.observe(max(0.0, now - gang.created))
+        made = [pod.created for pod in release.pods if pod.created is not None]
+        if release.reason is Reason.ADMITTED and made:
+            self._metrics.gang_waits.observe(max(0.0, now - min(made)))
         log.info(
             "gang released",
             gang=str(release.gang),
@@ -265,22 +268,6 @@ class Gatekeeper:
         gang = self._roster.find(release.gang)
         lifted = {pod.uid for pod in release.pods}
         return gang is not None and any(pod.uid in lifted for pod in gang.gated)
-
-    def _show(self) -> None:
-        metrics, roster = self._metrics, self._roster
-        for state in State:
-            metrics.gangs.labels(state.value).set_function(partial(self._count, state))
-        metrics.gang_pods_gated.set_function(
-            lambda: len(roster.native) + sum(len(gang.gated) for gang in roster.gangs)
-        )
-        metrics.gang_oldest_wait.set_function(self._oldest_wait)
-
-    def _count(self, state: State) -> int:
-        return sum(verdict.state is state for verdict in self.outcome.verdicts.values())
-
-    def _oldest_wait(self) -> float:
-        waiting = [one.since for one in self.outcome.verdicts.values() if one.state.waits]
-        return max(0.0, self._clock() - min(waiting)) if waiting else 0.0
 
 
 def _same(one: Sequence[tuple[object, ...]], other: Sequence[tuple[object, ...]]) -> bool:

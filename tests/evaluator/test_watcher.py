@@ -337,13 +337,15 @@ async def test_who_asks_for_a_list_gets_one_that_began_later(watch, stand, answe
     assert copy.objects.keys() == {"a", "b"}
 
 
-async def test_a_watch_gives_way_to_a_list_that_is_asked_for(watch, stand, answer, copy):
+async def test_a_watch_gives_way_to_a_list_that_some_ask_for(watch, stand, answer, copy):
     stand.then(answer.lists(obj("a", 1)), answer.streams(end="hang"))
     stand.then(answer.refuses(500), answer.lists(obj("b", 2), version="7"))
     watcher = await watch()
     await stand.until(2)
     async with asyncio.timeout(PATIENCE):
-        await watcher.list_anew()
+        first = watcher.list_anew()
+        await asyncio.sleep(0)  # by now the watch was told to end, and has not come to it
+        await asyncio.gather(first, watcher.list_anew())
     assert copy.objects.keys() == {"b"}
     asked = await stand.until(5)
     assert asked[-1].query["resourceVersion"] == "7"

@@ -1,6 +1,7 @@
 """The loop that decides on gangs, on a real API server: who goes, who decides, and what becomes of it when things fail between."""
 
 import asyncio
+import time
 from types import SimpleNamespace
 
 import pytest
@@ -324,6 +325,36 @@ async def test_a_leader_that_comes_back_has_forgotten_what_it_knew(api, replica,
     one.mandate.extend()
     await until(lambda: one.state("train") is State.INCOMPLETE)
     assert await going(api) == set()
+
+
+async def test_a_leader_that_was_another_meanwhile_acts_on_nothing_it_decided_before(
+    api, replica, held, until
+):
+    one = await replica(leads=False, gate_max_age=1.0)
+    lift, seen, listed = one.kube.patch_pod, [], asyncio.get_running_loop().create_future()
+
+    async def losing(namespace, name, operations):
+        await lift(namespace, name, operations)
+        seen.append(name)
+        if len(seen) == 1:
+            one.gatekeeper._list_anew = lambda: listed
+            one.mandate.end()
+            one.mandate.extend()
+
+    one.kube.patch_pod = losing
+    await held("one", "a")
+    await held("two", "b")
+    await until(lambda: len(known(one)) == 2)
+    await until(lambda: all(pod.created + 1 <= time.time() for pod in known(one)))
+    one.mandate.extend()
+    await until(lambda: seen and one.gatekeeper._waited_for == (UNLISTED,))
+    assert len(seen) == 1
+    listed.set_result(None)
+    await free(api, "a", "b")
+
+
+def known(replica):
+    return replica.inventory.pods.objects.values()
 
 
 async def test_a_gang_that_is_refused_keeps_nobody_waiting(api, replica, held, until):
