@@ -105,7 +105,9 @@ def _minimum(labels: Mapping[str, str], problems: list[str]) -> int:
             problems.append(f"it has the label {MINIMUM_LABEL} and no {GROUP_LABEL}: no gang")
         return 0
     if not told:
-        problems.append(f"it has the label {GROUP_LABEL} and no {MINIMUM_LABEL}: it waits for nobody, and counts for those that name one")
+        problems.append(
+            f"it has the label {GROUP_LABEL} and no {MINIMUM_LABEL}: it waits for nobody, and counts for those that name one"
+        )
         return 0
     number = _number(labels, MINIMUM_LABEL, "no gang", problems) or 0
     return number if number > 1 else 0

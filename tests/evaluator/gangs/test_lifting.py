@@ -109,6 +109,14 @@ async def test_nothing_is_lifted_of_a_gang_that_is_not_complete_any_more(
     assert patched(stand) == []
 
 
+async def test_who_counts_for_the_gang_beside_it_is_found_too(stand, answer, lifter, release):
+    """A pod of the same podGroup that names no number: the roster counts it, so the last look must."""
+    beside = pod("c", gated=False)
+    del beside["metadata"]["labels"]["minAvailable"]
+    stand.then(answer.lists(pod("a"), beside), answer.says(200, {}))
+    assert names(await lifter.lift(release)) == ["a"]
+
+
 async def test_a_pod_that_goes_meanwhile_keeps_no_other(stand, answer, lifter, release, counted):
     stand.then(answer.lists(pod("a"), pod("b")), answer.refuses(404), answer.says(200, {}))
     lifting = await lifter.lift(release)
