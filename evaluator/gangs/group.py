@@ -214,13 +214,6 @@ def gang_among(key: GangKey, pods: Iterable[Resident], *, count_all: bool = Fals
     return Gang(key, members, count_all, tuple(pod for pod in named if gang_beside(pod) == key))
 
 
-def gang_among(key: GangKey, pods: Iterable[Resident], *, count_all: bool) -> Gang:
-    """A gang out of pods, of which some may have nothing to do with it."""
-    there = sorted(pods, key=lambda pod: pod.name)
-    members = tuple(pod for pod in there if gang_of(pod) == key)
-    return Gang(key, members, count_all, tuple(pod for pod in there if gang_beside(pod) == key))
-
-
 def about(pod: Resident) -> Membership:
     """What a pod says of its gang."""
     return pod.membership or _NOBODY
