@@ -52,8 +52,8 @@ def table(endpoints: Endpoints, folder: Path, manifests: Path, *, gangs: bool = 
     """What `plimsoll-sandbox up` prints once all is ready: where everything is, and what to type next."""
     for_gangs = (
         f"  kubectl apply -f {manifests}/gang-demo/",
-        "  kubectl -n gang-demo scale deployment/train --replicas=3",
         f"  curl '{endpoints.ops}/explain?gang=gang-demo/later'",
+        "  kubectl -n gang-demo delete deployment urgent",
     )
     node = list(endpoints.metrics)[1 % len(endpoints.metrics)]
     rows = [
