@@ -438,3 +438,44 @@ async def test_whoever_describes_a_pod_reads_of_the_quota(
         "ResourceQuota tight allows 2 pods in the namespace, and the gang needs 4"
     )
     assert await world.evaluator.metric("plimsoll_gangs_obstructed") == 1
+
+
+@pytest.fixture
+async def two_of_three(world):
+    """A ReplicaSet of two pods that are held for a third; on an API server that may serve no quotas, as the sandbox's."""
+    meta = {"name": "train", "namespace": world.namespace}
+    held = template()
+    held["metadata"]["labels"] |= {"minAvailable": "3"}
+    spec = {"replicas": 2, "selector": {"matchLabels": {"app": "train"}}, "template": held}
+    body = {"apiVersion": "apps/v1", "kind": "ReplicaSet", "metadata": meta, "spec": spec}
+    made = await world.client.create(REPLICASETS, body)
+    owner = {key: made[key] for key in ("apiVersion", "kind")} | {"name": "train"}
+    owners = [{**owner, "uid": made["metadata"]["uid"], "controller": True}]
+    for name in ("a", "b"):
+        about = {**held["metadata"], "name": name, "namespace": world.namespace}
+        pod = {"metadata": {**about, "ownerReferences": owners}, "spec": held["spec"]}
+        await world.client.create(PODS, {"apiVersion": "v1", "kind": "Pod", **pod})
+    yield
+    await world.client.delete(REPLICASETS, "train", world.namespace)
+    await until(lambda: emptied(world.client, world.namespace))
+
+
+async def test_too_few_replicas_are_told_on_each_pod(world, two_of_three):
+    await world.start("--gangs")
+
+    too_few = (
+        "ReplicaSet train makes 2 at once (replicas): no more than 2 of the 3 pods that are needed"
+    )
+
+    async def told():
+        found = (await world.client.list(EVENTS, world.namespace)).items
+        ours = [one for one in found if one["reason"] == "GangCannotComplete"]
+        return {one["involvedObject"]["name"]: one["message"] for one in ours}
+
+    async def on_both():
+        return await told() == {"a": too_few, "b": too_few}
+
+    try:
+        await until(on_both)
+    except TimeoutError:
+        raise AssertionError(f"{await told()}{world.evaluator.log()}") from None
