@@ -1,0 +1,195 @@
+"""What may happen to a cluster, in any order, while leaders decide about gangs: Hypothesis plays it."""
+
+import itertools
+import math
+import random
+from dataclasses import dataclass
+
+from hypothesis import strategies as st
+from hypothesis.stateful import RuleBasedStateMachine, initialize, precondition, rule
+
+from evaluator.gangs.gang import decide
+from evaluator.gangs.membership import QoS
+from evaluator.gangs.verdicts import Memory, Outcome, Reason, Terms
+from tests.evaluator.gangs.model import WHERES, Cluster, Pod
+from tests.evaluator.gangs.promises import IN_THE_END, LONG, PROMISES, Decision, History
+
+BEGIN = 1_000_000.0
+WHICH = st.integers(0, 30)
+
+
+def one_of(things, which):
+    return things[which % len(things)]
+
+
+@dataclass(frozen=True)
+class Job:
+    """What a controller makes its pods of."""
+
+    name: str
+    replicas: int
+    template: dict[str, object]
+
+
+class Life(RuleBasedStateMachine):
+    """What may happen to a cluster, in any order."""
+
+    decider = staticmethod(decide)
+    promises = (*PROMISES, IN_THE_END)
+    sound = False
+    """Whether all promises were kept so far."""
+
+    @initialize(
+        nodes=st.lists(st.integers(2, 8), min_size=1, max_size=4),
+        longest_wait=st.sampled_from([math.inf, math.inf, 900.0]),
+    )
+    def begin(self, nodes: list[int], longest_wait: float) -> None:
+        self.now = BEGIN
+        self.terms = Terms(gate_max_age=longest_wait)
+        self.cluster = Cluster(dict(zip("abcdef", nodes, strict=False)))
+        self.jobs: list[Job] = []
+        self.memory, self.history = Memory(), History()
+        self.sound = True
+        self.numbers = itertools.count()
+        self.chance = random.Random(1)
+
+    @rule(
+        replicas=st.integers(1, 5),
+        controlled=st.booleans(),
+        all_at_once=st.booleans(),
+        group=st.sampled_from(["", "red", "red", "green", "green", "blue", "grey"]),
+        minimum=st.integers(2, 5),
+        priority=st.integers(-1, 1),
+        qos=st.sampled_from(QoS),
+        cpu=st.integers(1, 4),
+        where=st.sampled_from([*WHERES]),
+        rare=st.sampled_from([{}] * 8 + [{"foreign": True}, {"native": True}, {"gated": False}]),
+    )
+    def job_comes(self, replicas, controlled, all_at_once, group, minimum, rare, **template):
+        name = f"job{next(self.numbers)}"
+        about = {"group": group, "minimum": minimum} if group else {}
+        owner = {"owner": name} if controlled else {}
+        self.jobs.append(Job(name, replicas, template | about | owner | rare))
+        self._make(self.jobs[-1], replicas if all_at_once else 1)
+
+    def _make(self, job: Job, most: int) -> None:
+        mine = [pod for pod in self.cluster.pods if pod.name.startswith(f"{job.name}-")]
+        missing = job.replicas - sum(pod.living or pod.phase == "Succeeded" for pod in mine)
+        for _ in range(min(missing, most)):
+            name = f"{job.name}-{next(self.numbers)}"
+            self.cluster.pods.append(Pod(name, self.now, **job.template))
+
+    @precondition(lambda self: self.jobs)
+    @rule(which=WHICH, most=st.sampled_from([1, 9]))
+    def controller_makes_what_is_missing(self, which, most):
+        self._make(one_of(self.jobs, which), most)
+
+    @rule(cpu=st.integers(1, 4))
+    def pod_of_somebody_else_comes(self, cpu):
+        self.cluster.pods.append(Pod(f"other-{next(self.numbers)}", self.now, cpu, gated=False))
+
+    @precondition(lambda self: self.cluster.pods)
+    @rule(which=WHICH, how=st.sampled_from(["Succeeded", "Failed", "leaving", "gone"]))
+    def pod_ends(self, which, how):
+        pod = one_of(self.cluster.pods, which)
+        if how == "gone":
+            self.cluster.pods.remove(pod)
+        elif how == "leaving":
+            pod.leaving = True
+        elif pod.node:
+            pod.phase = how
+
+    @precondition(lambda self: any(pod.foreign for pod in self.cluster.pods))
+    @rule(which=WHICH)
+    def somebody_lifts_another_gate(self, which):
+        one_of([pod for pod in self.cluster.pods if pod.foreign], which).foreign = False
+
+    @rule(name=st.sampled_from("abcdef"), cpu=st.integers(2, 8))
+    def node_comes_or_goes(self, name, cpu):
+        if self.cluster.nodes.pop(name, None) is None:
+            self.cluster.nodes[name] = cpu
+        self.cluster.pods = [pod for pod in self.cluster.pods if pod.node != name]
+
+    @rule(seconds=st.sampled_from([1.0, 9.0, 30.0, 61.0, 310.0]))
+    def time_passes(self, seconds):
+        self.now += seconds
+
+    @rule()
+    def scheduler_works(self):
+        self.cluster.schedule()
+
+    @rule()
+    def another_leads(self):
+        self.memory = Memory()
+        told = {(pod.key, pod.owner) for pod in self.cluster.pods if pod.admitted is not None}
+        self.history.admitted &= told
+
+    @rule(lifted=st.sampled_from([99] * 6 + [0, 1, 2]))
+    def leader_decides(self, lifted):
+        """`lifted`: so many gates, before it dies of it."""
+        decision = self.step(lifted)
+        if lifted < len(decision.released()):
+            self.another_leads()
+
+    def step(self, most: int = 99) -> Decision:
+        decision, self.sound = self.decide(), False
+        for promise in PROMISES:
+            if promise in self.promises:
+                promise(decision)
+        self.sound = True
+        self.lift(decision, most)
+        return decision
+
+    def decide(self) -> Decision:
+        gangs, space = self.cluster.gangs(), self.cluster.space()
+
+        def ask(memory: Memory, now: float) -> Outcome:
+            chance = self.chance.random
+            return self.decider(gangs, space, memory, self.terms, now=now, random=chance)
+
+        return Decision(ask, self.cluster, self.history, self.terms, self.memory, self.now)
+
+    def lift(self, decision: Decision, most: int) -> None:
+        """Do what was decided, and remember it."""
+        outcome, pods = decision.outcome, {pod.name: pod for pod in self.cluster.pods}
+        late = [pod for pod in pods.values() if pod.loose and pod.key in outcome.timeouts]
+        self.history.told |= {pod.name for pod in late}
+        self.memory = outcome.memory
+        for release in outcome.releases:
+            lifted = [pods[one.name] for one in release.pods][:most]
+            most -= len(lifted)
+            if lifted:
+                self.memory = self.memory.released(release, now=self.now)
+            for pod in lifted:
+                pod.gated, pod.admitted = False, self.now
+                pod.turn = release.reason is Reason.ADMITTED
+                if pod.turn:
+                    self.history.admitted.add((release.gang, pod.owner))
+
+    def teardown(self) -> None:
+        """Nothing happens any more but what follows from all this; then what was placed does its work, and ends."""
+        if self.sound:
+            self.come_to_rest()
+            while self.work_ends():
+                self.come_to_rest()
+
+    def come_to_rest(self) -> None:
+        until = self.now + LONG
+        while self.now < until:
+            decision = self.step()
+            self.cluster.schedule()
+            if not decision.outcome.releases:
+                self.now = min(max(decision.outcome.again, self.now + 1), until)
+        if IN_THE_END in self.promises:
+            IN_THE_END(self.decide())
+
+    def work_ends(self) -> bool:
+        """Gangs that are whole end; whether there were any."""
+        decision, ended = self.decide(), False
+        for key in decision.groups:
+            placed = [pod for pod in decision.living(key) if pod.node]
+            if placed and len(placed) >= decision.minimum(key):
+                ended = True
+                for pod in placed:
+                    pod.phase = "Succeeded"
+        return ended

@@ -1,0 +1,169 @@
+"""Each promise about gangs can be broken, and is found to be: by deciders that differ from ours in one thing."""
+
+import math
+from dataclasses import replace
+
+import pytest
+from hypothesis import HealthCheck, Phase, settings
+from hypothesis.stateful import run_state_machine_as_test
+
+from evaluator.gangs.gang import decide
+from evaluator.gangs.group import Gang, about
+from evaluator.gangs.membership import Membership
+from evaluator.gangs.verdicts import Reason, State
+from evaluator.inventory import Resident
+from tests.evaluator.gangs import promises
+from tests.evaluator.gangs.life import Life
+
+FOUND = settings(
+    max_examples=3000,
+    stateful_step_count=20,
+    derandomize=True,
+    database=None,
+    deadline=None,
+    phases=[Phase.generate],
+    suppress_health_check=list(HealthCheck),
+    report_multiple_bugs=False,
+)
+"""The same lives each time, and no search for the shortest of those that break a promise."""
+
+
+def saying(pod: Resident, **other: object) -> Resident:
+    """The same pod that says something else of its gang."""
+    told = {name: getattr(about(pod), name) for name in Membership.__struct_fields__}
+    fields = {name: getattr(pod, name) for name in Resident.__struct_fields__}
+    return Resident(**fields | {"membership": Membership(**told | other)})
+
+
+def changed(gangs, change):
+    """The same gangs of pods that say something else."""
+    return [Gang(one.key, tuple(map(change, one.pods)), one.count_all) for one in gangs]
+
+
+def one_pod_too_few_is_enough(gangs, *more, **named):
+    fewer = changed(gangs, lambda p: saying(p, minimum=max(about(p).minimum - 1, 0)))
+    return decide(fewer, *more, **named)
+
+
+def finished_pods_count(gangs, *more, **named):
+    return decide([replace(one, count_all=True) for one in gangs], *more, **named)
+
+
+def replacements_wait(*asked, **named):
+    made = decide(*asked, **named)
+    kept = tuple(one for one in made.releases if one.reason is not Reason.REPLACEMENT)
+    return replace(made, releases=kept)
+
+
+def nobody_is_waited_for(gangs, space, before, terms, **named):
+    turns = {key: turn._replace(first=False) for key, turn in before.turns.items()}
+    return decide(gangs, space, replace(before, turns=turns, fresh=False), terms, **named)
+
+
+def two_go_at_a_time(gangs, space, before, terms, **named):
+    made = decide(gangs, space, before, terms, **named)
+    gone = {one.gang for one in made.releases}
+    others = decide([one for one in gangs if one.key not in gone], space, before, terms, **named)
+    return replace(made, releases=made.releases + others.releases)
+
+
+def nodes_are_taken_for_empty(gangs, space, *more, **named):
+    return decide(gangs, replace(space, free=space.whole), *more, **named)
+
+
+def the_least_important_goes_first(gangs, *more, **named):
+    turned = changed(gangs, lambda pod: saying(pod, priority=-about(pod).priority))
+    return decide(turned, *more, **named)
+
+
+def the_first_goes_or_nobody(gangs, space, before, terms, **named):
+    made = decide(gangs, space, before, terms, **named)
+    waiting = sorted((one for one in gangs if one.liftable and one.complete), key=lambda g: g.rank)
+    first = {one.key for one in waiting[:1]}
+    kept = [r for r in made.releases if r.reason is not Reason.ADMITTED or r.gang in first]
+    return replace(made, releases=tuple(kept))
+
+
+def gates_of_others_count_for_nothing(gangs, *more, **named):
+    return decide(changed(gangs, lambda pod: saying(pod, native=False, gated=True)), *more, **named)
+
+
+def some_are_not_told(*asked, **named):
+    made = decide(*asked, **named)
+    told = {key: one for key, one in made.verdicts.items() if one.state is not State.INCOMPLETE}
+    return replace(made, verdicts=told)
+
+
+def whoever_waits_for_room_is_too_large(*asked, **named):
+    made = decide(*asked, **named)
+    told = {
+        key: replace(one, state=State.TOO_LARGE) if one.state is State.WAITS_FOR_ROOM else one
+        for key, one in made.verdicts.items()
+    }
+    return replace(made, verdicts=told)
+
+
+def timeouts_are_not_told(*asked, **named):
+    return replace(decide(*asked, **named), timeouts=())
+
+
+def nobody_is_overdue(gangs, space, before, terms, **named):
+    return decide(gangs, space, before, replace(terms, gate_max_age=math.inf), **named)
+
+
+def turns_are_kept_for_ever(gangs, space, before, *more, **named):
+    made = decide(gangs, space, before, *more, **named)
+    turns = {**before.turns, **made.memory.turns}
+    return replace(made, memory=replace(made.memory, turns=turns))
+
+
+def no_time_is_named(*asked, **named):
+    return replace(decide(*asked, **named), again=math.inf)
+
+
+def whoever_was_admitted_is_left_out(gangs, space, before, *more, **named):
+    others = [one for one in gangs if one.key not in before.admitted]
+    return decide(others, space, before, *more, **named)
+
+
+def green_gangs_never_go(*asked, **named):
+    made = decide(*asked, **named)
+    kept = [one for one in made.releases if one.gang.name != "green"]
+    return replace(made, releases=tuple(kept))
+
+
+@pytest.mark.parametrize(
+    ("promise", "decider"),
+    [
+        (promises.no_gang_goes_below_its_quorum, one_pod_too_few_is_enough),
+        (promises.no_gang_goes_below_its_quorum, finished_pods_count),
+        (promises.no_replacement_is_held, replacements_wait),
+        (promises.one_gang_has_its_turn_at_a_time, nobody_is_waited_for),
+        (promises.one_gang_has_its_turn_at_a_time, two_go_at_a_time),
+        (promises.who_is_released_fits, nodes_are_taken_for_empty),
+        (promises.who_is_more_important_goes_first, the_least_important_goes_first),
+        (promises.who_does_not_fit_holds_up_nobody, the_first_goes_or_nobody),
+        (promises.only_our_gate_is_lifted, gates_of_others_count_for_nothing),
+        (promises.nobody_waits_without_being_told_why, some_are_not_told),
+        (promises.who_is_said_to_be_too_large_is, whoever_waits_for_room_is_too_large),
+        (promises.who_found_no_nodes_in_time_is_told_of, timeouts_are_not_told),
+        (promises.nobody_is_held_for_longer_than_the_longest_wait, nobody_is_overdue),
+        (promises.what_is_gone_is_forgotten, turns_are_kept_for_ever),
+        (promises.nothing_changes_before_the_time_that_is_named, no_time_is_named),
+        (
+            promises.a_leader_that_does_not_see_its_work_yet_lets_nobody_else_go,
+            whoever_was_admitted_is_left_out,
+        ),
+        (promises.every_gate_of_a_gang_that_fits_was_lifted, green_gangs_never_go),
+    ],
+)
+def test_a_decider_that_breaks_a_promise_is_found(promise, decider):
+    Broken = type("Broken", (Life,), {"decider": staticmethod(decider), "promises": (promise,)})  # noqa: N806
+    with pytest.raises(AssertionError) as found:
+        run_state_machine_as_test(Broken, settings=FOUND)
+    assert promise.__name__ in {entry.name for entry in found.traceback}
+
+
+def test_every_promise_is_broken_by_a_decider():
+    [mark] = test_a_decider_that_breaks_a_promise_is_found.pytestmark
+    assert {promise for promise, _ in mark.args[1]} == {*promises.PROMISES, promises.IN_THE_END}

@@ -1,0 +1,18 @@
+"""Deciding about gangs, through whatever may happen to a cluster: what has to hold of each decision does, and in the end."""
+
+from hypothesis import settings
+from hypothesis.stateful import run_state_machine_as_test
+
+from tests.evaluator.gangs.life import Life
+
+
+def test_promises_about_gangs_are_kept_whatever_happens(soak):
+    run_state_machine_as_test(
+        Life,
+        settings=settings(
+            max_examples=20_000 if soak else 80,
+            stateful_step_count=40,
+            deadline=None,
+            report_multiple_bugs=False,
+        ),
+    )
