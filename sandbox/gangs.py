@@ -41,6 +41,9 @@ class Gangs:
         pods = await self._tell.sees("both are held", lambda: self._held("train", 2))
         self._tell.shows(_condition(pods[0]))
         await self._told("an event on each says what is missing", "train", "GangIncomplete")
+        await self._told(
+            "and another why it will wait for ever, as things are", "train", "GangCannotComplete"
+        )
         self._tell.types(f"curl '{self._url('train')}'")
 
     async def _go(self) -> None:

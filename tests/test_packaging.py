@@ -38,6 +38,7 @@ def test_a_wheel_holds_the_packages_and_what_they_read(wheel: Path) -> None:
     assert "wire/telemetry.proto" in names
     assert "sandbox/deploy/crd/taspolicy.yaml" in names
     assert "sandbox/deploy/health-metric-demo/10-policy.yaml" in names
+    assert "sandbox/deploy/gang-demo/10-train.yaml" in names
 
 
 def test_no_dependency_has_a_package_of_the_same_name() -> None:
