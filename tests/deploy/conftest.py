@@ -2,6 +2,7 @@
 
 import functools
 import itertools
+import os
 import re
 import shutil
 import subprocess
@@ -9,6 +10,8 @@ from pathlib import Path
 
 import pytest
 import yaml
+
+from sandbox.controlplane import ControlPlane, NoControlPlaneError, find
 
 ROOT = Path(__file__).parents[2]
 DEPLOY = ROOT / "deploy"
@@ -95,3 +98,39 @@ def pytest_generate_tests(metafunc):
     if "folder" in metafunc.fixturenames:
         folders = kustomizations()
         metafunc.parametrize("folder", folders, ids=[str(folder) for folder in folders])
+
+
+@pytest.fixture(scope="module")
+def control_plane(tmp_path_factory):
+    """A real API server, where its programs are to be had."""
+    try:
+        binaries = find(os.environ)
+    except NoControlPlaneError as error:
+        pytest.skip(str(error))
+    with ControlPlane(binaries, tmp_path_factory.mktemp("control-plane")) as running:
+        yield running
+
+
+@pytest.fixture
+def run(control_plane):
+    """Runs a program as the administrator of that, and answers what it prints."""
+
+    def program(name, *arguments, given=None):
+        done = subprocess.run(
+            [name, *arguments],
+            input=given,
+            env={**os.environ, "KUBECONFIG": str(control_plane.kubeconfig)},
+            cwd=ROOT,
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+        assert done.returncode == 0, done.stderr
+        return done.stdout
+
+    return program
+
+
+@pytest.fixture
+def kubectl(run):
+    return functools.partial(run, "kubectl")

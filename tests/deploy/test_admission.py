@@ -1,7 +1,6 @@
 """The API server admits every manifest: a server-side dry run, on the sandbox's API and, where there is one, on a real one."""
 
 import asyncio
-import os
 import shutil
 import subprocess
 
@@ -9,7 +8,6 @@ import pytest
 import yaml
 
 from sandbox.apiserver import ApiServer
-from sandbox.controlplane import ControlPlane, NoControlPlaneError, find
 from sandbox.endpoints import kubeconfig
 
 pytestmark = pytest.mark.e2e
@@ -53,16 +51,6 @@ def definition(name, version, kind):
             "versions": [{**served, "schema": {"openAPIV3Schema": anything}}],
         },
     }
-
-
-@pytest.fixture(scope="module")
-def control_plane(tmp_path_factory):
-    try:
-        binaries = find(os.environ)
-    except NoControlPlaneError as error:
-        pytest.skip(str(error))
-    with ControlPlane(binaries, tmp_path_factory.mktemp("control-plane")) as running:
-        yield running
 
 
 @pytest.fixture(params=["sandbox", "real"])

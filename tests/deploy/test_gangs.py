@@ -1,9 +1,7 @@
 """The gate is put on pods as they are created: by the evaluator's webhook and by the policy, each on a real API server."""
 
 import asyncio
-import os
 import re
-import subprocess
 from pathlib import Path
 
 import pytest
@@ -15,7 +13,6 @@ from evaluator.gangs.membership import ADMITTED, GATE
 from plimsoll import flags
 from plimsoll.commandline import Parser
 from sandbox.client import ApiError, Client, ensure
-from sandbox.controlplane import ControlPlane, NoControlPlaneError, find
 from sandbox.nodes import node_object
 from sandbox.objects import EVENTS, NAMESPACES, NODES, PODS
 from sandbox.processes import HeldPort, Processes
@@ -133,34 +130,6 @@ class TestWhatBelongsTogether:
         """The namespace of the evaluator did not ask for it."""
         namespace = named(built("core"), "Namespace", "plimsoll")
         assert not OPTED_IN.items() <= namespace["metadata"]["labels"].items()
-
-
-@pytest.fixture(scope="module")
-def control_plane(tmp_path_factory):
-    try:
-        binaries = find(os.environ)
-    except NoControlPlaneError as error:
-        pytest.skip(str(error))
-    with ControlPlane(binaries, tmp_path_factory.mktemp("control-plane")) as running:
-        yield running
-
-
-@pytest.fixture
-def run(control_plane):
-    def program(name, *arguments, given=None):
-        done = subprocess.run(
-            [name, *arguments],
-            input=given,
-            env={**os.environ, "KUBECONFIG": str(control_plane.kubeconfig)},
-            cwd=ROOT,
-            capture_output=True,
-            text=True,
-            check=False,
-        )
-        assert done.returncode == 0, done.stderr
-        return done.stdout
-
-    return program
 
 
 class Cluster:

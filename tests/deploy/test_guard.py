@@ -4,8 +4,6 @@ import asyncio
 import copy
 import itertools
 import json
-import os
-import subprocess
 
 import pytest
 import yaml
@@ -16,7 +14,6 @@ from evaluator.kube import Kube
 from evaluator.labels import Apply
 from evaluator.objects import NUDGED
 from sandbox.client import MERGE, ApiError, Client
-from sandbox.controlplane import ControlPlane, NoControlPlaneError, find
 from sandbox.endpoints import kubeconfig
 from sandbox.nodes import node_object
 from sandbox.objects import NODES, PODS
@@ -29,33 +26,6 @@ GUARD = {"ValidatingAdmissionPolicy", "ValidatingAdmissionPolicyBinding"}
 FINE = {"demo": "violating", "telemetry.aware.scheduling.demo/size": "large"}
 FOREIGN = "example.com/quota"
 PATIENCE = 40.0
-
-
-@pytest.fixture(scope="module")
-def control_plane(tmp_path_factory):
-    try:
-        binaries = find(os.environ)
-    except NoControlPlaneError as error:
-        pytest.skip(str(error))
-    with ControlPlane(binaries, tmp_path_factory.mktemp("control-plane")) as running:
-        yield running
-
-
-@pytest.fixture
-def kubectl(control_plane):
-    def run(*arguments, given=None):
-        done = subprocess.run(
-            ["kubectl", *arguments],
-            input=given,
-            env={**os.environ, "KUBECONFIG": str(control_plane.kubeconfig)},
-            capture_output=True,
-            text=True,
-            check=False,
-        )
-        assert done.returncode == 0, done.stderr
-        return done.stdout
-
-    return run
 
 
 @pytest.fixture

@@ -3,9 +3,7 @@
 import asyncio
 import contextlib
 import functools
-import os
 import re
-import subprocess
 from pathlib import Path
 
 import pytest
@@ -16,7 +14,6 @@ from evaluator.gangs.membership import GATE
 from plimsoll import flags
 from plimsoll.commandline import Parser
 from sandbox.client import ApiError, Client, ensure
-from sandbox.controlplane import ControlPlane, NoControlPlaneError, find
 from sandbox.endpoints import kubeconfig
 from sandbox.nodes import node_object
 from sandbox.objects import EVENTS, NODES, PODS, POLICIES, Resource
@@ -33,39 +30,6 @@ LEASES = Resource("leases", "coordination.k8s.io/v1")
 REPLICA_SETS = Resource("replicasets", "apps/v1")
 FORBIDDEN = re.compile(r"\b403\b")
 """As the log tells a refusal; a time or a port may have such digits within."""
-
-
-@pytest.fixture(scope="module")
-def control_plane(tmp_path_factory):
-    try:
-        binaries = find(os.environ)
-    except NoControlPlaneError as error:
-        pytest.skip(str(error))
-    with ControlPlane(binaries, tmp_path_factory.mktemp("control-plane")) as running:
-        yield running
-
-
-@pytest.fixture
-def run(control_plane):
-    def program(name, *arguments, given=None):
-        done = subprocess.run(
-            [name, *arguments],
-            input=given,
-            env={**os.environ, "KUBECONFIG": str(control_plane.kubeconfig)},
-            cwd=ROOT,
-            capture_output=True,
-            text=True,
-            check=False,
-        )
-        assert done.returncode == 0, done.stderr
-        return done.stdout
-
-    return program
-
-
-@pytest.fixture
-def kubectl(run):
-    return functools.partial(run, "kubectl")
 
 
 @pytest.fixture
