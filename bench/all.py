@@ -29,6 +29,7 @@ BENCHMARKS: Mapping[str, Sequence[str]] = {
     "decide": (),
     "extender": (),
     "scorers": (),
+    "gangs": (),
     "streams": (),
     "closed_loop": ("--changes=100",),
     "rules": (),

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from bench import extender, measure
+from bench import extender, gangs, measure
 from bench.cases import Repeat, Rest
 from bench.scene import Sizes
 from evaluator.scorers import BUILT_IN
@@ -63,6 +63,15 @@ def test_decide():
         assert line["benchmark"] == "decide"
         assert ("met" in measure.judged(line, line.get("aim", ""))) == ("aim" in line)
     assert any("aim" in line for line in lines)
+
+
+def test_gangs():
+    lines = lines_of("gangs", "--nodes=40", "--pods=60", "--repeats=2")
+    assert [line["case"] for line in lines[::2]] == [case.name for case in gangs.CASES]
+    for line in lines:
+        assert line["gangs"] == 3
+        assert 0 < line["p50_ms"] <= line["max_ms"]
+        assert ("met" in line) == (line["what"] == "steady")
 
 
 def test_scorers():

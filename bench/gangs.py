@@ -1,0 +1,217 @@
+"""How long one decision about gangs takes while many wait: the heart alone, in this process, without network.
+
+So many pods wait in gangs of 20, of ten priorities, each for the nodes of one zone of three. Prints one JSON line per case,
+times in milliseconds: of the clock (p50, max), and of the processor (cpu), which says more where the machine has other work:
+
+    room        every gang fits: the first is released, and the others are told that they wait for their turn
+    full        no gang fits: for each it is looked whether it does, and whether it would if the nodes were empty
+    mixed       as full, with a larger pod among those of each gang, so that it has to be tried where they would go, and
+                with sizes that no other gang has, so that nothing is looked up for one that was reckoned for another
+    pieces      as mixed, with room on every node for the smaller pods
+
+Each is decided `cold` (gangs and room put together from all pods and nodes) and `steady` (one pod of a gang and one on a
+node went, and others came). A decision that is not what the case says is no result: the program ends.
+
+    python -P bench/gangs.py [--nodes 1000,5000] [--pods 10000] [--repeats 30]
+"""
+
+import argparse
+import gc
+import itertools
+import json
+import time
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from msgspec import Raw
+
+from bench import cluster, measure, nodes
+from evaluator.cluster import Cluster, decode_node
+from evaluator.decisions import Decisions
+from evaluator.gangs.gang import decide
+from evaluator.gangs.membership import GATE
+from evaluator.gangs.rooms import Rooms
+from evaluator.gangs.roster import Roster
+from evaluator.gangs.verdicts import Memory, Outcome, State, Terms
+from evaluator.inventory import Inventory, Resident, decode
+from evaluator.objects import Node
+
+EACH = 20
+"""Pods of a gang."""
+PRIORITIES = 10
+AIM = "p50_ms <= 50"
+NOW = 1_772_500_010.0
+_BORN = "2026-03-03T01:06:40Z"
+_ZONE = "topology.kubernetes.io/zone"
+
+Line = dict[str, Any]
+
+
+class WrongDecisionError(Exception):
+    """What was decided is not what the case says."""
+
+
+@dataclass(frozen=True)
+class Case:
+    """Milli-CPU that the first pod of a gang asks for and that each other does, and that are taken of each node."""
+
+    name: str
+    first: int
+    others: int
+    taken: int
+    own: int = 0
+    """So much more for each gang than for the one before."""
+
+    def states(self, gangs: int) -> Line:
+        """How many gangs there are of each state."""
+        if self.name == "room":
+            return {State.RELEASED: 1, State.WAITS_FOR_TURN: gangs - 1}
+        return {State.WAITS_FOR_ROOM: gangs}
+
+
+CASES = (
+    Case("room", 2000, 2000, 500),
+    Case("full", 2000, 2000, 7000),
+    Case("mixed", 3000, 2000, 7000, own=1),
+    Case("pieces", 4000, 500, 6900, own=1),
+)
+
+
+class Waiting:
+    """A cluster in which gangs wait, and who keeps up what there is to know of it."""
+
+    def __init__(self, case: Case, objects: Sequence[Node], pods: int) -> None:
+        self._case = case
+        self._cluster = Cluster()
+        self._inventory = Inventory(clock=lambda: NOW, wall=lambda: NOW)
+        for node in objects:
+            self._cluster.nodes.put(node)
+        self._names = [node.metadata.name for node in objects]
+        self._numbers = itertools.count()
+        self._members = [self._member(number) for number in range(pods)]
+        self._runners = [self._runner(name) for name in self._names]
+        for pod in (*self._members, *self._runners):
+            self._inventory.pods.put(pod)
+        self.gangs = pods // EACH
+        self._memory = Memory(fresh=False)
+        self.begin()
+
+    def begin(self) -> None:
+        """Forget what was put together."""
+        self._inventory.listeners.clear()
+        self._inventory.touched.clear()
+        self._roster = Roster(self._inventory)
+        self._rooms = Rooms(self._cluster, self._inventory, Decisions)
+
+    def change(self, number: int) -> None:
+        """One pod of a gang and one on a node go, and others come."""
+        for pods, make in ((self._members, self._member), (self._runners, self._renewed)):
+            at = number * 37 % len(pods)
+            self._inventory.pods.drop(pods[at])
+            pods[at] = make(at)
+            self._inventory.pods.put(pods[at])
+
+    def decide(self) -> Outcome:
+        """One decision with all that it takes."""
+        space = self._rooms.space()
+        terms, gangs = Terms(), self._roster.gangs
+        return decide(gangs, space, self._memory, terms, now=NOW, random=lambda: 0.5)
+
+    def check(self, outcome: Outcome) -> None:
+        """Raise WrongDecisionError for a decision that is not what the case says."""
+        found = Counter(verdict.state for verdict in outcome.verdicts.values())
+        if found != self._case.states(self.gangs):
+            raise WrongDecisionError(f"{self._case.name}: {dict(found)}")
+        if self._case.name == "room":
+            [release] = outcome.releases
+            first = f"gang-{min(self.gangs, PRIORITIES) - 1:04d}"
+            if len(release.pods) != EACH or release.gang.name != first:
+                raise WrongDecisionError(f"{release.gang}: {len(release.pods)} pods")
+
+    def _member(self, number: int) -> Resident:
+        gang, place = divmod(number, EACH)
+        asked = (self._case.others if place else self._case.first) + gang * self._case.own
+        labels = {"podGroup": f"gang-{gang:04d}", "minAvailable": str(EACH)}
+        return self._pod(
+            {"labels": labels | {"groupPriority": str(gang % PRIORITIES)}},
+            {
+                "schedulingGates": [{"name": GATE}],
+                "nodeSelector": {_ZONE: f"westeurope-{gang % 3 + 1}"},
+            },
+            asked,
+        )
+
+    def _runner(self, node: str) -> Resident:
+        return self._pod({}, {"nodeName": node}, self._case.taken)
+
+    def _renewed(self, at: int) -> Resident:
+        return self._runner(self._names[at])
+
+    def _pod(self, meta: Line, spec: Line, asked: int) -> Resident:
+        name = f"pod-{next(self._numbers)}"
+        about = {"name": name, "namespace": "bench", "uid": name, "creationTimestamp": _BORN}
+        requests = {"cpu": f"{asked}m", "memory": "1Gi"}
+        containers = [{"name": "c", "resources": {"requests": requests}}]
+        phase = "Running" if "nodeName" in spec else "Pending"
+        body = {
+            "metadata": about | meta,
+            "spec": {"containers": containers, **spec},
+            "status": {"phase": phase},
+        }
+        return decode(Raw(json.dumps(body).encode()))
+
+
+def measured(case: Case, objects: Sequence[Node], pods: int, repeats: int) -> Iterator[Line]:
+    """The lines of one case."""
+    waiting = Waiting(case, objects, pods)
+    about = {"case": case.name, "nodes": len(objects), "pods": pods, "gangs": waiting.gangs}
+    gc.freeze()
+    for what in ("cold", "steady"):
+        times = []
+        for number in range(repeats if what == "steady" else max(repeats // 6, 1)):
+            if what == "cold":
+                waiting.begin()
+            else:
+                waiting.change(number)
+            clock, cpu = time.perf_counter(), time.thread_time()
+            outcome = waiting.decide()
+            times.append((time.perf_counter() - clock, time.thread_time() - cpu))
+            waiting.check(outcome)
+        line = {"benchmark": "gangs", **about, "what": what, **_figures(times)}
+        yield measure.judged(line, AIM if what == "steady" else "")
+    gc.unfreeze()
+
+
+def _figures(times: Sequence[tuple[float, float]]) -> Line:
+    clock, cpu = (sorted(1000 * one for one in ones) for ones in zip(*times, strict=True))
+    figures = {"p50_ms": measure.percentile(clock, 0.5), "max_ms": clock[-1]}
+    figures["cpu_p50_ms"] = measure.percentile(cpu, 0.5)
+    return {name: round(value, 3) for name, value in figures.items()} | {"runs": len(times)}
+
+
+def main() -> None:
+    """Read the command line, measure, print."""
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument(
+        "--nodes",
+        type=lambda text: [int(one) for one in text.split(",")],
+        default=[1000, 5000],
+        help="clusters of so many, with commas between them (default 1000,5000)",
+    )
+    parser.add_argument("--pods", type=int, default=10_000, help="that wait (default 10000)")
+    parser.add_argument("--repeats", type=int, default=30, help="of each case (default 30)")
+    given = parser.parse_args()
+    for count in given.nodes:
+        found = [nodes.node(name, index) for index, name in enumerate(cluster.names(count))]
+        objects = [decode_node(Raw(json.dumps(one).encode())) for one in found]
+        for case in CASES:
+            for line in measured(case, objects, given.pods, given.repeats):
+                print(json.dumps(line), flush=True)
+
+
+if __name__ == "__main__":
+    main()
