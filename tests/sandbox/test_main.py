@@ -70,7 +70,7 @@ def exists(pid):
 @pytest.mark.e2e
 async def test_up_runs_the_real_programs_until_it_is_interrupted(spawn, tmp_path, eventually):
     folder = tmp_path / "s"
-    up = await spawn(*SANDBOX, "up", f"--dir={folder}", "--nodes=node-x,node-y")
+    up = await spawn(*SANDBOX, "up", f"--dir={folder}", "--nodes=node-x,node-y", "--gangs")
     await eventually(
         lambda: (folder / "endpoints.json").exists() or up.returncode is not None, 60.0
     )
@@ -79,6 +79,8 @@ async def test_up_runs_the_real_programs_until_it_is_interrupted(spawn, tmp_path
     async with aiohttp.ClientSession() as session:
         async with session.get(f"{found['ops']}/readyz") as response:
             assert response.status == 200
+        async with session.get(f"{found['ops']}/explain?gang=a/b") as response:
+            assert "no gang a/b" in await response.text()
         (folder / "node-x" / "node-metrics" / "text.prom").write_text("node_health_metric 7\n")
         async with session.get(found["metrics/node-x"]) as response:
             assert "node_health_metric 7" in await response.text()
@@ -90,6 +92,7 @@ async def test_up_runs_the_real_programs_until_it_is_interrupted(spawn, tmp_path
     printed, complained = await up.communicate()
     assert up.returncode == 0
     assert re.search(r"Kubernetes API +http://127\.0\.0\.1:\d+", printed.decode())
+    assert "deploy/gang-demo/" in printed.decode()
     assert printed.decode().endswith("Stopped.\n")
     assert complained.decode() == ""
     assert not any(exists(pid) for pid in children)
