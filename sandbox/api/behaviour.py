@@ -4,8 +4,8 @@ import base64
 from collections.abc import Callable, Iterable
 from typing import Any
 
-from sandbox.api.errors import Cause
-from sandbox.api.objects import Json
+from sandbox.api.errors import Cause, Subject, forbidden
+from sandbox.api.objects import Json, name_of
 from sandbox.api.syntax import dns_label_fault, path_segment_fault, subdomain_fault
 
 Objects = Callable[[str], Iterable[Json]]
@@ -94,6 +94,14 @@ class Spelled(Behaviour):
 
     def name_fault(self, name: str) -> str:
         return self._rule(name)
+
+
+class Quotas(Behaviour):
+    """There are none, which is asked for often; one that nobody enforces would be a lie."""
+
+    def admit(self, obj: Json, objects: Objects) -> None:
+        quota = Subject("", "resourcequotas", name_of(obj))
+        raise forbidden(quota, "nobody enforces quotas in this sandbox")
 
 
 class Namespaces(Behaviour):

@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Iterator
 
 from sandbox.api import events
-from sandbox.api.behaviour import Namespaces, Nodes, Secrets, Services, Spelled
+from sandbox.api.behaviour import Namespaces, Nodes, Quotas, Secrets, Services, Spelled
 from sandbox.api.crds import CustomResourceDefinitions
 from sandbox.api.disruption import PodDisruptionBudgets
 from sandbox.api.pods import Pods
@@ -32,6 +32,7 @@ BUILT_IN = (
     Resource("", "v1", "events", "Event", short_names=("ev",), fields=events.FIELDS, behaviour=Spelled()),
     Resource("events.k8s.io", "v1", "events", "Event", short_names=("ev",), behaviour=Spelled(), conversion=_EVENTS),
     Resource("", "v1", "configmaps", "ConfigMap", short_names=("cm",)),
+    Resource("", "v1", "resourcequotas", "ResourceQuota", short_names=("quota",), behaviour=Quotas()),
     Resource("", "v1", "secrets", "Secret", fields=("type",), behaviour=Secrets()),
     Resource("", "v1", "serviceaccounts", "ServiceAccount", short_names=("sa",)),
     Resource("", "v1", "services", "Service", short_names=("svc",), categories=("all",), subresources=_STATUS, behaviour=Services()),

@@ -319,3 +319,12 @@ async def test_the_writer_is_named_by_the_user_agent_where_it_does_not_say(api):
         "fieldsV1": {"f:data": {".": {}, "f:k": {}}},
     }
     assert "managedFields" not in patched.body["metadata"]
+
+
+async def test_there_are_no_quotas_and_none_is_taken_that_nobody_enforces(api):
+    quotas = "/api/v1/namespaces/default/resourcequotas"
+    assert (await api.get(quotas)).body["items"] == []
+    body = {"apiVersion": "v1", "kind": "ResourceQuota", "metadata": {"name": "q"}}
+    reply = await api.post(quotas, {**body, "spec": {"hard": {"pods": "1"}}})
+    assert (reply.code, reply.reason) == (403, "Forbidden")
+    assert "nobody enforces quotas in this sandbox" in reply.body["message"]
