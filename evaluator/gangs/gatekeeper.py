@@ -36,6 +36,10 @@ _LONGEST_WAIT = 60.0
 """Seconds between two looks at least: times are of the wall clock, which somebody may set back."""
 _PATIENCE = 10.0
 """Seconds in which the watch has to tell of gates that we lifted; after that it is thought to have missed something."""
+_FEW = 3
+"""Gangs in a row of which no gate could be lifted: from there on it is likely that none can be, and there is no hurry."""
+_SLOW = 0.5
+"""Seconds at most between two tries then: if it is just those gangs after all, others are behind them in the line."""
 _BUSY = {429, 503}
 """Statuses by which the server asks to be left alone, whatever is asked of it."""
 
@@ -103,6 +107,7 @@ class Gatekeeper:
         self._clock = clock
         self._random = (rng or random.Random()).random  # noqa: S311 (jitter)
         self._backoff = Backoff(self._random)
+        self._in_vain = 0
         self._wake = asyncio.Event()
         self._listed: asyncio.Future[None] | None = None
         self._memory = Memory()
@@ -202,6 +207,7 @@ class Gatekeeper:
                 break
             lifting = await self._lifter.lift(release)
             if lifting.pods:
+                self._in_vain = 0
                 done.append(replace(release, pods=lifting.pods))
                 self._note(done[-1])
             if lifting.why_not and not await self._goes_on(release.gang, lifting):
@@ -233,10 +239,19 @@ class Gatekeeper:
             self._memory = self._memory.refused(
                 gang, lifting.why_not, now=self._clock(), random=self._random
             )
+            await self._slow_down(lifting)
             return True
         if self._allowed():
             await self._wait_for_server(error)
         return False
+
+    async def _slow_down(self, lifting: Lifting) -> None:
+        """Hundreds of gangs, each of which may be tried anew, are no reason to ask without a pause what is always refused."""
+        if lifting.pods:
+            return
+        self._in_vain += 1
+        if self._in_vain >= _FEW:
+            await asyncio.sleep(min(_SLOW, self._settle * 2.0 ** min(self._in_vain - _FEW, 10)))
 
     async def _wait_for_server(self, error: KubeError) -> None:
         delay = max(self._backoff.next(), error.retry_after or 0.0)

@@ -90,10 +90,12 @@ class Lifter:
             self._metrics.gates_lifted.labels(result).inc()
             if error is None:
                 lifted.append(pod)
-            elif result == "changed":
-                changed = error
             elif result == "error":
                 raise error
+            elif not lifted and release.reason is Reason.ADMITTED:
+                return error  # whether the others are still to go, a gang that is whole so far tells anew
+            elif result == "changed":
+                changed = error
         return changed
 
     async def _look(self, key: GangKey) -> _Found:

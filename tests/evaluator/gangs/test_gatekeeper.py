@@ -1,6 +1,7 @@
 """The loop that decides on gangs, on a real API server: who goes, who decides, and what becomes of it when things fail between."""
 
 import asyncio
+import itertools
 import time
 from types import SimpleNamespace
 
@@ -380,6 +381,23 @@ async def test_a_gang_that_is_refused_keeps_nobody_waiting(api, replica, held, u
     await bind(api, "s0", "s1")
     refused = False
     await free(api, "s0", "s1", "f0", "f1")
+
+
+async def test_where_every_gang_is_refused_it_is_asked_ever_more_slowly(api, replica, held, until):
+    """Each is tried again by itself, and there may be hundreds: they must not keep the API server busy saying no."""
+    one, tried = await replica(leads=False), []
+
+    async def denied(*_):
+        tried.append(asyncio.get_running_loop().time())
+        raise KubeError(403, "no right to patch pods")
+
+    one.kube.patch_pod = denied
+    for number in range(8):
+        await held(f"g{number}", f"{number}-a", f"{number}-b")
+    one.mandate.extend()
+    await until(lambda: len(tried) > 7)
+    pauses = [later - earlier for earlier, later in itertools.pairwise(tried[:8])]
+    assert pauses[-1] > 0.4
 
 
 @pytest.mark.parametrize("status", [0, 429, 503])

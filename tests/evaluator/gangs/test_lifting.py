@@ -118,20 +118,39 @@ async def test_who_counts_for_the_gang_beside_it_is_found_too(stand, answer, lif
 
 
 async def test_a_pod_that_goes_meanwhile_keeps_no_other(stand, answer, lifter, release, counted):
-    stand.then(answer.lists(pod("a"), pod("b")), answer.refuses(404), answer.says(200, {}))
+    stand.then(answer.lists(pod("a"), pod("b"), pod("c")))
+    stand.then(answer.says(200, {}), answer.refuses(404), answer.says(200, {}))
     lifting = await lifter.lift(release)
-    assert (names(lifting), lifting.why_not) == (["b"], "")
-    assert (counted("gone"), counted("ok")) == (1, 1)
+    assert (names(lifting), lifting.why_not) == (["a", "c"], "")
+    assert (counted("gone"), counted("ok")) == (1, 2)
+
+
+async def test_a_gang_whose_first_pod_goes_meanwhile_is_counted_anew(
+    stand, answer, lifter, release
+):
+    """Nothing of it runs yet, so nothing has to: the other pod of two is half a gang."""
+    stand.then(answer.lists(pod("a"), pod("b")), answer.refuses(404), answer.lists(pod("b")))
+    lifting = await lifter.lift(release)
+    assert (lifting.pods, patched(stand)) == ((), ["a"])
+    assert "none that is to go now" in lifting.why_not
+
+
+async def test_a_gang_of_which_one_is_never_let_through_stays_whole(stand, answer, lifter, release):
+    for _ in range(3):
+        stand.then(answer.lists(pod("a"), pod("b")), answer.refuses(422))
+    lifting = await lifter.lift(release)
+    assert (lifting.pods, patched(stand)) == ((), ["a", "a", "a"])
+    assert "422" in lifting.why_not
 
 
 @pytest.mark.parametrize("status", [409, 422])
 async def test_a_pod_that_changed_is_looked_at_again(
     stand, answer, lifter, release, counted, status
 ):
-    stand.then(answer.lists(pod("a"), pod("b")), answer.refuses(status), answer.says(200, {}))
-    stand.then(answer.lists(pod("a", uid="new"), pod("b", gated=False)), answer.says(200, {}))
+    stand.then(answer.lists(pod("a"), pod("b")), answer.says(200, {}), answer.refuses(status))
+    stand.then(answer.lists(pod("a", gated=False), pod("b", uid="new")), answer.says(200, {}))
     lifting = await lifter.lift(release)
-    assert (names(lifting), lifting.why_not) == (["b", "a"], "")
+    assert (names(lifting), lifting.why_not) == (["a", "b"], "")
     assert stand.asked[-1].json[0]["value"] == "new"
     assert (counted("changed"), counted("ok")) == (1, 2)
 
