@@ -1,0 +1,268 @@
+"""Gangs beside a scheduler that knows nothing of them: the real evaluator lifts gates, and kube-scheduler finds nodes.
+
+Pods of a gang ask for a core each, and nodes have as many as a scenario says.
+"""
+
+import itertools
+import json
+
+import pytest
+
+from sandbox.client import JSON_PATCH, STRATEGIC
+from sandbox.objects import EVENTS, NODES, PODS
+
+pytestmark = pytest.mark.e2e
+
+GATE = {"name": "plimsoll.io/gang"}
+FOREIGN = {"name": "example.com/quota"}
+ADMITTED = "plimsoll.io/admitted-at"
+
+
+class Site:
+    """A cluster of one scenario, and its gangs."""
+
+    def __init__(self, world, folder):
+        self.world = world
+        self.client = world.client
+        self._folder = folder
+        self.owner = None
+
+    def scheduler(self):
+        return self.world.plane.scheduler(self.world.evaluator.extender, self._folder)
+
+    async def start(self, *flags):
+        await self.world.start("--gangs", *flags)
+
+    async def restart(self, *flags):
+        await self.world.evaluator.stop(kill=True)
+        await self.start(*flags)
+
+    async def node(self, name, cores):
+        full = await self.world.add_node(name)
+        has = {"cpu": str(cores), "memory": "8Gi", "pods": "110"}
+        status = {"status": {"capacity": has, "allocatable": has}}
+        await self.client.patch(NODES, full, status, subresource="status", content_type=STRATEGIC)
+        return await self.client.get(NODES, full)
+
+    async def pod(self, name, group, minimum, *, priority=0, gates=(GATE,), owner=None):
+        labels = {self.world.marks: self.world.suffix, "podGroup": group}
+        labels |= {"minAvailable": str(minimum), "groupPriority": str(priority)}
+        meta = {"name": name, "namespace": self.world.namespace, "labels": labels}
+        if owner:
+            about = {"uid": owner["metadata"]["uid"], "name": owner["metadata"]["name"]}
+            reference = {"apiVersion": "v1", "kind": "Node", "controller": True, **about}
+            meta["ownerReferences"] = [reference]
+        container = {"name": "c", "image": "none", "resources": {"requests": {"cpu": "1"}}}
+        spec = {
+            "containers": [container],
+            "terminationGracePeriodSeconds": 0,
+            "nodeSelector": {self.world.marks: self.world.suffix},
+            "schedulingGates": list(gates),
+        }
+        body = {"apiVersion": "v1", "kind": "Pod", "metadata": meta, "spec": spec}
+        return await self.client.create(PODS, body)
+
+    async def gang(self, group, count, **more):
+        for number in range(count):
+            await self.pod(f"{group}-{number}", group, count, **more)
+
+    async def remove(self, name):
+        await self.client.delete(PODS, name, self.world.namespace, grace=0)
+
+    async def get(self, name):
+        return await self.client.get(PODS, name, self.world.namespace)
+
+    async def pods(self, group):
+        found = (
+            await self.client.list(PODS, self.world.namespace, labels=f"podGroup={group}")
+        ).items
+        return {pod["metadata"]["name"]: pod for pod in found}
+
+    async def placed(self, group):
+        """Those of a gang that have nodes, by name."""
+        return {n for n, pod in (await self.pods(group)).items() if pod["spec"].get("nodeName")}
+
+    async def held(self, group):
+        """Those that our gate holds."""
+        found = (await self.pods(group)).items()
+        return {n for n, pod in found if GATE in pod["spec"].get("schedulingGates", ())}
+
+    async def all_placed(self, group, count):
+        async def are():
+            return len(await self.placed(group)) == count
+
+        await self._eventually(are, f"all {count} of {group} have nodes")
+
+    async def all_lifted(self, group):
+        async def are():
+            return not await self.held(group)
+
+        await self._eventually(are, f"no pod of {group} is held")
+
+    async def told(self, pod, reason, text=""):
+        """Wait for an event on a pod."""
+        selector = f"involvedObject.name={pod},reason={reason}"
+
+        async def is_told():
+            found = (await self.client.list(EVENTS, self.world.namespace, fields=selector)).items
+            return [event for event in found if text in event["message"]]
+
+        await self._eventually(is_told, f"{reason} is told of {pod}: {text}")
+
+    async def explained(self, gang):
+        """What /explain tells of a gang once it is decided about."""
+        path = f"/explain?gang={self.world.namespace}/{gang}"
+
+        async def is_told():
+            status, text = await self.world.evaluator.get(path)
+            told = json.loads(text) if status == 200 else {}
+            return told if told.get("state") else None
+
+        return await self._eventually(is_told, f"{gang} is explained")
+
+    async def _eventually(self, answer, what):
+        try:
+            return await self.world.eventually(answer)
+        except TimeoutError:
+            raise AssertionError(f"never: {what}{self.world.evaluator.log()}") from None
+
+
+@pytest.fixture
+def site(world, tmp_path):
+    return Site(world, tmp_path)
+
+
+async def test_a_gang_of_three_waits_for_its_third_and_says_so(site):
+    await site.node("a", 4)
+    await site.start()
+    async with site.scheduler():
+        for number in range(2):
+            await site.pod(f"train-{number}", "train", 3)
+        await site.told("train-0", "GangIncomplete", "2 of 3 pods of podGroup train exist")
+        await site.told("train-1", "GangIncomplete", "2 of 3 pods of podGroup train exist")
+        assert await site.held("train") == {"train-0", "train-1"}
+        await site.pod("train-2", "train", 3)
+        await site.all_placed("train", 3)
+    pods = await site.pods("train")
+    assert all(pod["metadata"]["annotations"][ADMITTED] for pod in pods.values())
+
+
+async def test_two_gangs_that_fit_alone_go_whole_and_one_after_the_other(site):
+    await site.node("a", 2)
+    await site.node("b", 2)
+    await site.gang("early", 3)
+    await site.gang("late", 3)
+    await site.start()
+    async with site.scheduler():
+        await site.all_placed("early", 3)
+        await site.told("late-0", "GangWaitsForRoom")
+        assert len(await site.held("late")) == 3
+        for name in await site.placed("early"):
+            await site.remove(name)
+        await site.all_placed("late", 3)
+
+
+async def test_the_more_important_of_two_gangs_goes_first_though_it_came_later(site):
+    await site.node("a", 2)
+    await site.gang("modest", 2)
+    await site.gang("urgent", 2, priority=5)
+    await site.start()
+    async with site.scheduler():
+        await site.all_placed("urgent", 2)
+        await site.told("modest-1", "GangWaitsForRoom")
+        assert len(await site.held("modest")) == 2
+
+
+async def test_gangs_that_all_fit_go_in_order_each_when_the_one_before_has_its_nodes(site):
+    await site.node("a", 6)
+    for priority, group in enumerate(("last", "middle", "first")):
+        await site.gang(group, 2, priority=priority)
+    await site.start()
+    async with site.scheduler():
+        for group in ("first", "middle", "last"):
+            await site.all_placed(group, 2)
+    times = []
+    for group in ("first", "middle", "last"):
+        pods = (await site.pods(group)).values()
+        times.append(sorted(pod["metadata"]["annotations"][ADMITTED] for pod in pods))
+    assert times == sorted(times)
+    assert all(earlier[-1] < later[0] for earlier, later in itertools.pairwise(times))
+
+
+async def test_a_gang_that_can_never_fit_says_so_and_holds_up_nobody(site):
+    await site.node("a", 2)
+    await site.gang("huge", 3, priority=9)
+    await site.start()
+    async with site.scheduler():
+        await site.told("huge-0", "GangTooLarge")
+        await site.gang("small", 2)
+        await site.all_placed("small", 2)
+        assert len(await site.held("huge")) == 3
+
+
+async def test_a_replacement_goes_at_once_also_under_another_leader(site):
+    owner = await site.node("a", 2)
+    await site.start()
+    async with site.scheduler():
+        await site.gang("train", 2, owner=owner)
+        await site.all_placed("train", 2)
+        await site.gang("other", 2, priority=9)
+        await site.told("other-0", "GangWaitsForRoom")
+        await site.remove("train-0")
+        await site.pod("train-2", "train", 2, owner=owner)
+        await site.all_placed("train", 2)
+        await site.restart()
+        await site.remove("train-1")
+        await site.pod("train-3", "train", 2, owner=owner)
+        await site.all_placed("train", 2)
+        assert len(await site.held("other")) == 2
+
+
+async def test_gates_of_others_are_waited_for_and_left_alone(site):
+    await site.node("a", 2)
+    await site.start()
+    async with site.scheduler():
+        await site.pod("train-0", "train", 2, gates=(GATE, FOREIGN))
+        await site.pod("train-1", "train", 2, gates=(FOREIGN, GATE))
+        await site.told("train-0", "GangGatedByOthers", FOREIGN["name"])
+        assert await site.held("train") == {"train-0", "train-1"}
+        for name, place in (("train-0", 1), ("train-1", 0)):
+            path = f"/spec/schedulingGates/{place}"
+            patch = [{"op": "test", "path": path, "value": FOREIGN}, {"op": "remove", "path": path}]
+            await site.client.patch(
+                PODS, name, patch, site.world.namespace, content_type=JSON_PATCH
+            )
+        await site.all_placed("train", 2)
+
+
+async def test_who_found_no_nodes_in_time_is_told_of_and_the_next_goes(site):
+    """There is no scheduler."""
+    await site.node("a", 4)
+    await site.gang("first", 2, priority=1)
+    await site.gang("second", 2)
+    await site.start("--gangTimeout=3s")
+    await site.all_lifted("first")
+    await site.told("second-0", "GangWaitsForTurn")
+    assert len(await site.held("second")) == 2
+    await site.told("first-0", "GangTimedOut")
+    await site.all_lifted("second")
+    assert not await site.placed("first") | await site.placed("second")
+
+
+async def test_a_pod_that_is_held_for_too_long_goes_with_a_warning(site):
+    await site.node("a", 4)
+    await site.start("--gangTimeout=1s", "--gateMaxAge=4s")
+    async with site.scheduler():
+        await site.pod("train-0", "train", 3)
+        await site.all_placed("train", 1)
+        await site.told("train-0", "GangOverdue", "--gateMaxAge")
+
+
+async def test_each_gang_is_explained(site):
+    await site.node("a", 4)
+    await site.start()
+    await site.pod("train-0", "train", 2)
+    told = await site.explained("train")
+    assert told["state"] == "Incomplete"
+    assert told["message"] == "1 of 2 pods of podGroup train exist"
+    assert told["members"]["train-0"]["state"] == "held"
