@@ -18,6 +18,7 @@ from pathlib import Path
 
 from audit import Audit, measures
 from cluster import Admin, Server
+from gangs import Gangs
 from nodes import Agent
 from replica import Replica
 from storm import NAMES, STILL, Storm
@@ -96,6 +97,24 @@ def tell(found):
     sys.stdout.flush()
 
 
+async def look(world, audit, loops):
+    """What must be so once all is calm."""
+    audit.check_calm(world.replicas, world.agents)
+    world.gangs.check_calm(world.replicas)
+    written = audit.writes
+    await asyncio.sleep(STILL)
+    if audit.writes != written:
+        audit.say(f"{audit.writes - written} changes of labels, though nothing else has changed")
+    for replica in world.replicas:
+        for sentence in replica.check():
+            audit.say(f"a loop of {replica.name} broke: {sentence}")
+    for agent in world.agents.values():
+        agent.check()
+    for task in loops:
+        if task.done():
+            task.result()
+
+
 async def live(given, folder):
     rng = random.Random(given.seed)
     world = World(rng, folder)
@@ -105,32 +124,22 @@ async def live(given, folder):
     loop.set_exception_handler(lambda _loop, context: audit.say(f"unhandled: {context}"))
     await world.server.start()
     await world.admin.start()
+    world.gangs = Gangs(world, rng, audit.say)
     storm = Storm(world, rng, given.pause)
     for replica in world.replicas:
         await world.start(replica)
     asking = asyncio.create_task(scheduler(world, audit))
+    placing = asyncio.create_task(world.gangs.schedule())
     begin = world.clock.now
     await storm.settle()
     while world.clock.now - begin < given.seconds and not audit.wrong:
         async with asyncio.timeout(given.part + 3600):  # what never ends should say where it is
             await storm.rage(given.part)
             await storm.settle()
-        audit.check_calm(world.replicas, world.agents)
-        written = audit.writes
-        await asyncio.sleep(STILL)
-        if audit.writes != written:
-            audit.say(
-                f"{audit.writes - written} changes of labels, though nothing else has changed"
-            )
-        for replica in world.replicas:
-            for sentence in replica.check():
-                audit.say(f"a loop of {replica.name} broke: {sentence}")
-        for agent in world.agents.values():
-            agent.check()
-        if asking.done():
-            asking.result()
+        await look(world, audit, (asking, placing))
         tell({"at": round(world.clock.now - begin), **measures(len(asyncio.all_tasks()))})
     asking.cancel()
+    placing.cancel()
     for agent in world.agents.values():
         await agent.close()
     for replica in world.replicas:
@@ -144,6 +153,7 @@ async def live(given, folder):
         "answers": audit.answers,
         "unready": audit.unready,
         "label_writes": audit.writes,
+        "gates_lifted": world.gangs.lifted,
         "events": storm.counts,
     }
 

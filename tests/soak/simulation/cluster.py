@@ -212,8 +212,10 @@ class Admin:
             body = {"status": {"conditions": [{**condition, "message": because}]}}
             await self.client.patch(PODS, name, body, NAMESPACE, subresource="status")
 
-    async def clear(self, resource, collection):
+    async def clear(self, resource, collection, *, but=lambda _obj: False):
         for obj in self.objects(collection):
+            if but(obj):
+                continue
             meta = obj["metadata"]
             with contextlib.suppress(ApiError):  # somebody was faster
                 await self.client.delete(resource, meta["name"], meta.get("namespace", ""), grace=0)
@@ -222,6 +224,8 @@ class Admin:
         await self.clear(LEASES, "leases.coordination.k8s.io")
 
     async def clear_pods_and_events(self):
-        """API servers forget events after an hour; this one has to be told."""
-        await self.clear(PODS, "pods")
+        """API servers forget events after an hour; this one has to be told. Pods of gangs stay."""
+        await self.clear(
+            PODS, "pods", but=lambda pod: "podGroup" in (pod["metadata"].get("labels") or {})
+        )
         await self.clear(EVENTS, "events")

@@ -42,6 +42,11 @@ class Replica:
             cluster_stale_after=CLUSTER_STALE_AFTER,
             lease_namespace="default",
             evict=True,
+            gangs=True,
+            gang_timeout=5.0,
+            gang_backoff=1.0,
+            gang_backoff_max=4.0,
+            gang_ageing=20.0,
         )
         self._service = Service(settings, self._kube)
         agents = self._service._ports._agents
@@ -88,6 +93,11 @@ class Replica:
     @property
     def leads(self):
         return self._service._writers._mandate.allowed()
+
+    @property
+    def gangs_wait_for(self):
+        """Why nothing is decided on gangs."""
+        return list(self._service._writers.gangs.gatekeeper.waiting_for)
 
     def refused(self, policy, nodes):
         """What the scheduler is answered: which of the nodes are not for a pod of this policy; None is 503."""

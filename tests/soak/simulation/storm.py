@@ -71,6 +71,7 @@ class Storm:
                 await world.admin.drop_policy(name)
             elif name not in world.admin.policies():
                 await world.admin.put_policy(name, policies.random_spec(self._rng))
+        await world.gangs.take_theirs_off(everywhere=True)
         await world.admin.clear_pods_and_events()
         await asyncio.sleep(CALM)
 
@@ -191,6 +192,21 @@ class Storm:
         because = f"0/8 nodes are available: 8 {policy} violated: heat GreaterThan 3."
         await self._world.admin.add_pod(f"pod-{self._extra}", policy, because=because)
 
+    async def _gang_gets_a_pod(self):
+        await self._world.gangs.come()
+
+    async def _gang_comes_whole(self):
+        await self._world.gangs.come_whole()
+
+    async def _gang_loses_a_pod(self):
+        await self._world.gangs.go()
+
+    async def _gang_goes(self):
+        await self._world.gangs.go(whole=True)
+
+    async def _gate_of_others_goes(self):
+        await self._world.gangs.take_theirs_off()
+
     # What happens to the API server, and on the way to it.
 
     async def _weather(self):
@@ -296,6 +312,11 @@ _EVENTS = {
     "label_is_given_up": 3,
     "pod_runs": 2,
     "pod_waits": 2,
+    "gang_gets_a_pod": 8,
+    "gang_comes_whole": 2,
+    "gang_loses_a_pod": 2,
+    "gang_goes": 1,
+    "gate_of_others_goes": 1,
     "weather": 3,
     "watches_are_cut": 1,
     "watches_fall_silent": 1,
