@@ -6,6 +6,7 @@ that right, and never on stale data. What it did itself it waits to see on the w
 
 import asyncio
 import contextlib
+import math
 import operator
 import random
 import time
@@ -112,6 +113,7 @@ class Gatekeeper:
         self._listed: asyncio.Future[None] | None = None
         self._memory = Memory()
         self._outcome = Outcome()
+        self._decided_at = -math.inf
         self._waited_for: Sequence[str] = (UNLISTED,)
         self._let_in: Sequence[tuple[object, ...]] = ()
         self.listeners: list[Callable[[], None]] = []
@@ -175,14 +177,23 @@ class Gatekeeper:
             return _LONGEST_WAIT
         return min(max(0.0, self.outcome.again - self._clock()), _LONGEST_WAIT)
 
+    def _moment(self) -> float:
+        """Now. Where somebody has set the clock back, all times that are remembered would be of times to come."""
+        now = self._clock()
+        if now < self._decided_at:
+            self._memory = Memory(self._memory.admitted)
+        self._decided_at = now
+        return now
+
     async def _decide(self) -> None:
+        now = self._moment()
         began = time.perf_counter()
         found = decide(
             self._roster.gangs,
             self._rooms.space(),
             self._memory,
             self._terms,
-            now=self._clock(),
+            now=now,
             random=self._random,
         )
         took = time.perf_counter() - began

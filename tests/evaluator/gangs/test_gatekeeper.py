@@ -482,3 +482,12 @@ async def test_what_comes_to_nothing_in_time_is_counted(api, replica, held, unti
     assert one.sample("gang_timeouts_total") >= 1
     await held("second", "s0", "s1")
     await free(api, "f0", "f1", "s0", "s1")
+
+
+async def test_a_clock_that_is_set_back_keeps_nobody_waiting(api, replica, held, until):
+    one = await replica(gang_timeout=0.3)
+    await held("first", "f0", "f1")
+    await free(api, "f0", "f1")
+    one.gatekeeper._clock = lambda: time.time() - 3600
+    await held("second", "s0", "s1")
+    await free(api, "f0", "f1", "s0", "s1")
