@@ -51,7 +51,7 @@ class Verdict:
     state: State
     message: str
     since: float
-    """When it began to wait: the age of its oldest pod."""
+    """When it began to wait: when the oldest of the pods was made that our gate holds."""
     problems: tuple[str, ...] = ()
     """What is wrong with its labels, in sentences."""
     shortage: Shortage | None = None
