@@ -14,10 +14,13 @@ _ALARMING = frozenset({State.TOO_LARGE, State.NOT_LIFTED, State.TIMED_OUT})
 
 
 def concerned(gang: Gang, verdict: Verdict) -> tuple[Resident, ...]:
-    """The pods that wait: those that our gate holds, and those of a gang that was released which have no node yet."""
+    """The pods that wait: those that our gate holds, and those that it held until their gang was released and that have no node.
+
+    One that never had it is none of our concern: gangs cost nothing where nothing is gated.
+    """
     if verdict.state.waits:
         return gang.gated
-    return (*gang.gated, *gang.unplaced) if verdict.state is not State.SCHEDULED else ()
+    return (*gang.gated, *gang.awaited) if verdict.state is not State.SCHEDULED else ()
 
 
 def notes(verdict: Verdict, obstacles: Sequence[str] = ()) -> tuple[Notice, ...]:
@@ -33,7 +36,7 @@ def notes(verdict: Verdict, obstacles: Sequence[str] = ()) -> tuple[Notice, ...]
 
 def overdue(verdict: Verdict | None) -> Notice:
     """Of a pod that is let through though its gang is not ready."""
-    why = f"; its gang was not ready: {verdict.message}" if verdict else ""
+    why = f"; its gang was not ready: {verdict.message}" if verdict and verdict.state.waits else ""
     sentence = f"let through, as it was held for longer than --gateMaxAge{why}"
     return Notice(WARNING, "GangOverdue", sentence)
 

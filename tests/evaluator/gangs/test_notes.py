@@ -15,7 +15,8 @@ def gang(a_pod, gangs_of):
         a_pod("bound", "train", 4, node="node-a"),
         a_pod("done", "train", 4, node="node-a", phase="Succeeded"),
         a_pod("held", "train", 4),
-        a_pod("loose", "train", 4, gated=False),
+        a_pod("loose", "train", 4, gated=False, admitted=1.0),
+        a_pod("never held", "train", 4, gated=False),
         a_pod("others", "train", 4, gated=False, foreign=("example.com/quota",)),
     ]
     return gangs_of(pods)[0]
@@ -66,3 +67,7 @@ def test_a_pod_that_goes_for_its_age_is_told_what_its_gang_lacks():
     assert (notice.type, notice.reason) == ("Warning", "GangOverdue")
     assert notice.message.endswith(MESSAGE)
     assert "--gateMaxAge" in notes.overdue(None).message
+
+
+def test_a_pod_that_goes_for_its_age_with_all_its_gang_is_not_told_that_the_gang_was_not_ready():
+    assert "ready" not in notes.overdue(verdict(State.RELEASED)).message
