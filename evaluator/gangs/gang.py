@@ -201,6 +201,8 @@ class _Round:
             self._say(gang, State.TOO_LARGE, words.too_large(gang, never), never)
             return False
         self._say(gang, State.WAITS_FOR_ROOM, words.waits_for_room(gang, shortage), shortage)
+        if not shortage.nodes:  # what is wanting is no room that could add up
+            return False
         aged = gang.created + self._terms.ageing if gang.created else math.inf
         return self._turns.of_aged(gang.key, aged)
 

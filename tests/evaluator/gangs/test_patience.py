@@ -64,3 +64,13 @@ def test_what_is_let_through_for_its_age_is_not_released_a_second_time(a_pod, sp
     after = gangs_of([gone, a_pod("young", "train", 2, created=900.0, cpu=100)])
     outcome = decide(after, space, Memory(fresh=False), terms, now=NOW, random=lambda: 0.0)
     assert not outcome.releases
+
+
+def test_the_line_is_not_held_for_a_gang_that_its_policy_keeps_off_all_nodes(
+    a_pod, space_of, gangs_of
+):
+    """However long it waits: that nobody else goes does not make room where it may not go."""
+    pods = gang(a_pod, "picky", 2, priority=9, policy="hot")
+    pods += gang(a_pod, "next", 2, created=NOW)
+    space = space_of(x=8, only={"hot": set()})
+    assert released_after("next", gangs_of(pods), space, Memory(fresh=False), within=600) == 0
