@@ -23,6 +23,7 @@ class Meta(msgspec.Struct, rename="camel"):
 
     uid: str = ""
     resource_version: str = ""
+    labels: dict[str, str] | None = None
     annotations: dict[str, str] | None = None
 
 
@@ -45,11 +46,13 @@ decode = msgspec.json.Decoder(GatedPod).decode
 def lifting(pod: GatedPod, at: str | None) -> list[Operation]:
     """The patch that takes our gate off a pod, and notes when, RFC 3339; nothing of it happens if the pod has changed in this.
 
-    Nothing is noted without `at`. Raises ValueError for a pod without our gate.
+    It has to be the same pod, of the same gang, with its gate where it was. Nothing is noted without `at`. Raises ValueError for
+    a pod without our gate.
     """
     place = f"{_GATES}/{[gate.name for gate in pod.spec.scheduling_gates or ()].index(GATE)}"
     return [
         _test("/metadata/uid", pod.metadata.uid),
+        *(_test("/metadata/labels", labels) for labels in [pod.metadata.labels] if labels),
         _test(f"{place}/name", GATE),
         {"op": "remove", "path": place},
         *(_noting(pod.metadata, at) if at else ()),
@@ -67,7 +70,7 @@ def _noting(meta: Meta, at: str) -> list[Operation]:
     ]
 
 
-def _test(path: str, value: str) -> Operation:
+def _test(path: str, value: object) -> Operation:
     return {"op": "test", "path": path, "value": value}
 
 

@@ -24,7 +24,9 @@ def patch(known, at=AT):
     meta, spec = known["metadata"], known["spec"]
     return gates.lifting(
         gates.GatedPod(
-            gates.Meta(meta["uid"], meta["resourceVersion"], meta.get("annotations")),
+            gates.Meta(
+                meta["uid"], meta["resourceVersion"], meta.get("labels"), meta.get("annotations")
+            ),
             gates.Spec([gates.Gate(gate["name"]) for gate in spec["schedulingGates"]]),
         ),
         at,
@@ -68,6 +70,14 @@ def test_nothing_is_noted_of_one_that_is_let_through_alone(annotations):
 def test_nothing_is_done_to_a_pod_that_changed(now):
     with pytest.raises(ApiError):
         lifted(pod(GATE), now)
+
+
+@pytest.mark.parametrize("labels", [{"podGroup": "other"}, {"podGroup": "train", "x": "y"}, None])
+def test_nothing_is_done_to_a_pod_that_may_be_of_another_gang_by_now(labels):
+    known = pod(GATE, labels={"podGroup": "train"})
+    assert lifted(known)["spec"]["schedulingGates"] == []
+    with pytest.raises(ApiError):
+        lifted(known, pod(GATE, **({} if labels is None else {"labels": labels})))
 
 
 def test_an_annotation_that_somebody_adds_beside_others_stays():

@@ -76,6 +76,11 @@ async def test_the_gang_is_listed_as_it_is_now_and_each_gate_lifted(
     assert (first.path, second.path) == (f"{listed.path}/a", f"{listed.path}/b")
     assert first.json == [
         {"op": "test", "path": "/metadata/uid", "value": "uid-a"},
+        {
+            "op": "test",
+            "path": "/metadata/labels",
+            "value": {"podGroup": "train", "minAvailable": "2"},
+        },
         {"op": "test", "path": "/spec/schedulingGates/0/name", "value": GATE},
         {"op": "remove", "path": "/spec/schedulingGates/0"},
         {"op": "add", "path": "/metadata/annotations/plimsoll.io~1admitted-at", "value": AT},
