@@ -29,7 +29,7 @@ from plimsoll.backoff import Backoff
 
 log = logs.get(__name__)
 
-_SETTLE = 0.05
+_SETTLE = 0.01
 """Seconds from a change to a decision: a controller makes the pods of a gang one after the other."""
 _REST = 5
 """After a decision, the time that it took so many times over: with ten thousand pods that wait it takes milliseconds."""
@@ -39,8 +39,8 @@ _PATIENCE = 10.0
 """Seconds in which the watch has to tell of gates that we lifted; after that it is thought to have missed something."""
 _FEW = 3
 """Gangs in a row of which no gate could be lifted: from there on it is likely that none can be, and there is no hurry."""
-_SLOW = 0.5
-"""Seconds at most between two tries then: if it is just those gangs after all, others are behind them in the line."""
+_SLOWER, _SLOW = 0.05, 0.5
+"""Seconds between two tries then, at first and at most: if it is just those gangs after all, others are behind them in the line."""
 _BUSY = {429, 503}
 """Statuses by which the server asks to be left alone, whatever is asked of it."""
 
@@ -262,7 +262,8 @@ class Gatekeeper:
             return
         self._in_vain += 1
         if self._in_vain >= _FEW:
-            await asyncio.sleep(min(_SLOW, self._settle * 2.0 ** min(self._in_vain - _FEW, 10)))
+            times = min(self._in_vain - _FEW, 10)
+            await asyncio.sleep(min(_SLOW, _SLOWER * 2.0**times))
 
     async def _wait_for_server(self, error: KubeError) -> None:
         delay = max(self._backoff.next(), error.retry_after or 0.0)
