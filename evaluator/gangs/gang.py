@@ -5,7 +5,7 @@ order. So one gang is released at a time, and the next when kube-scheduler has f
 """
 
 import math
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Generator, Iterable
 
 from evaluator.gangs import words
 from evaluator.gangs.group import Gang, GangKey, about
@@ -35,8 +35,28 @@ def decide(
     `random` tells numbers from 0 up to 1, for the jitter of rests. What comes of the releases goes into the memory with
     `Memory.released()`.
     """
+    steps = deciding(gangs, space, before, terms, now=now, random=random)
+    while True:
+        try:
+            next(steps)
+        except StopIteration as done:
+            outcome: Outcome = done.value
+            return outcome
+
+
+def deciding(
+    gangs: Iterable[Gang],
+    space: Space,
+    before: Memory,
+    terms: Terms,
+    *,
+    now: float,
+    random: Callable[[], float],
+) -> Generator[None, None, Outcome]:
+    """The same in steps, between which others may have a turn. The gangs are those that there are at the first of them."""
     found = _Round(list(gangs), space, before, terms, now=now, random=random)
-    return found.outcome()
+    yield
+    return (yield from found.outcome())
 
 
 class _Round:
@@ -69,11 +89,15 @@ class _Round:
         self._releases: list[Release] = []
         self._again = math.inf
 
-    def outcome(self) -> Outcome:
-        waiting = [(gang, pods) for gang in self._gangs if (pods := self._look(gang))]
+    def outcome(self) -> Generator[None, None, Outcome]:
+        waiting = []
+        for gang in self._gangs:
+            if pods := self._look(gang):
+                waiting.append((gang, pods))
+            yield
         waiting.sort(key=lambda one: one[0].rank)
         if waiting:
-            self._go_through(waiting)
+            yield from self._go_through(waiting)
         return Outcome(
             self._verdicts,
             tuple(self._releases),
@@ -162,10 +186,13 @@ class _Round:
             return State.TIMED_OUT, words.timed_out(gang)
         return State.RELEASED, words.RELEASED
 
-    def _go_through(self, waiting: list[tuple[Gang, tuple[Resident, ...]]]) -> None:
+    def _go_through(
+        self, waiting: list[tuple[Gang, tuple[Resident, ...]]]
+    ) -> Generator[None, None, None]:
         """Find the first that fits. The line ends there, or at one for which it is held."""
         ends = self._is_paced()
         for gang, pods in waiting:
+            yield
             if ends:
                 self._say(gang, State.WAITS_FOR_TURN, words.WAITS_FOR_TURN)
                 continue

@@ -16,7 +16,7 @@ from typing import Protocol
 
 from evaluator.decider import Decider
 from evaluator.gangs import figures
-from evaluator.gangs.gang import decide
+from evaluator.gangs.gang import deciding
 from evaluator.gangs.group import GangKey
 from evaluator.gangs.lifting import Lifting
 from evaluator.gangs.roster import Roster
@@ -33,6 +33,8 @@ _SETTLE = 0.01
 """Seconds from a change to a decision: a controller makes the pods of a gang one after the other."""
 _REST = 5
 """After a decision, the time that it took so many times over: with ten thousand pods that wait it takes milliseconds."""
+_SLICE = 0.001
+"""Seconds of work after which others have their turn, for as long."""
 _LONGEST_WAIT = 60.0
 """Seconds between two looks at least: times are of the wall clock, which somebody may set back."""
 _PATIENCE = 10.0
@@ -186,18 +188,11 @@ class Gatekeeper:
         return now
 
     async def _decide(self) -> None:
-        now = self._moment()
-        began = time.perf_counter()
-        found = decide(
-            self._roster.gangs,
-            self._rooms.space(),
-            self._memory,
-            self._terms,
-            now=now,
-            random=self._random,
-        )
-        took = time.perf_counter() - began
-        self._metrics.gang_decide_seconds.observe(took)
+        listed = self._listed
+        found, worked = await self._decide_in_slices()
+        if self._listed is not listed or not self._may_decide():
+            return  # it rests on what is not known to be so any more
+        self._metrics.gang_decide_seconds.observe(worked)
         self._memory = found.memory
         for gang in found.timeouts:
             self._metrics.gang_timeouts.inc()
@@ -208,7 +203,29 @@ class Gatekeeper:
             tell()
         if done:
             await self._caught_up(done)
-        await asyncio.sleep(_REST * took)
+        await asyncio.sleep(_REST * worked)
+
+    async def _decide_in_slices(self) -> tuple[Outcome, float]:
+        """A decision, and the seconds of the processor that it took; kube-scheduler need not wait for an answer meanwhile."""
+        worked, begun, now = 0.0, time.thread_time(), self._moment()
+        steps = deciding(
+            self._roster.gangs,
+            self._rooms.space(),
+            self._memory,
+            self._terms,
+            now=now,
+            random=self._random,
+        )
+        while True:
+            try:
+                next(steps)
+            except StopIteration as done:
+                outcome: Outcome = done.value
+                return outcome, worked + time.thread_time() - begun
+            if (spent := time.thread_time() - begun) >= _SLICE:
+                worked += spent
+                await asyncio.sleep(spent)
+                begun = time.thread_time()
 
     async def _release(self, releases: Sequence[Release]) -> list[Release]:
         """Lift gates; those releases are returned that came about, each with the pods whose gates are lifted."""

@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import pytest
 
-from evaluator.gangs.gang import decide
+from evaluator.gangs.gang import decide, deciding
 from evaluator.gangs.group import GangKey
 from evaluator.gangs.membership import Owner, QoS
 from evaluator.gangs.verdicts import Memory, Reason, State, Terms
@@ -386,3 +386,11 @@ def test_a_gang_is_not_held_up_by_a_turn_that_it_has_made_use_of(
     pods.append(a_pod("a-2", "a", 2, owner=Owner("Job", "other", "uid-other")))
     second = decided(pods, space_of(pods, x=8), remembered(first), now=NOW + 1)
     assert released(second) == {Reason.ADMITTED: {"a-2"}}
+
+
+def test_others_have_a_turn_between_any_two_gangs(a_pod, gangs_of, space_of):
+    """kube-scheduler does not wait for an answer while all of them are looked at."""
+    pods = [pod for number in range(20) for pod in gang(a_pod, f"g{number}", 2, cpu=9)]
+    given = gangs_of(pods), space_of(pods, n=8), SEEN, TERMS
+    steps = sum(1 for _ in deciding(*given, now=NOW, random=lambda: 0.0))
+    assert steps > 2 * 20

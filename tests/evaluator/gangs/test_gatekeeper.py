@@ -10,6 +10,7 @@ import pytest
 from evaluator import cluster, inventory
 from evaluator.cluster import Cluster
 from evaluator.decisions import Decision, Decisions
+from evaluator.gangs import gatekeeper
 from evaluator.gangs.assembly import Gangs
 from evaluator.gangs.gatekeeper import ANOTHER, UNLISTED
 from evaluator.gangs.group import GangKey
@@ -350,6 +351,38 @@ async def test_a_leader_that_was_another_meanwhile_acts_on_nothing_it_decided_be
     one.mandate.extend()
     await until(lambda: seen and one.gatekeeper._waited_for == (UNLISTED,))
     assert len(seen) == 1
+    listed.set_result(None)
+    await free(api, "a", "b")
+
+
+async def test_a_decision_that_was_under_way_when_another_led_comes_to_nothing(
+    api, replica, held, until, monkeypatch
+):
+    """It gives way to others, in which time anything may happen."""
+    monkeypatch.setattr(gatekeeper, "_SLICE", 0.0)
+    one = await replica(leads=False)
+    loop = asyncio.get_running_loop()
+    space, listed = one.gatekeeper._rooms.space, loop.create_future()
+
+    def others_turn():
+        one.gatekeeper._list_anew = lambda: listed
+        one.gatekeeper._rooms.space = space
+        one.mandate.end()
+        one.mandate.extend()
+
+    def looked():
+        loop.call_soon(others_turn)
+        return space()
+
+    await held("train", "a", "b")
+    await until(lambda: len(known(one)) == 2)
+    one.gatekeeper._rooms.space = looked
+    one.mandate.extend()
+    await until(
+        lambda: one.gatekeeper._waited_for == (UNLISTED,) and one.gatekeeper._listed is listed
+    )
+    assert one.gatekeeper.outcome.verdicts == {}
+    assert await going(api) == set()
     listed.set_result(None)
     await free(api, "a", "b")
 
