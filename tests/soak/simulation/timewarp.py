@@ -79,6 +79,7 @@ class Dice(random.Random):
 
 clock = Clock()
 time.monotonic = clock.monotonic
+time.thread_time = clock.monotonic
 time.time = clock.wall
 time.clock_gettime = clock.boot
 random.Random = Dice
