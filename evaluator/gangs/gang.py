@@ -107,6 +107,7 @@ class _Round:
                 self._turns.kept(self._verdicts),
                 self._refusals,
                 self._turns.unheld_until,
+                self._turns.retried_until,
                 fresh=False,
             ),
             min(self._again, self._turns.again),

@@ -24,6 +24,8 @@ class Turns:
         self._touched: set[GangKey] = set()
         self.unheld_until = before.unheld_until
         """Until then the line is held for nobody."""
+        self.retried_until = before.retried_until
+        """Until then room is kept for one gang whose pods found no nodes in their first turn."""
         self.ended: list[GangKey] = []
         self.again = math.inf
         """When the next one ends, or a rest."""
@@ -35,12 +37,18 @@ class Turns:
     def of_released(self, key: GangKey, lifted: float) -> bool:
         """Whether room is kept for pods of a gang whose last gate was lifted at some time.
 
-        A leader that begins does not know why they were lifted: as if their gang had just been admitted.
+        A leader that begins does not know why they were lifted: as if their gang had just been admitted. After the first
+        turn it is kept for one such gang at a time: those that are never placed would else have it all, for nothing.
         """
         turn = self._turns.get(key) or Turn(min(lifted, self._now), first=self._fresh)
         # A time to come, by another clock or of somebody's making, must not begin the turn anew at each decision.
         if not turn.misses and turn.began < lifted <= self._now:
             turn = turn._replace(began=lifted)
+        if turn.began < turn.rests_until <= self._now:
+            if self._now < self.retried_until:
+                turn = turn._replace(rests_until=self.retried_until)
+            else:
+                self.retried_until = self._now + self._terms.timeout
         return self._advance(key, turn)
 
     def of_aged(self, key: GangKey, aged: float) -> bool:

@@ -109,6 +109,8 @@ class Memory:
     refusals: Mapping[GangKey, Refusal] = field(default_factory=dict)
     unheld_until: float = -math.inf
     """Until then the line is held for no gang that does not fit."""
+    retried_until: float = -math.inf
+    """Until then room is kept for no other gang that was not placed in its first turn."""
     fresh: bool = True
     """Whether nothing was decided before."""
 

@@ -74,3 +74,29 @@ def test_the_line_is_not_held_for_a_gang_that_its_policy_keeps_off_all_nodes(
     pods += gang(a_pod, "next", 2, created=NOW)
     space = space_of(x=8, only={"hot": set()})
     assert released_after("next", gangs_of(pods), space, Memory(fresh=False), within=600) == 0
+
+
+@pytest.mark.parametrize("many", [1, 5, 40])
+def test_gangs_that_kube_scheduler_never_places_do_not_keep_the_room_of_a_whole_cluster(
+    a_pod, space_of, gangs_of, many
+):
+    """Room is kept for each of them anew, now and then, as if it were about to go: not for all of them in relays."""
+    stuck = [
+        pod
+        for n in range(many)
+        for pod in gang(a_pod, f"stuck-{n}", 2, gated=False, admitted=NOW - 4000)
+    ]
+    gangs = gangs_of(stuck + gang(a_pod, "next", 2, cpu=6, created=NOW))
+    space, memory = space_of(x=16), Memory(fresh=False)
+    for moment in range(0, 3600, 5):  # past the first turn of each
+        memory = decide(
+            [one for one in gangs if one.key.name != "next"],
+            space,
+            memory,
+            TERMS,
+            now=NOW - 3600 + moment,
+            random=random.Random(moment).random,
+        ).memory
+    waited = released_after("next", gangs, space, memory, within=6 * 3600)
+    assert waited is not None
+    assert waited <= 2 * TERMS.timeout
