@@ -178,6 +178,9 @@ async def test_gangs_that_all_fit_go_in_order_each_when_the_one_before_has_its_n
     for priority, group in enumerate(("last", "middle", "first")):
         await site.gang(group, 2, priority=priority)
     await site.start()
+    await site.all_lifted("first")
+    await site.told("middle-0", "GangWaitsForTurn")
+    assert len(await site.held("middle")) == 2
     async with site.scheduler():
         for group in ("first", "middle", "last"):
             await site.all_placed(group, 2)

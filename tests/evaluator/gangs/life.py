@@ -41,7 +41,7 @@ class Life(RuleBasedStateMachine):
 
     @initialize(
         nodes=st.lists(st.integers(2, 8), min_size=1, max_size=4),
-        longest_wait=st.sampled_from([math.inf, math.inf, 900.0]),
+        longest_wait=st.sampled_from([math.inf, math.inf, 900.0, 100.0]),
     )
     def begin(self, nodes: list[int], longest_wait: float) -> None:
         self.now = BEGIN
@@ -84,6 +84,14 @@ class Life(RuleBasedStateMachine):
     def controller_makes_what_is_missing(self, which, most):
         self._make(one_of(self.jobs, which), most)
 
+    @precondition(lambda self: self.jobs)
+    @rule(which=WHICH)
+    def controller_replaces_all(self, which):
+        job = one_of(self.jobs, which)
+        mine = [pod for pod in self.cluster.pods if pod.name.startswith(f"{job.name}-")]
+        self.cluster.pods = [pod for pod in self.cluster.pods if pod not in mine]
+        self._make(job, job.replicas)
+
     @rule(cpu=st.integers(1, 4))
     def pod_of_somebody_else_comes(self, cpu):
         self.cluster.pods.append(Pod(f"other-{next(self.numbers)}", self.now, cpu, gated=False))
@@ -121,8 +129,6 @@ class Life(RuleBasedStateMachine):
     @rule()
     def another_leads(self):
         self.memory = Memory()
-        told = {(pod.key, pod.owner) for pod in self.cluster.pods if pod.admitted is not None}
-        self.history.admitted &= told
 
     @rule(lifted=st.sampled_from([99] * 6 + [0, 1, 2]))
     def leader_decides(self, lifted):
@@ -142,6 +148,9 @@ class Life(RuleBasedStateMachine):
 
     def decide(self) -> Decision:
         gangs, space = self.cluster.gangs(), self.cluster.space()
+        if self.memory.fresh:  # a leader that begins knows what pods tell
+            told = {(pod.key, pod.owner) for pod in self.cluster.pods if pod.admitted is not None}
+            self.history.admitted &= told
 
         def ask(memory: Memory, now: float) -> Outcome:
             chance = self.chance.random
@@ -160,8 +169,12 @@ class Life(RuleBasedStateMachine):
             most -= len(lifted)
             if lifted:
                 self.memory = self.memory.released(release, now=self.now)
+                if release.reason is Reason.ADMITTED:
+                    names = frozenset(pod.name for pod in lifted)
+                    self.history.turns[release.gang] = names
             for pod in lifted:
-                pod.gated, pod.admitted = False, self.now
+                pod.gated = False
+                pod.admitted = None if release.reason is Reason.OVERDUE else self.now
                 pod.turn = release.reason is Reason.ADMITTED
                 if pod.turn:
                     self.history.admitted.add((release.gang, pod.owner))

@@ -7,7 +7,7 @@ from functools import lru_cache
 import numpy as np
 
 from evaluator.amounts import RESOURCES
-from evaluator.gangs.group import Gang, GangKey
+from evaluator.gangs.group import Gang, GangKey, gang_of
 from evaluator.gangs.membership import Membership, Owner, QoS, Where
 from evaluator.gangs.space import Space
 from evaluator.inventory import Resident
@@ -113,7 +113,12 @@ class Cluster:
         return found
 
     def gangs(self) -> list[Gang]:
-        return [Gang(key, tuple(p.resident() for p in pods)) for key, pods in self.groups().items()]
+        """As a roster has them."""
+        found: dict[GangKey, list[Resident]] = {}
+        for pod in sorted((pod.resident() for pod in self.pods), key=lambda pod: pod.name):
+            if (key := gang_of(pod)) is not None:
+                found.setdefault(key, []).append(pod)
+        return [Gang(key, tuple(pods)) for key, pods in found.items()]
 
     def free(self) -> dict[str, int]:
         left = dict(self.nodes)

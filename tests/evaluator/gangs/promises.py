@@ -20,6 +20,8 @@ class History:
     """What leaders have done, as one knows it who sees everything."""
 
     admitted: set[Owned] = field(default_factory=set)
+    turns: dict[GangKey, frozenset[str]] = field(default_factory=dict)
+    """The pods with which each gang had its last turn."""
     told: set[str] = field(default_factory=set)
     """Pods of gangs of which it was told that they found no nodes in time."""
 
@@ -106,6 +108,11 @@ class Decision:
         loose = [pod for pod in members if pod.loose and can_place([pod], self.free)]
         return loose + [pod for pod in members if pod.name in at_once]
 
+    def in_time(self, pod: Pod) -> bool:
+        """Whether nobody has told yet of its gang that it found no nodes in time."""
+        found = [one.name for one in self.groups.get(pod.key, ()) if one.loose]
+        return not self.history.told.intersection(found)
+
     def searching(self) -> list[Pod]:
         """Pods for which kube-scheduler has not had the time yet to find nodes."""
         since = self.now - self.terms.timeout
@@ -136,9 +143,48 @@ def one_gang_has_its_turn_at_a_time(d: Decision) -> None:
     assert not (d.admitted and any(pod.turn for pod in d.searching()))
 
 
+def only_replacements_and_the_overdue_are_let_past_the_line(d: Decision) -> None:
+    told = {(pod.key, pod.owner) for pod in d.seen.pods if pod.admitted is not None}
+    owners = {pod.name: pod.owner for pod in d.seen.pods}
+    for release in d.outcome.releases:
+        if release.reason is Reason.REPLACEMENT:
+            found = {(release.gang, owners[pod.name]) for pod in release.pods}
+            assert found <= told | d.history.admitted
+
+
+def no_two_gangs_are_half_placed(d: Decision) -> None:
+    """Of those that lost no pod since they were released, and of which nobody told that they found no nodes in time."""
+    half = []
+    for key, names in d.history.turns.items():
+        pods = [pod for pod in d.seen.pods if pod.name in names and pod.living]
+        lost_none = len(pods) == len(names) and not names & d.history.told
+        placed = [pod for pod in d.groups.get(key, ()) if pod.living and pod.node]
+        if placed and lost_none and len(placed) < d.minimum(key):
+            half.append(key)
+    assert len(half) <= 1
+
+
 def who_is_released_fits(d: Decision) -> None:
     for key in d.admitted:
         assert d.fits(key, d.free)
+
+
+def room_is_kept_for_those_that_are_released(d: Decision) -> None:
+    at_once = d.released(Reason.REPLACEMENT, Reason.OVERDUE)
+    others = [p for p in d.searching() if d.in_time(p)]
+    others += [pod for pod in d.seen.pods if pod.name in at_once and not pod.foreign]
+    for key in d.admitted if can_place(others, d.free) else ():
+        assert can_place(others + d.going(key), d.free, len(others) + d.missing(key))
+
+
+def who_has_waited_for_long_is_not_passed_over_at_once(d: Decision) -> None:
+    for key in d.admitted:
+        for other in d.ready(d.seen.nodes):
+            if d.aged(other) and d.rank(other) < d.rank(key) and not d.fits(other, d.free):
+                # The line was held in vain, for it or for another: now those that fit go.
+                memory = d.outcome.memory
+                tried = other in memory.turns and memory.turns[other].misses
+                assert memory.unheld_until > d.now or tried
 
 
 def who_is_more_important_goes_first(d: Decision) -> None:
@@ -147,6 +193,7 @@ def who_is_more_important_goes_first(d: Decision) -> None:
             if d.rank(other) < d.rank(key):
                 # The line was held for it in vain, and it rests.
                 assert d.aged(other)
+                assert other in d.before.turns
                 assert d.before.turns[other].rests_until > d.now
 
 
@@ -232,7 +279,11 @@ PROMISES = (
     no_gang_goes_below_its_quorum,
     no_replacement_is_held,
     one_gang_has_its_turn_at_a_time,
+    no_two_gangs_are_half_placed,
+    only_replacements_and_the_overdue_are_let_past_the_line,
     who_is_released_fits,
+    room_is_kept_for_those_that_are_released,
+    who_has_waited_for_long_is_not_passed_over_at_once,
     who_is_more_important_goes_first,
     who_does_not_fit_holds_up_nobody,
     only_our_gate_is_lifted,

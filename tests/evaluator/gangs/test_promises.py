@@ -9,11 +9,12 @@ from hypothesis.stateful import run_state_machine_as_test
 
 from evaluator.gangs.gang import decide
 from evaluator.gangs.group import Gang, about
-from evaluator.gangs.membership import Membership
+from evaluator.gangs.membership import Membership, Owner, QoS
 from evaluator.gangs.verdicts import Reason, State
 from evaluator.inventory import Resident
 from tests.evaluator.gangs import promises
 from tests.evaluator.gangs.life import Life
+from tests.evaluator.gangs.model import ANYWHERE
 
 FOUND = settings(
     max_examples=3000,
@@ -126,6 +127,22 @@ def whoever_was_admitted_is_left_out(gangs, space, before, *more, **named):
     return decide(others, space, before, *more, **named)
 
 
+def pods_of_other_owners_are_replacements(gangs, *more, **named):
+    return decide(
+        changed(gangs, lambda pod: saying(pod, owner=Owner("Job", "x", "x"))), *more, **named
+    )
+
+
+def no_room_is_kept(gangs, space, before, *more, **named):
+    """And so nobody has a turn either."""
+    others = changed(gangs, lambda pod: pod if pod.node else saying(pod, admitted=None))
+    return decide(others, space, replace(before, fresh=False), *more, **named)
+
+
+def nobody_ages(gangs, space, before, terms, **named):
+    return decide(gangs, space, before, replace(terms, ageing=math.inf), **named)
+
+
 def green_gangs_never_go(*asked, **named):
     made = decide(*asked, **named)
     kept = [one for one in made.releases if one.gang.name != "green"]
@@ -136,10 +153,9 @@ def green_gangs_never_go(*asked, **named):
     ("promise", "decider"),
     [
         (promises.no_gang_goes_below_its_quorum, one_pod_too_few_is_enough),
-        (promises.no_gang_goes_below_its_quorum, finished_pods_count),
-        (promises.no_replacement_is_held, replacements_wait),
         (promises.one_gang_has_its_turn_at_a_time, nobody_is_waited_for),
         (promises.one_gang_has_its_turn_at_a_time, two_go_at_a_time),
+        (promises.room_is_kept_for_those_that_are_released, no_room_is_kept),
         (promises.who_is_released_fits, nodes_are_taken_for_empty),
         (promises.who_is_more_important_goes_first, the_least_important_goes_first),
         (promises.who_does_not_fit_holds_up_nobody, the_first_goes_or_nobody),
@@ -158,12 +174,104 @@ def green_gangs_never_go(*asked, **named):
     ],
 )
 def test_a_decider_that_breaks_a_promise_is_found(promise, decider):
-    Broken = type("Broken", (Life,), {"decider": staticmethod(decider), "promises": (promise,)})  # noqa: N806
     with pytest.raises(AssertionError) as found:
-        run_state_machine_as_test(Broken, settings=FOUND)
+        run_state_machine_as_test(life_with(decider, promise), settings=FOUND)
     assert promise.__name__ in {entry.name for entry in found.traceback}
+
+
+def life_with(decider, promise):
+    """Of which one promise is asked."""
+    return type("Broken", (Life,), {"decider": staticmethod(decider), "promises": (promise,)})
+
+
+def job(life, group, replicas, **more):
+    said = {"minimum": replicas, "priority": 0, "qos": QoS.BURSTABLE, "cpu": 1, "where": ANYWHERE}
+    said |= {"controlled": True, "all_at_once": True, "rare": {}}
+    life.job_comes(group=group, replicas=replicas, **said | more)
+
+
+def pods_of_two_gangs_come_by_turns(life):
+    life.begin(nodes=[4], longest_wait=math.inf)
+    for group in ("red", "green"):
+        job(life, group, 3, all_at_once=False)
+    for which in (0, 1, 0, 1):
+        life.controller_makes_what_is_missing(which=which, most=1)
+    life.leader_decides(lifted=99)
+    life.scheduler_works()
+    life.leader_decides(lifted=99)
+
+
+def small_pods_come_while_a_gang_waits_for_room(life):
+    life.begin(nodes=[3], longest_wait=math.inf)
+    life.pod_of_somebody_else_comes(cpu=2)
+    life.scheduler_works()
+    job(life, "red", 2)
+    life.time_passes(seconds=310.0)
+    job(life, "", 1)
+    life.leader_decides(lifted=99)
+
+
+def one_of_three_goes_before_its_turn(life):
+    life.begin(nodes=[4], longest_wait=math.inf)
+    job(life, "red", 3)
+    life.pod_ends(which=0, how="leaving")
+    life.leader_decides(lifted=99)
+
+
+def one_of_three_is_lost_and_replaced(life):
+    life.begin(nodes=[4], longest_wait=math.inf)
+    job(life, "red", 3)
+    life.leader_decides(lifted=99)
+    life.scheduler_works()
+    life.pod_ends(which=0, how="gone")
+    life.controller_makes_what_is_missing(which=0, most=1)
+    life.leader_decides(lifted=99)
+
+
+def another_job_of_the_same_group_comes(life):
+    life.begin(nodes=[4], longest_wait=math.inf)
+    job(life, "red", 2)
+    life.leader_decides(lifted=99)
+    life.scheduler_works()
+    job(life, "red", 2)
+    life.leader_decides(lifted=99)
+
+
+PLAYED = [
+    (
+        promises.no_gang_goes_below_its_quorum,
+        finished_pods_count,
+        one_of_three_goes_before_its_turn,
+    ),
+    (promises.no_replacement_is_held, replacements_wait, one_of_three_is_lost_and_replaced),
+    (
+        promises.only_replacements_and_the_overdue_are_let_past_the_line,
+        pods_of_other_owners_are_replacements,
+        another_job_of_the_same_group_comes,
+    ),
+    (
+        promises.no_two_gangs_are_half_placed,
+        two_go_at_a_time,
+        pods_of_two_gangs_come_by_turns,
+    ),
+    (
+        promises.who_has_waited_for_long_is_not_passed_over_at_once,
+        nobody_ages,
+        small_pods_come_while_a_gang_waits_for_room,
+    ),
+]
+"""What would have to be played for long until it came about by chance."""
+
+
+@pytest.mark.parametrize(("promise", "decider", "play"), PLAYED)
+def test_a_decider_that_breaks_a_promise_is_found_in_a_play(promise, decider, play):
+    with pytest.raises(AssertionError) as found:
+        play(life_with(decider, promise)())
+    assert found.traceback[-1].name == promise.__name__
+    play(Life())
 
 
 def test_every_promise_is_broken_by_a_decider():
     [mark] = test_a_decider_that_breaks_a_promise_is_found.pytestmark
-    assert {promise for promise, _ in mark.args[1]} == {*promises.PROMISES, promises.IN_THE_END}
+    broken = {promise for promise, _ in mark.args[1]} | {promise for promise, _, _ in PLAYED}
+    assert broken == {*promises.PROMISES, promises.IN_THE_END}
