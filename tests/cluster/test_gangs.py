@@ -5,6 +5,7 @@ Pods of a gang ask for a core each, and nodes have as many as a scenario says.
 
 import itertools
 import json
+import random
 
 import pytest
 
@@ -16,6 +17,14 @@ pytestmark = pytest.mark.e2e
 GATE = {"name": "plimsoll.io/gang"}
 FOREIGN = {"name": "example.com/quota"}
 ADMITTED = "plimsoll.io/admitted-at"
+
+
+def is_held(pod):
+    return GATE in pod["spec"].get("schedulingGates", ())
+
+
+def has_node(pod):
+    return bool(pod["spec"].get("nodeName"))
 
 
 class Site:
@@ -80,24 +89,23 @@ class Site:
 
     async def placed(self, group):
         """Those of a gang that have nodes, by name."""
-        return {n for n, pod in (await self.pods(group)).items() if pod["spec"].get("nodeName")}
+        return {name for name, pod in (await self.pods(group)).items() if has_node(pod)}
 
     async def held(self, group):
         """Those that our gate holds."""
-        found = (await self.pods(group)).items()
-        return {n for n, pod in found if GATE in pod["spec"].get("schedulingGates", ())}
+        return {name for name, pod in (await self.pods(group)).items() if is_held(pod)}
 
     async def all_placed(self, group, count):
         async def are():
             return len(await self.placed(group)) == count
 
-        await self._eventually(are, f"all {count} of {group} have nodes")
+        await self.eventually(are, f"all {count} of {group} have nodes")
 
     async def all_lifted(self, group):
         async def are():
             return not await self.held(group)
 
-        await self._eventually(are, f"no pod of {group} is held")
+        await self.eventually(are, f"no pod of {group} is held")
 
     async def told(self, pod, reason, text=""):
         """Wait for an event on a pod."""
@@ -107,7 +115,7 @@ class Site:
             found = (await self.client.list(EVENTS, self.world.namespace, fields=selector)).items
             return [event for event in found if text in event["message"]]
 
-        await self._eventually(is_told, f"{reason} is told of {pod}: {text}")
+        await self.eventually(is_told, f"{reason} is told of {pod}: {text}")
 
     async def explained(self, gang):
         """What /explain tells of a gang once it is decided about."""
@@ -118,9 +126,9 @@ class Site:
             told = json.loads(text) if status == 200 else {}
             return told if told.get("state") else None
 
-        return await self._eventually(is_told, f"{gang} is explained")
+        return await self.eventually(is_told, f"{gang} is explained")
 
-    async def _eventually(self, answer, what):
+    async def eventually(self, answer, what):
         try:
             return await self.world.eventually(answer)
         except TimeoutError:
@@ -219,6 +227,43 @@ async def test_a_replacement_goes_at_once_also_under_another_leader(site):
         await site.pod("train-3", "train", 2, owner=owner)
         await site.all_placed("train", 2)
         assert len(await site.held("other")) == 2
+
+
+async def test_no_two_gangs_are_half_placed_whatever_becomes_of_the_leaders(site):
+    """Pods come in any order, and leaders are killed; who has worked goes."""
+    await site.node("a", 3)
+    await site.node("b", 3)
+    sizes = {"red": 4, "green": 3, "blue": 5, "grey": 2}
+    pods = [(group, number) for group, size in sizes.items() for number in range(size)]
+    random.Random(1).shuffle(pods)
+    waiting = set(sizes)
+    await site.start()
+
+    async def some_are_whole():
+        """The gangs that are, of those that have not been yet; of all pods at one moment."""
+        found = (await site.client.list(PODS, site.world.namespace)).items
+        half = set()
+        for group, size in sizes.items():
+            mine = [pod for pod in found if pod["metadata"]["labels"]["podGroup"] == group]
+            if group in waiting and any(not is_held(pod) for pod in mine):
+                assert len(mine) == size, f"{group} goes, and {len(mine)} exist"
+            if 0 < sum(map(has_node, mine)) < size:
+                half.add(group)
+        assert len(half & waiting) <= 1, half
+        whole = [pod["metadata"]["labels"]["podGroup"] for pod in found if has_node(pod)]
+        return [group for group in waiting if whole.count(group) == sizes[group]]
+
+    async with site.scheduler():
+        for count, (group, number) in enumerate(pods):
+            await site.pod(f"{group}-{number}", group, sizes[group])
+            await some_are_whole()
+            if count % 5 == 4:
+                await site.restart()
+        while waiting:
+            for group in await site.eventually(some_are_whole, f"one of {waiting} is whole"):
+                waiting.remove(group)
+                for name in await site.pods(group):
+                    await site.remove(name)
 
 
 async def test_gates_of_others_are_waited_for_and_left_alone(site):
