@@ -40,10 +40,13 @@ class Turns:
         A leader that begins does not know why they were lifted: as if their gang had just been admitted. After the first
         turn it is kept for one such gang at a time: those that are never placed would else have it all, for nothing.
         """
-        turn = self._turns.get(key) or Turn(min(lifted, self._now), first=self._fresh)
-        # A time to come, by another clock or of somebody's making, must not begin the turn anew at each decision.
-        if not turn.misses and turn.began < lifted <= self._now:
-            turn = turn._replace(began=lifted)
+        turn = self._turns.get(key)
+        # What is lifted in a turn has what is left of it: else a gang that gets new pods all the time would have no end to
+        # its turn. Nor has one for a time to come, by another clock or of somebody's making.
+        if turn is None or (
+            not turn.misses and turn.began + self._terms.timeout <= lifted <= self._now
+        ):
+            turn = Turn(min(lifted, self._now), first=self._fresh)
         if turn.began < turn.rests_until <= self._now:
             if self._now < self.retried_until:
                 turn = turn._replace(rests_until=self.retried_until)

@@ -5,7 +5,8 @@ import random
 import pytest
 
 from evaluator.gangs.gang import decide
-from evaluator.gangs.verdicts import Memory, Reason, Terms
+from evaluator.gangs.group import GangKey
+from evaluator.gangs.verdicts import Memory, Reason, Terms, Turn
 
 NOW = 1000.0
 TERMS = Terms(timeout=60, backoff=10, longest_backoff=300, ageing=300)
@@ -100,3 +101,27 @@ def test_gangs_that_kube_scheduler_never_places_do_not_keep_the_room_of_a_whole_
     waited = released_after("next", gangs, space, memory, within=6 * 3600)
     assert waited is not None
     assert waited <= 2 * TERMS.timeout
+
+
+def test_a_gang_that_gets_new_pods_all_the_time_has_an_end_to_its_turn_too(
+    a_pod, space_of, gangs_of
+):
+    """One of its pods finds no node, while the others come, run and go, and are replaced."""
+    waiting = gang(a_pod, "next", 2, created=NOW)
+    stuck = a_pod("stuck", "busy", 2, gated=False, admitted=NOW)
+    memory = Memory(turns={GangKey("default", "busy"): Turn(NOW, first=True)}, fresh=False)
+    for moment in range(0, 3600, 20):
+        now = NOW + moment
+        young = a_pod(f"young-{moment}", "busy", 2, gated=False, admitted=now)
+        found = decide(
+            gangs_of([stuck, young, *waiting]),
+            space_of(x=8),
+            memory,
+            TERMS,
+            now=now,
+            random=lambda: 0.0,
+        )
+        if any(release.gang.name == "next" for release in found.releases):
+            break
+        memory = found.memory
+    assert moment == TERMS.timeout
