@@ -6,7 +6,8 @@ heuristic, as kube-scheduler's own way is: what fits only by a clever choice of 
 nobody would make that choice.
 """
 
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from collections import Counter
+from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import NamedTuple
@@ -82,7 +83,6 @@ class _Known:
     capacities: dict[Shape, _Capacity] = field(default_factory=dict)
     shortages: dict[tuple[Shape, int, int], Shortage] = field(default_factory=dict)
     sure: dict[tuple[frozenset[Shape], int], bool] = field(default_factory=dict)
-    bounds: dict[frozenset[Shape], int] = field(default_factory=dict)
 
 
 class Packing:
@@ -104,17 +104,16 @@ class Packing:
             return None if fit >= need else self._shortage(shape, fit, count)
         if self._empty and self._at_least(demand, need):  # the rule, and quick
             return None
-        wanted = sum(demand.values())
-        if (most := self._at_most(demand)) < need:
-            return self._shortage(self._ordered(demand)[0][0], most, wanted)
-        # What each shape could have alone bounds what they get together.
-        found = {shape: min(count, self._capacity(shape).total) for shape, count in demand.items()}
-        if sum(found.values()) >= need:
-            found = self._tried(demand)
-        if (fit := sum(found.values())) >= need:
+        fit = wanted = sum(demand.values())
+        # What a shape could have alone bounds what it gets beside others.
+        for shape in sorted(demand, key=_amounts, reverse=True):
+            fit -= max(0, demand[shape] - self._capacity(shape).total)
+            if fit < need:
+                return self._shortage(shape, fit, wanted)
+        if (found := self._tried(demand)).total() >= need:
             return None
         lacking = next(shape for shape, count in demand.items() if found[shape] < count)
-        return self._shortage(lacking, fit, wanted)
+        return self._shortage(lacking, found.total(), wanted)
 
     def take(self, demand: Demand) -> None:
         """Take the room for as many of these pods as fit."""
@@ -136,7 +135,7 @@ class Packing:
         """
         key = frozenset(demand), need
         if key not in self._known.sure:
-            requests, others = _bounds(demand, max)
+            requests, others = _largest(demand)
             allowed = np.logical_and.reduce(self._masks(demand))
             found = 0.0
             for first in range(0, len(allowed), _SOME):
@@ -147,23 +146,15 @@ class Packing:
             self._known.sure[key] = found >= need
         return self._known.sure[key]
 
-    def _at_most(self, demand: Demand) -> int:
-        """How many of these can fit in whatever order: were each to ask for the least that one does, and go where one may."""
-        key = frozenset(demand)
-        if key not in self._known.bounds:
-            allowed = np.logical_or.reduce(self._masks(demand))
-            self._known.bounds[key] = int(self._enough(*_bounds(demand, min)) @ allowed)
-        return self._known.bounds[key]
-
     def _masks(self, demand: Demand) -> list[Mask]:
         places = {(shape.where, shape.policy) for shape in demand}
         return [self._allowed(where, policy) for where, policy in places]
 
-    def _tried(self, demand: Demand) -> dict[Shape, int]:
+    def _tried(self, demand: Demand) -> Counter[Shape]:
         """How many of each shape are put, if it is come to; afterwards nothing is taken."""
         before, known = self._free.copy(), self._known
         self._known = _Known()
-        taken = {shape: self._take(shape, count) for shape, count in self._ordered(demand)}
+        taken = Counter({shape: self._take(shape, count) for shape, count in self._ordered(demand)})
         self._free, self._known = before, known
         return taken
 
@@ -249,11 +240,13 @@ class Packing:
         return min(zip(rooms, names, strict=True))[1] if names else _NOWHERE
 
 
-def _bounds(
-    shapes: Collection[Shape], bound: Callable[[Iterable[int]], int]
-) -> tuple[Vector, Others]:
-    """Of each resource, the least or the most that one of some pods asks for."""
-    requests = tuple(map(bound, zip(*(shape.requests for shape in shapes), strict=True)))
-    others = [dict(shape.others) for shape in shapes]
-    names = sorted({name for one in others for name in one})
-    return requests, tuple((name, bound(one.get(name, 0) for one in others)) for name in names)
+def _largest(shapes: Collection[Shape]) -> tuple[Vector, Others]:
+    """Of each resource, the most that one of some pods asks for."""
+    requests = tuple(map(max, zip(*(shape.requests for shape in shapes), strict=True)))
+    # Of one name, the largest comes last, and stays.
+    others = dict(sorted(each for shape in shapes for each in shape.others))
+    return requests, tuple(others.items())
+
+
+def _amounts(shape: Shape) -> tuple[Others, Vector]:
+    return shape.others, shape.requests
