@@ -165,13 +165,14 @@ class Life(RuleBasedStateMachine):
         self.history.told |= {pod.name for pod in late}
         self.memory = outcome.memory
         for release in outcome.releases:
+            needed = decision.missing(release.gang)
             lifted = [pods[one.name] for one in release.pods][:most]
             most -= len(lifted)
             if lifted:
                 self.memory = self.memory.released(release, now=self.now)
                 if release.reason is Reason.ADMITTED:
                     names = frozenset(pod.name for pod in lifted)
-                    self.history.turns[release.gang] = names
+                    self.history.turns[release.gang] = names, needed
             for pod in lifted:
                 pod.gated = False
                 pod.admitted = None if release.reason is Reason.OVERDUE else self.now

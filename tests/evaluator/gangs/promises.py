@@ -20,8 +20,8 @@ class History:
     """What leaders have done, as one knows it who sees everything."""
 
     admitted: set[Owned] = field(default_factory=set)
-    turns: dict[GangKey, frozenset[str]] = field(default_factory=dict)
-    """The pods with which each gang had its last turn."""
+    turns: dict[GangKey, tuple[frozenset[str], int]] = field(default_factory=dict)
+    """The pods with which each gang had its last turn, and how many of them it needed."""
     told: set[str] = field(default_factory=set)
     """Pods of gangs of which it was told that they found no nodes in time."""
 
@@ -155,11 +155,10 @@ def only_replacements_and_the_overdue_are_let_past_the_line(d: Decision) -> None
 def no_two_gangs_are_half_placed(d: Decision) -> None:
     """Of those that lost no pod since they were released, and of which nobody told that they found no nodes in time."""
     half = []
-    for key, names in d.history.turns.items():
+    for key, (names, needed) in d.history.turns.items():
         pods = [pod for pod in d.seen.pods if pod.name in names and pod.living]
-        lost_none = len(pods) == len(names) and not names & d.history.told
-        placed = [pod for pod in d.groups.get(key, ()) if pod.living and pod.node]
-        if placed and lost_none and len(placed) < d.minimum(key):
+        placed = [pod for pod in pods if pod.node]
+        if len(pods) == len(names) and not names & d.history.told and 0 < len(placed) < needed:
             half.append(key)
     assert len(half) <= 1
 
@@ -200,7 +199,9 @@ def who_is_more_important_goes_first(d: Decision) -> None:
 def who_does_not_fit_holds_up_nobody(d: Decision) -> None:
     could = [key for key in d.groups.keys() - d.known if d.going(key) and d.fits(key, d.seen.nodes)]
     line_held = any(map(d.aged, could))
-    if not (d.admitted or d.searching() or d.placing() or line_held):
+    # A gang that goes on with pods of another owner has a turn anew, for all that have no nodes.
+    begun_anew = any(turn.first for turn in d.before.turns.values())
+    if not (d.admitted or d.searching() or d.placing() or line_held or begun_anew):
         assert not d.ready(d.free)
 
 
