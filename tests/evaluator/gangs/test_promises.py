@@ -56,6 +56,10 @@ def replacements_wait(*asked, **named):
     return replace(made, releases=kept)
 
 
+def admissions_are_forgotten(gangs, space, before, *more, **named):
+    return decide(gangs, space, replace(before, admitted={}), *more, **named)
+
+
 def nobody_is_waited_for(gangs, space, before, terms, **named):
     turns = {key: turn._replace(first=False) for key, turn in before.turns.items()}
     return decide(gangs, space, replace(before, turns=turns, fresh=False), terms, **named)
@@ -228,6 +232,17 @@ def one_of_three_is_lost_and_replaced(life):
     life.leader_decides(lifted=99)
 
 
+def all_are_replaced_and_somebody_else_takes_the_room(life):
+    life.begin(nodes=[2], longest_wait=math.inf)
+    job(life, "red", 2)
+    life.leader_decides(lifted=99)
+    life.scheduler_works()
+    life.controller_replaces_all(which=0)
+    life.pod_of_somebody_else_comes(cpu=2)
+    life.scheduler_works()
+    life.leader_decides(lifted=99)
+
+
 def another_job_of_the_same_group_comes(life):
     life.begin(nodes=[4], longest_wait=math.inf)
     job(life, "red", 2)
@@ -244,6 +259,11 @@ PLAYED = [
         one_of_three_goes_before_its_turn,
     ),
     (promises.no_replacement_is_held, replacements_wait, one_of_three_is_lost_and_replaced),
+    (
+        promises.no_replacement_is_held,
+        admissions_are_forgotten,
+        all_are_replaced_and_somebody_else_takes_the_room,
+    ),
     (
         promises.only_replacements_and_the_overdue_are_let_past_the_line,
         pods_of_other_owners_are_replacements,
