@@ -5,7 +5,7 @@ order. So one gang is released at a time, and the next when kube-scheduler has f
 """
 
 import math
-from collections.abc import Callable, Generator, Iterable
+from collections.abc import Callable, Generator, Iterable, Iterator
 
 from evaluator.gangs import words
 from evaluator.gangs.group import Gang, GangKey, about
@@ -101,7 +101,7 @@ class _Round:
         return Outcome(
             self._verdicts,
             tuple(self._releases),
-            tuple(self._turns.ended),
+            tuple(self._timeouts()),
             Memory(
                 self._admitted,
                 self._turns.kept(self._verdicts),
@@ -184,8 +184,18 @@ class _Round:
             return State.SCHEDULED, words.SCHEDULED
         turn = self._turns.of(gang.key)
         if gang.awaited and turn is not None and turn.misses:
+            if gang.works:
+                return State.RELEASED, words.WORKS
             return State.TIMED_OUT, words.timed_out(gang)
         return State.RELEASED, words.RELEASED
+
+    def _timeouts(self) -> Iterator[GangKey]:
+        """Of a gang that works without the pods that have no nodes, that is told once."""
+        works = {gang.key for gang in self._gangs if gang.works}
+        for key in self._turns.ended:
+            turn = self._turns.of(key)
+            if key not in works or (turn is not None and turn.misses == 1):
+                yield key
 
     def _go_through(
         self, waiting: list[tuple[Gang, tuple[Resident, ...]]]

@@ -130,6 +130,11 @@ class Gang:
         """Living pods that have a node."""
         return tuple(pod for pod in self.living if pod.node)
 
+    @property
+    def works(self) -> bool:
+        """Whether as many have a node as it needs: what else there is of it is welcome and not missed."""
+        return len(self.placed) >= self.minimum
+
     @cached_property
     def unplaced(self) -> tuple[Resident, ...]:
         """Living pods that no gate holds and that have no node yet."""

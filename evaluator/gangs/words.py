@@ -5,6 +5,9 @@ from evaluator.gangs.space import Shortage
 
 SCHEDULED = "all of its pods have nodes"
 RELEASED = "no gate of ours holds its pods: kube-scheduler is finding nodes"
+WORKS = (
+    "as many of its pods have nodes as it needs; kube-scheduler has found none for the others yet"
+)
 WAITS_FOR_TURN = "complete, and waits for its turn: others go first"
 
 

@@ -4,6 +4,7 @@ from dataclasses import replace
 
 import pytest
 
+from evaluator.gangs import words
 from evaluator.gangs.gang import decide, deciding
 from evaluator.gangs.group import GangKey
 from evaluator.gangs.membership import Owner, QoS
@@ -317,6 +318,24 @@ def test_pods_held_by_others_follow_a_gang_that_has_its_quorum_without_them(
 def test_a_gang_with_more_pods_than_it_needs_goes_when_its_quorum_fits(a_pod, space_of, decided):
     outcome = decided(gang(a_pod, "a", 5, minimum=2), space_of(x=3))
     assert released(outcome) == {Reason.ADMITTED: {f"a-{n}" for n in range(5)}}
+
+
+def test_of_a_gang_that_works_it_is_told_once_that_others_of_it_found_no_nodes(
+    a_pod, space_of, decided
+):
+    pods = [
+        *(a_pod(f"a-{n}", "a", 2, node="x", admitted=NOW) for n in range(2)),
+        a_pod("a-2", "a", 2, gated=False, admitted=NOW),
+    ]
+    space = space_of(pods, x=2)
+    first = decided(pods, space, Memory(), now=NOW + 60)
+    assert [key.name for key in first.timeouts] == ["a"]
+    assert (state(first, "a"), message(first, "a")) == (State.RELEASED, words.WORKS)
+    resting = first.memory.turns[GangKey("default", "a")].rests_until
+    kept = decided(pods, space, first.memory, now=resting)
+    ended = decided(pods, space, kept.memory, now=resting + 60)
+    assert not ended.timeouts
+    assert ended.memory.turns[GangKey("default", "a")].misses == 2
 
 
 def test_a_gated_pod_of_no_gang_takes_its_turn(a_pod, space_of, decided):
