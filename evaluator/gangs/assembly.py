@@ -92,13 +92,18 @@ class Gangs:
         self, cluster: Cluster, decider: Decider, inventory: Inventory, mandate: Mandate
     ) -> None:
         inventory.listeners.append(self._pod_changed)
-        inventory.touched.append(lambda _node: self.gatekeeper.wake())
-        cluster.listeners.placement.append(self.gatekeeper.wake)
-        cluster.listeners.figures.append(lambda _node: self.gatekeeper.wake())
+        inventory.touched.append(lambda _node: self._room_changed())
+        cluster.listeners.placement.append(self._room_changed)
+        cluster.listeners.figures.append(lambda _node: self._room_changed())
         decider.listeners.append(self.gatekeeper.decided)
         mandate.listeners += [self.gatekeeper.start_over, self.herald.start_over]
         self.gatekeeper.listeners.append(self._decided)
         self.inquirer.listeners.append(self.herald.wake)
+
+    def _room_changed(self) -> None:
+        """In a large cluster it does so all the time, which matters to those alone that wait for it."""
+        if self.roster.held:
+            self.gatekeeper.wake()
 
     def _pod_changed(self, _before: Resident | None, _after: Resident | None) -> None:
         """The roster was told before: it says whether that matters to a gang."""

@@ -15,6 +15,8 @@ class Roster:
         """Goes up when a gang is another than before."""
         self.native: dict[Key, Resident] = {}
         """Pods that our gate holds though Kubernetes itself schedules them as ones of a group: they belong to no gang here."""
+        self.held = 0
+        """Pods that our gate holds."""
         self._count_all = count_all
         self._members = _Sorted(gang_of)
         self._beside = _Sorted(gang_beside)
@@ -48,6 +50,7 @@ class Roster:
         if not concerned or (before and after and _told(before) == _told(after)):
             return
         self.version += 1
+        self.held += _is_held(after) - _is_held(before)
         for pods in (self._members, self._beside):
             for key in pods.change(before, after):
                 self._note(key)
@@ -93,9 +96,12 @@ class _Sorted:
         return changed
 
 
+def _is_held(pod: Resident | None) -> bool:
+    return pod is not None and pod.membership is not None and pod.membership.gated
+
+
 def _is_held_native(pod: Resident) -> bool:
-    about = pod.membership
-    return about is not None and about.native and about.gated
+    return _is_held(pod) and pod.membership is not None and pod.membership.native
 
 
 def _told(pod: Resident) -> tuple[Any, ...]:

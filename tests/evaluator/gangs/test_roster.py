@@ -219,8 +219,15 @@ def test_it_is_what_putting_together_from_scratch_gives(soak: bool) -> None:
                 anew = Roster(world.inventory)
                 assert _all(world.roster) == _all(anew)
                 assert world.roster.native.keys() == anew.native.keys()
+                assert world.roster.held == sum(
+                    map(_is_held, world.inventory.pods.objects.values())
+                )
 
     check()
+
+
+def _is_held(pod: Resident) -> bool:
+    return pod.membership is not None and pod.membership.gated
 
 
 def _all(roster: Roster) -> Any:
