@@ -171,7 +171,7 @@ class Life(RuleBasedStateMachine):
             if lifted:
                 self.memory = self.memory.released(release, now=self.now)
                 if release.reason is Reason.ADMITTED:
-                    names = frozenset(pod.name for pod in lifted)
+                    names = frozenset(pod.name for pod in release.pods)
                     self.history.turns[release.gang] = names, needed
             for pod in lifted:
                 pod.gated = False

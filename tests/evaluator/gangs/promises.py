@@ -84,7 +84,9 @@ class Decision:
         return -priority, qos, self.born(key), key
 
     def born(self, key: GangKey) -> float:
-        return min(pod.born for pod in self.living(key))
+        """Of the oldest of those that wait: a gang that runs has not waited ever since."""
+        pods = self.living(key)
+        return min(pod.born for pod in [pod for pod in pods if pod.gated] or pods)
 
     def ready(self, room: dict[str, int]) -> list[GangKey]:
         """Gangs that nobody admitted, that are complete, and that fit, of those whose pods are alike."""
