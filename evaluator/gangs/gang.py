@@ -128,6 +128,7 @@ class _Round:
             return ()
         if successors:
             self._releases.append(Release(gang.key, Reason.REPLACEMENT, successors))
+            self._turns.keep(gang.key)
             self._packing.take(shapes(successors))
         if not others:
             self._say(gang, *self._placing(gang))

@@ -34,6 +34,11 @@ class Turns:
         """The turn of a gang, if it has or had one."""
         return self._turns.get(key)
 
+    def keep(self, key: GangKey) -> None:
+        """Gates of this gang are about to be lifted: until that is seen, its turn is the only word of it."""
+        if key in self._turns:
+            self._touched.add(key)
+
     def of_released(self, key: GangKey, lifted: float) -> bool:
         """Whether room is kept for pods of a gang whose last gate was lifted at some time.
 

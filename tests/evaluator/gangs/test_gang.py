@@ -299,6 +299,18 @@ def test_nobody_else_is_released_before_the_copy_shows_the_last_release(a_pod, s
     assert Reason.ADMITTED not in released(stale)
 
 
+def test_a_first_turn_is_not_forgotten_while_its_pods_are_replaced(a_pod, space_of, decided):
+    """Of pods without an owner only the turn tells that they were admitted, until their gates are seen to be lifted."""
+    bare = [a_pod(f"a-{n}", "a", 2, owner=Owner(), priority=1) for n in range(2)]
+    first = decided(bare, space_of(x=8))
+    replaced = [a_pod(f"a-new-{n}", "a", 2, owner=Owner(), priority=1) for n in range(2)]
+    pods = [*replaced, a_pod("a-other", "a", 2), a_pod("b", priority=9, owner=Owner())]
+    second = decided(pods, space_of(x=8), remembered(first), now=NOW + 1)
+    assert released(second) == {Reason.REPLACEMENT: {"a-new-0", "a-new-1"}}
+    unseen = decided(pods, space_of(x=8), remembered(second), now=NOW + 1.1)
+    assert Reason.ADMITTED not in released(unseen)
+
+
 def test_gates_of_others_hold_the_gang_back(a_pod, space_of, decided):
     pods = [*gang(a_pod, "a", 2, minimum=3), a_pod("a-2", "a", 3, foreign=("other.io/gate",))]
     outcome = decided(pods, space_of(x=8))
