@@ -21,7 +21,7 @@ import msgspec
 
 from bench import crowd, measure, site, tls
 from bench.crowd import Crowd
-from bench.evaluator import Evaluator
+from bench.program import Evaluator
 from bench.scheduler import Connection, Reply, WrongAnswerError
 from bench.site import Site
 from evaluator import scorers

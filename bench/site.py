@@ -10,9 +10,9 @@ from multiprocessing.connection import Connection
 from pathlib import Path
 from typing import Any
 
-from bench import cluster, evaluator, measure, processes, world
+from bench import cluster, measure, processes, program, world
 from bench.authority import Authority
-from bench.evaluator import Evaluator
+from bench.program import Evaluator
 from bench.fleet import Fleet
 from bench.fleetagent import Habits
 
@@ -99,7 +99,7 @@ class _Around:
 
     def evaluator(self, flags: Sequence[str]) -> contextlib.AbstractContextManager[Evaluator]:
         """Start it."""
-        return evaluator.running(self.folder, self.authority, self.api, flags)
+        return program.running(self.folder, self.authority, self.api, flags)
 
 
 @contextlib.contextmanager
