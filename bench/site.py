@@ -12,9 +12,9 @@ from typing import Any
 
 from bench import cluster, measure, processes, program, world
 from bench.authority import Authority
-from bench.program import Evaluator
 from bench.fleet import Fleet
 from bench.fleetagent import Habits
+from bench.program import Evaluator
 
 _ASKED_ONCE = (
     "--metricsSource=prometheus",
