@@ -6,11 +6,13 @@ import numpy as np
 import pytest
 
 from evaluator.amounts import RESOURCES
+from evaluator.gangs.gang import decide
 from evaluator.gangs.group import Gang, gang_of
 from evaluator.gangs.membership import Membership, Owner, QoS, Where
 from evaluator.gangs.space import Space
 from evaluator.inventory import Resident
 from evaluator.nodes import Nodes
+from tests.evaluator.gangs.outcomes import NOW, SEEN, TERMS
 
 CPU = 1000
 
@@ -98,3 +100,14 @@ def with_membership():
         return Resident(**{**fields, "membership": Membership(**{**about, **said})})
 
     return change
+
+
+@pytest.fixture
+def decided(gangs_of):
+    """A decision on some pods in some space."""
+
+    def run(pods, space, memory=SEEN, *, now=NOW, terms=TERMS, count_all=False):
+        gangs = gangs_of(pods, count_all=count_all)
+        return decide(gangs, space, memory, terms, now=now, random=lambda: 0.0)
+
+    return run
