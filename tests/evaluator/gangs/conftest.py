@@ -8,11 +8,12 @@ import pytest
 from evaluator.amounts import RESOURCES
 from evaluator.gangs.gang import decide
 from evaluator.gangs.group import Gang, gang_of
-from evaluator.gangs.membership import Membership, Owner, QoS, Where
+from evaluator.gangs.membership import GATE, Membership, Owner, QoS, Where
 from evaluator.gangs.space import Space
 from evaluator.inventory import Resident
 from evaluator.nodes import Nodes
 from tests.evaluator.gangs.outcomes import NOW, SEEN, TERMS
+from tests.evaluator.gangs.replicas import PODS, Replica, node
 
 CPU = 1000
 
@@ -111,3 +112,48 @@ def decided(gangs_of):
         return decide(gangs, space, memory, terms, now=now, random=lambda: 0.0)
 
     return run
+
+
+@pytest.fixture
+async def replica(api, connect, rng, background):
+    """Starts a replica beside a node of 8 cores; it may write at once, unless it is told otherwise."""
+    await node(api, "node-a")
+
+    async def start(*, leads=True, **options):
+        made = Replica(await connect(api.url), rng, background, **options)
+        if leads:
+            made.mandate.extend()
+        return made
+
+    return start
+
+
+@pytest.fixture
+def held(api):
+    """Pods of a gang, each with our gate and a core to ask for; of one controller, unless it is told otherwise."""
+    path, made = "/api/v1/namespaces/default/configmaps", {}
+
+    async def make(group, *names, minimum=2, gates=(GATE,), cpu="1", owned=True, **labels):
+        if owned and not made:  # what it is does not matter, but that it is there
+            body = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "job"}}
+            made["uid"] = (await api.call("POST", path, body))["metadata"]["uid"]
+        controller = {"apiVersion": "v1", "kind": "ConfigMap", "name": "job", "controller": True}
+        for name in names:
+            body = {
+                "apiVersion": "v1",
+                "kind": "Pod",
+                "metadata": {
+                    "name": name,
+                    "labels": {"podGroup": group, "minAvailable": str(minimum), **labels},
+                    "ownerReferences": [{**controller, **made}] if owned else [],
+                },
+                "spec": {
+                    "schedulingGates": [{"name": gate} for gate in gates],
+                    "containers": [
+                        {"name": "c", "image": "none", "resources": {"requests": {"cpu": cpu}}}
+                    ],
+                },
+            }
+            await api.call("POST", PODS, body)
+
+    return make

@@ -1,0 +1,111 @@
+"""A replica that decides on gangs, and what one does and sees from outside: pods that are made, bound, and let go."""
+
+import asyncio
+from types import SimpleNamespace
+
+from evaluator import cluster, inventory
+from evaluator.cluster import Cluster
+from evaluator.decisions import Decisions
+from evaluator.gangs.assembly import Gangs
+from evaluator.gangs.group import GangKey
+from evaluator.gangs.membership import GATE
+from evaluator.gangs.options import GangOptions
+from evaluator.inventory import Inventory
+from evaluator.kube import ALL_PODS, NODES
+from evaluator.mandate import Mandate
+from evaluator.metrics import Metrics
+from evaluator.watcher import Watcher
+
+PODS = "/api/v1/namespaces/default/pods"
+TRAIN = GangKey("default", "train")
+ROOM = {"cpu": "8", "memory": "32Gi", "pods": "110"}
+
+
+class Replica:
+    """What one evaluator has of gangs, fed by watchers of its own. `decided` stands for the decisions on policies."""
+
+    def __init__(self, kube, rng, background, **options):
+        self.kube = kube
+        self.metrics = Metrics()
+        self.decided = SimpleNamespace(latest=Decisions(), waiting_for=[], listeners=[])
+        self.mandate = Mandate()
+        kube.guard = self.mandate.write
+        self.cluster = Cluster()
+        self.inventory = Inventory(clock=lambda: 0.0, wall=lambda: 0.0)
+        self.pods = Watcher(kube, ALL_PODS, inventory.decode, self.inventory.pods, rng=rng)
+        nodes = Watcher(kube, NODES, cluster.decode_node, self.cluster.nodes, rng=rng)
+        self.gangs = Gangs(
+            GangOptions(gangs=True, **options),
+            kube,
+            self.cluster,
+            self.decided,
+            self.metrics,
+            inventory=self.inventory,
+            mandate=self.mandate,
+            list_anew=self.pods.list_anew,
+        )
+        self.gatekeeper = self.gangs.gatekeeper
+        loops = (self.pods.run(), nodes.run(), *self.gangs.loops())
+        self.loops = [background(loop) for loop in loops]
+
+    def kill(self):
+        for loop in self.loops:
+            loop.cancel()
+
+    def state(self, name):
+        """How a gang stands, by name; None where nothing is known of it."""
+        verdicts = self.gatekeeper.outcome.verdicts
+        return next((said.state for key, said in verdicts.items() if key.name == name), None)
+
+    def sample(self, name, **labels):
+        return self.metrics.registry.get_sample_value(f"plimsoll_{name}", labels)
+
+
+async def node(api, name):
+    await api.node(name)
+    await api.merge(f"/api/v1/nodes/{name}/status", {"status": {"allocatable": ROOM}})
+
+
+async def pods(api):
+    return {pod["metadata"]["name"]: pod for pod in (await api.get(PODS))["items"]}
+
+
+def gates(pod):
+    return [gate["name"] for gate in pod["spec"].get("schedulingGates") or ()]
+
+
+async def going(api):
+    """Those whose gate is lifted."""
+    return {name for name, pod in (await pods(api)).items() if GATE not in gates(pod)}
+
+
+async def free(api, *names):
+    """Wait until just these are; one more would be seen with the last of them, or soon after."""
+    async with asyncio.timeout(10):
+        while await going(api) != set(names):  # noqa: ASYNC110
+            await asyncio.sleep(0.01)
+
+
+async def another_decision(replica):
+    """On what is known by now, and all done that follows from it."""
+    for _ in range(2):  # one may be under way
+        told = asyncio.Event()
+        replica.gatekeeper.listeners.append(told.set)
+        replica.gatekeeper.wake()
+        async with asyncio.timeout(10):
+            await told.wait()
+
+
+async def bind(api, *names, to="node-a"):
+    for name in names:
+        body = {
+            "apiVersion": "v1",
+            "kind": "Binding",
+            "metadata": {"name": name},
+            "target": {"kind": "Node", "name": to},
+        }
+        await api.call("POST", f"{PODS}/{name}/binding", body)
+
+
+def known(replica):
+    return replica.inventory.pods.objects.values()

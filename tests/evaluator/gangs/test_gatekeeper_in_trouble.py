@@ -1,0 +1,229 @@
+"""The loop that decides on gangs when leaders change, the API server refuses or says nothing, and clocks are set back."""
+
+import asyncio
+import itertools
+import time
+
+import pytest
+
+from evaluator.gangs import gatekeeper
+from evaluator.gangs.gatekeeper import UNLISTED
+from evaluator.gangs.verdicts import State
+from evaluator.kube import KubeError
+from tests.evaluator.gangs.replicas import (
+    PODS,
+    another_decision,
+    bind,
+    free,
+    going,
+    known,
+)
+
+
+@pytest.mark.parametrize("owned", [True, False])
+async def test_who_takes_over_in_the_middle_of_a_gang_finishes_it(api, replica, held, until, owned):
+    one = await replica(leads=False)
+    lift = one.kube.patch_pod
+
+    async def once(*given):
+        await lift(*given)
+        one.mandate.end()
+
+    one.kube.patch_pod = once
+    await held("train", "a", "b", "c", minimum=3, owned=owned)
+    one.mandate.extend()
+    await free(api, "a")
+    # What is more important came meanwhile, and there would be no room for both.
+    await held("rival", "r0", "r1", cpu="3", groupPriority="9")
+    one.kill()
+    other = await replica()
+    await free(api, "a", "b", "c")
+    assert other.sample("gang_releases_total", reason="replacement") == 1
+    await until(lambda: other.state("rival") is not None)
+    assert other.state("rival").waits
+
+
+async def test_a_leader_that_comes_back_has_forgotten_what_it_knew(api, replica, held, until):
+    """Another one may have led meanwhile: what is so, pods tell."""
+    one = await replica()
+    await held("train", "a", "b")
+    await free(api, "a", "b")
+    one.mandate.end()
+    for name in "ab":
+        await api.call("DELETE", f"{PODS}/{name}?gracePeriodSeconds=0")
+    await held("train", "c")
+    one.mandate.extend()
+    await until(lambda: one.state("train") is State.INCOMPLETE)
+    assert await going(api) == set()
+
+
+async def test_a_leader_that_was_another_meanwhile_acts_on_nothing_it_decided_before(
+    api, replica, held, until
+):
+    one = await replica(leads=False, gate_max_age=1.0)
+    lift, seen, listed = one.kube.patch_pod, [], asyncio.get_running_loop().create_future()
+
+    async def losing(namespace, name, operations):
+        await lift(namespace, name, operations)
+        seen.append(name)
+        if len(seen) == 1:
+            one.gatekeeper._list_anew = lambda: listed
+            one.mandate.end()
+            one.mandate.extend()
+
+    one.kube.patch_pod = losing
+    await held("one", "a")
+    await held("two", "b")
+    await until(lambda: len(known(one)) == 2)
+    await until(lambda: all(pod.created + 1 <= time.time() for pod in known(one)))
+    one.mandate.extend()
+    await until(lambda: seen and one.gatekeeper._waited_for == (UNLISTED,))
+    assert len(seen) == 1
+    listed.set_result(None)
+    await free(api, "a", "b")
+
+
+async def test_a_decision_that_was_under_way_when_another_led_comes_to_nothing(
+    api, replica, held, until, monkeypatch
+):
+    """It gives way to others, in which time anything may happen."""
+    monkeypatch.setattr(gatekeeper, "_SLICE", 0.0)
+    one = await replica(leads=False)
+    loop = asyncio.get_running_loop()
+    space, listed = one.gatekeeper._rooms.space, loop.create_future()
+
+    def others_turn():
+        one.gatekeeper._list_anew = lambda: listed
+        one.gatekeeper._rooms.space = space
+        one.mandate.end()
+        one.mandate.extend()
+
+    def looked():
+        loop.call_soon(others_turn)
+        return space()
+
+    await held("train", "a", "b")
+    await until(lambda: len(known(one)) == 2)
+    one.gatekeeper._rooms.space = looked
+    one.mandate.extend()
+    await until(
+        lambda: one.gatekeeper._waited_for == (UNLISTED,) and one.gatekeeper._listed is listed
+    )
+    assert one.gatekeeper.outcome.verdicts == {}
+    assert await going(api) == set()
+    listed.set_result(None)
+    await free(api, "a", "b")
+
+
+async def test_a_gang_that_is_refused_keeps_nobody_waiting(api, replica, held, until):
+    one = await replica(leads=False)
+    lift = one.kube.patch_pod
+    refused = True
+
+    async def denied(namespace, name, operations):
+        if refused and name.startswith("f"):
+            raise KubeError(403, "admission webhook denied the request")
+        await lift(namespace, name, operations)
+
+    one.kube.patch_pod = denied
+    await held("first", "f0", "f1", groupPriority="9")
+    await held("second", "s0", "s1")
+    one.mandate.extend()
+    await free(api, "s0", "s1")
+    await until(lambda: one.state("first") is State.NOT_LIFTED)
+    (message,) = [
+        said.message for key, said in one.gatekeeper.outcome.verdicts.items() if key.name == "first"
+    ]
+    assert "admission webhook denied the request" in message
+    await bind(api, "s0", "s1")
+    refused = False
+    await free(api, "s0", "s1", "f0", "f1")
+
+
+async def test_where_every_gang_is_refused_it_is_asked_ever_more_slowly(api, replica, held, until):
+    """Each is tried again by itself, and there may be hundreds: they must not keep the API server busy saying no."""
+    one, tried = await replica(leads=False), []
+
+    async def denied(*_):
+        tried.append(asyncio.get_running_loop().time())
+        raise KubeError(403, "no right to patch pods")
+
+    one.kube.patch_pod = denied
+    for number in range(8):
+        await held(f"g{number}", f"{number}-a", f"{number}-b")
+    one.mandate.extend()
+    await until(lambda: len(tried) > 7)
+    pauses = [later - earlier for earlier, later in itertools.pairwise(tried[:8])]
+    assert pauses[-1] > 0.4
+
+
+@pytest.mark.parametrize("status", [0, 429, 503])
+async def test_a_server_that_serves_nobody_changes_no_order(api, replica, held, until, status):
+    one = await replica(leads=False)
+    lift, failed = one.kube.patch_pod, []
+
+    async def failing(*given):
+        if not failed:
+            failed.append(given)
+            raise KubeError(status, "not now")
+        await lift(*given)
+
+    one.kube.patch_pod = failing
+    await held("first", "f0", "f1", groupPriority="9")
+    await held("second", "s0", "s1")
+    one.mandate.extend()
+    await free(api, "f0", "f1")
+    await until(lambda: one.state("second") is State.WAITS_FOR_TURN)
+
+
+async def test_an_answer_that_got_lost_is_found_out(api, replica, held, until):
+    """The gate was lifted, and nobody said so: the gang is admitted all the same, and the others wait for it."""
+    one = await replica(leads=False)
+    lift, lost = one.kube.patch_pod, []
+
+    async def losing(*given):
+        await lift(*given)
+        if not lost:
+            lost.append(given)
+            raise KubeError(0, "the answer broke off")
+
+    one.kube.patch_pod = losing
+    await held("first", "f0", "f1", groupPriority="9")
+    await held("second", "s0", "s1")
+    one.mandate.extend()
+    await free(api, "f0", "f1")
+    await until(lambda: one.state("first") is State.RELEASED)
+    await another_decision(one)
+    assert one.state("second") is State.WAITS_FOR_TURN
+    assert await going(api) == {"f0", "f1"}
+    await bind(api, "f0", "f1")
+    await free(api, "f0", "f1", "s0", "s1")
+
+
+async def test_a_watch_that_does_not_tell_of_our_own_writes_is_not_believed(
+    api, replica, held, until
+):
+    one = await replica(leads=False)
+    one.gatekeeper._patience = 0.1
+    asked = []
+    anew = one.pods.list_anew
+    one.gatekeeper._list_anew = lambda: asked.append(1) or anew()
+    await held("train", "a", "b")
+    await until(lambda: len(one.inventory.pods.objects) == 2)
+    one.mandate.extend()
+    put = one.inventory.pods.put
+    one.inventory.pods.put = lambda pod: None  # news are lost
+    await free(api, "a", "b")
+    await until(lambda: len(asked) == 2)
+    one.inventory.pods.put = put
+    one.pods.list_anew()
+    await until(lambda: one.state("train") is State.RELEASED)
+
+
+async def test_a_clock_that_is_set_back_keeps_nobody_waiting(api, replica, held, until):
+    one = await replica(gang_timeout=0.3)
+    await held("first", "f0", "f1")
+    await free(api, "f0", "f1")
+    one.gatekeeper._clock = lambda: time.time() - 3600
+    await held("second", "s0", "s1")
+    await free(api, "f0", "f1", "s0", "s1")
