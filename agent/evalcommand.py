@@ -95,6 +95,7 @@ def main(argv: Sequence[str]) -> int:
     # What is worth a line in the log of a service is not for everybody who asks it something.
     logs.setup(settings.log_level if namespace.log_level else "warn", settings.log_format)
     signal.signal(signal.SIGPIPE, signal.SIG_DFL)  # into `head`: end as other programs do
+    signal.signal(signal.SIGINT, _interrupted)
     try:
         expression = parse(namespace.expression)
         if options.recorded:
@@ -105,9 +106,12 @@ def main(argv: Sequence[str]) -> int:
         return _say(f"{_KINDS.get(error.reason, '')}{error}", 2)
     except (EvaluationError, ExpositionError, FailedError) as error:
         return _say(str(error), 1)
-    except KeyboardInterrupt:
-        return _INTERRUPTED
     return 0
+
+
+def _interrupted(_number: int, _frame: object) -> None:
+    """Ctrl-C: at once. As an exception it may strike while a lock is held that the way out needs, and nothing is to be saved."""
+    os._exit(_INTERRUPTED)
 
 
 def _say(sentence: str, status: int) -> int:
