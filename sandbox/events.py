@@ -90,9 +90,15 @@ class Recorder:
         }
 
 
-async def find(client: Client, namespace: str, name: str, reason: str) -> Object | None:
-    """The event of a reason about the object of a name; None while there is none."""
+async def find(
+    client: Client, namespace: str, name: str, reason: str, *, saying: str = ""
+) -> Object | None:
+    """The event of a reason about the object of a name that says this; None while there is none.
+
+    There may be others of the reason: a scheduler that gets no answer says so under the same as one that finds no node.
+    """
     for event in (await client.list(EVENTS, namespace)).items:
-        if event["involvedObject"]["name"] == name and event["reason"] == reason:
+        about = event["involvedObject"]["name"], event["reason"]
+        if about == (name, reason) and saying in event["message"]:
             return event
     return None

@@ -37,7 +37,9 @@ class Room:
         await ensure(self._api, PODS, self._pod("only-node-a", small, node="node-a"))
         event = await self._tell.sees(
             "a pod that insists on node-a has to wait",
-            lambda: events.find(self._api, self._namespace, "only-node-a", "FailedScheduling"),
+            lambda: events.find(
+                self._api, self._namespace, "only-node-a", "FailedScheduling", saying="overload"
+            ),
         )
         self._tell.shows(f"{event['reason']}: {event['message']}")
         await ensure(self._api, PODS, self._pod("anywhere", small))

@@ -201,8 +201,8 @@ class Story:
         return found if found and all(value for value in found.values()) else None
 
     async def _refusal(self, pod: str) -> Object | None:
-        event = await events.find(self._api, NAMESPACE, pod, "FailedScheduling")
-        return event if event and f"violating {POLICY}" in event["message"] else None
+        said = f"violating {POLICY}"
+        return await events.find(self._api, NAMESPACE, pod, "FailedScheduling", saying=said)
 
     async def _running(self, *excluded: str) -> Object | None:
         """A running pod of the Deployment that is on none of these nodes."""
