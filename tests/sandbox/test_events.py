@@ -3,12 +3,11 @@
 import itertools
 
 from sandbox import events
-from sandbox.objects import PODS
 
 
 async def test_one_is_found_by_what_it_says_beside_others_of_its_reason(client, pod):
     """A pod is tried before the extender has an answer, and once more when it has: both events are FailedScheduling."""
-    about = await client.create(PODS, pod("web"))
+    about = pod("web")
     times = itertools.count(1_800_000_000)
     recorder = events.Recorder(client, "default-scheduler", clock=lambda: float(next(times)))
     for message in ("the extender: 503 not ready", "0/1 nodes are available: 1 violating demo"):
