@@ -187,7 +187,7 @@ class _Round:
         if gang.awaited and turn is not None and turn.misses:
             if gang.works:
                 return State.RELEASED, words.WORKS
-            return State.TIMED_OUT, words.timed_out(gang)
+            return State.TIMED_OUT, words.TIMED_OUT
         return State.RELEASED, words.RELEASED
 
     def _timeouts(self) -> Iterator[GangKey]:

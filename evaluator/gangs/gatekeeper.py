@@ -30,7 +30,7 @@ from plimsoll.backoff import Backoff
 log = logs.get(__name__)
 
 _SETTLE = 0.01
-"""Seconds from a change to a decision: a controller makes the pods of a gang one after the other."""
+"""Seconds from a change to a decision: what changes together, as a gang that gets its nodes, costs few of them."""
 _REST = 5
 """After a decision, the time that it took so many times over, until the next: a sixth of one core at most."""
 _SLICE = 0.001

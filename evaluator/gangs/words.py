@@ -5,6 +5,7 @@ from evaluator.gangs.space import Shortage
 
 SCHEDULED = "all of its pods have nodes"
 RELEASED = "no gate of ours holds its pods: kube-scheduler is finding nodes"
+TIMED_OUT = "its gates are lifted, but kube-scheduler has not found nodes for all of its pods in time; others go on"
 WORKS = (
     "as many of its pods have nodes as it needs; kube-scheduler has found none for the others yet"
 )
@@ -49,11 +50,6 @@ def too_large(gang: Gang, shortage: Shortage) -> str:
     if not shortage.nodes:
         return f"no node could take {who}, were it empty: node selector, affinity, taints or readiness rule all of them out"
     return f"too large: were the nodes empty, there would not be room for {who}; what is short is {shortage.short}"
-
-
-def timed_out(gang: Gang) -> str:
-    """What kube-scheduler did not do."""
-    return "its gates are lifted, but kube-scheduler has not found nodes for all of its pods in time; others go on"
 
 
 def _pods(gang: Gang, shortage: Shortage) -> str:
