@@ -122,6 +122,7 @@ class _Round:
             return ()
         self._let_overdue_go(gang)
         successors, others = self._sorted(gang)
+        # A run of another owner under the same name is no part of the one that was admitted.
         admitted = gang.key in self._admitted and bool(successors or not others)
         if gang.gated and not gang.has_quorum(admitted=admitted):
             self._say(gang, State.INCOMPLETE, words.incomplete(gang, admitted=admitted))
