@@ -1,19 +1,15 @@
 """Prometheus itself over the same day of samples, to be asked what is right."""
 
 import contextlib
-import http.client
-import http.server
-import itertools
 import json
 import math
-import random
 import re
 import shutil
 import subprocess
 import threading
-import urllib.parse
 
 import pytest
+import urllib3
 
 from agent.rules import labels
 from agent.rules.expressions import ExpressionError, parse
@@ -47,11 +43,17 @@ class AskedError(Exception):
 
 
 class Prometheus:
-    """One connection to a Prometheus."""
+    """A client of Prometheus' HTTP API.
+
+    Prometheus closes connections that are idle for five minutes, and a run on a slow machine leaves them idle for longer.
+    The pool replaces a closed connection, and retries a query, which changes nothing, whose connection broke.
+    """
 
     def __init__(self, address):
         self.address = address
-        self._connection = http.client.HTTPConnection(address)
+        retries = urllib3.Retry(3, allowed_methods=None)
+        host, port = address.split(":")
+        self._pool = urllib3.HTTPConnectionPool(host, int(port), timeout=None, retries=retries)
 
     def ask(self, expression, time):
         """The result as our evaluation answers: a number, a string, or {labels: value}; AskedError where it is none."""
@@ -69,16 +71,15 @@ class Prometheus:
 
     def _query(self, expression, time):
         form = {"query": expression, "time": f"{time // 1000}.{time % 1000:03}"}
-        body = urllib.parse.urlencode(form)
-        header = {"Content-Type": "application/x-www-form-urlencoded"}
-        self._connection.request("POST", "/api/v1/query", body, header)
-        answer = json.load(self._connection.getresponse())
+        answer = self._pool.request_encode_body(
+            "POST", "/api/v1/query", form, encode_multipart=False
+        ).json()
         if answer["status"] != "success":
             raise AskedError(answer["error"])
         return answer["data"]["resultType"], answer["data"]["result"]
 
     def close(self):
-        self._connection.close()
+        self._pool.close()
 
 
 @contextlib.contextmanager
@@ -96,10 +97,13 @@ def running(folder, config):
     with subprocess.Popen(argv, **quiet) as process:
         try:
             address = ready(process)
+            log = threading.Thread(target=process.stderr.read)  # a full pipe would block it
+            log.start()
             with contextlib.closing(Prometheus(address)) as connected:
                 yield connected
         finally:
             process.kill()
+        log.join()
 
 
 def ready(process):
@@ -113,75 +117,23 @@ def ready(process):
     raise AssertionError(seen)
 
 
-def document(number):
-    """What is scraped as the so many-th; None is a scrape that fails."""
-    chance = random.Random(number)
-    parts = {part: float(chance.randint(0, 5)) for part in "abc" if chance.random() < 0.6}
-    return None if number % 9 == 4 else {"document": {"": float(number)}, "flicker": parts}
-
-
-def text(document):
-    return "".join(
-        f'{name}{{part="{part}"}} {value}\n'
-        for name, parts in document.items()
-        for part, value in parts.items()
-    )
-
-
-class Script:
-    """A server whose answers are the documents, one after the other."""
-
-    def __init__(self):
-        self._numbers = itertools.count()
-        self._turn = threading.Lock()
-
-    def next(self):
-        with self._turn:
-            return document(next(self._numbers))
-
-    @contextlib.contextmanager
-    def serving(self):
-        script = self
-
-        class Handler(http.server.BaseHTTPRequestHandler):
-            def do_GET(self):
-                answer = script.next()
-                self.send_response(500 if answer is None else 200)
-                self.send_header("Content-Type", "text/plain; version=0.0.4")
-                with contextlib.suppress(ConnectionError):  # a scrape that took too long
-                    self.end_headers()
-                    self.wfile.write(text(answer or {}).encode())
-
-            def log_message(self, *args):
-                pass
-
-        with http.server.ThreadingHTTPServer(("127.0.0.1", 0), Handler) as server:
-            self.address = f"127.0.0.1:{server.server_port}"
-            thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01})
-            thread.start()
-            yield self
-            server.shutdown()
-            thread.join()
+@pytest.fixture(scope="session")
+def client():
+    return Prometheus
 
 
 @pytest.fixture(scope="session")
-def documents():
-    """What the scraped server says, by number."""
-    return document
-
-
-@pytest.fixture(scope="session")
-def script():
-    with Script().serving() as script:
-        yield script
-
-
-@pytest.fixture(scope="session")
-def prometheus(day, moments, script, tmp_path_factory):
-    """Prometheus with the day in its storage; what it scrapes meanwhile is of another day."""
+def start_prometheus():
+    """A context manager that runs Prometheus; tests are skipped where it is not installed."""
     for program in ("prometheus", "promtool"):
         if not shutil.which(program):
             pytest.skip(f"{program} is not on PATH")
+    return running
+
+
+@pytest.fixture(scope="session")
+def prometheus(day, moments, start_prometheus, tmp_path_factory):
+    """Prometheus with the day in its storage."""
     folder = tmp_path_factory.mktemp("prometheus")
     (folder / "day.txt").write_text("".join(openmetrics(day)))
     subprocess.run(
@@ -192,13 +144,8 @@ def prometheus(day, moments, script, tmp_path_factory):
         check=True,
         capture_output=True,
     )
-    often = {"scrape_interval": "100ms", "scrape_timeout": "100ms"}
-    job = {"job_name": "script", "static_configs": [{"targets": [script.address]}], **often}
-    config = {
-        "global": {"evaluation_interval": f"{moments[0].step}ms"},
-        "scrape_configs": [job],
-    }
-    with running(folder, config) as connected:
+    config = {"global": {"evaluation_interval": f"{moments[0].step}ms"}}
+    with start_prometheus(folder, config) as connected:
         yield connected
 
 

@@ -4,7 +4,14 @@ Prometheus scrapes when it likes, so nothing here depends on when: it is asked a
 document, and our storages are told the same.
 """
 
+import contextlib
+import http.server
+import itertools
+import random
+import threading
 import time
+
+import pytest
 
 from agent.rules import labels
 from agent.rules.expressions import parse
@@ -12,7 +19,8 @@ from agent.rules.history import History
 from agent.rules.listed import Listed
 from agent.rules.values import Moment
 
-PATIENCE = 60.0
+PATIENCE = 600.0
+STEP = 15_000
 TICKS = 40
 EXPRESSIONS = [
     "flicker",
@@ -35,26 +43,91 @@ EXPRESSIONS = [
 ]
 
 
-def scraped(prometheus, documents):
+def document(number):
+    """What is scraped as the so many-th; None is a scrape that fails."""
+    chance = random.Random(number)
+    parts = {part: float(chance.randint(0, 5)) for part in "abc" if chance.random() < 0.6}
+    return None if number % 9 == 4 else {"document": {"": float(number)}, "flicker": parts}
+
+
+def text(document):
+    return "".join(
+        f'{name}{{part="{part}"}} {value}\n'
+        for name, parts in document.items()
+        for part, value in parts.items()
+    )
+
+
+class Script:
+    """A server whose answers are the documents, one after the other."""
+
+    def __init__(self):
+        self._numbers = itertools.count()
+        self._turn = threading.Lock()
+
+    def next(self):
+        with self._turn:
+            return document(next(self._numbers))
+
+    @contextlib.contextmanager
+    def serving(self):
+        script = self
+
+        class Handler(http.server.BaseHTTPRequestHandler):
+            def do_GET(self):
+                answer = script.next()
+                self.send_response(500 if answer is None else 200)
+                self.send_header("Content-Type", "text/plain; version=0.0.4")
+                with contextlib.suppress(ConnectionError):  # a scrape that took too long
+                    self.end_headers()
+                    self.wfile.write(text(answer or {}).encode())
+
+            def log_message(self, *args):
+                pass
+
+        with http.server.ThreadingHTTPServer(("127.0.0.1", 0), Handler) as server:
+            self.address = f"127.0.0.1:{server.server_port}"
+            thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01})
+            thread.start()
+            yield self
+            server.shutdown()
+            thread.join()
+
+
+@pytest.fixture
+def script():
+    with Script().serving() as script:
+        yield script
+
+
+@pytest.fixture
+def prometheus(script, start_prometheus, tmp_path):
+    """A Prometheus of its own: no sample may be older than the range that the test reads back."""
+    often = {"scrape_interval": "100ms", "scrape_timeout": "100ms"}
+    job = {"job_name": "script", "static_configs": [{"targets": [script.address]}], **often}
+    config = {"global": {"evaluation_interval": f"{STEP}ms"}, "scrape_configs": [job]}
+    with start_prometheus(tmp_path, config) as connected:
+        yield connected
+
+
+def scraped(prometheus):
     """When it scraped, and what: its first ticks, once there are enough, which takes it some seconds from its start."""
     deadline = time.monotonic() + PATIENCE
-    while prometheus.ask("sum(count_over_time(document[5m])) > 20", now()) == {}:
+    while prometheus.ask("sum(count_over_time(document[1h])) > 20", now()) == {}:
         assert time.monotonic() < deadline
-        time.sleep(0.01)
+        time.sleep(0.05)
     end = now()
-    numbers = dict(prometheus.samples("document[5m]", end))
-    for at, up in prometheus.samples("up[5m]", end)[:TICKS]:
-        yield at, documents(int(numbers[at])) if up else {}
+    numbers = dict(prometheus.samples("document[1h]", end))
+    for at, up in prometheus.samples("up[1h]", end)[:TICKS]:
+        yield at, document(int(numbers[at])) if up else {}
 
 
 def now():
     return time.time_ns() // 1_000_000
 
 
-def test_what_vanishes_and_comes_back_is_stale_at_the_same_times(
-    prometheus, script, documents, both
-):
-    times = list(scraped(prometheus, documents))
+def test_what_vanishes_and_comes_back_is_stale_at_the_same_times(prometheus, script, both):
+    times = list(scraped(prometheus))
     expressions = [parse(one) for one in EXPRESSIONS]
     listed, history = Listed(), History(need for one in expressions for need in one.needs)
     before = set()
@@ -68,7 +141,7 @@ def test_what_vanishes_and_comes_back_is_stale_at_the_same_times(
             listed.add(key, at, None)
         history.end()
         before = series.keys()
-        moments = [Moment(storage, at + 1, step=15_000) for storage in (listed, history)]
+        moments = [Moment(storage, at + 1, step=STEP) for storage in (listed, history)]
         for expression in EXPRESSIONS:
             assert list(both.differences(expression, moments)) == []
 
