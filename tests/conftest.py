@@ -18,6 +18,7 @@ from plimsoll.http.addresses import Address
 from plimsoll.http.limits import Limits
 from plimsoll.http.messages import Handler
 from plimsoll.http.server import Server
+from tests.patience import PATIENCE
 
 # A machine that is busy with something else is no defect of ours.
 settings.register_profile("patient", deadline=None)
@@ -116,8 +117,6 @@ def stranger(tmp_path_factory: pytest.TempPathFactory) -> Authority:
     """A CA that nobody here trusts."""
     return Authority(tmp_path_factory.mktemp("stranger"), "stranger")
 
-
-PATIENCE = 30.0
 
 _STATUS_LINE = re.compile(r"HTTP/1\.1 (\d{3}) [ -~]*")
 _FIELD_LINE = re.compile(r"([-!#$%&'*+.^_`|~0-9A-Za-z]+): ([ -~]*)")

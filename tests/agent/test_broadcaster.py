@@ -8,8 +8,8 @@ import pytest
 
 from agent.broadcaster import Broadcaster, resolved
 from plimsoll.http.addresses import Address
+from tests.patience import PATIENCE
 
-PATIENCE = 20.0
 NAME = Address("evaluator", 9091)
 A, B = Address("10.0.0.1", 9091), Address("10.0.0.2", 9091)
 

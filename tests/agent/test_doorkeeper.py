@@ -16,7 +16,6 @@ from agent.webconfig import WebConfigError
 from plimsoll.http.limits import Limits
 from plimsoll.http.messages import Request, Response
 
-PATIENT = 30
 SALT = bcrypt.gensalt(4)
 
 

@@ -10,8 +10,7 @@ from prometheus_client.openmetrics.parser import text_string_to_metric_families
 from agent.endpoints import Endpoints, choose
 from agent.rounds import Rounds
 from agent.selfmetrics import SelfMetrics
-
-PATIENT = 30
+from tests.patience import PATIENCE
 
 
 @pytest.fixture
@@ -114,7 +113,7 @@ async def test_only_so_many_scrapes_are_answered_at_once(serve, source, family) 
 
     def stall() -> None:
         entered.set()
-        assert go_on.wait(PATIENT)
+        assert go_on.wait(PATIENCE)
 
     endpoints = Endpoints(
         Rounds({"slow": source([family("node_a", 1)], before=stall)}),
@@ -127,7 +126,7 @@ async def test_only_so_many_scrapes_are_answered_at_once(serve, source, family) 
     first, second = await site.connect(), await site.connect()
     try:
         await first.say(b"GET /metrics HTTP/1.1\r\nHost: x\r\n\r\n")
-        assert await asyncio.to_thread(entered.wait, PATIENT)
+        assert await asyncio.to_thread(entered.wait, PATIENCE)
         refused = await second.get("/metrics")
         assert refused.status == 503
         assert b"which is the limit" in refused.body
@@ -142,8 +141,8 @@ async def test_many_scrapes_that_wait_for_one_collector_keep_no_other_scrape_wai
     serve, source, family
 ) -> None:
     go_on = threading.Event()
-    slow = source([], before=lambda: go_on.wait(PATIENT))
-    rounds = Rounds({"slow": slow, "good": source([family("node_good", 1)])}, timeout=PATIENT)
+    slow = source([], before=lambda: go_on.wait(PATIENCE))
+    rounds = Rounds({"slow": slow, "good": source([family("node_good", 1)])}, timeout=PATIENCE)
     endpoints = Endpoints(rounds, SelfMetrics(), node="n", telemetry_path="/metrics")
     site = await serve(endpoints.answer)
     waiting = [await site.connect() for _ in range(20)]

@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 
 from collectors.host import Host
+from tests.patience import PATIENCE
 
 Run = Callable[..., "subprocess.CompletedProcess[str]"]
 PROGRAM = (sys.executable, "-P", "-m", "agent", "eval")
@@ -38,7 +39,7 @@ def run(xeon: Host) -> Run:
             input=text,
             capture_output=True,
             text=True,
-            timeout=60,
+            timeout=PATIENCE,
             check=False,
         )
 

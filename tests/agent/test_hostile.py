@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-PATIENT = 60
+from tests.patience import PATIENCE
 
 pytestmark = pytest.mark.e2e
 GET = b"GET %s HTTP/1.1\r\nHost: x\r\n\r\n"
@@ -51,7 +51,7 @@ async def agent():
     )
     said = []
     try:
-        async with asyncio.timeout(PATIENT):
+        async with asyncio.timeout(PATIENCE):
             while not (found := re.search(r"msg=listening address=\S+:(\d+)", "".join(said))):
                 said.append((await process.stderr.readline()).decode())
         yield Agent(process.pid, int(found[1]))
@@ -84,7 +84,7 @@ async def test_probes_and_scrapes_are_answered_under_any_attack_and_nothing_is_l
             peer.vanish()
         await until(lambda: agent.open_files() <= before)
         again = await dial(agent.port)
-        async with asyncio.timeout(PATIENT):
+        async with asyncio.timeout(PATIENCE):
             while (await scraped(again)).status != 200:
                 pass  # the scrapes that nobody wants any more have to end
         again.vanish()

@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterator
 
 import pytest
 
-PATIENT = 60
+from tests.patience import PATIENCE
 
 Start = Callable[..., "subprocess.Popen[str]"]
 
@@ -53,7 +53,7 @@ def listening(program: "subprocess.Popen[str]") -> str:
 
 
 def get(address: str, path: str) -> str:
-    with urllib.request.urlopen(f"http://{address}{path}", timeout=PATIENT) as reply:
+    with urllib.request.urlopen(f"http://{address}{path}", timeout=PATIENCE) as reply:
         text: str = reply.read().decode()
         return text
 
@@ -69,7 +69,7 @@ def test_it_serves_until_a_signal_and_ends_with_status_0(
     assert "node_synthetic_9 " in get(address, "/metrics")
     assert "node-a" in get(address, "/")
     program.send_signal(number)
-    assert program.wait(PATIENT) == 0
+    assert program.wait(PATIENCE) == 0
 
 
 def test_it_becomes_ready(start: Start) -> None:
@@ -77,7 +77,7 @@ def test_it_becomes_ready(start: Start) -> None:
 
 
 def wait_ready(address: str) -> None:
-    deadline = time.monotonic() + PATIENT
+    deadline = time.monotonic() + PATIENCE
     while (status := readiness(address)) != 200:
         assert status == 503
         assert time.monotonic() < deadline
@@ -95,7 +95,7 @@ def readiness(address: str) -> int:
 def test_an_address_in_use_is_one_sentence_and_status_1(start: Start) -> None:
     address = listening(start("--web.listen-address=127.0.0.1:0"))
     second = start(f"--web.listen-address={address}")
-    _, said = second.communicate(timeout=PATIENT)
+    _, said = second.communicate(timeout=PATIENCE)
     assert second.returncode == 1
     assert f'reason="cannot listen on {address}: ' in said
     assert "Traceback" not in said
@@ -103,7 +103,7 @@ def test_an_address_in_use_is_one_sentence_and_status_1(start: Start) -> None:
 
 def test_a_bad_flag_is_one_sentence_and_status_2(start: Start) -> None:
     program = start("--web.listen-address=nowhere")
-    _, said = program.communicate(timeout=PATIENT)
+    _, said = program.communicate(timeout=PATIENCE)
     assert program.returncode == 2
     assert said.startswith("plimsoll-agent: --web.listen-address: not an address: 'nowhere'")
     assert said.count("\n") == 1
@@ -137,7 +137,7 @@ def test_it_serves_over_tls_with_a_web_config(
     program = start("--web.listen-address=127.0.0.1:0", f"--web.config.file={config}")
     address = listening(program)
     with urllib.request.urlopen(
-        f"https://{address}/metrics", timeout=PATIENT, context=authority.client()
+        f"https://{address}/metrics", timeout=PATIENCE, context=authority.client()
     ) as reply:
         assert b"node_load1 " in reply.read()
 
@@ -146,7 +146,7 @@ def test_a_bad_web_config_is_one_sentence_and_status_1(start: Start, tmp_path) -
     config = tmp_path / "web.yml"
     config.write_text("tls_config: {}")
     program = start("--web.listen-address=127.0.0.1:0", f"--web.config.file={config}")
-    _, said = program.communicate(timeout=PATIENT)
+    _, said = program.communicate(timeout=PATIENCE)
     assert program.returncode == 1
     assert f'reason="{config}: unknown field tls_config"' in said
     assert "Traceback" not in said
@@ -170,7 +170,7 @@ def test_a_collector_that_hangs_delays_neither_scrapes_nor_the_end(
         assert 'node_scrape_collector_success{collector="meminfo"} 1\n' in metrics
     wait_ready(address)
     program.send_signal(signal.SIGTERM)
-    assert program.wait(PATIENT) == 0
+    assert program.wait(PATIENCE) == 0
 
 
 def test_an_agent_that_only_serves_stays_small() -> None:

@@ -17,9 +17,9 @@ from collectors.sample import CollectorError, Family, Sample
 from collectors.textfile import Options, TextFile
 from plimsoll import VERSION
 from plimsoll.backoff import Backoff
+from tests.patience import PATIENCE
 from wire import codec, telemetry_pb2, telemetry_pb2_grpc
 
-PATIENCE = 30.0
 HOURS = 3_600_000
 
 

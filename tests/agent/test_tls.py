@@ -15,8 +15,7 @@ from agent.webconfig import TlsConfig, WebConfigError
 from plimsoll.http.limits import Limits
 from plimsoll.http.messages import Request, Response
 from plimsoll.http.tls import Tls
-
-PATIENT = 30
+from tests.patience import PATIENCE
 
 
 async def hello(_: Request) -> Response:
@@ -41,9 +40,9 @@ async def asks(serve, config: TlsConfig, client: ssl.SSLContext) -> int:
     """The status a client of this kind gets."""
     found = tls.build(config)
     site = await serve(hello, tls=lambda: found)
-    connection = await asyncio.wait_for(site.connect(client), PATIENT)
+    connection = await asyncio.wait_for(site.connect(client), PATIENCE)
     # With TLS 1.3 a client learns only on reading that its certificate was refused.
-    return (await asyncio.wait_for(connection.get("/"), PATIENT)).status
+    return (await asyncio.wait_for(connection.get("/"), PATIENCE)).status
 
 
 REFUSED = (ssl.SSLError, ConnectionError, asyncio.IncompleteReadError)
@@ -189,17 +188,17 @@ async def test_stalled_handshakes_delay_nobody_and_are_given_up(serve, found, au
     site = await serve(hello, Limits(header=0.2), tls=lambda: found)
     stalled = [await site.connect() for _ in range(20)]
     await stalled[0].say(b"\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03")
-    client = await asyncio.wait_for(site.connect(authority.client()), PATIENT)
+    client = await asyncio.wait_for(site.connect(authority.client()), PATIENCE)
     assert (await client.get("/")).status == 200
     for connection in stalled:
-        assert await asyncio.wait_for(connection.ended(), PATIENT)
+        assert await asyncio.wait_for(connection.ended(), PATIENCE)
 
 
 async def test_handshakes_that_stall_keep_nobody_out(serve, found, authority) -> None:
     site = await serve(hello, Limits(connections=4), tls=lambda: found)
     for _ in range(20):
         await site.connect()
-    client = await asyncio.wait_for(site.connect(authority.client()), PATIENT)
+    client = await asyncio.wait_for(site.connect(authority.client()), PATIENCE)
     assert (await client.get("/")).status == 200
 
 
@@ -208,7 +207,7 @@ async def test_plain_http_is_not_answered_where_tls_is_spoken(serve, found, auth
     client = await site.connect()
     await client.say(b"GET / HTTP/1.1\r\nHost: x\r\n\r\n")
     with pytest.raises((asyncio.IncompleteReadError, ConnectionError)):
-        await asyncio.wait_for(client.reply(), PATIENT)
+        await asyncio.wait_for(client.reply(), PATIENCE)
     assert (await (await site.connect(authority.client())).get("/")).status == 200
 
 
@@ -220,19 +219,19 @@ async def test_a_client_that_does_not_read_is_cut_off_with_tls_too(serve, found,
     client = await site.connect(authority.client())
     await client.say(b"GET / HTTP/1.1\r\nHost: x\r\n\r\n")
     while site.server._crowd.tasks:
-        await asyncio.wait(site.server._crowd.tasks, timeout=PATIENT)
+        await asyncio.wait(site.server._crowd.tasks, timeout=PATIENCE)
     with pytest.raises(REFUSED):
-        await asyncio.wait_for(client.reply(), PATIENT)
+        await asyncio.wait_for(client.reply(), PATIENCE)
 
 
 async def test_closing_ends_tls_connections_and_handshakes(serve, found, authority) -> None:
     site = await serve(hello, tls=lambda: found)
     stalled, idle = await site.connect(), await site.connect(authority.client())
     assert (await idle.get("/")).status == 200
-    await asyncio.wait_for(site.server.close(), PATIENT)
+    await asyncio.wait_for(site.server.close(), PATIENCE)
     for client in (stalled, idle):
         with contextlib.suppress(ssl.SSLError, ConnectionError):
-            assert await asyncio.wait_for(client.ended(), PATIENT)
+            assert await asyncio.wait_for(client.ended(), PATIENCE)
 
 
 async def test_a_client_that_goes_while_it_is_not_read_leaves_no_socket(

@@ -12,6 +12,7 @@ from bench import extender, gangs, measure
 from bench.cases import Repeat, Rest
 from bench.scene import Sizes
 from evaluator.scorers import BUILT_IN
+from tests.patience import PATIENCE
 
 BENCH = Path(extender.__file__).parent
 
@@ -23,7 +24,7 @@ pytestmark = [
 
 def lines_of(name, *arguments):
     argv = [sys.executable, "-P", str(BENCH / f"{name}.py"), *arguments]
-    done = subprocess.run(argv, capture_output=True, text=True, timeout=100)
+    done = subprocess.run(argv, capture_output=True, text=True, timeout=PATIENCE)
     assert done.returncode == 0, done.stderr[-2000:]
     assert done.stderr == ""
     return [json.loads(line) for line in done.stdout.splitlines()]

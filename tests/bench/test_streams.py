@@ -12,6 +12,7 @@ from bench.fleet import Fleet, Habits, names
 from evaluator.sources.agents import Agents
 from evaluator.store import Store
 from evaluator.subscription import Subscriptions
+from tests.patience import PATIENCE
 
 pytestmark = [
     pytest.mark.e2e,
@@ -31,7 +32,7 @@ CASES = [
 
 def test_every_case_has_a_line_and_no_agent_is_lost():
     argv = [sys.executable, "-P", streams.__file__, "--agents=20", "--policies=3", "--seconds=1"]
-    done = subprocess.run(argv, capture_output=True, text=True, timeout=100)
+    done = subprocess.run(argv, capture_output=True, text=True, timeout=PATIENCE)
     assert done.returncode == 0, done.stderr[-2000:]
     lines = {line["case"]: line for line in map(json.loads, done.stdout.splitlines())}
     assert list(lines) == CASES

@@ -33,9 +33,9 @@ from sandbox.nodes import node_object
 from sandbox.objects import CRDS, NAMESPACES, NODES, PODS, POLICIES, Resource
 from sandbox.processes import HeldPort, Processes
 from sandbox.programs import EvaluatorLaunch, evaluator_command
+from tests.patience import PATIENCE
 from wire import telemetry_pb2, telemetry_pb2_grpc
 
-PATIENCE = 40.0
 BUDGETS = Resource("poddisruptionbudgets", "policy/v1")
 OURS = "plimsoll.io/scenario"
 """Marks the objects of a scenario, so that it removes them and nothing else."""

@@ -13,6 +13,7 @@ from aiohttp import web
 from sandbox.client import ApiError
 from sandbox.controlplane import ControlPlane
 from sandbox.objects import Resource
+from tests.patience import PATIENCE
 
 SERVICES = Resource("services")
 API_SERVICES = Resource("apiservices", "apiregistration.k8s.io/v1", namespaced=False)
@@ -78,7 +79,7 @@ def certificate(tmp_path_factory):
         "-subj",
         "/CN=adapter",
     )
-    subprocess.run(made, cwd=folder, check=True, capture_output=True, timeout=60)
+    subprocess.run(made, cwd=folder, check=True, capture_output=True, timeout=PATIENCE)
     return str(folder / "crt"), str(folder / "key")
 
 

@@ -18,6 +18,7 @@ from evaluator.quantity import exact
 from sandbox.client import ApiError, Client
 from sandbox.controlplane import NoControlPlaneError
 from sandbox.objects import DEPLOYMENTS, EVENTS, NAMESPACES, PODS, REPLICASETS, Resource
+from tests.patience import PATIENCE
 
 QUOTAS = Resource("resourcequotas", "v1")
 JOBS = Resource("jobs", "batch/v1")
@@ -86,7 +87,7 @@ async def controllers(control_plane):
 
 
 async def until(answer):
-    async with asyncio.timeout(40):
+    async with asyncio.timeout(PATIENCE):
         while True:
             found = answer()
             if asyncio.iscoroutine(found):

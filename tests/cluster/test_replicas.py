@@ -9,6 +9,7 @@ import signal
 import pytest
 
 from sandbox.objects import NODES
+from tests.patience import PATIENCE
 
 pytestmark = pytest.mark.e2e
 
@@ -166,7 +167,7 @@ async def test_the_leader_is_killed_under_load_and_nobody_notices(world, replica
         for node in flipping:  # what it is in the middle of when it dies
             replicas.say(node, health=2)
         await leader.evaluator.stop(kill=True)
-        async with asyncio.timeout(15):
+        async with asyncio.timeout(PATIENCE):
             successor = await replicas.leader(survivors)
             for node in nodes:
                 await world.labelled(node, **{policy: "violating"})

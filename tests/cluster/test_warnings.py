@@ -12,8 +12,8 @@ from sandbox import manifests
 from sandbox.apiserver import ApiServer
 from sandbox.client import ensure
 from sandbox.objects import Resource
+from tests.patience import PATIENCE
 
-PATIENCE = 60.0
 FOLDER = manifests.folder() / "crd-warnings"
 GROUP = "admissionregistration.k8s.io/v1"
 KINDS = {

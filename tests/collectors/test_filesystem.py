@@ -9,8 +9,8 @@ import pytest
 from collectors.filesystem import Filesystem, Options
 from collectors.host import Host
 from collectors.sample import CollectorError, SourceAbsentError
+from tests.patience import PATIENCE
 
-PATIENT = 30  # seconds until a test gives up waiting; nothing should take so long
 BRIEF = Options(filesystem_timeout=0.5)
 LINE = "{number} 1 {device} / {point} {options} - {kind} {source} rw\n"
 DISK = 'device="/dev/sda1",mountpoint="/",fstype="ext4",device_error=""'
@@ -47,7 +47,7 @@ class Machine:
     def ask(self, path: str) -> os.statvfs_result:
         self.asked.append(path)
         if path in self.dead:
-            assert self.awake.wait(PATIENT)
+            assert self.awake.wait(PATIENCE)
         if (number := self.errors.get(path)) is not None:
             raise OSError(number, os.strerror(number))
         return sizes()
@@ -150,7 +150,7 @@ def test_dead_mounts_hold_up_no_other_and_are_not_asked_again_until_they_answer(
     assert {point: node.asked.count(point) for point in dead} == dict.fromkeys(dead, 1)
     assert node.asked.count("/") == 3
     node.awake.set()
-    for _ in range(PATIENT * 10):
+    for _ in range(PATIENCE * 10):
         found = values(collector.collect())
         if not any("timeout" in series for series in found):
             break

@@ -10,6 +10,7 @@ import structlog
 from collectors import netroot
 from collectors.host import Host
 from collectors.sample import CollectorError
+from tests.patience import PATIENCE
 
 FIRST = "pid:[4026531836]"
 NESTED = "pid:[4026532247]"
@@ -128,7 +129,7 @@ def _unshared(script: str, tmp_path: Path, *flags: str) -> str:
         },
         capture_output=True,
         text=True,
-        timeout=60,
+        timeout=PATIENCE,
     )
     if done.returncode and "not permitted" in done.stderr:
         pytest.skip(f"this machine allows no namespaces: {done.stderr.strip()}")

@@ -12,6 +12,7 @@ import pytest
 from collectors import routenetlink
 from collectors.routenetlink import Address, Qdisc, parse_addresses, parse_qdiscs, parse_statistics
 from collectors.sample import CollectorError, SourceAbsentError
+from tests.patience import PATIENCE
 
 NAMES = {1: "lo", 2: "eth0"}
 
@@ -77,7 +78,11 @@ def test_a_library_that_is_not_installed_says_what_to_install() -> None:
 def test_it_is_not_loaded_before_somebody_asks() -> None:
     program = "import sys, agent.main; print('pyroute2' in sys.modules)"
     done = subprocess.run(
-        [sys.executable, "-c", program], capture_output=True, text=True, check=True, timeout=60
+        [sys.executable, "-c", program],
+        capture_output=True,
+        text=True,
+        check=True,
+        timeout=PATIENCE,
     )
     assert done.stdout.strip() == "False"
 
@@ -152,7 +157,7 @@ def test_a_real_network_of_two_devices() -> None:
         env={**os.environ, "PYTHON": sys.executable, "PROGRAM": PROGRAM, "PYTHONPATH": str(Path.cwd())},
         capture_output=True,
         text=True,
-        timeout=60,
+        timeout=PATIENCE,
     )  # fmt: skip
     if done.returncode and ("not permitted" in done.stderr or "not supported" in done.stderr):
         pytest.skip(f"this machine allows no such network: {done.stderr.strip()}")

@@ -17,11 +17,11 @@ from sandbox.nodes import node_object
 from sandbox.objects import EVENTS, NAMESPACES, NODES, PODS
 from sandbox.processes import HeldPort, Processes
 from sandbox.programs import EvaluatorLaunch, evaluator_command
+from tests.patience import PATIENCE
 
 ROOT = Path(__file__).parents[2]
 README = ROOT / "deploy" / "gangs" / "README.md"
 BLOCK = re.compile(r"<!-- tested: tests/deploy/test_gangs.py -->\n *```sh\n(.*?)```", re.DOTALL)
-PATIENCE = 40.0
 EVALUATOR = "plimsoll-evaluator"
 OPTED_IN = {"plimsoll.io/gangs": "enabled"}
 FOREIGN = {"name": "example.com/quota"}

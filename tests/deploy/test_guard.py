@@ -17,6 +17,7 @@ from sandbox.client import MERGE, ApiError, Client
 from sandbox.endpoints import kubeconfig
 from sandbox.nodes import node_object
 from sandbox.objects import NODES, PODS
+from tests.patience import PATIENCE
 
 pytestmark = pytest.mark.e2e
 
@@ -25,7 +26,6 @@ RIGHTS = {"Namespace", "ServiceAccount", "Role", "RoleBinding", "ClusterRole", "
 GUARD = {"ValidatingAdmissionPolicy", "ValidatingAdmissionPolicyBinding"}
 FINE = {"demo": "violating", "telemetry.aware.scheduling.demo/size": "large"}
 FOREIGN = "example.com/quota"
-PATIENCE = 40.0
 
 
 @pytest.fixture

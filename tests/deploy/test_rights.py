@@ -19,13 +19,13 @@ from sandbox.nodes import node_object
 from sandbox.objects import EVENTS, NODES, PODS, POLICIES, Resource
 from sandbox.processes import HeldPort, Processes
 from sandbox.programs import EvaluatorLaunch, evaluator_command
+from tests.patience import PATIENCE
 
 pytestmark = pytest.mark.e2e
 
 ROOT = Path(__file__).parents[2]
 BLOCK = re.compile(r"<!-- tested: tests/deploy/test_rights.py -->\n```sh\n(.*?)```", re.DOTALL)
 TAS = ("telemetry-aware-scheduling", "telemetry-aware-scheduling-service-account")
-PATIENCE = 40.0
 LEASES = Resource("leases", "coordination.k8s.io/v1")
 REPLICA_SETS = Resource("replicasets", "apps/v1")
 FORBIDDEN = re.compile(r"\b403\b")

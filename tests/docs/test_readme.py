@@ -11,9 +11,10 @@ from pathlib import Path
 
 import pytest
 
+from tests.patience import PATIENCE
+
 ROOT = Path(__file__).parents[2]
 BLOCK = re.compile(r"<!-- tested: .*? -->\n```sh\n(.*?)```", re.DOTALL)
-DEADLINE = 60.0
 
 
 @pytest.fixture
@@ -27,11 +28,11 @@ def sandbox(tmp_path: Path) -> Iterator[Path]:
             yield tmp_path
         finally:
             process.send_signal(signal.SIGINT)
-            assert process.wait(DEADLINE) == 0
+            assert process.wait(PATIENCE) == 0
 
 
 def wait_for(path: Path, process: subprocess.Popen[bytes]) -> None:
-    end = time.monotonic() + DEADLINE
+    end = time.monotonic() + PATIENCE
     while not path.exists():
         assert process.poll() is None, "plimsoll-sandbox up ended by itself"
         assert time.monotonic() < end, f"no {path}"
@@ -46,7 +47,7 @@ def test_the_first_policy_by_hand(sandbox: Path) -> None:
     assert found is not None
     shell = ["bash", "-euo", "pipefail", "-c", found[1]]
     result = subprocess.run(
-        shell, cwd=sandbox, capture_output=True, text=True, timeout=DEADLINE, check=False
+        shell, cwd=sandbox, capture_output=True, text=True, timeout=PATIENCE, check=False
     )
     assert result.returncode == 0, result.stderr + result.stdout
     assert re.search(r"^node-a .* violating$", result.stdout, re.MULTILINE), result.stdout

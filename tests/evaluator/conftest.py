@@ -20,6 +20,7 @@ from evaluator import policy
 from evaluator.kube import Kube
 from plimsoll import logs
 from sandbox.apiserver import ApiServer
+from tests.patience import PATIENCE
 
 ROOT = Path(__file__).parents[2]
 
@@ -129,9 +130,6 @@ class Stand:
             self._told.notify_all()
         answer = self._script.popleft() if self._script else self._otherwise
         return await answer(request)
-
-
-PATIENCE = 20.0
 
 
 async def hangs(_request):

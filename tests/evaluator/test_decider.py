@@ -18,6 +18,7 @@ from evaluator.scoring.protocol import Assessment
 from evaluator.scoring.view import ClusterView
 from evaluator.store import Store
 from evaluator.subscription import Subscriptions
+from tests.patience import PATIENCE
 from wire.codec import Delta
 
 KEY = PolicyKey("ns", "demo-policy")
@@ -416,7 +417,7 @@ async def decided(world, predicate):
     """Wait until the loop has swapped in decisions that satisfy a predicate."""
     swapped = asyncio.Event()
     world.decider.listeners.append(swapped.set)
-    async with asyncio.timeout(20):
+    async with asyncio.timeout(PATIENCE):
         while not predicate(world.decider.latest):
             swapped.clear()
             await swapped.wait()
@@ -525,7 +526,7 @@ async def test_the_loop_ends_when_it_is_cancelled_although_something_changes_jus
     for _ in range(turns):
         await asyncio.sleep(0)
     loop.cancel()
-    await asyncio.wait({loop}, timeout=5)
+    await asyncio.wait({loop}, timeout=PATIENCE)
     assert loop.cancelled()
 
 

@@ -5,6 +5,8 @@ import sys
 
 import pytest
 
+from tests.patience import PATIENCE
+
 PROGRAM = """
 import resource
 from evaluator import descriptors
@@ -28,7 +30,7 @@ def test_as_much_room_is_made_as_is_wanted_or_may_be_had(soft, hard, wanted, had
         [sys.executable, "-P", "-c", program],
         capture_output=True,
         text=True,
-        timeout=60,
+        timeout=PATIENCE,
         check=True,
     )
     assert ran.stdout.splitlines()[-1] == had

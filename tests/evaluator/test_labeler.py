@@ -20,6 +20,7 @@ from evaluator.metrics import Metrics
 from evaluator.objects import Meta, Node
 from evaluator.tokens import Bucket
 from evaluator.watcher import Watcher
+from tests.patience import PATIENCE
 
 
 class Clock:
@@ -222,7 +223,7 @@ async def test_whatever_happens_the_labels_end_as_a_plan_from_scratch_wants_them
     for _ in range(60):
         await change()
         await asyncio.sleep(chance.choice([0.0, 0.0, 0.005, 0.03]))
-    async with asyncio.timeout(20.0):
+    async with asyncio.timeout(PATIENCE):
         while await left() != ((), set()):  # noqa: ASYNC110 (the server tells nobody)
             await asyncio.sleep(0.01)
 

@@ -10,9 +10,10 @@ import sys
 import aiohttp
 import pytest
 
+from tests.patience import PATIENCE
+
 pytestmark = pytest.mark.e2e
 
-PATIENCE = 60.0
 FLAGS = (
     "--scorers=reward",
     "--leaderElect=false",

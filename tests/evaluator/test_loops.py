@@ -18,6 +18,7 @@ from evaluator.policy import Policy, PolicyKey
 from evaluator.recorder import Recorder
 from evaluator.reporter import Reporter
 from evaluator.tokens import Bucket
+from tests.patience import PATIENCE
 
 
 @pytest.fixture(params=["labeler", "evictor", "nudger", "recorder", "reporter", "herald"])
@@ -54,7 +55,7 @@ async def test_so_does_one_that_waits_for_its_next_turn():
         for _ in range(turns):
             await asyncio.sleep(0)
         running.cancel()
-        await asyncio.wait([running], timeout=5.0)
+        await asyncio.wait([running], timeout=PATIENCE)
         assert running.cancelled()
 
 
@@ -67,5 +68,5 @@ async def test_a_loop_that_is_woken_as_it_is_cancelled_ends(loop, turns):
     for _ in range(turns):
         await asyncio.sleep(0)
     running.cancel()
-    await asyncio.wait([running], timeout=5.0)
+    await asyncio.wait([running], timeout=PATIENCE)
     assert running.cancelled()

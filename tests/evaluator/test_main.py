@@ -14,11 +14,11 @@ import aiohttp
 import grpc
 import pytest
 
+from tests.patience import PATIENCE
 from wire import telemetry_pb2, telemetry_pb2_grpc
 
 pytestmark = pytest.mark.e2e
 
-PATIENCE = 60.0
 LOOPBACK = ("--bindAddress=127.0.0.1", "--agentPort=0", "--opsPort=0", "--port=0")
 
 

@@ -5,6 +5,7 @@ import asyncio
 import pytest
 
 from evaluator.mandate import Mandate, NoMandateError
+from tests.patience import PATIENCE
 
 
 class Clock:
@@ -123,7 +124,7 @@ async def test_finishing_is_not_held_up_by_what_hangs(mandate):
 
 async def test_finishing_with_nothing_under_way_takes_no_time(mandate):
     mandate.extend()
-    async with asyncio.timeout(5):
+    async with asyncio.timeout(PATIENCE):
         await mandate.finish(1e6)
 
 

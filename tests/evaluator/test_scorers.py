@@ -19,9 +19,9 @@ from evaluator import scorers
 from evaluator.config import Settings
 from evaluator.scorers import ScorersError
 from plimsoll import VERSION
+from tests.patience import PATIENCE
 
 ROOT = Path(__file__).parents[2]
-PATIENCE = 60.0
 LOOPBACK = ("--bindAddress=127.0.0.1", "--agentPort=0", "--opsPort=0", "--port=0")
 
 

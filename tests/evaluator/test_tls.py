@@ -14,6 +14,7 @@ from evaluator.certfiles import TlsError
 from evaluator.decisions import Decisions
 from evaluator.extender.server import Extender
 from evaluator.metrics import Metrics
+from tests.patience import PATIENCE
 
 pytestmark = pytest.mark.skipif(not shutil.which("openssl"), reason="openssl is not on PATH")
 
@@ -21,7 +22,9 @@ BODY = json.dumps({"Pod": {"metadata": {"name": "web"}}, "NodeNames": ["a"]}).en
 
 
 def openssl(*arguments, cwd):
-    subprocess.run(["openssl", *arguments], cwd=cwd, check=True, capture_output=True, timeout=60)
+    subprocess.run(
+        ["openssl", *arguments], cwd=cwd, check=True, capture_output=True, timeout=PATIENCE
+    )
 
 
 @pytest.fixture(scope="module")

@@ -8,8 +8,7 @@ from aiohttp import web
 
 from evaluator.kube import NODES
 from evaluator.watcher import Watcher
-
-PATIENCE = 20.0
+from tests.patience import PATIENCE
 
 
 def obj(name, version, **more):

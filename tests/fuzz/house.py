@@ -14,10 +14,10 @@ import yaml
 
 from sandbox.apiserver import ApiServer
 from sandbox.processes import HeldPort, Processes
+from tests.patience import PATIENCE
 from wire import telemetry_pb2, telemetry_pb2_grpc
 
 ROOT = Path(__file__).parents[2]
-PATIENCE = 60.0
 READINGS = {"node-a": 1.0, "node-b": 0.0}
 POLICY = {
     "apiVersion": "telemetry.intel.com/v1alpha1",
@@ -66,7 +66,7 @@ class House:
     def connections(self):
         """How many the scheduler's port has."""
         url = f"http://127.0.0.1:{self.ports['opsPort']}/metrics"
-        with urllib.request.urlopen(url, timeout=30) as response:
+        with urllib.request.urlopen(url, timeout=PATIENCE) as response:
             text = response.read().decode()
         found = re.search(
             r'^plimsoll_http_connections\{port="extender"\} (\S+)$', text, re.MULTILINE

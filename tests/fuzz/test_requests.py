@@ -9,6 +9,7 @@ import pytest
 from tests.fuzz.gunner import Gunner, Line
 from tests.fuzz.house import House
 from tests.fuzz.shots import Shots
+from tests.patience import PATIENCE
 
 pytestmark = pytest.mark.e2e
 
@@ -71,7 +72,7 @@ async def test_random_pages_are_refused_by_the_book(house, soak):
 
 
 async def _until(predicate):
-    async with asyncio.timeout(20):
+    async with asyncio.timeout(PATIENCE):
         while not await asyncio.to_thread(predicate):  # noqa: ASYNC110 (the kernel tells nobody)
             await asyncio.sleep(0.05)
 

@@ -7,6 +7,8 @@ import sys
 
 import pytest
 
+from tests.patience import PATIENCE
+
 PROGRAM = """
 import logging, sys
 from plimsoll import logs
@@ -24,7 +26,7 @@ def lines():
         done = subprocess.run(
             [sys.executable, "-P", "-c", PROGRAM.format(code), level, fmt],
             capture_output=True,
-            timeout=60,
+            timeout=PATIENCE,
         )
         assert done.returncode == 0, done.stderr.decode()
         assert done.stdout == b""
@@ -116,7 +118,7 @@ def test_what_python_itself_says_is_a_line_too(lines, code, says):
 def test_an_error_that_ends_the_program_is_a_line_too(fmt):
     code = PROGRAM.format("logs.adopt()\nraise ValueError('x\\nlevel=error')")
     argv = [sys.executable, "-P", "-c", code, "info", fmt]
-    done = subprocess.run(argv, capture_output=True, timeout=60, check=False)
+    done = subprocess.run(argv, capture_output=True, timeout=PATIENCE, check=False)
     assert done.returncode == 1
     (line,) = done.stderr.decode().splitlines()
     assert "an error that nobody caught" in line

@@ -1,13 +1,14 @@
 """Calls that hang, with real threads: who is delayed by them, and for how long they are tried."""
 
 import threading
+import time
 from collections.abc import Callable, Iterator
 
 import pytest
 
 from plimsoll.runner import Late, Runner, StoppedError
+from tests.patience import PATIENCE
 
-PATIENT = 30  # seconds until a test gives up waiting; nothing should take so long
 NAME = "test-runner"
 
 
@@ -22,7 +23,7 @@ class Gate:
     def __call__(self) -> str:
         self.runs += 1
         self.entered.release()
-        assert self.open.wait(PATIENT)
+        assert self.open.wait(PATIENCE)
         return f"through {self.runs}"
 
 
@@ -59,16 +60,14 @@ def threads() -> int:
 
 def settle(count: int) -> None:
     """Wait until so many threads are left; one that has ended is listed for a moment."""
-    waiting = threading.Event()
-    for _ in range(PATIENT * 100):
-        if threads() <= count:
-            return
-        waiting.wait(0.01)
-    raise AssertionError(f"{threads()} threads")
+    deadline = time.monotonic() + PATIENCE
+    while threads() > count:
+        assert time.monotonic() < deadline, f"{threads()} threads"
+        time.sleep(0.01)
 
 
 def test_results_come_by_key(make) -> None:
-    runner = make(PATIENT)
+    runner = make(PATIENCE)
     assert runner.run({"a": lambda: "x", "b": lambda: "y"}) == {"a": "x", "b": "y"}
     assert runner.run({}) == {}
     assert threads() == 1, "quick calls share one thread"
@@ -94,7 +93,7 @@ def test_it_is_not_started_again_until_it_returned(make, gate) -> None:
 
 
 def test_a_call_slower_than_a_moment_is_waited_for_while_others_run(make, gate) -> None:
-    runner = make(PATIENT)
+    runner = make(PATIENCE)
 
     def open_gate() -> str:
         gate.open.set()
@@ -107,27 +106,27 @@ def test_a_call_slower_than_a_moment_is_waited_for_while_others_run(make, gate) 
 
 
 def test_another_round_gets_its_results_while_one_waits(make, gate) -> None:
-    runner = make(PATIENT)
+    runner = make(PATIENCE)
     thread, found = aside(lambda: runner.run({"stuck": gate}))
-    assert gate.entered.acquire(timeout=PATIENT)
+    assert gate.entered.acquire(timeout=PATIENCE)
     assert runner.run({"good": lambda: "y"}) == {"good": "y"}
     gate.open.set()
-    thread.join(PATIENT)
+    thread.join(PATIENCE)
     assert found == [{"stuck": "through 1"}]
 
 
 def test_a_result_was_never_begun_before_it_was_asked_for(make, gate) -> None:
-    runner = make(PATIENT)
+    runner = make(PATIENCE)
     first, _ = aside(lambda: runner.run({"slow": gate}))
-    assert gate.entered.acquire(timeout=PATIENT)
+    assert gate.entered.acquire(timeout=PATIENCE)
     asked = [aside(lambda: runner.run({"slow": gate})) for _ in range(5)]
     while len(runner._queued.get("slow", _NONE).waits) < 5:
         pass
     gate.open.set()
     for thread, found in asked:
-        thread.join(PATIENT)
+        thread.join(PATIENCE)
         assert found == [{"slow": "through 2"}], "those who wait share one call"
-    first.join(PATIENT)
+    first.join(PATIENCE)
 
 
 class _None:
@@ -140,9 +139,9 @@ _NONE = _None()
 def test_who_waits_behind_a_call_that_hangs_is_told_when_that_is_late(make, gate) -> None:
     runner = make(0.1)
     thread, _ = aside(lambda: runner.run({"stuck": gate}))
-    assert gate.entered.acquire(timeout=PATIENT)
+    assert gate.entered.acquire(timeout=PATIENCE)
     assert isinstance(runner.run({"stuck": gate})["stuck"], Late)
-    thread.join(PATIENT)
+    thread.join(PATIENCE)
     assert gate.runs == 1
     assert runner._queued == {}, "nobody wants it any more"
 
@@ -164,16 +163,16 @@ def test_threads_are_bounded_by_the_calls_there_are(make) -> None:
 
 
 def test_many_at_once_all_get_their_results(make) -> None:
-    runner = make(PATIENT)
+    runner = make(PATIENCE)
     calls = {str(number): lambda number=number: str(number) for number in range(20)}
     asked = [aside(lambda: runner.run(calls)) for _ in range(20)]
     for thread, found in asked:
-        thread.join(PATIENT)
+        thread.join(PATIENCE)
         assert found == [{key: key for key in calls}]
 
 
 def test_somebody_may_be_told_instead_of_waiting(make, gate) -> None:
-    runner = make(PATIENT)
+    runner = make(PATIENCE)
     told: list[object] = []
     both = threading.Semaphore(0)
 
@@ -183,11 +182,11 @@ def test_somebody_may_be_told_instead_of_waiting(make, gate) -> None:
 
     look = runner.start({"slow": gate}, tell)
     runner.start({}, tell)
-    assert both.acquire(timeout=PATIENT)
+    assert both.acquire(timeout=PATIENCE)
     assert told == [({}, threading.current_thread().name)], "nothing to wait for"
     look()
     gate.open.set()
-    assert both.acquire(timeout=PATIENT)
+    assert both.acquire(timeout=PATIENCE)
     assert told[1:] == [({"slow": "through 1"}, NAME)]
     look()
     assert len(told) == 2, "once"
@@ -206,7 +205,7 @@ def test_who_looks_is_told_what_is_late(make, gate) -> None:
 
 
 def test_closing_lets_everybody_go_at_once(make, gate) -> None:
-    runner = make(PATIENT)
+    runner = make(PATIENCE)
     failed = threading.Event()
 
     def wait() -> None:
@@ -215,16 +214,16 @@ def test_closing_lets_everybody_go_at_once(make, gate) -> None:
         failed.set()
 
     thread, _ = aside(wait)
-    assert gate.entered.acquire(timeout=PATIENT)
+    assert gate.entered.acquire(timeout=PATIENCE)
     runner.close()
-    assert failed.wait(PATIENT)
+    assert failed.wait(PATIENCE)
     thread.join()
     with pytest.raises(StoppedError):
         runner.run({"good": lambda: "y"})
 
 
 def test_closing_ends_the_thread_that_has_nothing_to_do(make) -> None:
-    runner = make(PATIENT)
+    runner = make(PATIENCE)
     runner.run({"good": lambda: "y"})
     runner.close()
     settle(0)

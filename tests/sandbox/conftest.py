@@ -6,6 +6,7 @@ import copy
 import pytest
 
 from sandbox.client import Client
+from tests.patience import PATIENCE
 
 
 def make_pod(name="web", **spec):
@@ -95,7 +96,7 @@ async def spawn():
 def eventually():
     """Wait until a function answers something true, and answer that; fail with the last answer if it never does."""
 
-    async def wait(answer, timeout=20.0):
+    async def wait(answer, timeout=PATIENCE):
         async with asyncio.timeout(timeout):
             while True:
                 found = answer()

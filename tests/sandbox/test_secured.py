@@ -12,6 +12,7 @@ from sandbox.client import ensure
 from sandbox.objects import NAMESPACES, POLICIES
 from sandbox.programs import agent_command
 from sandbox.up import Cluster, ClusterSpec
+from tests.patience import PATIENCE
 
 pytestmark = [
     pytest.mark.e2e,
@@ -23,7 +24,9 @@ NODES = ("node-a", "node-b")
 
 
 def openssl(*arguments, cwd):
-    subprocess.run(["openssl", *arguments], cwd=cwd, check=True, capture_output=True, timeout=60)
+    subprocess.run(
+        ["openssl", *arguments], cwd=cwd, check=True, capture_output=True, timeout=PATIENCE
+    )
 
 
 @pytest.fixture

@@ -17,9 +17,9 @@ from aiohttp import web
 from sandbox.apiserver import ApiServer
 from sandbox.nodes import node_object
 from sandbox.processes import HeldPort, Processes
+from tests.patience import PATIENCE
 
 ROOT = Path(__file__).parents[2]
-PATIENCE = 40.0
 NODE, POLICY = "node-a", "demo-policy"
 REVIEWS = "/apis/authentication.k8s.io/v1/tokenreviews"
 POLICIES = "/apis/telemetry.intel.com/v1alpha1/namespaces/default/taspolicies"

@@ -4,6 +4,7 @@ import asyncio
 import contextlib
 import struct
 
+from tests.patience import PATIENCE
 from wire import telemetry_pb2
 
 PREFACE = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n"
@@ -13,7 +14,6 @@ DATA, HEADERS, RST_STREAM, SETTINGS, PING, GOAWAY, WINDOW_UPDATE, CONTINUATION =
     *(6, 7, 8, 9),
 )
 END_STREAM, END_HEADERS, ACK = 1, 4, 1
-PATIENCE = 20.0
 
 
 def frame(kind, flags, stream, payload=b""):

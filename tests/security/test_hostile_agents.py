@@ -18,6 +18,7 @@ import pytest_asyncio
 
 from sandbox.nodes import node_object
 from tests.fuzz.house import READINGS, House
+from tests.patience import PATIENCE
 from tests.security import rawh2
 from tests.security.rawh2 import (
     ACK,
@@ -39,7 +40,6 @@ from wire import telemetry_pb2, telemetry_pb2_grpc
 
 pytestmark = [pytest.mark.asyncio(loop_scope="module"), pytest.mark.e2e]
 
-PATIENCE = 30.0
 MALLORY = "node-m"
 GROWTH = 48 << 20
 FRESH = 5.0
@@ -487,7 +487,7 @@ async def house(tmp_path_factory, authority):
 
 @pytest.mark.parametrize("attack", ATTACKS, ids=lambda attack: attack.__name__)
 async def test_an_attack_of_one_nodes_agent_is_nobody_elses_loss(house, authority, attack):
-    async with asyncio.timeout(100):
+    async with asyncio.timeout(PATIENCE):
         mallory = Mallory(house, authority)
         try:
             await attack(mallory)

@@ -18,9 +18,9 @@ from sandbox.nodes import node_object
 from sandbox.objects import CRDS, NODES, POLICIES
 from sandbox.processes import HeldPort, Processes
 from sandbox.programs import EvaluatorLaunch, evaluator_command
+from tests.patience import PATIENCE
 from wire import telemetry_pb2, telemetry_pb2_grpc
 
-PATIENCE = 60.0
 POLICY = "demo"
 SICK, WELL = 1.0, 0.0
 KNOWN_AFTER = 10.0

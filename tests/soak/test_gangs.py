@@ -15,10 +15,10 @@ import pytest
 from sandbox.nodes import CAPACITY
 from sandbox.objects import PODS
 from sandbox.up import Cluster, ClusterSpec
+from tests.patience import PATIENCE
 
 pytestmark = pytest.mark.e2e
 
-PATIENCE = 60.0
 QUICK = ("--gangTimeout=3s", "--gangBackoff=1s", "--gangBackoffMax=4s", "--gangAgeing=5s")
 CORES = int(CAPACITY["cpu"])
 

@@ -11,6 +11,7 @@ import pytest
 
 from sandbox.processes import HeldPort, Processes
 from sandbox.programs import AgentLaunch, agent_command
+from tests.patience import PATIENCE
 
 pytestmark = pytest.mark.e2e
 
@@ -94,7 +95,7 @@ async def test_an_agent_that_nobody_hears_is_scraped_on(how, tmp_path):
 
 async def scrape(session, url):
     """A page, as soon as there is one."""
-    async with asyncio.timeout(60):
+    async with asyncio.timeout(PATIENCE):
         while True:
             try:
                 async with session.get(url) as response:

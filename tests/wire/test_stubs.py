@@ -7,6 +7,8 @@ from pathlib import Path
 
 import pytest
 
+from tests.patience import PATIENCE
+
 ROOT = Path(__file__).parents[2]
 STUBS = ["telemetry_pb2.py", "telemetry_pb2.pyi", "telemetry_pb2_grpc.py"]
 
@@ -26,7 +28,7 @@ def generated(tmp_path_factory):
         [sys.executable, "-P", "-m", "grpc_tools.protoc", *command],
         cwd=folder,
         check=True,
-        timeout=60,
+        timeout=PATIENCE,
     )
     return folder / "wire"
 

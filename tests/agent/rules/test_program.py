@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-PATIENT = 60
+from tests.patience import PATIENCE
 
 RULES = """
 groups:
@@ -34,13 +34,13 @@ class Agent:
     address: str
 
     def get(self, path: str = "/metrics") -> str:
-        with urllib.request.urlopen(f"http://{self.address}{path}", timeout=PATIENT) as reply:
+        with urllib.request.urlopen(f"http://{self.address}{path}", timeout=PATIENCE) as reply:
             text: str = reply.read().decode()
             return text
 
     def shows(self, *lines: str) -> str:
         """Wait until the metrics have all of these lines; returns them."""
-        deadline = time.monotonic() + PATIENT
+        deadline = time.monotonic() + PATIENCE
         while True:
             found = self.get()
             if set(lines) <= set(found.splitlines()):
@@ -50,7 +50,7 @@ class Agent:
 
     def stop(self) -> None:
         self.program.send_signal(signal.SIGTERM)
-        assert self.program.wait(PATIENT) == 0
+        assert self.program.wait(PATIENCE) == 0
 
 
 @pytest.fixture
@@ -73,7 +73,7 @@ def start(tmp_path) -> Iterator[Callable[..., Agent]]:
                 env=os.environ,
             )
         started.append(program)
-        deadline = time.monotonic() + PATIENT
+        deadline = time.monotonic() + PATIENCE
         while not (found := re.search(r"msg=listening address=(\S+)", log.read_text())):
             assert program.poll() is None, log.read_text()
             assert time.monotonic() < deadline

@@ -15,9 +15,9 @@ from evaluator.store import Store
 from plimsoll.http.addresses import Address
 from plimsoll.http.limits import Limits
 from plimsoll.http.server import Server as HttpServer
+from tests.patience import PATIENCE
 from wire.codec import Delta
 
-PATIENCE = 20.0
 NODES = ("node-a", "node-b", "node-c")
 NOW = 1000.0
 

@@ -11,6 +11,7 @@ import warnings
 import pytest
 
 from evaluator import tls
+from tests.patience import PATIENCE
 
 pytestmark = pytest.mark.skipif(not shutil.which("openssl"), reason="openssl is not on PATH")
 
@@ -343,7 +344,7 @@ def shown(peer):
 def resume(port, context, session, name="127.0.0.1"):
     """Ask once, by a session of before if there is one; the session to go on with."""
     with (
-        socket.create_connection(("127.0.0.1", port), timeout=20) as plain,
+        socket.create_connection(("127.0.0.1", port), timeout=PATIENCE) as plain,
         context.wrap_socket(plain, server_hostname=name, session=session) as secure,
     ):
         secure.sendall(ASKED)

@@ -6,13 +6,14 @@ import shutil
 
 import pytest
 
+from tests.patience import PATIENCE
+
 pytestmark = pytest.mark.skipif(not shutil.which("curl"), reason="curl is not on PATH")
 
 NAMES = ["node-a", "node-b", "node-c"]
 PASSING = ["node-a", "node-c"]
 METADATA = {"name": "web", "namespace": "ns", "labels": {"telemetry-policy": "demo-policy"}}
 QUESTION = {"Pod": {"metadata": METADATA}, "NodeNames": NAMES}
-PATIENCE = 60.0
 
 
 @pytest.fixture

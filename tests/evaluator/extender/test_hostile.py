@@ -10,11 +10,12 @@ from pathlib import Path
 
 import pytest
 
+from tests.patience import PATIENCE
+
 NAMES = ("node-a", "node-b", "node-c")
 PASSING = ["node-a", "node-c"]
 SOON = 0.15
 """A limit in seconds that a test can wait for, and that a busy machine does not reach between two steps of a client."""
-PATIENCE = 30.0
 
 
 def question(names=NAMES, policy="demo-policy"):

@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from evaluator.extender.verbs import NotReadyError
+from tests.patience import PATIENCE
 
 NODES = ("node-a", "node-b", "node-c")
 VERBS = ["/scheduler/filter", "/scheduler/prioritize"]
@@ -326,6 +327,6 @@ async def test_clients_that_reset_leave_nothing_behind(server):
         async with server.connection() as connection:
             await connection.say(b"POST /scheduler/filter HTTP/1.1\r\nContent-Length: 90\r\n\r\n{")
             connection.writer.transport.abort()
-    async with asyncio.timeout(10):
+    async with asyncio.timeout(PATIENCE):
         while open_files() > before:  # noqa: ASYNC110 (the kernel tells nobody)
             await asyncio.sleep(0.005)

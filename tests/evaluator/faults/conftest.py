@@ -14,9 +14,9 @@ import grpc
 import pytest
 from aiohttp import web
 
+from tests.patience import PATIENCE
 from wire import telemetry_pb2, telemetry_pb2_grpc
 
-PATIENCE = 60.0
 POLICY = "/apis/telemetry.intel.com/v1alpha1/namespaces/default/taspolicies/demo"
 
 

@@ -15,6 +15,7 @@ from evaluator.kube import ALL_PODS, NODES
 from evaluator.mandate import Mandate
 from evaluator.metrics import Metrics
 from evaluator.watcher import Watcher
+from tests.patience import PATIENCE
 
 PODS = "/api/v1/namespaces/default/pods"
 TRAIN = GangKey("default", "train")
@@ -81,7 +82,7 @@ async def going(api):
 
 async def free(api, *names):
     """Wait until just these are; one more would be seen with the last of them, or soon after."""
-    async with asyncio.timeout(10):
+    async with asyncio.timeout(PATIENCE):
         while await going(api) != set(names):  # noqa: ASYNC110
             await asyncio.sleep(0.01)
 
@@ -92,7 +93,7 @@ async def another_decision(replica):
         told = asyncio.Event()
         replica.gatekeeper.listeners.append(told.set)
         replica.gatekeeper.wake()
-        async with asyncio.timeout(10):
+        async with asyncio.timeout(PATIENCE):
             await told.wait()
 
 

@@ -11,6 +11,7 @@ from evaluator.gangs.verdicts import Outcome, State, Verdict
 from evaluator.mandate import Mandate
 from evaluator.metrics import Metrics
 from evaluator.tokens import Bucket
+from tests.patience import PATIENCE
 
 EVENTS = "/api/v1/namespaces/default/events"
 AT_ONCE = Pace(settle=0.0, rest=0.0)
@@ -65,7 +66,7 @@ class World:
 
 
 async def until(predicate):
-    async with asyncio.timeout(20):
+    async with asyncio.timeout(PATIENCE):
         while True:
             if predicate():
                 return

@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 from evaluator.manifests import checker
 from sandbox import manifests
 from sandbox.api import schema
+from tests.patience import PATIENCE
 
 CRD = next(manifests.crds())["spec"]["versions"][0]["schema"]["openAPIV3Schema"]
 RULE = {"metricname": "m", "operator": "GreaterThan", "target": 5}
@@ -262,10 +263,10 @@ def test_it_is_a_command_of_the_evaluator():
     command = [sys.executable, "-P", "-m", "evaluator", "check"]
     folder = manifests.folder()
     files = [*folder.glob("health-metric-demo/*.yaml"), *folder.glob("examples/*.yaml")]
-    done = subprocess.run([*command, *files], capture_output=True, text=True, timeout=60)
+    done = subprocess.run([*command, *files], capture_output=True, text=True, timeout=PATIENCE)
     assert (done.returncode, done.stderr) == (0, "")
     assert done.stdout.splitlines()[-1].endswith("0 errors, 0 warnings")
-    wrong = subprocess.run(command, capture_output=True, text=True, timeout=60)
+    wrong = subprocess.run(command, capture_output=True, text=True, timeout=PATIENCE)
     assert wrong.returncode == 2
     assert wrong.stderr.startswith("plimsoll-evaluator check: ")
 

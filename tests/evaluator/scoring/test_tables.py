@@ -14,10 +14,10 @@ from sandbox.endpoints import kubeconfig
 from sandbox.objects import CRDS
 from sandbox.processes import HeldPort, Processes
 from sandbox.programs import EvaluatorLaunch, evaluator_command
+from tests.patience import PATIENCE
 
 pytestmark = pytest.mark.e2e
 
-PATIENCE = 60.0
 LONG_AGO = "2024-03-02T08:14:05Z"
 CPU = ("mean-free-cpu", "std-free-cpu", "forcasted-free-cpu")
 ALONE = {

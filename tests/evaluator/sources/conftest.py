@@ -6,7 +6,7 @@ import re
 
 import pytest
 
-PATIENCE = 60.0
+from tests.patience import PATIENCE
 
 
 class Program:

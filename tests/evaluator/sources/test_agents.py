@@ -12,9 +12,9 @@ from evaluator.sources.agents import Agents
 from evaluator.sources.verifier import Refusal
 from evaluator.store import Store
 from evaluator.subscription import Subscriptions
+from tests.patience import PATIENCE
 from wire import telemetry_pb2, telemetry_pb2_grpc
 
-PATIENCE = 20.0
 INVALID = grpc.StatusCode.INVALID_ARGUMENT
 
 

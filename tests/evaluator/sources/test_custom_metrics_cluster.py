@@ -10,7 +10,6 @@ from aiohttp import web
 
 pytestmark = pytest.mark.e2e
 
-PATIENCE = 60.0
 GROUP = "/apis/custom.metrics.k8s.io"
 
 

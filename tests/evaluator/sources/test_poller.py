@@ -12,8 +12,8 @@ from evaluator.sources.answers import Answer, SourceError
 from evaluator.sources.poller import Pace, Poller
 from evaluator.store import Reading
 from evaluator.subscription import Subscriptions
+from tests.patience import PATIENCE
 
-PATIENCE = 20.0
 NODES = {"a": None, "b": None}
 QUICK = Pace(0.001, PATIENCE, gather=0.0)
 SLOW = Pace(3600.0, PATIENCE, gather=0.0)

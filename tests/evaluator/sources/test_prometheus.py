@@ -12,6 +12,7 @@ from evaluator.sources.answers import SourceError
 from evaluator.sources.prometheus import Access, Prometheus
 from evaluator.sources.queries import Queries
 from evaluator.tls import TlsError
+from tests.patience import PATIENCE
 
 DATE = "Fri, 20 Nov 2026 12:00:00 GMT"
 NOON = 1795176000.0
@@ -219,7 +220,7 @@ def certificate(tmp_path):
     names = ("-subj", "/CN=prometheus", "-addext", "subjectAltName=IP:127.0.0.1")
     key = ("-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:P-256", "-nodes")
     made = ("openssl", "req", "-x509", *key, "-keyout", "key", "-out", "crt", "-days", "2", *names)
-    subprocess.run(made, cwd=tmp_path, check=True, capture_output=True, timeout=60)
+    subprocess.run(made, cwd=tmp_path, check=True, capture_output=True, timeout=PATIENCE)
     return str(tmp_path / "crt"), str(tmp_path / "key")
 
 

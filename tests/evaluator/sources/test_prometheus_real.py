@@ -17,13 +17,13 @@ from evaluator.sources.answers import SourceError
 from evaluator.sources.nodenames import NodeNames
 from evaluator.sources.prometheus import Access, Prometheus
 from evaluator.sources.queries import Queries, parse
+from tests.patience import PATIENCE
 
 pytestmark = [
     pytest.mark.e2e,
     pytest.mark.skipif(not shutil.which("prometheus"), reason="prometheus is not on PATH"),
 ]
 
-PATIENCE = 60.0
 ROOT = Path(__file__).parents[3]
 
 

@@ -19,16 +19,18 @@ from evaluator.sources.verifier import Verifier
 from evaluator.store import Store
 from evaluator.subscription import Subscriptions
 from evaluator.tls import TlsError
+from tests.patience import PATIENCE
 from wire import telemetry_pb2, telemetry_pb2_grpc
 
 pytestmark = pytest.mark.skipif(not shutil.which("openssl"), reason="openssl is not on PATH")
 
-PATIENCE = 20.0
 Code = grpc.StatusCode
 
 
 def openssl(*arguments, cwd):
-    subprocess.run(["openssl", *arguments], cwd=cwd, check=True, capture_output=True, timeout=60)
+    subprocess.run(
+        ["openssl", *arguments], cwd=cwd, check=True, capture_output=True, timeout=PATIENCE
+    )
 
 
 class Pki:

@@ -13,8 +13,7 @@ from evaluator.sources.agents import Agents
 from evaluator.store import Store
 from evaluator.subscription import Subscriptions
 from plimsoll.backoff import Backoff
-
-PATIENCE = 30.0
+from tests.patience import PATIENCE
 
 
 class RealEvaluator:

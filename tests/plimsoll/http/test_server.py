@@ -13,8 +13,7 @@ from plimsoll.http.limits import Limits
 from plimsoll.http.messages import Parts, Request, Response
 from plimsoll.http.server import Server
 from plimsoll.http.sockets import ListenError
-
-PATIENT = 30  # seconds until a test gives up waiting; nothing should take so long
+from tests.patience import PATIENCE
 
 
 async def echo(request: Request) -> Response:
@@ -53,7 +52,7 @@ async def test_a_client_may_want_one_answer_only(serve, request_: str) -> None:
     client = await (await serve(echo)).connect()
     await client.say(request_.encode())
     assert (await client.reply()).status == 200
-    assert await asyncio.wait_for(client.ended(), PATIENT)
+    assert await asyncio.wait_for(client.ended(), PATIENCE)
 
 
 @pytest.mark.parametrize(
@@ -76,10 +75,10 @@ async def test_a_malformed_request_is_told_so_and_ends_the_connection(
     site = await serve(echo, Limits(body_bytes=65536))
     client = await site.connect()
     await client.say(raw)
-    assert (await asyncio.wait_for(client.reply(), PATIENT)).status == status
+    assert (await asyncio.wait_for(client.reply(), PATIENCE)).status == status
     # What the client had still to say when the connection ended may come back to it as a reset.
     with contextlib.suppress(ConnectionError):
-        assert await asyncio.wait_for(client.ended(), PATIENT)
+        assert await asyncio.wait_for(client.ended(), PATIENCE)
     assert (await (await site.connect()).get("/")).status == 200
 
 
@@ -126,16 +125,16 @@ async def test_half_a_request_is_given_up(serve) -> None:
     site = await serve(echo, Limits(header=0.05))
     client = await site.connect()
     await client.say(b"GET / HTTP/1.1\r\nHost:")
-    assert (await asyncio.wait_for(client.reply(), PATIENT)).status == 408
-    assert await asyncio.wait_for(client.ended(), PATIENT)
+    assert (await asyncio.wait_for(client.reply(), PATIENCE)).status == 408
+    assert await asyncio.wait_for(client.ended(), PATIENCE)
 
 
 async def test_a_silent_client_is_let_go(serve) -> None:
     client = await (await serve(echo, Limits(idle=0.05))).connect()
-    assert await asyncio.wait_for(client.ended(), PATIENT)
+    assert await asyncio.wait_for(client.ended(), PATIENCE)
     again = await (await serve(echo, Limits(idle=0.05))).connect()
     assert (await again.get("/")).status == 200
-    assert await asyncio.wait_for(again.ended(), PATIENT)
+    assert await asyncio.wait_for(again.ended(), PATIENCE)
 
 
 async def test_a_client_that_does_not_read_is_cut_off(serve) -> None:
@@ -148,11 +147,11 @@ async def test_a_client_that_does_not_read_is_cut_off(serve) -> None:
     site = await serve(much, Limits(send=0.1))
     client = await site.connect()
     await client.say(b"GET / HTTP/1.1\r\nHost: x\r\n\r\n")
-    await asyncio.wait_for(asked.wait(), PATIENT)
-    await asyncio.wait(site.server._crowd.tasks, timeout=PATIENT)
+    await asyncio.wait_for(asked.wait(), PATIENCE)
+    await asyncio.wait(site.server._crowd.tasks, timeout=PATIENCE)
     assert not site.server._crowd.tasks
     with pytest.raises((ConnectionError, asyncio.IncompleteReadError)):
-        await asyncio.wait_for(client.reply(), PATIENT)
+        await asyncio.wait_for(client.reply(), PATIENCE)
 
 
 async def test_slow_clients_delay_nobody(serve) -> None:
@@ -167,7 +166,7 @@ async def test_slow_clients_delay_nobody(serve) -> None:
     for raw in (b"", b"GE", b"GET /stuck HTTP/1.1\r\nHost: x\r\n\r\n"):
         for _ in range(10):
             await (await site.connect()).say(raw)
-    assert (await asyncio.wait_for((await site.connect()).get("/"), PATIENT)).status == 200
+    assert (await asyncio.wait_for((await site.connect()).get("/"), PATIENCE)).status == 200
 
 
 async def test_when_all_connections_are_taken_the_one_that_is_silent_longest_goes(serve) -> None:
@@ -177,7 +176,7 @@ async def test_when_all_connections_are_taken_the_one_that_is_silent_longest_goe
         assert (await client.get("/")).status == 200
     third = await site.connect()
     assert (await third.get("/")).status == 200
-    assert await asyncio.wait_for(first.ended(), PATIENT)
+    assert await asyncio.wait_for(first.ended(), PATIENCE)
     assert (await second.get("/")).status == 200
 
 
@@ -192,8 +191,8 @@ async def test_connections_that_are_served_are_not_ended_for_new_ones(serve) -> 
     site = await serve(slow, Limits(connections=1))
     busy = await site.connect()
     await busy.say(b"GET / HTTP/1.1\r\nHost: x\r\n\r\n")
-    await asyncio.wait_for(asked.wait(), PATIENT)
-    assert await asyncio.wait_for((await site.connect()).ended(), PATIENT)
+    await asyncio.wait_for(asked.wait(), PATIENCE)
+    assert await asyncio.wait_for((await site.connect()).ended(), PATIENCE)
     go_on.set()
     assert (await busy.reply()).status == 200
 
@@ -210,7 +209,7 @@ async def test_a_crowd_that_says_nothing_keeps_nobody_out(serve) -> None:
     site = await serve(echo, Limits(connections=4))
     for _ in range(20):
         await (await site.connect()).say(b"GET / HT")
-    assert (await asyncio.wait_for((await site.connect()).get("/"), PATIENT)).status == 200
+    assert (await asyncio.wait_for((await site.connect()).get("/"), PATIENCE)).status == 200
 
 
 async def test_clients_that_do_not_take_their_answers_keep_nobody_out(serve) -> None:
@@ -227,8 +226,8 @@ async def test_clients_that_do_not_take_their_answers_keep_nobody_out(serve) -> 
         client = await site.connect()
         client.writer.transport.pause_reading()
         await client.say(b"GET /much HTTP/1.1\r\nHost: x\r\n\r\n")
-        await asyncio.wait_for(asked.get(), PATIENT)
-    assert (await asyncio.wait_for((await site.connect()).get("/"), PATIENT)).status == 200
+        await asyncio.wait_for(asked.get(), PATIENCE)
+    assert (await asyncio.wait_for((await site.connect()).get("/"), PATIENCE)).status == 200
 
 
 async def test_answers_that_are_not_taken_are_held_for_so_many_clients_only(serve) -> None:
@@ -245,7 +244,7 @@ async def test_answers_that_are_not_taken_are_held_for_so_many_clients_only(serv
         client.writer.transport.pause_reading()
         await client.say(b"GET / HTTP/1.1\r\nHost: x\r\n\r\n")
     reader = await site.connect()
-    assert len((await asyncio.wait_for(reader.get("/"), PATIENT)).body) == 32 << 20
+    assert len((await asyncio.wait_for(reader.get("/"), PATIENCE)).body) == 32 << 20
     assert len(held) <= 3
     assert site.server.connections <= 3
 
@@ -272,9 +271,9 @@ async def test_a_client_that_asks_without_end_keeps_nobody_out(serve) -> None:
             await asyncio.sleep(0)
 
     greed = asyncio.gather(ask_without_end(), greedy.rest())
-    await asyncio.wait_for(busy.wait(), PATIENT)
-    assert (await asyncio.wait_for((await site.connect()).get("/"), PATIENT)).status == 200
-    await asyncio.wait_for(greed, PATIENT)
+    await asyncio.wait_for(busy.wait(), PATIENCE)
+    assert (await asyncio.wait_for((await site.connect()).get("/"), PATIENCE)).status == 200
+    await asyncio.wait_for(greed, PATIENCE)
 
 
 async def test_closing_ends_every_connection(serve) -> None:
@@ -282,8 +281,8 @@ async def test_closing_ends_every_connection(serve) -> None:
     idle, busy = await site.connect(), await site.connect()
     await busy.say(b"GET / HT")
     await idle.get("/")
-    await asyncio.wait_for(site.server.close(), PATIENT)
-    assert await asyncio.wait_for(idle.ended(), PATIENT)
+    await asyncio.wait_for(site.server.close(), PATIENCE)
+    assert await asyncio.wait_for(idle.ended(), PATIENCE)
     with pytest.raises(ConnectionRefusedError):
         await asyncio.open_connection("127.0.0.1", site.address.port)
 

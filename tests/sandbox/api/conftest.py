@@ -12,12 +12,12 @@ import aiohttp
 import pytest
 
 from sandbox.apiserver import ApiServer
+from tests.patience import PATIENCE
 
 MERGE = "application/merge-patch+json"
 STRATEGIC = "application/strategic-merge-patch+json"
 JSON_PATCH = "application/json-patch+json"
 APPLY = "application/apply-patch+yaml"
-DEADLINE = 20.0
 
 
 @dataclass
@@ -58,7 +58,7 @@ class Watch:
         self._response = response
 
     async def next(self):
-        line = await asyncio.wait_for(self._response.content.readline(), DEADLINE)
+        line = await asyncio.wait_for(self._response.content.readline(), PATIENCE)
         return json.loads(line) if line else None
 
     async def events(self, count):
@@ -232,7 +232,7 @@ class Kubectl:
             stderr=subprocess.PIPE,
         )
         given = None if stdin is None else json.dumps(stdin).encode()
-        out, err = await asyncio.wait_for(process.communicate(given), 60)
+        out, err = await asyncio.wait_for(process.communicate(given), PATIENCE)
         text, complaint = out.decode(), err.decode()
         if fails is not None:
             assert (process.returncode != 0) is fails, f"kubectl {args}: {text}{complaint}"

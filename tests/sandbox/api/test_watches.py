@@ -6,6 +6,7 @@ import aiohttp
 import pytest
 
 from sandbox.apiserver import ApiServer
+from tests.patience import PATIENCE
 
 NODES = "/api/v1/nodes"
 
@@ -155,7 +156,9 @@ async def test_bookmarks_come_by_themselves(node):
     try:
         query = f"{NODES}?watch=1&resourceVersion=1&allowWatchBookmarks=1"
         async with aiohttp.ClientSession() as session, session.get(url + query) as response:
-            lines = [await asyncio.wait_for(response.content.readline(), 20) for _ in range(2)]
+            lines = [
+                await asyncio.wait_for(response.content.readline(), PATIENCE) for _ in range(2)
+            ]
         assert all(b"BOOKMARK" in line for line in lines)
     finally:
         await server.close()

@@ -18,8 +18,8 @@ from agent.rules.expressions import parse
 from agent.rules.history import History
 from agent.rules.listed import Listed
 from agent.rules.values import Moment
+from tests.patience import PATIENCE
 
-PATIENCE = 600.0
 STEP = 15_000
 TICKS = 40
 EXPRESSIONS = [

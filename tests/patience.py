@@ -1,0 +1,10 @@
+"""How long a test waits for something that has to happen."""
+
+import os
+
+PATIENCE = float(os.environ.get("PLIMSOLL_TEST_PATIENCE", "180"))
+"""Seconds after which a wait counts as a hang.
+
+Far longer than a slow or busy machine needs, so that no test depends on speed. `PLIMSOLL_TEST_PATIENCE=10` fails faster while
+you work on a test. Less than pytest's own `timeout`, so that a failed wait reports where it was.
+"""
