@@ -1,6 +1,7 @@
 """What a replica does that is not the one that writes: nothing, and then all that is due when it becomes that one."""
 
 import asyncio
+import inspect
 from types import SimpleNamespace
 
 import pytest
@@ -9,6 +10,7 @@ from evaluator.cluster import Cluster
 from evaluator.decisions import Decision, Decisions
 from evaluator.evictions import Pace
 from evaluator.evictor import Evictor
+from evaluator.kube import NODES, Kube
 from evaluator.labels import Apply
 from evaluator.mandate import Mandate, NoMandateError
 from evaluator.metrics import Metrics
@@ -17,45 +19,75 @@ from evaluator.policy import Policy, PolicyKey
 from evaluator.reporter import Reporter
 
 KEY = PolicyKey("default", "demo")
-EVENT = {"metadata": {"namespace": "default", "name": "e"}}
-LEASE = {"metadata": {"namespace": "default", "name": "l"}, "spec": {}}
+OBJECT = {"metadata": {"namespace": "default", "name": "x", "resourceVersion": "1"}, "spec": {}}
 
-WRITES = {
-    "labels": lambda kube: kube.apply_node_labels(Apply("n", "u", {})),
-    "whose labels": lambda kube: kube.put_managed_fields(
-        {"metadata": {"name": "n", "resourceVersion": "1"}}, []
-    ),
-    "status": lambda kube: kube.patch_policy_status(KEY, {}),
-    "eviction": lambda kube: kube.evict("default", "p", "u"),
-    "annotation": lambda kube: kube.annotate_pod("default", "p", "u", {}),
-    "event": lambda kube: kube.create_event(EVENT),
-    "event again": lambda kube: kube.amend_event("default", "e", {"count": 2}),
+CALLS = {
+    name: method
+    for name, method in inspect.getmembers(Kube, inspect.isfunction)
+    if not name.startswith("_") and name != "close"
 }
+ALLOWED = {
+    "review_token": "changes nothing, and every replica authenticates its own agents",
+    "write_lease": "every replica may try to become the leader",
+}
+"""What a follower may send besides reads, and why."""
+
+ARGUMENTS = {
+    "apply": Apply("n", "u", {}),
+    "key": KEY,
+    "resource": NODES,
+    "timeout": 60.0,
+    **dict.fromkeys(("node", "status", "event", "changes", "body", "annotations"), OBJECT),
+    "fields": [],
+    "operations": [],
+}
+"""By the name of a parameter; any other is a string."""
 
 
 @pytest.fixture
 async def kube(stand, answer, connect):
-    stand.otherwise(answer.says(200, {"metadata": {"name": "n"}}))
+    stand.otherwise(answer.says(200, OBJECT))
     return await connect(stand.url)
 
 
-@pytest.mark.parametrize("write", WRITES.values(), ids=WRITES)
-async def test_no_write_leaves_a_replica_that_may_not(stand, kube, write):
+async def call(kube, name):
+    """Call a method of Kube with an argument for each parameter that has no default."""
+    parameters = inspect.signature(CALLS[name]).parameters.values()
+    required = [one for one in parameters if one.default is one.empty and one.name != "self"]
+    positional = [
+        ARGUMENTS.get(one.name, "x") for one in required if one.kind is not one.KEYWORD_ONLY
+    ]
+    named = {
+        one.name: ARGUMENTS.get(one.name, "x") for one in required if one.kind is one.KEYWORD_ONLY
+    }
+    answered = CALLS[name](kube, *positional, **named)
+    if inspect.isasyncgen(answered):
+        return [line async for line in answered]
+    return await answered
+
+
+@pytest.mark.parametrize("name", sorted(CALLS.keys() - ALLOWED.keys()))
+async def test_follower_sends_only_reads(stand, kube, name):
+    """Each method of Kube either reads, or sends nothing until the replica leads."""
     mandate = Mandate()
     kube.guard = mandate.write
-    with pytest.raises(NoMandateError):
-        await write(kube)
-    assert stand.asked == []
-    mandate.extend()
-    await write(kube)
-    assert len(stand.asked) == 1
+    try:
+        await call(kube, name)
+    except NoMandateError:
+        assert stand.asked == []
+        mandate.extend()
+        await call(kube, name)
+        assert len(stand.asked) == 1
+        assert stand.asked[0].method != "GET"
+    else:
+        assert {asked.method for asked in stand.asked} == {"GET"}
 
 
-async def test_the_lease_itself_is_written_by_whoever_wants_it(stand, kube):
+async def test_follower_may_write_the_lease(stand, kube):
     kube.guard = Mandate().write
-    await kube.write_lease(LEASE)
+    await kube.write_lease(OBJECT)
     assert [(asked.method, asked.path.rpartition("/")[2]) for asked in stand.asked] == [
-        ("POST", "leases")
+        ("PUT", "x")
     ]
 
 
