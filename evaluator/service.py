@@ -34,6 +34,9 @@ log = logs.get(__name__)
 
 T = TypeVar("T")
 
+_RECONNECT = 20.0
+"""Seconds after a start in which agents reconnect: they wait up to 15 s between two attempts, and then shake hands."""
+
 
 class Service:
     """One replica: ports that answer from the current decisions, and loops that make them and act on them."""
@@ -46,7 +49,7 @@ class Service:
         self._api = api
         self._cluster = Cluster(stale_after=settings.cluster_stale_after)
         self._metrics = Metrics()
-        store = Store(stale_after=settings.stale_after, started=time.monotonic())
+        store = Store(stale_after=settings.stale_after, started=time.monotonic(), grace=_RECONNECT)
         subscriptions = Subscriptions()
         around = Surroundings(api, self._cluster, subscriptions, self._metrics, self._polled)
         self._sources = assemble(settings, store, around, period=settings.sync_period)

@@ -95,9 +95,9 @@ class Pause:
     since: float = NEVER
     end: float = NEVER
 
-    def matters(self, now: float, stale_after: float) -> bool:
+    def matters(self, now: float, grace: float) -> bool:
         """Whether the first reports after it may still be on their way."""
-        return now - self.end < stale_after
+        return now - self.end < grace
 
     def hides(self, at: Floats, fresh: Bools, stale_after: float) -> Bools:
         """Of readings of these times, which were fresh when it began and are no longer."""
@@ -117,16 +117,18 @@ class _Facts(NamedTuple):
 class Store:
     """Readings by node and metric; what was never reported has no samples, at time NEVER.
 
-    A reading older than `stale_after` seconds is missing, not true. `started` is when the first report can have come.
+    A reading older than `stale_after` seconds is missing, not true. `started` is when the first report can have come, and
+    `grace` the seconds after it in which every node's first report is awaited: at least `stale_after`.
 
     Each metric's readings lie side by side, for that is how they are read, far more often than they are written. A report
     vouches for whatever it does not name, so that most readings of a node have the time of its last report: that is kept
     once, and beside it only what is older.
     """
 
-    def __init__(self, *, stale_after: float, started: float) -> None:
+    def __init__(self, *, stale_after: float, started: float, grace: float = 0.0) -> None:
         self.stale_after = stale_after
         self.started = started
+        self._grace = max(grace, stale_after)
         self.pause = Pause()
         self.version = 0
         """Goes up when what a rule would see changed; not when the same was read again."""
@@ -273,7 +275,7 @@ class Store:
 
     def column(self, metric: str, nodes: Sequence[str], now: float) -> Column:
         """One metric over some nodes, in arrays that later reports leave alone and that nobody is to write to."""
-        starting = now - self.started < self.stale_after
+        starting = now - self.started < self._grace
         size, column = len(nodes), self._metrics.get(metric)
         if column is None or not self._roster.rows or not size:
             return unknown(size, awaited=starting)
@@ -285,7 +287,7 @@ class Store:
             fresh = at >= now - self.stale_after
             # "Cannot be read" is a first word too; at the start one waits all the same, for the label's sake.
             awaited = (at == NEVER) & ((heard.fresh & ~facts.unread) | starting)
-        if self.pause.matters(now, self.stale_after):
+        if self.pause.matters(now, self._grace):
             awaited = awaited | self.pause.hides(at, fresh, self.stale_after)
         values = self._values[column].take(heard.rows)
         return Column(values, facts.samples, at, fresh, facts.unread, awaited)
@@ -314,7 +316,9 @@ class Store:
         """When time alone will change something: a fresh reading has become too old, or the start is over."""
         lagging = list(self._lagging)
         older = np.minimum(self._latest[:, lagging], self._heard[lagging])
-        times = np.concatenate([self._heard, older.ravel(), [self.started, self.pause.end]])
+        later = self._grace - self.stale_after
+        waits = [self.started + later, self.pause.end + later]
+        times = np.concatenate([self._heard, older.ravel(), waits])
         return float(times.min(where=times >= now - self.stale_after, initial=np.inf)) + (
             self.stale_after
         )

@@ -37,6 +37,11 @@ from tests.patience import PATIENCE
 from wire import telemetry_pb2, telemetry_pb2_grpc
 
 BUDGETS = Resource("poddisruptionbudgets", "policy/v1")
+RECONNECT = [
+    ("grpc.initial_reconnect_backoff_ms", 100),
+    ("grpc.max_reconnect_backoff_ms", 1000),
+]
+"""An agent waits 15 s at most between two attempts; gRPC's own backoff grows to two minutes while nobody listens."""
 OURS = "plimsoll.io/scenario"
 """Marks the objects of a scenario, so that it removes them and nothing else."""
 
@@ -160,9 +165,9 @@ async def _serves_policies(client):
         return None
 
 
-async def eventually(answer, patience=PATIENCE):
+async def eventually(answer):
     """Wait until a function answers something true, and answer that."""
-    async with asyncio.timeout(patience):
+    async with asyncio.timeout(PATIENCE):
         while True:
             found = answer()
             if asyncio.iscoroutine(found):
@@ -202,7 +207,7 @@ class Fleet:
     async def _run(self, node):
         while True:
             with contextlib.suppress(grpc.aio.AioRpcError, asyncio.InvalidStateError):
-                async with grpc.aio.insecure_channel(self._address) as channel:
+                async with grpc.aio.insecure_channel(self._address, RECONNECT) as channel:
                     stub = telemetry_pb2_grpc.TelemetryStub(channel)
                     await self._stream(node, stub.Stream(wait_for_ready=True))
             await asyncio.sleep(0.1)

@@ -75,6 +75,37 @@ def test_unread_is_over_with_the_first_report_that_does_not_name_it(store):
     assert (found["usable"], found["unread"]) == (True, False)
 
 
+def test_first_report_is_awaited_for_the_grace_period_where_readings_grow_stale_sooner():
+    """Agents need their time to reconnect after a restart, however short `--staleAfter` is: labels stay until then."""
+    store = Store(stale_after=STALE, started=START, grace=2 * STALE)
+    store.subscribe(["cpu"])
+    store.report("a", Delta({"cpu": 1.0}), START)
+    late = START + STALE + 1
+    assert cell(store, "cpu", "silent", late)["awaited"]
+    assert not cell(store, "cpu", "a", late)["usable"]
+    assert not cell(store, "cpu", "a", late)["awaited"]
+    assert store.next_expiry(late) == START + 2 * STALE
+    assert not cell(store, "cpu", "silent", START + 2 * STALE)["awaited"]
+
+
+def test_grace_period_holds_after_a_pause_too():
+    store = Store(stale_after=STALE, started=START, grace=2 * STALE)
+    store.subscribe(["cpu"])
+    store.report("a", Delta({"cpu": 1.0}), START + 100)
+    resumed = START + 1000
+    store.resume(START + 100, resumed)
+    late = resumed + STALE + 1
+    assert cell(store, "cpu", "a", late)["awaited"]
+    assert store.next_expiry(late) == resumed + 2 * STALE
+    assert not cell(store, "cpu", "a", resumed + 2 * STALE)["awaited"]
+
+
+def test_grace_period_is_at_least_the_time_after_which_readings_are_stale():
+    store = Store(stale_after=STALE, started=START, grace=STALE / 2)
+    store.subscribe(["cpu"])
+    assert cell(store, "cpu", "silent", START + STALE - 1)["awaited"]
+
+
 def test_a_source_that_was_never_readable_is_not_waited_for_beyond_the_start(store):
     """One broken collector on one node must not keep the whole evaluator waiting."""
     store.report("a", Delta({"cpu": 1.0}, unread=["mem"]), START + 1)
