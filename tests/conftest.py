@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import settings
+from hypothesis import HealthCheck, settings
 
 from plimsoll.http.addresses import Address
 from plimsoll.http.limits import Limits
@@ -20,8 +20,8 @@ from plimsoll.http.messages import Handler
 from plimsoll.http.server import Server
 from tests.patience import PATIENCE
 
-# A machine that is busy with something else is no defect of ours.
-settings.register_profile("patient", deadline=None)
+# No test fails because the machine is slow or busy: neither by the time of an example nor by that of generating one.
+settings.register_profile("patient", deadline=None, suppress_health_check=[HealthCheck.too_slow])
 settings.load_profile("patient")
 
 

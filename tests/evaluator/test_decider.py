@@ -504,14 +504,15 @@ async def test_the_loop_evaluates_nothing_before_every_kind_is_listed(demo, back
 
 async def test_the_loop_evaluates_when_time_alone_changes_something(demo, background):
     """A node whose agent is gone: nothing will ever report that its reading has grown old."""
-    loop = asyncio.get_running_loop()
-    world = Deciding(stale_after=0.3, clock=loop.time)
+    now = 1000.0
+    world = Deciding(stale_after=0.3, clock=lambda: now)
     background(world.decider.run())
     world.know(demo(), nodes=["node-a"])
     await decided(world, lambda decisions: KEY in decisions.policies)
-    world.store.report("node-a", Delta({"health_metric": 1.0}), loop.time())
+    world.store.report("node-a", Delta({"health_metric": 1.0}), now)
     world.decider.touch()
     await decided(world, lambda decisions: decisions.policies[KEY].dontschedule)
+    now += 0.4  # nothing wakes the loop, which sleeps for the 0.3 s until the reading is stale
     await decided(world, lambda decisions: decisions.policies[KEY].missing)
     assert world.decider.latest.policies[KEY].dontschedule == {}
 
