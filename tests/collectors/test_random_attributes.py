@@ -95,7 +95,10 @@ CONTENT = st.one_of(st.lists(PIECES, max_size=8).map(b"".join), st.binary(max_si
 
 
 @pytest.mark.parametrize("name", FILES)
-@settings(max_examples=60, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(
+    max_examples=60,
+    suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
+)
 @given(data=st.data())
 def test_only_a_collector_error_comes_out(name: str, tmp_path: Path, data: st.DataObject) -> None:
     for file in FILES[name]:

@@ -42,7 +42,10 @@ def made(a_pod, number, told):
     return a_pod(f"p{number}", group if minimum else "", minimum, node=node, **told)
 
 
-@settings(max_examples=150, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(
+    max_examples=150,
+    suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
+)
 @given(told=PODS, count_all=st.booleans(), old=st.booleans())
 def test_who_is_to_go_goes(a_pod, space_of, told, count_all, old):
     pods = [made(a_pod, number, one) for number, one in enumerate(told)]
