@@ -161,7 +161,7 @@ def test_a_collector_that_hangs_delays_neither_scrapes_nor_the_end(
         "--web.listen-address=127.0.0.1:0",
         f"--path.procfs={tmp_path}",
         *("--collector.disable-defaults", "--collector.loadavg", "--collector.meminfo"),
-        "--collector.timeout=100ms",
+        "--collector.timeout=2s",
     )
     address = listening(program)
     for _ in range(3):

@@ -146,7 +146,7 @@ def stuck(source) -> Iterator[tuple[object, threading.Event]]:
 
 def test_a_slow_collector_does_not_keep_another_round_from_the_rest(source, family, stuck) -> None:
     collector, entered = stuck
-    rounds = Rounds({"stuck": collector, "good": source([family("node_good", 1)])}, timeout=0.5)
+    rounds = Rounds({"stuck": collector, "good": source([family("node_good", 1)])}, timeout=2.0)
     thread = threading.Thread(target=rounds.run)
     thread.start()
     assert entered.wait(30)
@@ -156,15 +156,15 @@ def test_a_slow_collector_does_not_keep_another_round_from_the_rest(source, fami
 
 def test_a_stuck_collector_has_failed_and_hides_no_other(source, family, stuck, logged) -> None:
     collector, _ = stuck
-    rounds = Rounds({"stuck": collector, "good": source([family("node_good", 1)])}, timeout=0.05)
+    rounds = Rounds({"stuck": collector, "good": source([family("node_good", 1)])}, timeout=1.0)
     for _ in range(3):
         found = rounds.run()
         assert table(found.families)["node_good"] == {(): 1}
         assert table(found.families)[SUCCESS] == {("good",): 1, ("stuck",): 0}
-        assert table(found.families)[DURATION][("stuck",)] >= 0.05
+        assert table(found.families)[DURATION][("stuck",)] >= 1.0
         assert found.failed == {"stuck"}
     assert collector.runs == 1, "it is not started again"
-    assert [line["reason"] for line in logged] == ["has not returned for 50ms"]
+    assert [line["reason"] for line in logged] == ["has not returned for 1s"]
 
 
 def test_after_closing_there_are_no_more_rounds(source) -> None:
@@ -188,7 +188,7 @@ def test_a_fingerprint_that_hangs_is_given_up_and_one_that_fails_is_logged_once(
     hang = threading.Event()
     rounds = Rounds(
         {"stuck": Watched(lambda: hang.wait(30)), "bad": Watched(fail), "w": Watched(lambda: 1)},
-        timeout=0.05,
+        timeout=1.0,
     )
     try:
         assert rounds.fingerprint() == rounds.fingerprint() == (None, "OSError: EIO", 1)

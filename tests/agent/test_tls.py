@@ -185,7 +185,7 @@ def found(plain) -> Tls:
 
 
 async def test_stalled_handshakes_delay_nobody_and_are_given_up(serve, found, authority) -> None:
-    site = await serve(hello, Limits(header=0.2), tls=lambda: found)
+    site = await serve(hello, Limits(header=2.0), tls=lambda: found)
     stalled = [await site.connect() for _ in range(20)]
     await stalled[0].say(b"\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03")
     client = await asyncio.wait_for(site.connect(authority.client()), PATIENCE)

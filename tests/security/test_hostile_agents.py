@@ -320,11 +320,14 @@ async def two_that_fight_for_a_name(mallory):
     codes = []
     async with contextlib.AsyncExitStack() as stack:
         calls = [await stack.enter_async_context(mallory.stream(patient=False)) for _ in range(30)]
-        for call in calls[:-1]:
-            asking = asyncio.ensure_future(call.code())
-            done, _ = await asyncio.wait({asking}, timeout=0.2)
+        asking = {asyncio.ensure_future(call.code()) for call in calls[:-1]}
+        while Code.RESOURCE_EXHAUSTED not in codes:
+            done, asking = await asyncio.wait(asking, return_when=asyncio.FIRST_COMPLETED)
             codes += [task.result() for task in done]
-            asking.cancel()
+        done, asking = await asyncio.wait(asking, timeout=0.2)  # one of them holds the name
+        codes += [task.result() for task in done]
+        for one in asking:
+            one.cancel()
     assert Code.RESOURCE_EXHAUSTED in codes
     assert set(codes) <= {Code.RESOURCE_EXHAUSTED, Code.ALREADY_EXISTS}
 

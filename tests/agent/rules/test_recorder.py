@@ -85,7 +85,7 @@ def node_with(tmp_path, source):
 
     def make(*, keeper: StateKeeper | None = None, **options) -> Node:
         text, meminfo, loadavg = source(), source([one(MEMORY, 1)]), source([one(LOAD, 1)])
-        rounds = Rounds({"textfile": text, "meminfo": meminfo, "loadavg": loadavg}, timeout=0.2)
+        rounds = Rounds({"textfile": text, "meminfo": meminfo, "loadavg": loadavg}, timeout=1.0)
         made.append(rounds)
         now = [1_000_000]
         clock = Clock(boot=lambda: now[0], wall=lambda: now[0] + 5_000_000)

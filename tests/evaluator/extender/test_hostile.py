@@ -15,7 +15,9 @@ from tests.patience import PATIENCE
 NAMES = ("node-a", "node-b", "node-c")
 PASSING = ["node-a", "node-c"]
 SOON = 0.15
-"""A limit in seconds that a test can wait for, and that a busy machine does not reach between two steps of a client."""
+"""A limit in seconds that a client is meant to reach."""
+LATER = 2.0
+"""A limit that a client is meant to keep first, also on a busy machine, and to reach then."""
 
 
 def question(names=NAMES, policy="demo-policy"):
@@ -89,7 +91,7 @@ class TestSlowness:
 
     async def test_empty_lines_that_trickle_between_two_requests(self, extender, decisions, dial):
         """Or a connection would be neither idle nor in a request, for ever."""
-        limits = {"header": SOON, "idle": SOON}
+        limits = {"header": LATER, "idle": LATER}
         peer = await dial((await extender(decisions, **limits)).port)
         is_the_answer(await peer.ask(post()))
         async with trickling(peer, b"\r\n"):
@@ -103,7 +105,7 @@ class TestSlowness:
         await is_refused_and_closed(peer, 408)
 
     async def test_half_a_header_of_a_later_request(self, extender, decisions, dial):
-        peer = await dial((await extender(decisions, header=SOON)).port)
+        peer = await dial((await extender(decisions, header=LATER)).port)
         is_the_answer(await peer.ask(post()))
         await peer.say(SIZED[:20])
         await is_refused_and_closed(peer, 408)
@@ -113,15 +115,15 @@ class TestSlowness:
         assert await peer.rest() == b""
 
     async def test_a_connection_that_is_left_idle(self, extender, decisions, dial):
-        peer = await dial((await extender(decisions, idle=SOON)).port)
+        peer = await dial((await extender(decisions, idle=LATER)).port)
         is_the_answer(await peer.ask(post()))
         assert await peer.rest() == b""
 
     async def test_being_idle_is_no_part_of_a_header(self, extender, decisions, dial):
         """Between two requests --idleTimeout counts, not --headerTimeout."""
-        peer = await dial((await extender(decisions, header=SOON)).port)
+        peer = await dial((await extender(decisions, header=LATER)).port)
         is_the_answer(await peer.ask(post()))
-        await asyncio.sleep(2 * SOON)
+        await asyncio.sleep(1.1 * LATER)
         is_the_answer(await peer.ask(post()))
 
     @pytest.mark.parametrize(
@@ -350,7 +352,7 @@ class TestAllBodiesTogether:
     async def test_what_is_held_is_given_back_however_it_ends(
         self, extender, decisions, dial, until
     ):
-        server = await extender(decisions, body_bytes=CAP, bodies_bytes=CAP, body=0.5)
+        server = await extender(decisions, body_bytes=CAP, bodies_bytes=CAP, body=LATER)
         chunk = b"%x\r\n%s\r\n" % (200_000, bytes(200_000))
         for raw in (
             post(padded(CAP))[:-1],  # cut short
@@ -550,7 +552,7 @@ async def test_a_handshake_that_does_not_come(extender, decisions, dial, secured
 
 
 async def test_a_handshake_and_then_silence(extender, decisions, dial, secured, authority):
-    server = await extender(decisions, header=SOON, tls=secured)
+    server = await extender(decisions, header=LATER, tls=secured)
     peer = await dial(server.port, authority.client(*authority.issue("kube-scheduler")))
     assert await peer.rest() == b""
 
