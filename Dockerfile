@@ -41,7 +41,8 @@ RUN python -m venv --without-pip /opt/plimsoll \
 
 FROM base AS agent
 COPY --from=agent-installed /opt/plimsoll /opt/plimsoll
-USER 65532:65532
+# Uncommon, and not the evaluator's: SECURITY.md. The same numbers are in deploy/.
+USER 61011:61011
 EXPOSE 9100
 ENTRYPOINT ["plimsoll-agent"]
 
@@ -49,6 +50,6 @@ FROM base AS evaluator
 COPY --from=evaluator-installed /opt/plimsoll /opt/plimsoll
 # The command of Telemetry Aware Scheduling's own Deployment, so that changing its image is enough.
 RUN ln -s /opt/plimsoll/bin/plimsoll-evaluator /extender
-USER 65532:65532
+USER 61012:61012
 EXPOSE 9001 9091 8080
 ENTRYPOINT ["plimsoll-evaluator"]
