@@ -2,7 +2,9 @@
 #   docker build --target agent     -t plimsoll/agent:0.1.0     .
 #   docker build --target evaluator -t plimsoll/evaluator:0.1.0 .
 
-FROM python:3.11-slim-bookworm AS base
+# The digest is that of the index with all platforms, for Python 3.11.16 of 2026-08-25. To take a newer image:
+#   docker buildx imagetools inspect python:3.11-slim-bookworm
+FROM python:3.11-slim-bookworm@sha256:0bee7276f83efd4a1ee05bbbf4281d95ed28e079220a9457f25a93e3f1e3c31b AS base
 # SAFEPATH: no folder that a program happens to be started in can stand in for a module.
 # The .pyc files are made below, once; at run time the root file system is read-only.
 ENV PYTHONSAFEPATH=1 \
@@ -13,8 +15,11 @@ ENV PYTHONSAFEPATH=1 \
 FROM base AS wheel
 WORKDIR /src
 COPY constraints.txt ./
+# pip checks each download against its hashes. Everything below is installed from these files, without a network.
 RUN python -m venv /opt/tools \
- && /opt/tools/bin/pip install --no-cache-dir --constraint constraints.txt hatchling
+ && /opt/tools/bin/pip download --no-cache-dir --require-hashes --no-deps --only-binary :all: \
+      --dest /wheels --requirement constraints.txt \
+ && /opt/tools/bin/pip install --no-cache-dir --no-index --find-links /wheels hatchling
 COPY pyproject.toml README.md LICENSE ./
 COPY agent agent/
 COPY collectors collectors/
@@ -30,18 +35,19 @@ RUN /opt/tools/bin/python -m hatchling build --target wheel --directory /dist
 FROM wheel AS agent-installed
 RUN python -m venv --without-pip /opt/plimsoll \
  && /opt/tools/bin/pip --python /opt/plimsoll/bin/python install --no-cache-dir --no-compile \
-      --constraint constraints.txt "$(echo /dist/*.whl)[agent,gpu]" \
+      --no-index --find-links /wheels "$(echo /dist/*.whl)[agent,gpu]" \
  && python -m compileall -q --invalidation-mode unchecked-hash /opt/plimsoll/lib
 
 FROM wheel AS evaluator-installed
 RUN python -m venv --without-pip /opt/plimsoll \
  && /opt/tools/bin/pip --python /opt/plimsoll/bin/python install --no-cache-dir --no-compile \
-      --constraint constraints.txt "$(echo /dist/*.whl)[evaluator]" \
+      --no-index --find-links /wheels "$(echo /dist/*.whl)[evaluator]" \
  && python -m compileall -q --invalidation-mode unchecked-hash /opt/plimsoll/lib
 
 FROM base AS agent
 COPY --from=agent-installed /opt/plimsoll /opt/plimsoll
-USER 65532:65532
+# Uncommon, and not the evaluator's: SECURITY.md. The same numbers are in deploy/.
+USER 61011:61011
 EXPOSE 9100
 ENTRYPOINT ["plimsoll-agent"]
 
@@ -49,6 +55,6 @@ FROM base AS evaluator
 COPY --from=evaluator-installed /opt/plimsoll /opt/plimsoll
 # The command of Telemetry Aware Scheduling's own Deployment, so that changing its image is enough.
 RUN ln -s /opt/plimsoll/bin/plimsoll-evaluator /extender
-USER 65532:65532
+USER 61012:61012
 EXPOSE 9001 9091 8080
 ENTRYPOINT ["plimsoll-evaluator"]

@@ -4,9 +4,9 @@ BIN    := $(VENV)/bin
 PYTHON ?= python3
 STAMP  := $(VENV)/.installed
 WORKERS ?= 3
-EXTRAS := .[agent,evaluator,gpu,sandbox]
+UPGRADE ?=
 
-.PHONY: demo test soak check bench proto docs clean
+.PHONY: demo test soak check bench proto docs constraints clean
 
 demo: $(STAMP)  ## the health-metric story on three nodes, on this machine
 	$(BIN)/plimsoll-sandbox demo
@@ -33,16 +33,21 @@ proto: $(STAMP)  ## regenerate the gRPC stubs from wire/telemetry.proto
 docs: $(STAMP)  ## regenerate the tables under docs/
 	$(BIN)/python -P docs/generate.py
 
+constraints:  ## regenerate constraints.txt with uv; UPGRADE=--upgrade or UPGRADE='--upgrade-package NAME' takes newer versions
+	uv pip compile --quiet --universal --python-version 3.11 --all-extras --group dev --generate-hashes --no-annotate \
+	  --custom-compile-command 'make constraints' $(UPGRADE) --output-file constraints.txt pyproject.toml
+
 clean:
 	rm -rf $(VENV) .sandbox .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache
 
 $(STAMP): pyproject.toml constraints.txt
 	@if command -v uv >/dev/null 2>&1; then \
 	  uv venv --quiet --allow-existing --python $(PYTHON) $(VENV) && \
-	  uv pip install --quiet --python $(BIN)/python -c constraints.txt -e '$(EXTRAS)' --group dev; \
+	  uv pip install --quiet --python $(BIN)/python --require-hashes -r constraints.txt && \
+	  uv pip install --quiet --python $(BIN)/python --no-deps --no-build-isolation -e .; \
 	else \
 	  $(PYTHON) -m venv $(VENV) && \
-	  $(BIN)/pip install --quiet --disable-pip-version-check --upgrade 'pip>=25.1' && \
-	  $(BIN)/pip install --quiet -c constraints.txt -e '$(EXTRAS)' --group dev; \
+	  $(BIN)/pip install --quiet --disable-pip-version-check --require-hashes -r constraints.txt && \
+	  $(BIN)/pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation -e .; \
 	fi
 	@touch $@

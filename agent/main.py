@@ -72,7 +72,10 @@ async def run(settings: Settings) -> None:
         recorder=recorder,
     )
     log.info(
-        "starting", version=VERSION, node=settings.host.name, collectors=",".join(rounds.names)
+        "starting",
+        version=VERSION,
+        node=settings.host.name,
+        collectors=",".join(rounds.names) or "none",
     )
     server = _server(settings, endpoints)
     try:

@@ -6,6 +6,7 @@ import structlog
 
 from evaluator.decisions import Decision, Decisions
 from plimsoll import logs
+from plimsoll.sentences import counted
 
 log = logs.get(__name__)
 
@@ -46,4 +47,4 @@ def _name(
     for node in some:
         context.info("%s %s", node, told[node], node=node, strategy=strategy)
     if more := len(told) - len(some):
-        context.info("%d more nodes %s", more, rest, nodes=more, strategy=strategy)
+        context.info("%s %s", counted(more, "more node"), rest, nodes=more, strategy=strategy)

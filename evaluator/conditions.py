@@ -13,6 +13,7 @@ from evaluator.decisions import Decision
 from evaluator.policy import Strategy, StrategyName
 from evaluator.rules import View
 from evaluator.terms import WhenMissing
+from plimsoll.sentences import counted
 
 VALID = "Valid"
 
@@ -130,8 +131,3 @@ def listed(names: Sequence[str], total: int) -> str:
     shown = ", ".join(names[:_NAMED])
     more = f" and {len(names) - _NAMED} more" if len(names) > _NAMED else ""
     return f"{len(names)} of {counted(total, 'node')} ({shown}{more})"
-
-
-def counted(number: int, noun: str) -> str:
-    """`1 node`, `2 nodes`."""
-    return f"{number} {noun}" if number == 1 else f"{number} {noun}s"

@@ -18,6 +18,7 @@ from evaluator.rules import View
 from evaluator.scoring.quantities import measured
 from evaluator.subscription import Subscriptions
 from evaluator.tally import Tally
+from plimsoll.sentences import counted
 
 _PAUSE = 0.005
 """Seconds between two evaluations, so that a burst of reports costs a few of them and not one each."""
@@ -218,5 +219,5 @@ def waiting_for(cluster: Cluster, decisions: Decisions) -> list[str]:
     """What is missing before these decisions may be used for the first time."""
     # Most policies wait for the same nodes: their sets are one and the same.
     awaited = frozenset[str]().union(*{d.awaited for d in decisions.policies.values()})
-    reports = [f"the first report of {len(awaited)} nodes"] if awaited else []
+    reports = [f"the first report of {counted(len(awaited), 'node')}"] if awaited else []
     return [*cluster.waiting_for, *reports]

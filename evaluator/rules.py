@@ -13,6 +13,7 @@ from evaluator.nodes import Nodes, NodeSet, Places, alike, union
 from evaluator.policy import Operator, Rule, Strategy
 from evaluator.store import NEVER, Bools, Column, Counts, Floats
 from evaluator.terms import WhenMissing
+from plimsoll.sentences import counted
 
 
 class Sight:
@@ -97,7 +98,7 @@ class Sight:
             return ""
         worst = int(samples.argmax())
         return (
-            f"metric {self.metric} has no single value on {np.count_nonzero(samples)} of {len(nodes)} nodes: "
+            f"metric {self.metric} has no single value on {np.count_nonzero(samples)} of {counted(len(nodes), 'node')}: "
             f"{samples[worst]} series on {nodes[worst]}; it counts as missing there: {self._remedy}"
         )
 

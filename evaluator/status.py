@@ -6,13 +6,14 @@ from typing import Any
 
 import numpy as np
 
-from evaluator.conditions import Condition, conditions, counted, lacks, listed, missing
+from evaluator.conditions import Condition, conditions, lacks, listed, missing
 from evaluator.decisions import Decision, Decisions
 from evaluator.disputes import Disputes
 from evaluator.labels import Conflict
 from evaluator.nodes import union
 from evaluator.policy import PolicyKey, StrategyName
 from evaluator.rules import View
+from plimsoll.sentences import counted
 
 _KEPT_OFF = (StrategyName.DONTSCHEDULE, StrategyName.DESCHEDULE)
 """The strategies whose violators a policy is about; a label that is set is no violation."""

@@ -31,6 +31,11 @@ def one_line(text: str, longest: int = LONGEST) -> str:
     return f"{line[: longest - 3]}..."
 
 
+def counted(number: int, noun: str, plural: str = "") -> str:
+    """A number and its noun: `1 node`, `2 nodes`. `plural`, where that is not the noun with an s."""
+    return f"{number} {noun if number == 1 else plural or f'{noun}s'}"
+
+
 def printable(text: str) -> str:
     """The text with what ends a line or drives a terminal escaped, as JSON does it."""
     return text if text.isprintable() else "".join(map(_escaped, text))

@@ -7,6 +7,7 @@ from aiohttp import web
 
 from sandbox.api import bodies
 from sandbox.api.cluster import Cluster
+from sandbox.api.hosts import loopback_only
 from sandbox.api.objects import Json, name_of, timestamp
 from sandbox.api.serving import Frontend
 from sandbox.api.watches import Watches
@@ -34,7 +35,7 @@ class ApiServer:
     async def start(self, port: int = 0, host: str = "127.0.0.1") -> str:
         """Serve; returns the URL. Port 0 is any free one."""
         # The cap is on what is read; a body announced as longer is refused before it is.
-        app = web.Application(client_max_size=bodies.LIMIT)
+        app = web.Application(client_max_size=bodies.LIMIT, middlewares=[loopback_only])
         app.router.add_route("*", "/{path:.*}", self._frontend.handle)
         # kubectl keeps connections open; nobody needs to wait for them at the end.
         self._runner = web.AppRunner(

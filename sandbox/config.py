@@ -71,6 +71,11 @@ class UpSettings:
         True,
         "ask the extender about node names (true) or send it whole Node objects (false)",
     )
+    keep: bool = option(
+        "keep",
+        False,
+        "keep the *.prom files that the last `up` in this folder left; without it, nodes start without any",
+    )
     scorers: str = option(
         "scorers",
         "",

@@ -7,6 +7,8 @@ from pathlib import Path
 
 import yaml
 
+from plimsoll.sentences import counted
+
 _CONTEXT = "plimsoll-sandbox"
 
 
@@ -72,7 +74,7 @@ def table(endpoints: Endpoints, folder: Path, manifests: Path, *, gangs: bool = 
     lines = [f"  {name:<{widths[0]}}  {where:<{widths[1]}}  {what}" for name, where, what in rows]
     return "\n".join(
         (
-            f"A cluster of {len(endpoints.metrics)} nodes runs on this machine. Ctrl-C ends it.",
+            f"A cluster of {counted(len(endpoints.metrics), 'node')} runs on this machine. Ctrl-C ends it.",
             "",
             *lines,
             "",

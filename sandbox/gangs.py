@@ -167,5 +167,5 @@ PLAY = Play(
     title="Plimsoll: the story of gangs, on a cluster of three nodes on this machine",
     setting=lambda folder: ClusterSpec(dir=folder, gangs=True),
     tell=lambda stage: Gangs(stage).tell(),
-    by_hand="plimsoll-sandbox up --gangs",
+    by_hand="up --gangs",
 )

@@ -9,7 +9,7 @@ from pathlib import Path
 
 from plimsoll import flags, logs
 from plimsoll.commandline import Parser
-from sandbox import gangs, manifests, story
+from sandbox import gangs, manifests, shell, story
 from sandbox.config import DemoSettings, UpSettings
 from sandbox.endpoints import table
 from sandbox.processes import ProcessError
@@ -96,6 +96,7 @@ async def _up(settings: UpSettings) -> int:
         node_cache_capable=settings.node_cache_capable,
         scorers=tuple(filter(None, settings.scorers.split(","))),
         gangs=settings.gangs,
+        keep=settings.keep,
     )
     try:
         async with Cluster(spec) as cluster:
@@ -103,7 +104,7 @@ async def _up(settings: UpSettings) -> int:
                 table(
                     cluster.endpoints,
                     Path(settings.dir),
-                    _short(manifests.folder()),
+                    Path(shell.path(manifests.folder())),
                     gangs=settings.gangs,
                 )
             )
@@ -112,8 +113,3 @@ async def _up(settings: UpSettings) -> int:
     except asyncio.CancelledError:
         sys.stdout.write("Stopped.\n")
     return 0
-
-
-def _short(path: Path) -> Path:
-    """A path as one would type it here."""
-    return path.relative_to(Path.cwd()) if path.is_relative_to(Path.cwd()) else path

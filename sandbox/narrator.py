@@ -51,8 +51,8 @@ class Narrator:
         self.types(command)
 
     def types(self, command: str) -> None:
-        """What a person would type to look closer."""
-        self._line(f"   {self._styled('36', '$ ' + command)}")
+        """What a person would type to look closer. Printed without a prompt, so that the line can be pasted as it is."""
+        self._line(f"     {self._styled('36', command)}")
 
     def shows(self, text: str) -> None:
         """Something seen, word by word."""

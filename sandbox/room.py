@@ -1,7 +1,6 @@
 """A chapter of the story: a node that has room by requests, and none by what is used on it."""
 
 from sandbox import events
-from sandbox.client import ensure
 from sandbox.extender import Extender, ExtenderSpec
 from sandbox.objects import PODS, Object
 from sandbox.stage import Stage
@@ -34,7 +33,7 @@ class Room:
             "safe refuses node-a for a pod of half a core",
             lambda: self._unsafe("node-a", small),
         )
-        await ensure(self._api, PODS, self._pod("only-node-a", small, node="node-a"))
+        await self._stage.create(self._pod("only-node-a", small, node="node-a"))
         event = await self._tell.sees(
             "a pod that insists on node-a has to wait",
             lambda: events.find(
@@ -42,7 +41,7 @@ class Room:
             ),
         )
         self._tell.shows(f"{event['reason']}: {event['message']}")
-        await ensure(self._api, PODS, self._pod("anywhere", small))
+        await self._stage.create(self._pod("anywhere", small))
         pod = await self._tell.sees("one that does not gets another node", self._settled)
         self._tell.shows(f"anywhere is on {pod['spec']['nodeName']}")
         risks = await self._tell.sees("the risk of each node is told", self._risks)
@@ -53,15 +52,13 @@ class Room:
 
     def use(self, node: str, *, cores: float) -> None:
         """Say what is in use on a node, in place of what its agent would compute of this machine."""
-        path = self._cluster.node_metrics(node) / "usage.prom"
-        self._tell.does(f"echo '{CPU_MEAN} {cores} ...' > {node}/node-metrics/{path.name}")
         use = {
             CPU_MEAN: cores,
             "node_cpu_used_stddev_5m_cores": 0.4,
             "node_memory_used_mean_5m_bytes": 4e9,
             "node_memory_used_stddev_5m_bytes": 1e8,
         }
-        path.write_text("".join(f"{name} {value}\n" for name, value in use.items()))
+        self._stage.write(node, "usage.prom", *(f"{name} {value}" for name, value in use.items()))
 
     async def _unsafe(self, node: str, resources: Object) -> bool | None:
         """Whether `safe` keeps such a pod off a node."""

@@ -1,6 +1,8 @@
 """What every story needs: a cluster to tell it in, ways to act there and to look, and an end that is honest."""
 
 import contextlib
+import json
+import shlex
 import tempfile
 from collections.abc import Awaitable, Callable, Iterator
 from dataclasses import dataclass
@@ -9,11 +11,11 @@ from pathlib import Path
 import aiohttp
 
 from plimsoll import logs
-from sandbox import manifests
+from sandbox import manifests, shell
 from sandbox.client import ensure
 from sandbox.config import DemoSettings
 from sandbox.narrator import Narrator, NotSeenError
-from sandbox.objects import DEPLOYMENTS, NAMESPACES, POLICIES, Object, Resource
+from sandbox.objects import DEPLOYMENTS, NAMESPACES, PODS, POLICIES, Object, Resource
 from sandbox.up import Cluster, ClusterSpec
 
 _KINDS: dict[str, Resource] = {
@@ -31,9 +33,20 @@ class Stage:
     narrator: Narrator
     http: aiohttp.ClientSession
 
+    def write(self, node: str, name: str, *lines: str) -> None:
+        """Write a text file for a node's agent, and print the command that does it."""
+        file = self.cluster.node_metrics(node) / name
+        self.narrator.does(shell.write(lines, file))
+        file.write_text("".join(f"{line}\n" for line in lines))
+
+    async def create(self, pod: Object) -> None:
+        """Create a pod, and print the command that does it."""
+        self.narrator.does(f"echo {shlex.quote(json.dumps(pod))} | kubectl apply -f -")
+        await ensure(self.cluster.client, PODS, pod)
+
     async def apply(self, manifest: str) -> None:
-        """Create what a file under deploy/ says, and say so."""
-        self.narrator.does(f"kubectl apply -f deploy/{manifest}")
+        """Create the objects of a file under deploy/, and print the command that does it."""
+        self.narrator.does(f"kubectl apply -f {shell.path(manifests.folder() / manifest)}")
         for obj in manifests.load(manifests.folder() / manifest):
             await ensure(self.cluster.client, _KINDS[obj["kind"]], obj)
 
@@ -64,6 +77,9 @@ async def perform(play: Play, settings: DemoSettings) -> int:
             f"everything they say to each other and to the API are real. Their logs are in {folder}/logs/."
         )
         async with Cluster(play.setting(folder)) as cluster, aiohttp.ClientSession() as http:
+            by_hand = _by_hand(play, cluster)
+            narrator.say("The commands, for another terminal:")
+            narrator.types(f"export KUBECONFIG={shell.path(cluster.dir / 'kubeconfig')}")
             try:
                 await play.tell(Stage(cluster, narrator, http))
             except NotSeenError as missed:
@@ -72,8 +88,19 @@ async def perform(play: Play, settings: DemoSettings) -> int:
                 narrator.shows(_last_words(folder))
                 return 1
     narrator.step(f"All {narrator.seen} observations were made")
-    narrator.say(f"Try it by hand: `{play.by_hand}` starts the same cluster and says what to type.")
+    narrator.say(
+        "Try it by hand: this starts such a cluster again. The commands above work there as they are, but for generated names "
+        "of pods."
+    )
+    narrator.types(by_hand)
     return 0
+
+
+def _by_hand(play: Play, cluster: Cluster) -> str:
+    """The command that starts such a cluster again, in the same folder and with the same address for /explain."""
+    port = cluster.endpoints.ops.rpartition(":")[2]
+    up = f"{shell.program('plimsoll-sandbox')} {play.by_hand}"
+    return f"{up} --dir={shell.path(cluster.dir)} --ops-port={port}"
 
 
 @contextlib.contextmanager

@@ -6,8 +6,8 @@ Every step is observed where a user would look: the API server's objects and eve
 import shutil
 from collections.abc import Iterable
 
-from sandbox import events, manifests
-from sandbox.client import ApiError, ensure
+from sandbox import events, manifests, shell
+from sandbox.client import ApiError
 from sandbox.extender import Extender, ExtenderSpec
 from sandbox.objects import NODES, PODS, POLICIES, Object
 from sandbox.room import Room
@@ -59,15 +59,13 @@ class Story:
     async def _refuse(self) -> None:
         self._tell.step("node-b is at 1: the scheduler is told to keep pods away from it, and why")
         self._tell.say("A pod that insists on node-b has to wait, and its events say for what:")
-        self._tell.does(
-            "kubectl apply -f - <<< '... nodeSelector: {kubernetes.io/hostname: node-b} ...'"
-        )
-        await ensure(self._api, PODS, _pinned("node-b"))
+        await self._stage.create(_pinned("node-b"))
         event = await self._tell.sees(
             "the pod is refused, with the policy's reason", lambda: self._refusal("only-node-b")
         )
         self._tell.types(f"kubectl -n {NAMESPACE} describe pod only-node-b")
         self._tell.shows(f"{event['reason']}: {event['message']}")
+        self._tell.types(f"kubectl -n {NAMESPACE} delete pod only-node-b")
         await self._api.delete(PODS, "only-node-b", NAMESPACE, grace=0)
 
     async def _place(self) -> tuple[str, Object]:
@@ -135,7 +133,7 @@ class Story:
         for node in self._cluster.spec.nodes:
             self._fill(node, free=60)
         shipped = manifests.folder() / "examples/scratch/rules.yaml"
-        self._tell.does("cp deploy/examples/scratch/rules.yaml rules/")
+        self._tell.does(f"cp {shell.path(shipped)} {shell.path(self._cluster.rules)}/")
         shutil.copy(shipped, self._cluster.rules)
         for line in shipped.read_text().splitlines():
             if line.lstrip().startswith(("- record", "expr")):
@@ -150,17 +148,18 @@ class Story:
             "the scheduler is told to keep pods away from node-a",
             lambda: self._refuses("scratch-policy", "node-a"),
         )
-        self._tell.types("plimsoll-agent eval 'scratch_free_bytes / scratch_size_bytes'")
+        directory = shell.path(self._cluster.node_metrics("node-a"))
+        self._tell.types(
+            f"{shell.program('plimsoll-agent')} eval --collector.textfile.directory={directory} "
+            "'scratch_free_bytes / scratch_size_bytes'"
+        )
 
     def _fill(self, node: str, *, free: int) -> None:
-        path = self._cluster.node_metrics(node) / "scratch.prom"
-        self._tell.does(f"echo 'scratch_free_bytes {free}e9 ...' > {node}/node-metrics/{path.name}")
-        path.write_text(f"scratch_free_bytes {free}e9\nscratch_size_bytes 100e9\n")
+        free_bytes, size_bytes = f"scratch_free_bytes {free}e9", "scratch_size_bytes 100e9"
+        self._stage.write(node, "scratch.prom", free_bytes, size_bytes)
 
     def _write(self, node: str, health: int) -> None:
-        path = self._cluster.node_metrics(node) / "text.prom"
-        self._tell.does(f"echo 'node_health_metric {health}' > {node}/node-metrics/{path.name}")
-        path.write_text(f"node_health_metric {health}\n")
+        self._stage.write(node, "text.prom", f"node_health_metric {health}")
 
     async def _explained(self, policy: str) -> Object:
         return await self._stage.explained(f"/{NAMESPACE}/{policy}")
@@ -265,5 +264,5 @@ PLAY = Play(
     title="Plimsoll: the health-metric story, on a cluster of three nodes on this machine",
     setting=lambda folder: ClusterSpec(dir=folder, scorers=("safe",)),
     tell=lambda stage: Story(stage).tell(),
-    by_hand="plimsoll-sandbox up",
+    by_hand="up --scorers=safe",
 )

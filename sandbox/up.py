@@ -46,6 +46,7 @@ class ClusterSpec:
     node_cache_capable: bool = True
     scorers: tuple[str, ...] = ()  # each an extender of its own, asked about every pod
     gangs: bool = False
+    keep: bool = False  # the *.prom files that an earlier cluster left in this folder
     pod_grace: float = 0.0  # seconds that a deleted pod takes to stop
     ready_timeout: float = 60.0
     seed: int = 0  # of the binder's choice between equals, and of pods' names
@@ -197,8 +198,16 @@ class Cluster:
             self.node_metrics(node).mkdir(parents=True, exist_ok=True)
         self.rules.mkdir(exist_ok=True)
         stack.enter_context(_locked(self.dir))
-        for old in (self.dir / "endpoints.json", *(self.dir / "logs").glob("*.log")):
+        for old in self._left_over():
             old.unlink(missing_ok=True)
+
+    def _left_over(self) -> Iterator[Path]:
+        """Files of an earlier cluster in this folder that would be taken for this one's."""
+        yield self.dir / "endpoints.json"
+        yield from (self.dir / "logs").glob("*.log")
+        if not self.spec.keep:
+            for node in self.spec.nodes:
+                yield from self.node_metrics(node).glob("*.prom")
 
     def _hold_ports(self, stack: contextlib.AsyncExitStack) -> None:
         wanted = {"extender": self.spec.extender_port, "ops": self.spec.ops_port, "agents": 0}

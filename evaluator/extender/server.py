@@ -102,5 +102,5 @@ class Extender:
 def _passing(args: messages.Args, failed: Mapping[str, str]) -> str:
     """The nodes that pass, as users of TAS know the line; a line of thousands of names would help nobody."""
     if len(args.names) <= _NAMED:
-        return " ".join(name for name in args.names if name not in failed)
+        return " ".join(name for name in args.names if name not in failed) or "none"
     return f"{len(args.names) - len(failed)} of {len(args.names)} nodes"

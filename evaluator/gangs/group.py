@@ -9,6 +9,7 @@ from evaluator.gangs.membership import Membership, QoS
 from evaluator.gangs.shapes import Shape, shapes
 from evaluator.inventory import Resident
 from evaluator.workload import FINISHED
+from plimsoll.sentences import counted
 
 _NOBODY = Membership()
 
@@ -201,8 +202,8 @@ class Gang:
         if len(minima) > 1:
             yield f"its pods name different minAvailable: {_listed(minima)}; the largest counts"
         if self.beside:
-            count = len(self.beside)
-            yield f"{count} of its pods name no minAvailable above 1: they count, and do not wait for the others"
+            pods = counted(len(self.beside), "of its pods names", "of its pods name")
+            yield f"{pods} no minAvailable above 1: they count, and do not wait for the others"
         priorities = sorted({about(pod).priority for pod in self.living})
         if len(priorities) > 1:
             yield f"its pods name different groupPriority: {_listed(priorities)}; the largest counts"

@@ -124,7 +124,9 @@ class Inquirer:
         found = obstacles(gang, scene, admitted=admitted) if gang is not None else ()
         self._looks[key] = _Look(self._clock() + self._pace.again, found)
         if found != before:
-            log.debug("what keeps a gang from its pods", gang=str(key), obstacles=list(found))
+            log.debug(
+                "what keeps a gang from its pods", gang=str(key), obstacles=list(found) or "none"
+            )
             for listener in self.listeners:
                 listener()
 

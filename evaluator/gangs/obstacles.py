@@ -5,13 +5,12 @@ from dataclasses import dataclass, field
 from itertools import chain
 from typing import NamedTuple
 
-from evaluator.conditions import counted
 from evaluator.gangs.charges import Member
 from evaluator.gangs.group import Gang, about
 from evaluator.gangs.makers import Maker
 from evaluator.gangs.quotas import Missing, Quota, in_the_way
 from evaluator.inventory import Resident
-from plimsoll.sentences import one_line
+from plimsoll.sentences import counted, one_line
 
 _ANEW = "make it anew with podManagementPolicy Parallel"
 

@@ -13,8 +13,8 @@ from typing import Any, NamedTuple
 import msgspec
 
 from evaluator import quantity
-from evaluator.conditions import counted
 from evaluator.gangs.charges import PODS, Member, charge
+from plimsoll.sentences import counted
 
 
 class _Meta(msgspec.Struct):

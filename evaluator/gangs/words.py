@@ -2,6 +2,7 @@
 
 from evaluator.gangs.group import Gang, about
 from evaluator.gangs.space import Shortage
+from plimsoll.sentences import counted
 
 SCHEDULED = "all of its pods have nodes"
 RELEASED = "no gate of ours holds its pods: kube-scheduler is finding nodes"
@@ -25,10 +26,9 @@ def incomplete(gang: Gang, *, admitted: bool) -> str:
 def gated_by_others(gang: Gang) -> str:
     """Whose gates hold its pods."""
     gates = sorted({gate for pod in gang.foreign for gate in about(pod).foreign})
-    return (
-        f"{len(gang.foreign)} of its {len(gang.living)} pods are held by other gates ({', '.join(gates)}); "
-        f"{gang.minimum} have to be free of them"
-    )
+    pods = counted(len(gang.living), "pod")
+    held = counted(len(gang.foreign), f"of its {pods} is held", f"of its {pods} are held")
+    return f"{held} by other gates ({', '.join(gates)}); {gang.minimum} have to be free of them"
 
 
 def not_lifted(why: str) -> str:

@@ -5,6 +5,7 @@ from typing import Any
 
 from evaluator.policy import Operator, Policy, Rule, Strategy, StrategyName
 from evaluator.terms import WhenMissing
+from plimsoll.sentences import counted
 
 _EXACT = 2**53
 
@@ -40,7 +41,7 @@ def _of_manifest(name: StrategyName, body: Mapping[str, Any]) -> Iterator[str]:
     given = body["rules"]
     if name is StrategyName.SCHEDULEONMETRIC:
         if len(given) > 1:
-            yield f"{name}: only its first rule ranks nodes, the other {len(given) - 1} do nothing"
+            yield f"{name}: only its first rule ranks nodes; ignored: {counted(len(given) - 1, 'rule')}"
         if isinstance(given[0] if given else None, Mapping) and given[0].get("target"):
             yield f"{name}: a ranking has no target, so the one given does nothing"
     if name is not StrategyName.LABELING:

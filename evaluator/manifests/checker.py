@@ -1,29 +1,33 @@
 """Checks policy manifests without a cluster, and prints what each rule means."""
 
+import os
 import sys
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
 from evaluator import policy
-from evaluator.conditions import counted
 from evaluator.manifests import documents, fields
 from evaluator.manifests.advice import advice
 from evaluator.manifests.documents import UnreadableError
 from evaluator.manifests.sentences import explained
 from plimsoll.commandline import Parser
-from plimsoll.sentences import one_line
+from plimsoll.sentences import counted, one_line
 
+_MANIFESTS = (".yaml", ".yml", ".json")
+"""Ends of the files' names that `kubectl apply --filename FOLDER` reads."""
+_NO_OBJECT = "a document in it is no Kubernetes object"
 PROGRAM = "plimsoll-evaluator check"
 _ABOUT = """
 Checks TASPolicy manifests without a cluster, and prints what each rule means. An error is what the API server would refuse, or
-the evaluator would leave out; a warning is what works, but is probably not meant. Other kinds of objects are passed over.
+the evaluator would leave out; a warning is what works, but is probably not meant. Other kinds of objects are passed over, and in
+folders also files without Kubernetes objects.
 """
 _EXAMPLES = """
 exit status: 0 without an error, 1 with one, 2 if it was called wrongly.
 
 example:
-  plimsoll-evaluator check deploy/health-metric-demo/*.yaml
+  plimsoll-evaluator check deploy/health-metric-demo
   kubectl get taspolicies -A -o yaml | plimsoll-evaluator check -
 """
 
@@ -49,9 +53,14 @@ class Findings:
 def main(argv: Sequence[str]) -> int:
     """Check what the arguments name; the exit status."""
     command = Parser(PROGRAM, about=_ABOUT, examples=_EXAMPLES)
-    command.add_argument("files", nargs="+", metavar="FILE", help="a manifest; - is standard input")
+    command.add_argument(
+        "files",
+        nargs="+",
+        metavar="FILE",
+        help="a manifest, or a folder of *.yaml, *.yml and *.json; - is standard input",
+    )
     names = command.parse_args(argv).files
-    found = [one for name in names for one in check_file(name)]
+    found = [one for name in names for one in _check_named(name)]
     if not any(one.is_policy or one.errors for one in found):
         found = [Findings(", ".join(names), ["there is no TASPolicy in it"])]
     for one in found:
@@ -60,11 +69,26 @@ def main(argv: Sequence[str]) -> int:
     errors, warnings = (
         sum(len(getattr(one, kind)) for one in found) for kind in ("errors", "warnings")
     )
-    noun = "policy" if policies == 1 else "policies"
     sys.stdout.write(
-        f"{policies} {noun}, {counted(errors, 'error')}, {counted(warnings, 'warning')}\n"
+        f"{counted(policies, 'policy', 'policies')}, {counted(errors, 'error')}, {counted(warnings, 'warning')}\n"
     )
     return 1 if errors else 0
+
+
+def _check_named(name: str) -> Iterator[Findings]:
+    if not Path(name).is_dir():
+        yield from check_file(name)
+        return
+    for file in manifests(name):
+        # Nobody named this file: rules and dashboards lie beside manifests.
+        yield from (one for one in check_file(file) if one.errors != [_NO_OBJECT])
+
+
+def manifests(root: str) -> Iterator[str]:
+    """The manifests in a folder and its subfolders, in the order of their names; symbolic links to folders are not followed."""
+    for folder, subfolders, files in os.walk(root):
+        subfolders.sort()
+        yield from (str(Path(folder, file)) for file in sorted(files) if file.endswith(_MANIFESTS))
 
 
 def check_file(name: str) -> list[Findings]:
@@ -84,7 +108,7 @@ def check_text(name: str, text: str) -> list[Findings]:
     try:
         for obj in documents.objects(text):
             if not isinstance(obj, Mapping) or not obj.get("kind"):
-                found.append(Findings(name, ["a document in it is no Kubernetes object"]))
+                found.append(Findings(name, [_NO_OBJECT]))
             elif obj["kind"] == fields.KIND:
                 found.append(_check(name, obj))
             elif str(obj.get("apiVersion")).startswith(fields.GROUP):

@@ -63,13 +63,28 @@ def test_the_paths_it_is_told_are_the_hosts_own(settings, mounts):
     database = "rasdaemon_database"
     told = getattr(settings.collectors["rasdaemon"], database)
     assert on_the_host(mounts, told) == str(getattr(defaults.collectors["rasdaemon"], database))
-    (directory,) = settings.collectors["textfile"].textfile_directories
-    assert on_the_host(mounts, directory) == directory, "operators know the path of the label"
+
+
+def test_it_reads_our_directory_of_text_files_and_that_of_tas(settings, mounts):
+    """Ours first: where both have a series, the one in the directory named first is exported."""
+    directories = settings.collectors["textfile"].textfile_directories
+    assert directories == ("/var/lib/node-metrics", "/tmp/node-metrics")
+    for directory in directories:
+        assert on_the_host(mounts, directory) == directory, "operators know the path of the label"
+        volume, mount = mounts[directory]
+        assert volume["hostPath"]["type"] == "DirectoryOrCreate", "so neither is ever missing"
+        assert mount["readOnly"]
+        assert mount["mountPropagation"] == "HostToContainer"
 
 
 def test_the_hosts_directories_are_there_to_be_read_only(mounts):
     hosts = {path: found for path, found in mounts.items() if "hostPath" in found[0]}
-    assert {found[0]["name"] for found in hosts.values()} == {*HOST, "node-metrics", "state"}
+    assert {found[0]["name"] for found in hosts.values()} == {
+        *HOST,
+        "node-metrics",
+        "tas-node-metrics",
+        "state",
+    }
     for volume, _ in hosts.values():
         if volume["name"] in HOST:
             assert volume["hostPath"] == {"path": HOST[volume["name"]], "type": "Directory"}

@@ -50,13 +50,13 @@ def copied():
                 yield from ((source, target) for source in sources)
 
 
-def test_stages_build_on_an_image_with_a_version_and_on_one_another():
+def test_stages_build_on_an_image_by_digest_and_on_one_another():
     names = list(STAGES)
     for name, (base, _) in STAGES.items():
         if base in STAGES:
             assert names.index(base) < names.index(name)
         else:
-            assert re.fullmatch(r"python:3\.\d+-slim-[a-z]+", base)
+            assert re.fullmatch(r"python:3\.\d+-slim-[a-z]+@sha256:[0-9a-f]{64}", base)
     others = re.findall(r"--from=(\S+)", (ROOT / "Dockerfile").read_text())
     assert set(others) <= set(names)
 
@@ -108,10 +108,27 @@ def test_a_wheel_can_be_built_of_what_is_copied_and_holds_the_programs(tmp_path)
     assert wheel.name.startswith("kube_plimsoll-")
 
 
+CONSTRAINTS = (ROOT / "constraints.txt").read_text()
+
+
+def pinned():
+    """Distribution -> its requirement, and the hashes that pip is given for it."""
+    found = {}
+    for line in re.sub(r"\\\n", " ", CONSTRAINTS).splitlines():
+        if line and not line.startswith("#"):
+            text, *hashes = re.split(r"\s+(?=--hash=)", line.strip())
+            requirement = Requirement(text)
+            found[canonicalize_name(requirement.name)] = (requirement, hashes)
+    return found
+
+
+PINNED = pinned()
+
+
 def extras(stage):
     """The extras that a stage installs the wheel with."""
     (run,) = steps(stage, "RUN")
-    assert "--constraint constraints.txt" in run
+    assert "--no-index --find-links /wheels" in run, "only what was checked against its hash"
     assert "compileall" in run
     return set(re.search(r"\.whl\)\[([a-z,]+)\]", run)[1].split(","))
 
@@ -146,10 +163,39 @@ def test_every_distribution_in_an_image_is_pinned(target):
     wanted = list(PROJECT["dependencies"])
     for extra in extras(f"{target}-installed"):
         wanted += PROJECT["optional-dependencies"][extra]
-    lines = (ROOT / "constraints.txt").read_text().splitlines()
-    pinned = {canonicalize_name(line.partition("==")[0]) for line in lines if "==" in line}
-    assert closure(wanted) - pinned == set()
-    assert "hatchling" in pinned
+    assert closure(wanted) - PINNED.keys() == set()
+
+
+def test_what_the_wheel_is_built_with_is_pinned():
+    build = tomllib.loads((ROOT / "pyproject.toml").read_text())["build-system"]
+    assert closure(build["requires"]) - PINNED.keys() == set()
+    assert "editables" in PINNED, "hatchling needs it for an editable install"
+
+
+def test_every_pinned_distribution_has_hashes_and_no_registry_is_named():
+    assert all(hashes for _, hashes in PINNED.values()), "pip takes hashes for all or for none"
+    for name, (requirement, hashes) in PINNED.items():
+        assert re.fullmatch(r"==[\w.+]+", str(requirement.specifier)), name
+        assert requirement.url is None
+        assert all(re.fullmatch(r"--hash=sha256:[0-9a-f]{64}", word) for word in hashes), name
+    assert "://" not in CONSTRAINTS
+    assert not re.search(r"^\s*--(?!hash=)", CONSTRAINTS, re.MULTILINE), "options, such as an index"
+
+
+def test_images_download_nothing_without_checking_its_hash():
+    """pip reaches a registry in one place, with --require-hashes; all that installs is told to stay away from it."""
+    commands = [
+        command
+        for stage in STAGES
+        for rest in steps(stage, "RUN")
+        for command in re.split(r"\s&&\s", rest)
+        if re.search(r"\bpip\b.* (install|download)\b", command)
+    ]
+    (download,) = [command for command in commands if " download " in command]
+    assert {"--require-hashes", "--no-deps", "constraints.txt"} <= set(download.split())
+    others = [command for command in commands if command != download]
+    assert len(others) == 1 + len(TARGETS)
+    assert all("--no-index" in command.split() for command in others)
 
 
 @pytest.mark.parametrize("target", TARGETS)

@@ -1,11 +1,17 @@
 """What the pods may do, and who may reach them: no more than is needed, and that is written down for all of them."""
 
+import re
+from pathlib import Path
+
 import pytest
 
 from evaluator.config import Settings
 from plimsoll import flags
 from plimsoll.commandline import Parser
 
+ROOT = Path(__file__).parents[2]
+DOCKERFILE = (ROOT / "Dockerfile").read_text()
+USER_OF_STAGE = re.compile(r"^FROM base AS (\w+)\n(?:(?!FROM ).*\n)*?USER (\S+)$", re.MULTILINE)
 POD = {"runAsNonRoot": True, "seccompProfile": {"type": "RuntimeDefault"}}
 CONTAINER = {"allowPrivilegeEscalation": False, "capabilities": {"drop": ["ALL"]}}
 SHARED = ("hostNetwork", "hostPID", "hostIPC", "shareProcessNamespace")
@@ -13,6 +19,8 @@ EVALUATOR, AGENT = "plimsoll-evaluator", "plimsoll-agent"
 ROOTS = {(AGENT, "state-directory")}
 """Containers that are root, each without a capability: what it does is about files of root's."""
 WRITABLE = {(AGENT, "/var/lib/plimsoll")}
+UNCOMMON_USERS = range(60_706, 61_184)
+"""Uids that are assigned to no users (to 60000), by no systemd (60001 to 60705, 61184 to 65519) and in no usual image (65532)."""
 
 
 def templates(objects):
@@ -37,6 +45,25 @@ def test_no_container_can_become_more_than_it_is(built, folder):
             assert container["resources"]["requests"].keys() == {"cpu", "memory"}, name
             assert "memory" in container["resources"]["limits"], name
             assert not any("hostPort" in port for port in container.get("ports", [])), name
+
+
+def test_each_program_runs_as_a_user_of_its_own(built):
+    """The agent mounts the host's /proc: processes of one uid can read each other's environment, files and memory."""
+    users = {}
+    for name, pod in templates(built("core")).items():
+        context = pod["securityContext"]
+        (users[name],) = {context[key] for key in ("runAsUser", "runAsGroup", "fsGroup")}
+        assert "supplementalGroups" not in context
+        for container in pod["containers"]:
+            own = container["securityContext"]
+            assert own.keys().isdisjoint({"runAsUser", "runAsGroup"})
+    assert users.keys() == {AGENT, EVALUATOR}
+    assert len(set(users.values())) == 2
+    assert not [user for user in users.values() if user not in UNCOMMON_USERS]
+    images = dict(USER_OF_STAGE.findall(DOCKERFILE))
+    assert images == {name.removeprefix("plimsoll-"): f"{u}:{u}" for name, u in users.items()}
+    security = (ROOT / "SECURITY.md").read_text()
+    assert all(str(user) in security for user in users.values())
 
 
 def test_our_own_containers_cannot_write_but_what_agents_keep(built):

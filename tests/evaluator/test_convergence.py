@@ -325,7 +325,7 @@ def test_no_label_is_touched_while_reports_are_still_awaited(policies):
     life.hear_from("node-a", {"health": 0.0, "load": 0.0})
     life.hear_from("node-b", {"health": 0.0, "load": 0.0})
     assert life.writes == []
-    assert list(life.decider.waiting_for) == ["the first report of 1 nodes"]
+    assert list(life.decider.waiting_for) == ["the first report of 1 node"]
     life.hear_from("node-c", {"health": 2.0, "load": 0.0})
     assert not life.decider.waiting_for
     assert [apply.node for apply in life.writes] == ["node-a", "node-b", "node-c"]

@@ -101,7 +101,7 @@ def test_not_ready_until_every_kind_is_listed_and_every_node_has_reported(demo):
     assert list(decider.waiting_for) == ["the first report of 2 nodes"]
     world.hear(node_a=0.0)
     decider.evaluate()
-    assert list(decider.waiting_for) == ["the first report of 1 nodes"]
+    assert list(decider.waiting_for) == ["the first report of 1 node"]
     assert world.value("plimsoll_ready") == 0
     world.hear(node_b=1.0)
     decider.evaluate()
@@ -247,7 +247,7 @@ def test_pods_wait_until_the_cluster_was_surveyed(parsed, rule):
     world = Deciding(scoring=Scoring({"safe": Scorer()}, lambda: view))
     world.know(parsed("demo-policy", dontschedule=[rule("plimsoll_risk GreaterThan 1")]), nodes="a")
     world.decider.evaluate()
-    assert list(world.decider.waiting_for) == ["the first report of 1 nodes"]
+    assert list(world.decider.waiting_for) == ["the first report of 1 node"]
     view = ClusterView(Nodes("a"))
     world.decider.evaluate()
     assert not world.decider.waiting_for

@@ -150,7 +150,7 @@ async def test_a_disruption_budget_is_respected_and_asked_again_next_period(api,
 async def test_nobody_leaves_while_nothing_is_decided(api, world, until):
     await api.pod("web", "node-b")
     await until(lambda: world.cluster.pods.objects)
-    world.decided.waiting_for = ["the first report of 1 nodes"]
+    world.decided.waiting_for = ["the first report of 1 node"]
     world.violated("node-b")
     await api.pod("web-2", "node-b")
     await until(lambda: len(world.cluster.pods.objects) == 2)

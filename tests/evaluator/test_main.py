@@ -323,7 +323,7 @@ async def test_from_reports_to_answers_labels_and_status(world):
         _, text = await world.get("/explain/default/demo")
         assert json.loads(text)["nodes"]["node-a"]["readings"]["health"]["value"] == 1.0
         await world.process.said('msg="node-a violating demo: health Equals 1"')
-        await world.process.said('msg="Filtered nodes for demo: "')
+        await world.process.said('msg="Filtered nodes for demo: none"')
 
 
 async def test_a_pod_is_kept_off_where_it_would_bring_the_risk_of_overload(world, tas):

@@ -89,7 +89,7 @@ async def test_alive_from_the_start(get):
 async def test_ready_when_there_is_something_to_decide_on(world, get, demo):
     assert await get("/readyz") == (503, "waiting for policies, nodes, pods\n")
     world.know(demo)
-    assert await get("/readyz") == (503, "waiting for the first report of 1 nodes\n")
+    assert await get("/readyz") == (503, "waiting for the first report of 1 node\n")
     world.store.report("node-a", Delta({"m": 1.0}), world.clock.now)
     world.decider.evaluate()
     assert await get("/readyz") == (200, "ok\n")
@@ -145,7 +145,7 @@ async def test_explain_without_a_policy_lists_them(world, get, demo):
     world.know(demo)
     found = json.loads((await get("/explain"))[1])
     assert [policy["explain"] for policy in found["policies"]] == ["/explain/ns/demo"]
-    assert found["waitingFor"] == ["the first report of 1 nodes"]
+    assert found["waitingFor"] == ["the first report of 1 node"]
 
 
 async def test_explaining_what_is_not_there_says_what_is(world, get, demo):

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from plimsoll.sentences import LONGEST, SentenceError, one_line, shown
+from plimsoll.sentences import LONGEST, SentenceError, counted, one_line, shown
 
 
 @pytest.mark.parametrize(
@@ -53,3 +53,17 @@ def test_a_long_value_is_cut(value):
 
 def test_an_error_that_quotes_nothing_still_says_something():
     assert str(SentenceError("\n")) == "no reason was given"
+
+
+@pytest.mark.parametrize(
+    ("arguments", "text"),
+    [
+        ((0, "node"), "0 nodes"),
+        ((1, "node"), "1 node"),
+        ((2, "node"), "2 nodes"),
+        ((1, "policy", "policies"), "1 policy"),
+        ((3, "policy", "policies"), "3 policies"),
+    ],
+)
+def test_a_count_agrees_with_its_noun(arguments, text):
+    assert counted(*arguments) == text

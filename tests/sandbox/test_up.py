@@ -191,14 +191,17 @@ async def test_a_port_that_is_taken_is_said_so(spec, unused_tcp_port):
     await server.wait_closed()
 
 
-async def test_health_files_survive_and_old_logs_do_not(spec, tmp_path):
+@pytest.mark.parametrize("keep", [False, True])
+async def test_a_cluster_starts_without_old_logs_and_keeps_health_files_if_asked_to(
+    spec, tmp_path, keep
+):
     health = tmp_path / "s" / "node-a" / "node-metrics" / "text.prom"
     old = tmp_path / "s" / "logs" / "evaluator.log"
     for path in (health, old):
         path.parent.mkdir(parents=True)
         path.write_text("from yesterday\n")
-    async with Cluster(spec()):
-        assert health.read_text() == "from yesterday\n"
+    async with Cluster(spec(keep=keep)):
+        assert health.exists() == keep
         assert "from yesterday" not in old.read_text()
 
 

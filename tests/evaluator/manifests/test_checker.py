@@ -2,6 +2,7 @@
 
 import io
 import json
+import re
 import subprocess
 import sys
 
@@ -181,7 +182,8 @@ def test_the_errors_of_strategies_and_policies(check):
         ({"dontschedule": [RULE, RULE]}, "dontschedule: rule 2 is there twice"),
         ({"dontschedule": [{**RULE, "target": 2**60}]}, "beyond 2^53"),
         ({"scheduleonmetric": [RULE]}, "a ranking has no target"),
-        ({"scheduleonmetric": [{**RULE, "target": 0}] * 3}, "the other 2 do nothing"),
+        ({"scheduleonmetric": [{**RULE, "target": 0}] * 3}, "ignored: 2 rules"),
+        ({"scheduleonmetric": [{**RULE, "target": 0}] * 2}, "ignored: 1 rule"),
         ({"dontschedule": [{**RULE, "labels": ["a=b"]}]}, "labels are set by the strategy labeling"),
         ({"deschedule": [RULE]}, "they may come back at once"),
         ({"deschedule": [RULE], "dontschedule": [{**RULE, "target": 6}]}, "they may come back"),
@@ -250,6 +252,34 @@ def test_standard_input_and_several_files(tmp_path, capsys, monkeypatch):
     assert "standard input: policy ns/two" in lines
     assert "  error: it cannot be read: No such file or directory" in lines
     assert lines[-1] == "2 policies, 2 errors, 0 warnings"
+
+
+def test_a_folder_is_checked_with_its_subfolders(tmp_path, capsys):
+    """As `kubectl apply --recursive --filename` reads it: by the ends of names, in their order."""
+    (tmp_path / "team" / "b").mkdir(parents=True)
+    for place in ("team/b/one.yml", "team/two.yaml", "three.json"):
+        name = place.rpartition("/")[2].partition(".")[0]
+        (tmp_path / place).write_text(json.dumps(policy(name, dontschedule=[RULE])))
+    (tmp_path / "notes.txt").write_text("not a manifest")
+    (tmp_path / "team" / "rules.yaml").write_text("groups: []")
+    (tmp_path / "team" / "loop").symlink_to(tmp_path)
+    assert checker.main([str(tmp_path)]) == 0
+    said = capsys.readouterr().out
+    found = re.findall(r"^/.*: policy ns/(\w+)$", said, re.MULTILINE)
+    assert found == ["three", "two", "one"]
+    assert said.endswith("3 policies, 0 errors, 0 warnings\n")
+
+
+def test_a_policy_in_a_folder_that_cannot_be_read_is_an_error(tmp_path, capsys):
+    (tmp_path / "broken.yaml").write_text("a: [")
+    assert checker.main([str(tmp_path)]) == 1
+    assert f"{tmp_path}/broken.yaml\n  error: it is not YAML" in capsys.readouterr().out
+
+
+def test_a_folder_without_a_policy_is_an_error(tmp_path, capsys):
+    (tmp_path / "rules.yaml").write_text("groups: []")
+    assert checker.main([str(tmp_path)]) == 1
+    assert "there is no TASPolicy in it" in capsys.readouterr().out
 
 
 def test_a_binary_file_is_not_text(tmp_path, capsys):

@@ -1,0 +1,50 @@
+"""A web page whose name was made to resolve to 127.0.0.1 (DNS rebinding) does not reach the API, which has no credentials."""
+
+import pytest
+
+PODS = "/api/v1/namespaces/default/pods"
+
+
+@pytest.mark.parametrize(
+    "host",
+    [
+        "localhost",
+        "LOCALHOST:1",
+        "127.0.0.1",
+        "127.0.0.1:65535",
+        "127.1.2.3",
+        "[::1]",
+        "[::1]:8001",
+    ],
+)
+async def test_the_loopbacks_names_are_answered(api, host):
+    assert (await api.call("GET", PODS, headers={"Host": host})).code == 200
+
+
+@pytest.mark.parametrize(
+    "host",
+    [
+        "attacker.example",
+        "attacker.example:8001",
+        "localhost.attacker.example",
+        "127.0.0.1.nip.io",
+        "user@attacker.example",
+        "10.0.0.1",
+        "0.0.0.0",
+        "[::1",
+        "[2001:db8::1]:80",
+        "",
+    ],
+)
+@pytest.mark.parametrize("method", ["GET", "POST", "DELETE", "OPTIONS"])
+async def test_other_hosts_are_refused_with_a_status(api, method, host):
+    reply = await api.call(method, PODS, {} if method == "POST" else None, headers={"Host": host})
+    assert (reply.code, reply.reason) == (421, "MisdirectedRequest")
+    assert repr(host) in reply.body["message"]
+    assert "localhost" in reply.body["message"]
+
+
+async def test_the_name_in_the_refusal_is_bounded(api):
+    reply = await api.call("GET", "/healthz", headers={"Host": "a" * 5_000 + ".example"})
+    assert reply.code == 421
+    assert len(reply.body["message"]) < 300
