@@ -17,6 +17,7 @@ from evaluator.marks import Mark, Marks, marks_of, merged
 from evaluator.nodes import Mask, Moves, Nodes, NodeSet, union
 from evaluator.policy import VIOLATING, Policy, PolicyKey, Rule, StrategyName
 from evaluator.readings import Readings
+from evaluator.reductions import Use
 from evaluator.rules import Sight, View
 from evaluator.strategies import labeling, scheduleonmetric
 from evaluator.strategies.labeling import Wanted
@@ -240,7 +241,7 @@ def _decision(policy: Policy, view: View, history: _History, *, now: float) -> D
         .keeping(marks_of(before.labels), awaited, history.moves)
         .as_before(marks_of(before.labels)),
         problems=_problems(policy, sights, labelled),
-        lessons=_lessons(sights, labelled),
+        lessons=_lessons(policy, sights, labelled),
         missing=Missing({sight.metric: sight.lacking for sight in sights}),
         awaited=history.awaited(awaited),
         standings=standings,
@@ -248,15 +249,25 @@ def _decision(policy: Policy, view: View, history: _History, *, now: float) -> D
 
 
 def _problems(policy: Policy, sights: Sequence[Sight], labelled: Wanted) -> tuple[str, ...]:
-    ambiguous = [sight.ambiguity for sight in sights if sight.ambiguity]
+    ambiguous = [s.ambiguity(_uses(policy, s.metric)) for s in sights if s.ambiguous]
     contradicted = [contradiction.problem for contradiction in labelled.contradictions]
     faults = [sight.fault for sight in sights if sight.fault]
     return (*policy.problems, *ambiguous, *contradicted, *faults)
 
 
-def _lessons(sights: Sequence[Sight], labelled: Wanted) -> tuple[str, ...]:
-    ambiguous = [sight.lesson for sight in sights if sight.lesson]
+def _lessons(policy: Policy, sights: Sequence[Sight], labelled: Wanted) -> tuple[str, ...]:
+    ambiguous = [s.lesson(_uses(policy, s.metric)) for s in sights if s.ambiguous]
     return (*ambiguous, *(contradiction.lesson for contradiction in labelled.contradictions))
+
+
+def _uses(policy: Policy, metric: str) -> tuple[Use, ...]:
+    """How a policy uses a metric."""
+    return tuple(
+        Use(rule.operator, rule.target, ranks=name is StrategyName.SCHEDULEONMETRIC)
+        for name, strategy in policy.strategies.items()
+        for rule in strategy.rules
+        if rule.metric == metric
+    )
 
 
 def _accused(

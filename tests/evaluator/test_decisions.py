@@ -11,8 +11,9 @@ from hypothesis import strategies as st
 from evaluator.decisions import Decisions, decide, deciding
 from evaluator.explain import explain
 from evaluator.nodes import Nodes
-from evaluator.policy import PolicyKey, StrategyName
+from evaluator.policy import Operator, PolicyKey, StrategyName
 from evaluator.policy import parse as parse_policy
+from evaluator.reductions import Use
 from evaluator.remedies import remedy
 from evaluator.rules import View
 from evaluator.store import Store
@@ -108,9 +109,14 @@ def test_several_samples_fire_no_rule_and_the_status_says_which_and_how_many(sto
     store.report("node-c", Delta({"health": 0.0}), NOW)
     decision = decided(demo).policies[KEY]
     assert decision.dontschedule == {}
+    uses = (  # in the order of the strategies' names
+        *(Use(Operator.EQUALS, target) for target in (2.0, 1.0, 2.0)),
+        Use(Operator.GREATER_THAN),
+        Use(Operator.LESS_THAN, ranks=True),
+    )
     assert decision.problems == (
         "metric health has no single value on 2 of 3 nodes: 7 series on node-b; "
-        f"it counts as missing there: {remedy('health', '')}",
+        f"it counts as missing there: {remedy('health', '', uses)}",
     )
 
 
