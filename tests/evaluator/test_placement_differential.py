@@ -12,9 +12,10 @@ KEYS = st.sampled_from(["a", "b"])
 VALUES = st.sampled_from(
     ["", "x", "0", "7", "+7", "07", "1_000", "-7", "\uff17", "9223372036854775808"]
 )
+TAINT_VALUES = st.sampled_from(["", "7", "07"])
 EFFECTS = st.sampled_from(["NoSchedule", "NoExecute", "PreferNoSchedule"])
 NODE_TAINTS = ("node.kubernetes.io/unschedulable", "node.kubernetes.io/not-ready")
-TAINT_KEYS = st.sampled_from(["a", "b", *NODE_TAINTS])
+TAINT_KEYS = st.sampled_from(["a", *NODE_TAINTS])
 READY_TAINTS = {
     "True": [],
     "False": ["node.kubernetes.io/not-ready"],
@@ -55,7 +56,7 @@ tolerations = st.fixed_dictionaries(
     optional={
         "key": TAINT_KEYS,
         "operator": st.sampled_from(["", "Equal", "Exists", "Gt", "Lt", "Near"]),
-        "value": VALUES,
+        "value": TAINT_VALUES,
         "effect": EFFECTS,
     },
 )
@@ -65,7 +66,7 @@ tolerations = st.fixed_dictionaries(
 def nodes(draw):
     """A node with the taints that the node lifecycle controller gives it for its Ready condition."""
     ready = draw(st.sampled_from([*READY_TAINTS]))
-    taint = st.fixed_dictionaries({"key": TAINT_KEYS, "value": VALUES, "effect": EFFECTS})
+    taint = st.fixed_dictionaries({"key": TAINT_KEYS, "value": TAINT_VALUES, "effect": EFFECTS})
     own = [{"key": key, "effect": "NoSchedule"} for key in READY_TAINTS[ready]]
     return {
         "metadata": {"name": "node", "labels": draw(st.dictionaries(KEYS, VALUES))},
@@ -98,7 +99,7 @@ def takes(node, pod):
 
 
 @given(nodes(), pods)
-@settings(max_examples=500)
+@settings(max_examples=1000)
 def test_random_pods_on_random_nodes(node, pod):
     expected = violation(pod, node) is None
     event("taken" if expected else "refused")
