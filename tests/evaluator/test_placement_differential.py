@@ -61,18 +61,19 @@ tolerations = st.fixed_dictionaries(
     },
 )
 
+taints = st.fixed_dictionaries({"key": TAINT_KEYS, "value": TAINT_VALUES, "effect": EFFECTS})
+
 
 @st.composite
 def nodes(draw):
     """A node with the taints that the node lifecycle controller gives it for its Ready condition."""
     ready = draw(st.sampled_from([*READY_TAINTS]))
-    taint = st.fixed_dictionaries({"key": TAINT_KEYS, "value": TAINT_VALUES, "effect": EFFECTS})
     own = [{"key": key, "effect": "NoSchedule"} for key in READY_TAINTS[ready]]
     return {
         "metadata": {"name": "node", "labels": draw(st.dictionaries(KEYS, VALUES))},
         "spec": {
             "unschedulable": draw(st.booleans()),
-            "taints": draw(st.lists(taint, max_size=2)) + own,
+            "taints": draw(st.lists(taints, max_size=2)) + own,
         },
         "status": {"conditions": [{"type": "Ready", "status": ready}]},
     }
@@ -99,11 +100,20 @@ def takes(node, pod):
 
 
 @given(nodes(), pods)
-@settings(max_examples=1000)
+@settings(max_examples=500)
 def test_random_pods_on_random_nodes(node, pod):
     expected = violation(pod, node) is None
     event("taken" if expected else "refused")
     assert takes(node, pod) is expected
+
+
+@given(taints, tolerations)
+@settings(max_examples=500)
+def test_one_taint_and_one_toleration(taint, toleration):
+    ready = {"conditions": [{"type": "Ready", "status": "True"}]}
+    place = {"metadata": {"name": "node"}, "spec": {"taints": [taint]}, "status": ready}
+    pod = {"metadata": {"name": "pod"}, "spec": {"tolerations": [toleration]}}
+    assert takes(place, pod) is (violation(pod, place) is None)
 
 
 @given(VALUES, VALUES, st.sampled_from(["Gt", "Lt"]))
