@@ -52,7 +52,7 @@ def _of_labels(strategy: Strategy) -> Iterator[str]:
             one, other = (number + 1 for number in pair)
             yield (
                 f"label {key} is not set on nodes where rules {one} and {other} both hold: they have different "
-                "operators and want different values"
+                "operators and name different values"
             )
 
 

@@ -2,7 +2,7 @@
 
 Where several violated rules name one label, rules of one operator have a winner: the highest reading for GreaterThan,
 the lowest for LessThan, and the first rule for Equals and for ties. Rules of different operators have none, so a node
-where such rules want different values does not get the label.
+where such rules name different values does not get the label.
 """
 
 from collections.abc import Iterable, Mapping
@@ -22,7 +22,7 @@ _SHOWN = 5
 
 @dataclass(frozen=True, slots=True)
 class Contradiction:
-    """A label that is not set on `nodes`: violated rules with different operators want different values for it there."""
+    """A label that is not set on `nodes`: violated rules with different operators name different values for it there."""
 
     key: str
     values: tuple[str, ...]
@@ -44,7 +44,7 @@ class Contradiction:
     @property
     def _subject(self) -> str:
         values = shown_values(self.values)
-        return f"labeling: label {self.key}: rules with different operators want {values}"
+        return f"labeling: label {self.key}: violated rules with different operators name different values ({values})"
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,7 +90,7 @@ def _at(places: Places, view: View) -> NodeSet:
 
 
 def _contradicted(strategy: Strategy, broken: Bools, by_value: Mapping[str, list[int]]) -> Bools:
-    """At each of these places, whether broken rules with several operators want several values of one label."""
+    """At each of these places, whether broken rules with several operators name several values of one label."""
     by_operator: dict[Operator, list[int]] = {}
     for number in (number for same in by_value.values() for number in same):
         by_operator.setdefault(strategy.rules[number].operator, []).append(number)

@@ -53,7 +53,7 @@ async def test_what_is_wrong_with_a_policy_stands_in_it(world):
         policy, lambda status: "conditions" in status and valid(status)["status"] == "False"
     )
     message = valid(told)["message"]
-    assert "rules with different operators want 1, 2 on 1 of" in message
+    assert "rules with different operators name different values (1, 2) on 1 of" in message
     assert "not set there" in message
 
 

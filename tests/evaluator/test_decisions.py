@@ -136,7 +136,7 @@ def test_a_label_wanted_with_two_values_is_left_out_on_that_node_and_reported(
     found = decided(policy)
     tier = "telemetry.aware.scheduling.demo/tier"
     assert found.labels == {"node-a": {tier: "busy"}, "node-c": {tier: "full"}}
-    subject = f"labeling: label {tier}: rules with different operators want busy, full"
+    subject = f"labeling: label {tier}: violated rules with different operators name different values (busy, full)"
     assert found.policies[KEY].problems == (
         f"{subject} on 1 of 3 nodes, such as node-b: not set there",
     )

@@ -148,7 +148,7 @@ MIXED = Strategy(
         ({"m1": 9}, "low"),
     ],
 )
-def test_a_label_is_left_out_where_rules_with_different_operators_want_different_values(
+def test_a_label_is_left_out_where_rules_with_different_operators_name_different_values(
     values, tier
 ):
     found = wanted(MIXED, values)
