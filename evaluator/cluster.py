@@ -29,6 +29,7 @@ class Collection(Generic[K, T]):
 
     Tells `changed` of each difference: the key, what was and what is (None: nothing); and `listed` when the kind was listed
     for the first time. Until then (`synced` is false), that something is not here means nothing.
+    `unserved` is why the API server cannot list the kind, empty where it can.
     """
 
     def __init__(
@@ -40,6 +41,7 @@ class Collection(Generic[K, T]):
     ) -> None:
         self.objects: dict[K, T] = {}
         self.synced = False
+        self.unserved = ""
         self._key = key
         self._changed = changed
         self._listed = listed
@@ -62,9 +64,13 @@ class Collection(Generic[K, T]):
             self.put(obj)
             if number % _STEP == 0:
                 yield
-        first, self.synced = not self.synced, True
+        first, self.synced, self.unserved = not self.synced, True, ""
         if first:
             self._listed()
+
+    def lose(self, reason: str) -> None:
+        """The API server does not serve the kind: what is here is not known to be true until it is listed again."""
+        self.synced, self.unserved = False, reason
 
     def put(self, obj: T) -> None:
         """This one is new, or different, or the same again."""
@@ -169,13 +175,17 @@ class Cluster:
 
     @property
     def waiting_for(self) -> list[str]:
-        """The kinds that were not listed yet."""
-        synced = {
-            "policies": self.policies.synced,
-            "nodes": self.nodes.synced,
-            "pods": self.pods.synced,
+        """The kinds that were not listed yet, or that the API server does not serve any more, with the reason."""
+        kinds: dict[str, Collection[Any, Any]] = {
+            "policies": self.policies,
+            "nodes": self.nodes,
+            "pods": self.pods,
         }
-        return [kind for kind, done in synced.items() if not done]
+        return [
+            f"{kind} ({found.unserved})" if found.unserved else kind
+            for kind, found in kinds.items()
+            if not found.synced
+        ]
 
 
 def decode_policy(raw: msgspec.Raw) -> Policy:

@@ -17,8 +17,10 @@ from evaluator.marks import Mark, Marks, marks_of, merged
 from evaluator.nodes import Mask, Moves, Nodes, NodeSet, union
 from evaluator.policy import VIOLATING, Policy, PolicyKey, Rule, StrategyName
 from evaluator.readings import Readings
+from evaluator.reductions import Use
 from evaluator.rules import Sight, View
 from evaluator.strategies import labeling, scheduleonmetric
+from evaluator.strategies.labeling import Wanted
 from evaluator.strategies.scheduleonmetric import Ranking
 
 NodeLabels = Mapping[str, Mapping[str, str]]
@@ -35,7 +37,7 @@ class Decision:
     """What one policy asks for.
 
     `dontschedule` and `deschedule` map each violating node to the reason, worded so that it stays the same while the
-    rule does. `lessons` are those problems that can be mended where metrics are read, in words that do not change with the
+    rule does. `lessons` are those problems whose cause is in the policy or its metrics, in words that do not change with the
     readings. `missing` holds, per metric, the nodes without a reading that a rule could use. `awaited` are the nodes
     whose first word on some metric is still to come: nothing is said of them until then, and their labels stay.
     `standings` is how each strategy came to its violators, and what the next decision has to know of it.
@@ -227,6 +229,7 @@ def _decision(policy: Policy, view: View, history: _History, *, now: float) -> D
     awaited = view.awaited(policy.metrics)
     sights = [view.sight(metric) for metric in sorted(policy.metrics)]
     preferred = policy.strategies.get(StrategyName.SCHEDULEONMETRIC)
+    labelled = _labeling(policy, standings, view)
     return Decision(
         policy,
         dontschedule=_accused(policy, StrategyName.DONTSCHEDULE, standings, view, before),
@@ -234,20 +237,37 @@ def _decision(policy: Policy, view: View, history: _History, *, now: float) -> D
         ranking=scheduleonmetric.rank(preferred.rules[0], view)
         if preferred and preferred.rules
         else None,
-        labels=_labels(policy, standings, view)
+        labels=_labels(policy, standings, labelled, view)
         .keeping(marks_of(before.labels), awaited, history.moves)
         .as_before(marks_of(before.labels)),
-        problems=_problems(policy, sights),
-        lessons=tuple(sight.lesson for sight in sights if sight.lesson),
+        problems=_problems(policy, sights, labelled),
+        lessons=_lessons(policy, sights, labelled),
         missing=Missing({sight.metric: sight.lacking for sight in sights}),
         awaited=history.awaited(awaited),
         standings=standings,
     )
 
 
-def _problems(policy: Policy, sights: Sequence[Sight]) -> tuple[str, ...]:
-    ambiguous = [sight.ambiguity for sight in sights if sight.ambiguity]
-    return (*policy.problems, *ambiguous, *(sight.fault for sight in sights if sight.fault))
+def _problems(policy: Policy, sights: Sequence[Sight], labelled: Wanted) -> tuple[str, ...]:
+    ambiguous = [s.ambiguity(_uses(policy, s.metric)) for s in sights if s.ambiguous]
+    contradicted = [contradiction.problem for contradiction in labelled.contradictions]
+    faults = [sight.fault for sight in sights if sight.fault]
+    return (*policy.problems, *ambiguous, *contradicted, *faults)
+
+
+def _lessons(policy: Policy, sights: Sequence[Sight], labelled: Wanted) -> tuple[str, ...]:
+    ambiguous = [s.lesson(_uses(policy, s.metric)) for s in sights if s.ambiguous]
+    return (*ambiguous, *(contradiction.lesson for contradiction in labelled.contradictions))
+
+
+def _uses(policy: Policy, metric: str) -> tuple[Use, ...]:
+    """How a policy uses a metric."""
+    return tuple(
+        Use(rule.operator, rule.target, ranks=name is StrategyName.SCHEDULEONMETRIC)
+        for name, strategy in policy.strategies.items()
+        for rule in strategy.rules
+        if rule.metric == metric
+    )
 
 
 def _accused(
@@ -264,11 +284,16 @@ def _accused(
     return accused.as_before(before.violations[name])
 
 
-def _labels(policy: Policy, standings: Mapping[StrategyName, Standing], view: View) -> Marks:
+def _labeling(policy: Policy, standings: Mapping[StrategyName, Standing], view: View) -> Wanted:
+    if (standing := standings.get(StrategyName.LABELING)) is None:
+        return Wanted()
+    return labeling.wanted(policy.strategies[StrategyName.LABELING], view, standing.found)
+
+
+def _labels(
+    policy: Policy, standings: Mapping[StrategyName, Standing], labelled: Wanted, view: View
+) -> Marks:
     marks = []
     if (standing := standings.get(StrategyName.DESCHEDULE)) is not None:
         marks.append(Mark(policy.key.name, VIOLATING, NodeSet(view.nodes, standing.found.violated)))
-    if (standing := standings.get(StrategyName.LABELING)) is not None:
-        strategy = policy.strategies[StrategyName.LABELING]
-        marks += labeling.wanted(strategy, view, standing.found)
-    return Marks(view.nodes, marks)
+    return Marks(view.nodes, (*marks, *labelled.marks))

@@ -29,12 +29,16 @@ _LARGEST_METRIC = 64 << 20
 
 @dataclass(frozen=True, slots=True)
 class Resource:
-    """A kind of object to list and watch; cluster-wide, unless its path says otherwise."""
+    """A kind of object to list and watch; cluster-wide, unless its path says otherwise.
+
+    `unserved`: what to do where the API server does not serve it.
+    """
 
     name: str
     path: str
     label_selector: str = ""
     field_selector: str = ""
+    unserved: str = ""
 
     @property
     def selection(self) -> dict[str, str]:
@@ -43,7 +47,11 @@ class Resource:
 
 
 NODES = Resource("nodes", "/api/v1/nodes")
-POLICIES = Resource("taspolicies", "/apis/telemetry.intel.com/v1alpha1/taspolicies")
+POLICIES = Resource(
+    "taspolicies",
+    "/apis/telemetry.intel.com/v1alpha1/taspolicies",
+    unserved="TASPolicy CRD is not installed; run `kubectl apply -k deploy/crd`",
+)
 LINKED_PODS = Resource("pods", "/api/v1/pods", label_selector="telemetry-policy")
 ALL_PODS = Resource("all pods", "/api/v1/pods")
 

@@ -183,7 +183,7 @@ class Node(msgspec.Struct):
     @property
     def placement(self) -> tuple[Any, ...]:
         """What decides which pods may go there."""
-        return (self.ready, self.spec, self.metadata.labels)
+        return (self.ready_status, self.spec, self.metadata.labels)
 
     @property
     def figures(self) -> tuple[Any, ...]:
@@ -191,9 +191,9 @@ class Node(msgspec.Struct):
         return (self.status.room, self.status.others, self.metadata.figures)
 
     @property
-    def ready(self) -> bool:
-        """Whether its kubelet says so."""
-        return any(c.type == "Ready" and c.status == "True" for c in self.status.conditions or ())
+    def ready_status(self) -> str:
+        """The status of its condition Ready: True, False or Unknown; empty without the condition."""
+        return next((c.status for c in self.status.conditions or () if c.type == "Ready"), "")
 
 
 def _comparable(version: str) -> bool:

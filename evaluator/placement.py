@@ -3,8 +3,13 @@
 from collections.abc import Iterable, Iterator, Mapping
 
 from evaluator.objects import Node, NodeSelectorTerm, Pod, Requirement, Taint, Toleration
+from plimsoll import int64
 
 _NAMED = ("metadata.name", "In")
+_NO_SCHEDULE = "NoSchedule"
+_CORDONED = Taint("node.kubernetes.io/unschedulable", "", _NO_SCHEDULE)
+_NOT_READY = Taint("node.kubernetes.io/not-ready", "", _NO_SCHEDULE)
+_UNREACHABLE = Taint("node.kubernetes.io/unreachable", "", _NO_SCHEDULE)
 
 
 def would_take(node: Node, pod: Pod) -> bool:
@@ -12,12 +17,23 @@ def would_take(node: Node, pod: Pod) -> bool:
 
     Room is not looked at: the evaluator does not watch the pods that follow no policy.
     """
-    return (
-        node.ready
-        and not node.spec.unschedulable
-        and all(_tolerated(taint, pod.spec.tolerations or ()) for taint in node.spec.taints or ())
-        and _selected(node, pod)
-    )
+    tolerations = pod.spec.tolerations or ()
+    return all(_tolerated(taint, tolerations) for taint in _taints(node)) and _selected(node, pod)
+
+
+def _taints(node: Node) -> Iterator[Taint]:
+    """The taints of a node, with those that its cordon and its Ready condition stand for.
+
+    kube-scheduler treats a cordon as a taint. Of a node that is not ready it sees only the taint, which the node lifecycle
+    controller adds a moment after the condition.
+    """
+    yield from node.spec.taints or ()
+    if node.spec.unschedulable:
+        yield _CORDONED
+    if node.ready_status == "Unknown":
+        yield _UNREACHABLE
+    elif node.ready_status != "True":
+        yield _NOT_READY
 
 
 def pinned(pod: Pod) -> frozenset[str] | None:
@@ -44,9 +60,23 @@ def _tolerated(taint: Taint, tolerations: Iterable[Toleration]) -> bool:
 def _tolerates(toleration: Toleration, taint: Taint) -> bool:
     if toleration.effect not in {"", taint.effect}:
         return False
-    if toleration.operator == "Exists":
-        return toleration.key in {"", taint.key}
-    return toleration.key == taint.key and toleration.value == taint.value
+    match toleration.operator:
+        case "Exists":
+            return toleration.key in {"", taint.key}
+        case "Equal" | "":
+            return toleration.key == taint.key and toleration.value == taint.value
+        case "Gt" | "Lt":
+            return toleration.key == taint.key and _within(taint.value, toleration)
+        case _:  # an operator from the future: assume nothing
+            return False
+
+
+def _within(value: str, toleration: Toleration) -> bool:
+    """Whether a taint's value is greater, or less, than a toleration's; only integers in canonical form compare."""
+    have, bound = int64.parse_canonical(value), int64.parse_canonical(toleration.value)
+    if have is None or bound is None:
+        return False
+    return have > bound if toleration.operator == "Gt" else have < bound
 
 
 def _selected(node: Node, pod: Pod) -> bool:
@@ -94,8 +124,10 @@ def _meets(value: str | None, requirement: Requirement) -> bool:
 
 
 def _compares(value: str | None, requirement: Requirement) -> bool:
-    try:
-        have, bound = int(value or ""), int((requirement.values or [""])[0])
-    except ValueError:
+    wanted = requirement.values or []
+    if value is None or len(wanted) != 1:
+        return False
+    have, bound = int64.parse(value), int64.parse(wanted[0])
+    if have is None or bound is None:
         return False
     return have > bound if requirement.operator == "Gt" else have < bound

@@ -5,7 +5,7 @@ The resource is Telemetry Aware Scheduling's, `telemetry.intel.com/v1alpha1`.
 """
 
 import re
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from functools import cached_property
@@ -208,7 +208,7 @@ class _Reader:
         if self._name is StrategyName.SCHEDULEONMETRIC:
             self._check_ranking(rules)
         if self._name is StrategyName.LABELING:
-            rules = self._without_many(self._without_clashes(rules))
+            rules = self._without_many(rules)
         return Strategy(rules, logical == "allOf", impossible=len(rules) < len(given))
 
     def _check_ranking(self, rules: tuple[Rule, ...]) -> None:
@@ -283,20 +283,6 @@ class _Reader:
                 found.append(Label(key, value))
         return tuple(found)
 
-    def _without_clashes(self, rules: tuple[Rule, ...]) -> tuple[Rule, ...]:
-        """Drop label keys that rules of different operators name: neither "highest" nor "lowest" wins such a clash."""
-        operators: dict[str, set[Operator]] = {}
-        for rule in rules:
-            for label in rule.labels:
-                operators.setdefault(label.key, set()).add(rule.operator)
-        clashing = {key for key, used in operators.items() if len(used) > 1}
-        for key in sorted(clashing):
-            used = ", ".join(sorted(operators[key]))
-            self._problems.append(
-                f"{self._name}: label {key} is named by rules with different operators ({used}): left out"
-            )
-        return _without(rules, clashing)
-
     def _without_many(self, rules: tuple[Rule, ...]) -> tuple[Rule, ...]:
         """Drop label keys beyond what one policy may set, those named first stay."""
         keys = dict.fromkeys(label.key for rule in rules for label in rule.labels)
@@ -305,12 +291,8 @@ class _Reader:
         self._problems.append(
             f"{self._name}: it names {len(keys)} labels, more than {MOST_LABELS}: the rest is left out"
         )
-        return _without(rules, [*keys][MOST_LABELS:])
-
-
-def _without(rules: tuple[Rule, ...], keys: Collection[str]) -> tuple[Rule, ...]:
-    dropped = frozenset(keys)
-    return tuple(
-        replace(rule, labels=tuple(label for label in rule.labels if label.key not in dropped))
-        for rule in rules
-    )
+        kept = frozenset([*keys][:MOST_LABELS])
+        return tuple(
+            replace(rule, labels=tuple(label for label in rule.labels if label.key in kept))
+            for rule in rules
+        )

@@ -11,6 +11,7 @@ import numpy.typing as npt
 from evaluator import remedies
 from evaluator.nodes import Nodes, NodeSet, Places, alike, union
 from evaluator.policy import Operator, Rule, Strategy
+from evaluator.reductions import Use
 from evaluator.store import NEVER, Bools, Column, Counts, Floats
 from evaluator.terms import WhenMissing
 from plimsoll.sentences import counted
@@ -90,29 +91,31 @@ class Sight:
         several = (self.column.samples > 1) & self.column.fresh
         return np.where(several, self.column.samples, 0) if several.any() else None
 
-    @cached_property
-    def ambiguity(self) -> str:
-        """What there is to say where nodes have several samples."""
+    @property
+    def ambiguous(self) -> bool:
+        """Whether some node has several samples."""
+        return self._several is not None
+
+    def ambiguity(self, uses: tuple[Use, ...]) -> str:
+        """What there is to say of an ambiguous metric to a policy that uses it like this."""
         samples, nodes = self._several, self.lacking.nodes
-        if samples is None:
-            return ""
+        assert samples is not None
         worst = int(samples.argmax())
         return (
             f"metric {self.metric} has no single value on {np.count_nonzero(samples)} of {counted(len(nodes), 'node')}: "
-            f"{samples[worst]} series on {nodes[worst]}; it counts as missing there: {self._remedy}"
+            f"{samples[worst]} series on {nodes[worst]}; it counts as missing there: {self._remedy(uses)}"
         )
 
-    @cached_property
-    def lesson(self) -> str:
+    def lesson(self, uses: tuple[Use, ...]) -> str:
         """The same in words that do not change with the readings."""
-        if self._several is None:
-            return ""
-        return f"metric {self.metric} has several series and so no single value: {self._remedy}"
+        return (
+            f"metric {self.metric} has several series and so no single value: {self._remedy(uses)}"
+        )
 
-    @property
-    def _remedy(self) -> str:
+    def _remedy(self, uses: tuple[Use, ...]) -> str:
         assert self._several is not None
-        return remedies.remedy(self.metric, self.column.source_at(int(self._several.argmax())))
+        source = self.column.source_at(int(self._several.argmax()))
+        return remedies.remedy(self.metric, source, uses)
 
     @cached_property
     def fault(self) -> str:

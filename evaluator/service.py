@@ -150,7 +150,11 @@ class Service:
             await self._ports.close()
 
     def _watcher(
-        self, resource: kube.Resource, decode: Callable[[msgspec.Raw], T], sink: Sink[T]
+        self,
+        resource: kube.Resource,
+        decode: Callable[[msgspec.Raw], T],
+        sink: Sink[T],
+        unserved: Callable[[], None] = lambda: None,
     ) -> Watcher[T]:
         freshness, kind = self._cluster.freshness, resource.name
 
@@ -165,12 +169,17 @@ class Service:
 
         self._metrics.cluster_age.labels(kind).set_function(age)
         silence = self._settings.cluster_stale_after / 2
-        return Watcher(self._api, resource, decode, sink, heard=heard, silence=silence)
+        return Watcher(
+            self._api, resource, decode, sink, heard=heard, unserved=unserved, silence=silence
+        )
 
     def _start_loops(self) -> list[asyncio.Task[None]]:
         state = self._cluster
+        policies_lost = partial(state.policies.lose, kube.POLICIES.unserved)
         loops = [
-            self._watcher(kube.POLICIES, cluster.decode_policy, state.policies).run(),
+            self._watcher(
+                kube.POLICIES, cluster.decode_policy, state.policies, policies_lost
+            ).run(),
             self._watcher(kube.NODES, cluster.decode_node, state.nodes).run(),
             self._watcher(kube.LINKED_PODS, cluster.decode_pod, state.pods).run(),
             self._decider.run(),

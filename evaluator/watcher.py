@@ -30,6 +30,9 @@ _LONGEST_PAUSE = 60.0
 _ENOUGH = 3
 """Failures in a row after which the version is not believed in any more: a restored etcd may not have come that far."""
 
+UNSERVED_PAUSE = 1.5
+"""Seconds until the next try at most, while the API server does not serve the kind: a CRD may be installed at any moment."""
+
 _STEP = 50
 """So many objects are read in about a millisecond."""
 
@@ -74,7 +77,10 @@ _decode_error = msgspec.json.Decoder(_ErrorStatus).decode
 
 
 class Watcher(Generic[T]):
-    """Feeds a sink from one resource until it is cancelled. `heard` is called whenever the copy is known to be true."""
+    """Feeds a sink from one resource until it is cancelled. `heard` is called whenever the copy is known to be true.
+
+    `unserved` is called when the API server answers that it does not serve the resource, as without its CRD.
+    """
 
     def __init__(
         self,
@@ -84,7 +90,9 @@ class Watcher(Generic[T]):
         sink: Sink[T],
         *,
         heard: Callable[[], None] = lambda: None,
+        unserved: Callable[[], None] = lambda: None,
         silence: float = SILENCE,
+        unserved_pause: float = UNSERVED_PAUSE,
         rng: random.Random | None = None,
     ) -> None:
         self._kube = kube
@@ -92,6 +100,9 @@ class Watcher(Generic[T]):
         self._decode = decode
         self._sink = sink
         self._heard = heard
+        self._unserved = unserved
+        self._unserved_pause = unserved_pause
+        self._served = True
         self._silence = silence
         self._steady = min(_STEADY, silence / 2)
         self._rng = rng or random.Random()  # noqa: S311 (jitter, not a secret)
@@ -119,18 +130,37 @@ class Watcher(Generic[T]):
                     await self._list()
                 await self._follow()
             except KubeError as error:
-                self._failures += 1
-                if error.gone or self._failures >= _ENOUGH:
-                    self._version = ""
-                delay = max(self._backoff.next(), min(error.retry_after or 0.0, _LONGEST_PAUSE))
-                level = log.info if error.gone else log.warning
-                level(
-                    "watch of %s interrupted, trying again",
-                    self._resource.name,
-                    error=str(error),
-                    delay=round(delay, 2),
+                await asyncio.sleep(
+                    self._wait_unserved() if error.status == 404 else self._wait(error)
                 )
-                await asyncio.sleep(delay)
+
+    def _wait(self, error: KubeError) -> float:
+        """Log a failure; returns the seconds until the next try."""
+        self._failures += 1
+        if error.gone or self._failures >= _ENOUGH:
+            self._version = ""
+        delay = max(self._backoff.next(), min(error.retry_after or 0.0, _LONGEST_PAUSE))
+        level = log.info if error.gone else log.warning
+        level(
+            "watch of %s interrupted, trying again",
+            self._resource.name,
+            error=str(error),
+            delay=round(delay, 2),
+        )
+        return delay
+
+    def _wait_unserved(self) -> float:
+        """Log once that the kind is not served; returns the seconds until the next try, which grow no longer."""
+        self._version = ""
+        if self._served:
+            self._served = False
+            log.error(
+                "%s are not served by the API server, waiting for them",
+                self._resource.name,
+                reason=self._resource.unserved,
+            )
+        self._unserved()
+        return self._unserved_pause * (0.5 + self._rng.random() / 2)
 
     async def _list(self) -> None:
         asked = len(self._asked)
@@ -196,6 +226,9 @@ class Watcher(Generic[T]):
     def _alive(self) -> None:
         """The server has said where it stands: the copy is true, and news will come."""
         self._failures = 0
+        if not self._served:
+            self._served = True
+            log.info("%s are served by the API server", self._resource.name)
         self._heard()
 
     def _take(self, line: bytes) -> str:

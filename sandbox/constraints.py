@@ -3,6 +3,7 @@
 from collections.abc import Iterable, Mapping
 from typing import Any
 
+from plimsoll import int64
 from sandbox.objects import Object
 
 _UNSCHEDULABLE = {"key": "node.kubernetes.io/unschedulable", "value": "", "effect": "NoSchedule"}
@@ -32,9 +33,17 @@ def _tolerates(toleration: Mapping[str, str], taint: Mapping[str, str]) -> bool:
         return False
     if (key := toleration.get("key")) and key != taint["key"]:
         return False
-    if toleration.get("operator", "Equal") == "Exists":
-        return True
-    return bool(key) and toleration.get("value", "") == taint.get("value", "")
+    value, tainted = toleration.get("value", ""), taint.get("value", "")
+    match toleration.get("operator") or "Equal":
+        case "Exists":
+            return True
+        case "Equal":
+            return bool(key) and value == tainted
+        case "Gt" | "Lt" as operator:
+            left, right = int64.parse_canonical(tainted), int64.parse_canonical(value)
+            return bool(key) and _ordered(left, operator, right)
+        case _:
+            return False
 
 
 def _selected(pod: Object, node: Object) -> bool:
@@ -79,9 +88,12 @@ def _expression(expression: Mapping[str, Any], values: Mapping[str, str]) -> boo
 
 
 def _compares(value: str | None, operator: str, allowed: list[str]) -> bool:
-    try:
-        (bound,) = allowed
-        left, right = int(value or ""), int(bound)
-    except ValueError:
+    if value is None or len(allowed) != 1:
+        return False
+    return _ordered(int64.parse(value), operator, int64.parse(allowed[0]))
+
+
+def _ordered(left: int | None, operator: str, right: int | None) -> bool:
+    if left is None or right is None:
         return False
     return left > right if operator == "Gt" else left < right

@@ -4,7 +4,6 @@ Labels are read as the scheduler plugin does that they were made for: no group, 
 or one of 1 or less is no gang; a priority that cannot be read is 0. What cannot be read is told, all the same.
 """
 
-import re
 from collections.abc import Iterable, Mapping
 from functools import lru_cache
 from typing import NamedTuple
@@ -28,10 +27,8 @@ from evaluator.objects import Affinity, PodSpec, Toleration
 from evaluator.policy import PolicyKey
 from evaluator.workload import Meta, Workload
 from evaluator.workload import Spec as WorkloadSpec
+from plimsoll import int64
 from plimsoll.sentences import shown
-
-_INTEGER = re.compile(r"[+-]?[0-9]{1,400}", re.ASCII)
-_SMALLEST, _LARGEST = -(2**63), 2**63 - 1
 
 _LONG = 4096
 """Bytes of JSON; what workloads ask of a node is some hundred."""
@@ -90,14 +87,6 @@ def numbers(labels: Mapping[str, str]) -> Numbers:
     return Numbers(minimum, priority, tuple(problems))
 
 
-def integer(text: str) -> int | None:
-    """A whole number of 64 bits in decimal, as Go's `strconv.Atoi` reads it; None for anything else."""
-    if not _INTEGER.fullmatch(text):
-        return None
-    number = int(text)
-    return number if _SMALLEST <= number <= _LARGEST else None
-
-
 def _minimum(labels: Mapping[str, str], problems: list[str]) -> int:
     group, told = labels.get(GROUP_LABEL), MINIMUM_LABEL in labels
     if not group:
@@ -118,7 +107,7 @@ def _number(
 ) -> int | None:
     if (text := labels.get(label)) is None:
         return None
-    if (number := integer(text)) is None:
+    if (number := int64.parse(text)) is None:
         problems.append(f"its label {label} is {shown(text)}, which is no number: {consequence}")
     return number
 

@@ -1,9 +1,11 @@
 """What works in a policy, but is probably not what its author wants."""
 
 from collections.abc import Iterator, Mapping, Sequence
+from itertools import combinations
 from typing import Any
 
 from evaluator.policy import Operator, Policy, Rule, Strategy, StrategyName
+from evaluator.strategies.labeling import rules_by_label
 from evaluator.terms import WhenMissing
 from plimsoll.sentences import counted
 
@@ -35,6 +37,29 @@ def _of_strategy(name: StrategyName, strategy: Strategy) -> Iterator[str]:
         yield "no reading breaks all of its rules at once, so it is never violated"
     if not strategy.all_of and (metric := _always(rules)):
         yield f"its rules leave no value of {metric}: every node with a reading violates it"
+    yield from _of_labels(strategy)
+
+
+def _of_labels(strategy: Strategy) -> Iterator[str]:
+    """Labels that are left out on nodes where two rules of the strategy hold."""
+    for key, by_value in rules_by_label(strategy).items():
+        owners = [(number, value) for value, same in by_value.items() for number in same]
+        pairs = (
+            sorted((one, other))
+            for (one, value), (other, another) in combinations(owners, 2)
+            if value != another and _contradictory(strategy.rules[one], strategy.rules[other])
+        )
+        if pair := next(iter(sorted(pairs)), None):
+            one, other = (number + 1 for number in pair)
+            yield (
+                f"label {key} is not set on nodes where rules {one} and {other} both hold: they have different "
+                "operators and name different values"
+            )
+
+
+def _contradictory(one: Rule, other: Rule) -> bool:
+    """Whether rules with different operators may hold on one node."""
+    return one.operator is not other.operator and not _contradict((one, other))
 
 
 def _of_manifest(name: StrategyName, body: Mapping[str, Any]) -> Iterator[str]:

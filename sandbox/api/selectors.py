@@ -5,6 +5,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from plimsoll import int64
 from sandbox.api.errors import Cause, bad_request, invalid_value, required
 from sandbox.api.objects import Json, dig, labels_of
 from sandbox.api.syntax import label_key_fault, label_value_fault
@@ -129,10 +130,8 @@ def _predicate(key: str, operator: str, values: tuple[str, ...]) -> Predicate:
 
 
 def _ordered(have: str | None, bound: str, sign: int) -> bool:
-    try:
-        return have is not None and (int(have) - int(bound)) * sign > 0
-    except ValueError:
-        return False
+    left, right = int64.parse(have or ""), int64.parse(bound)
+    return left is not None and right is not None and (left - right) * sign > 0
 
 
 def _parse_fields(text: str, supported: set[str]) -> Iterable[tuple[str, str, bool]]:

@@ -28,6 +28,18 @@ def test_whichever_kind_is_listed_last_the_decider_is_told(order: tuple[str, ...
     assert len(seen) == len(KINDS)
 
 
+def test_a_kind_that_is_not_served_any_more_is_waited_for_until_it_is_listed_again() -> None:
+    cluster = Cluster()
+    for kind in KINDS:
+        collection(cluster, kind).replace([])
+    seen: list[list[str]] = []
+    cluster.listeners.decisions.append(lambda: seen.append(cluster.waiting_for))
+    cluster.policies.lose("the CRD is gone")
+    assert cluster.waiting_for == ["policies (the CRD is gone)"]
+    cluster.policies.replace([])
+    assert seen == [[]]
+
+
 def node(**changes: object) -> Node:
     meta = {"name": "node-a", "uid": "1", "resource_version": "1", "labels": {}, **changes}
     ready = NodeStatus([Condition("Ready", "True")])

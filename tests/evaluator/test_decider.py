@@ -89,6 +89,19 @@ def world(demo):
     return made
 
 
+def test_not_ready_while_the_api_server_does_not_serve_policies(world, demo):
+    world.hear(node_a=0.0, node_b=1.0)
+    world.decider.evaluate()
+    assert not world.decider.waiting_for
+    world.cluster.policies.lose("TASPolicy CRD is not installed")
+    assert world.value("plimsoll_ready") == 0
+    with pytest.raises(NotReadyError, match="TASPolicy CRD is not installed"):
+        world.decider.current()
+    world.cluster.policies.replace([demo()])
+    world.decider.evaluate()
+    assert world.decider.current().policies
+
+
 def test_not_ready_until_every_kind_is_listed_and_every_node_has_reported(demo):
     world = Deciding()
     decider = world.decider

@@ -11,8 +11,9 @@ from hypothesis import strategies as st
 from evaluator.decisions import Decisions, decide, deciding
 from evaluator.explain import explain
 from evaluator.nodes import Nodes
-from evaluator.policy import PolicyKey, StrategyName
+from evaluator.policy import Operator, PolicyKey, StrategyName
 from evaluator.policy import parse as parse_policy
+from evaluator.reductions import Use
 from evaluator.remedies import remedy
 from evaluator.rules import View
 from evaluator.store import Store
@@ -108,10 +109,42 @@ def test_several_samples_fire_no_rule_and_the_status_says_which_and_how_many(sto
     store.report("node-c", Delta({"health": 0.0}), NOW)
     decision = decided(demo).policies[KEY]
     assert decision.dontschedule == {}
+    uses = (  # in the order of the strategies' names
+        *(Use(Operator.EQUALS, target) for target in (2.0, 1.0, 2.0)),
+        Use(Operator.GREATER_THAN),
+        Use(Operator.LESS_THAN, ranks=True),
+    )
     assert decision.problems == (
         "metric health has no single value on 2 of 3 nodes: 7 series on node-b; "
-        f"it counts as missing there: {remedy('health', '')}",
+        f"it counts as missing there: {remedy('health', '', uses)}",
     )
+
+
+def test_a_label_wanted_with_two_values_is_left_out_on_that_node_and_reported(
+    store, decided, parsed, rule
+):
+    policy = parsed(
+        labeling=[rule("cpu GreaterThan 80", "tier=busy"), rule("mem LessThan 20", "tier=full")]
+    )
+    store.subscribe(["cpu", "mem"])
+    readings = {
+        "node-a": {"cpu": 90.0, "mem": 50.0},
+        "node-b": {"cpu": 90.0, "mem": 10.0},
+        "node-c": {"cpu": 10.0, "mem": 10.0},
+    }
+    report(store, readings)
+    found = decided(policy)
+    tier = "telemetry.aware.scheduling.demo/tier"
+    assert found.labels == {"node-a": {tier: "busy"}, "node-c": {tier: "full"}}
+    subject = f"labeling: label {tier}: violated rules with different operators name different values (busy, full)"
+    assert found.policies[KEY].problems == (
+        f"{subject} on 1 of 3 nodes, such as node-b: not set there",
+    )
+    assert found.policies[KEY].lessons == (f"{subject} on the same node: not set there",)
+    report(store, {**readings, "node-b": {"cpu": 10.0, "mem": 10.0}}, NOW + 1)
+    mended = decided(policy, now=NOW + 1, before=found)
+    assert (mended.policies[KEY].problems, mended.policies[KEY].lessons) == ((), ())
+    assert mended.labels["node-b"] == {tier: "full"}
 
 
 def test_nan_is_missing(store, decided, demo):

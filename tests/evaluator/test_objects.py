@@ -20,7 +20,7 @@ def test_objects_of_a_real_cluster(path):
     request = json.loads(path.read_bytes())
     nodes = [decode_node(json.dumps(node)) for node in request["Nodes"]["items"]]
     assert sorted(node.metadata.name for node in nodes) == ["node-1", "node-2", "node-3"]
-    assert all(node.ready for node in nodes)
+    assert all(node.ready_status == "True" for node in nodes)
     assert all(node.node_labels.labels["kubernetes.io/hostname"] for node in nodes)
     pod = decode_pod(json.dumps(request["Pod"]))
     assert str(pod) == "default/pod-nodes-3"

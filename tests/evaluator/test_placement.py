@@ -22,9 +22,9 @@ from evaluator.objects import (
 from evaluator.placement import pinned, would_take
 
 
-def node(name="n", *, labels=None, **spec):
-    ready = NodeStatus([Condition("Ready", "True")])
-    return Node(Meta(name=name, labels=labels or {}), NodeSpec(**spec), ready)
+def node(name="n", *, labels=None, ready="True", **spec):
+    status = NodeStatus([Condition("Ready", ready)] if ready else None)
+    return Node(Meta(name=name, labels=labels or {}), NodeSpec(**spec), status)
 
 
 def pod(**spec):
@@ -41,7 +41,7 @@ def affinity(*terms, fields=()):
     return Affinity(NodeAffinity(NodeSelector(terms)))
 
 
-LABELS = {"disk": "ssd", "gen": "7"}
+LABELS = {"disk": "ssd", "gen": "7", "count": "1_000", "large": "9223372036854775808"}
 
 
 @pytest.mark.parametrize(
@@ -65,6 +65,11 @@ LABELS = {"disk": "ssd", "gen": "7"}
         ([expects("no", "Lt", "6")], False),
         ([expects("gen", "Gt", "x")], False),
         ([expects("gen", "Gt")], False),
+        ([expects("gen", "Gt", "6", "5")], False),
+        ([expects("gen", "Gt", "+06")], True),
+        ([expects("gen", "Gt", "\uff16")], False),
+        ([expects("count", "Gt", "1")], False),
+        ([expects("large", "Gt", "1")], False),
         ([expects("gen", "Near", "7")], False),
         ([expects("disk", "In", "ssd"), expects("gen", "Gt", "9")], False),
         ([], False),
@@ -120,6 +125,7 @@ def test_the_node_selector(selector, takes):
         (Toleration("j", "Exists"), False),
         (Toleration("j", "Equal", "v"), False),
         (Toleration("k", "", "v"), True),
+        (Toleration("k", "Near", "v"), False),
     ],
 )
 def test_tolerations(toleration, tolerates):
@@ -132,6 +138,55 @@ def test_every_taint_has_to_be_tolerated_but_a_preference_keeps_nobody_off():
     assert not would_take(place, pod(tolerations=[Toleration("k", "Exists")]))
     mild = node("n", taints=[Taint("k", "v", "PreferNoSchedule")])
     assert would_take(mild, pod())
+
+
+@pytest.mark.parametrize(
+    ("operator", "value", "tolerates"),
+    [
+        ("Gt", "4", True),
+        ("Gt", "5", False),
+        ("Lt", "6", True),
+        ("Lt", "5", False),
+        ("Gt", "-1", True),
+        ("Gt", "04", False),
+        ("Gt", "+4", False),
+        ("Gt", "", False),
+        ("Lt", "9223372036854775807", True),
+        ("Lt", "9223372036854775808", False),
+    ],
+)
+def test_tolerations_compare_canonical_integers(operator, value, tolerates):
+    place = node("n", taints=[Taint("cost", "5", "NoSchedule")])
+    assert would_take(place, pod(tolerations=[Toleration("cost", operator, value)])) is tolerates
+    assert not would_take(place, pod(tolerations=[Toleration("k", operator, value)]))
+    other = node("n", taints=[Taint("cost", "high", "NoSchedule")])
+    assert not would_take(other, pod(tolerations=[Toleration("cost", operator, value)]))
+
+
+CORDON = "node.kubernetes.io/unschedulable"
+NOT_READY = "node.kubernetes.io/not-ready"
+UNREACHABLE = "node.kubernetes.io/unreachable"
+
+
+@pytest.mark.parametrize(
+    ("place", "tolerated"),
+    [
+        (node(unschedulable=True), CORDON),
+        (node(unschedulable=True, taints=[Taint(CORDON, "", "NoSchedule")]), CORDON),
+        (node(ready="False"), NOT_READY),
+        (node(ready="False", taints=[Taint(NOT_READY, "", "NoSchedule")]), NOT_READY),
+        (node(ready=None), NOT_READY),
+        (node(ready="Unknown"), UNREACHABLE),
+    ],
+)
+def test_a_cordoned_or_not_ready_node_takes_pods_that_tolerate_its_taint(place, tolerated):
+    assert not would_take(place, pod())
+    for key in (CORDON, NOT_READY, UNREACHABLE):
+        tolerant = pod(tolerations=[Toleration(key, "Exists", "", "NoSchedule")])
+        assert would_take(place, tolerant) is (key == tolerated)
+    assert would_take(place, pod(tolerations=[Toleration("", "Exists")]))
+    no_execute = Toleration(tolerated, "Exists", "", "NoExecute")
+    assert not would_take(place, pod(tolerations=[no_execute]))
 
 
 @pytest.mark.parametrize(

@@ -334,39 +334,23 @@ def test_labels_mean_nothing_to_the_other_strategies():
     assert found.strategies[StrategyName.DONTSCHEDULE].rules[0].labels == ()
 
 
-def test_operators_that_clash_on_one_label_name_take_it_out_and_nothing_else():
+def test_rules_may_name_one_label_whatever_their_operators():
     found = parse(
         {
             "labeling": rules(
                 labeling("card=0", "zone=a", operator="GreaterThan"),
                 labeling("card=1", operator="LessThan"),
-                labeling("rack=7", operator="LessThan"),
-                labeling("card=2", operator="GreaterThan"),
-            ),
-            "dontschedule": rules(GOOD),
+                labeling("card=2", operator="Equals"),
+            )
         }
     )
-    assert found.problems == (
-        f"labeling: label {PREFIX}/card is named by rules with different operators "
-        "(GreaterThan, LessThan): left out",
-    )
-    assert [
-        [label.key for label in rule.labels] for rule in found.strategies["labeling"].rules
-    ] == [
-        [f"{PREFIX}/zone"],
-        [],
-        [f"{PREFIX}/rack"],
-        [],
-    ]
-    assert StrategyName.DONTSCHEDULE in found.strategies
-
-
-def test_rules_of_one_operator_may_name_one_label():
-    found = parse({"labeling": rules(labeling("card=0"), labeling("card=1", metric="n"))})
     assert found.problems == ()
+    assert [
+        [str(label.key) for label in rule.labels] for rule in found.strategies["labeling"].rules
+    ] == [[f"{PREFIX}/card", f"{PREFIX}/zone"], [f"{PREFIX}/card"], [f"{PREFIX}/card"]]
 
 
-def test_a_bad_rule_clashes_with_nothing():
+def test_a_bad_rule_leaves_the_labels_of_the_others():
     found = parse(
         {"labeling": rules(labeling("a=1"), labeling("a=2", operator="LessThan", target="x"))}
     )

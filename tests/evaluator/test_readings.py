@@ -83,10 +83,10 @@ def test_several_samples_are_told_to_whoever_can_make_one_of_them(sources):
     sources.agent("b", 1.0, 2.0)
     sources.polls.answer("m", {"c": Reading(2, math.nan, NOW)}, NOW)
     view = View(("a", "b", "c"), {"m": sources.column(nodes=("a", "b", "c"))})
-    assert "on 2 of 3 nodes: 2 series on b" in view.sight("m").ambiguity
-    assert "agent's --rules.file" in view.sight("m").ambiguity
+    assert "on 2 of 3 nodes: 2 series on b" in view.sight("m").ambiguity(())
+    assert "agent's --rules.file" in view.sight("m").ambiguity(())
     alone = View(("c",), {"m": sources.polls.column("m", ("c",), NOW)})
-    assert "have Prometheus reduce them" in alone.sight("m").ambiguity
+    assert "have Prometheus reduce them" in alone.sight("m").ambiguity(())
 
 
 def test_a_fresh_word_that_there_is_none_goes_before_an_old_reading(sources):

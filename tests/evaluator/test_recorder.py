@@ -7,8 +7,9 @@ import pytest
 from evaluator.decisions import decide
 from evaluator.labels import Conflict
 from evaluator.metrics import Metrics
-from evaluator.policy import PolicyKey, parse
+from evaluator.policy import Operator, PolicyKey, parse
 from evaluator.recorder import Pace, Recorder
+from evaluator.reductions import Use
 from evaluator.remedies import remedy
 from evaluator.store import Store
 from wire.codec import Delta
@@ -136,7 +137,8 @@ async def test_a_label_in_dispute_is_told_without_the_node(api, recording, told,
 
 async def test_several_series_are_told_once_with_what_to_do(api, recording, told, demo):
     world = await recording(api.url)
-    words = f"metric health has several series and so no single value: {remedy('health', '')}"
+    what_to_do = remedy("health", "", (Use(Operator.EQUALS, 2.0),))
+    words = f"metric health has several series and so no single value: {what_to_do}"
     world.decide(parse(demo), several={"n0": 2}, n0=0.0, n1=0.0)
     await told({words: 1})
     world.decide(parse(demo), several={"n0": 3, "n1": 7}, n0=0.0, n1=0.0, n2=2.0)

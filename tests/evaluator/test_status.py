@@ -4,7 +4,8 @@ import pytest
 
 from evaluator.decisions import decide
 from evaluator.labels import Conflict
-from evaluator.policy import PolicyKey
+from evaluator.policy import Operator, PolicyKey
+from evaluator.reductions import Use
 from evaluator.remedies import remedy
 from evaluator.status import statuses
 from evaluator.store import Store
@@ -84,7 +85,7 @@ def test_several_series_are_a_problem_that_names_the_metric_and_how_many(status,
     found = status(demo, [0.0, [1.0, 2.0, 3.0]])
     assert found.problems == (
         "metric m has no single value on 1 of 2 nodes: 3 series on n1; it counts as missing there: "
-        + remedy("m", ""),
+        + remedy("m", "", (Use(Operator.GREATER_THAN),)),
     )
 
 

@@ -7,7 +7,7 @@ import pytest
 from aiohttp import web
 
 from evaluator.kube import NODES
-from evaluator.watcher import Watcher
+from evaluator.watcher import UNSERVED_PAUSE, Watcher
 from tests.patience import PATIENCE
 
 
@@ -348,3 +348,31 @@ async def test_a_watch_gives_way_to_a_list_that_some_ask_for(watch, stand, answe
     assert copy.objects.keys() == {"b"}
     asked = await stand.until(5)
     assert asked[-1].query["resourceVersion"] == "7"
+
+
+MISSING = {"code": 404, "reason": "NotFound", "message": "page not found"}
+
+
+async def test_a_kind_that_is_not_served_is_logged_once_and_tried_again_at_one_pace(
+    watch, stand, answer, copy, capsys
+):
+    """After a growing back-off, nine more tries would take minutes."""
+    lost = []
+    stand.then(
+        answer.lists(obj("a", 1), version="1"),
+        answer.streams(("DELETED", obj("a", 2))),
+        *(answer.refuses(**MISSING) for _ in range(10)),
+        answer.lists(obj("b", 3), version="3"),
+    )
+    await watch(unserved=lambda: lost.append(copy.log[-1]), unserved_pause=0.01)
+    await copy.until(lambda: "b" in copy.objects)
+    assert asked_versions(stand) == ["list", "1", "2", *["list"] * 10]
+    assert lost == [("drop", "a")] * 10
+    told = capsys.readouterr().out
+    assert told.count("nodes are not served by the API server") == 1
+    assert told.count("nodes are served by the API server") == 1
+    assert "404" not in told
+
+
+def test_a_kind_that_is_served_again_is_noticed_within_two_seconds():
+    assert UNSERVED_PAUSE <= 2

@@ -51,6 +51,9 @@ def test_node_selector(pod, node, selector, reason):
         (expression("cores", "Lt", "16"), False),
         (expression("zone", "Gt", "1"), False),
         (expression("cores", "Gt"), False),
+        (expression("count", "Gt", "1"), False),
+        (expression("cores", "Gt", "\uff11"), False),
+        (expression("cores", "Gt", "+015"), True),
         (expression("cores", "Around", "16"), False),
         ({"matchFields": [{"key": "metadata.name", "operator": "In", "values": ["node-a"]}]}, True),
         (
@@ -61,7 +64,7 @@ def test_node_selector(pod, node, selector, reason):
     ],
 )
 def test_required_affinity(pod, node, term, matches):
-    target = node(labels={"zone": "a", "cores": "16"})
+    target = node(labels={"zone": "a", "cores": "16", "count": "1_000"})
     assert violation(pod(affinity=required(term)), target) == (None if matches else MISMATCH)
 
 
@@ -90,6 +93,8 @@ def test_one_of_several_terms_is_enough_and_all_of_its_parts_are_needed(pod, nod
         ({"key": "other", "operator": "Exists"}, False),
         ({"key": "k", "operator": "Exists", "effect": "NoExecute"}, False),
         ({"operator": "Equal", "value": "v"}, False),
+        ({"key": "k", "operator": "Near", "value": "v"}, False),
+        ({"key": "k", "operator": "Gt", "value": "4"}, False),
     ],
 )
 def test_taints(pod, node, toleration, tolerated):
@@ -97,6 +102,16 @@ def test_taints(pod, node, toleration, tolerated):
     tolerations = [toleration] if toleration else []
     expected = None if tolerated else "node(s) had untolerated taint {k: v}"
     assert violation(pod(tolerations=tolerations), tainted) == expected
+
+
+@pytest.mark.parametrize(
+    ("operator", "value", "tolerated"),
+    [("Gt", "4", True), ("Gt", "5", False), ("Lt", "6", True), ("Lt", "06", False)],
+)
+def test_tolerations_compare_canonical_integers(pod, node, operator, value, tolerated):
+    tainted = node(spec={"taints": [{"key": "cost", "value": "5", "effect": "NoSchedule"}]})
+    tolerant = pod(tolerations=[{"key": "cost", "operator": operator, "value": value}])
+    assert (violation(tolerant, tainted) is None) is tolerated
 
 
 def test_a_preference_repels_nobody(pod, node):

@@ -30,7 +30,23 @@ def test_parse(text, amount):
     assert quantity.parse(text) == amount
 
 
-@pytest.mark.parametrize("text", ["", "one", "1 Gi", "1KB", "1e", "0x10", "1.2.3", "Ki", "1e9999"])
+@pytest.mark.parametrize(
+    "text",
+    [
+        "",
+        "one",
+        "1 Gi",
+        "1KB",
+        "1e",
+        "0x10",
+        "1.2.3",
+        "Ki",
+        "1e9999",
+        "\uff11",
+        "1\uff10Ki",
+        "1e\u0663",
+    ],
+)
 def test_what_is_no_quantity(text):
     with pytest.raises(ValueError, match="not a quantity"):
         quantity.parse(text)

@@ -7,7 +7,7 @@ import pytest
 
 from evaluator.decoding import UNREADABLE
 from evaluator.gangs.membership import ADMITTED, GATE, Membership, Owner, QoS
-from evaluator.gangs.reading import integer, membership
+from evaluator.gangs.reading import membership
 from evaluator.policy import PolicyKey
 from evaluator.workload import decode
 
@@ -28,31 +28,6 @@ def told(labels: Any = None, **more: Any) -> Membership:
     found = read(labels, **more)
     assert found is not None
     return found
-
-
-@pytest.mark.parametrize(
-    ("text", "number"),
-    [
-        ("4", 4),
-        ("+4", 4),
-        ("-4", -4),
-        ("004", 4),
-        ("9223372036854775807", 2**63 - 1),
-        ("-9223372036854775808", -(2**63)),
-        ("9223372036854775808", None),
-        ("", None),
-        ("+", None),
-        (" 4", None),
-        ("4\n", None),
-        ("1_000", None),
-        ("4.0", None),
-        ("0x4", None),
-        ("٤", None),
-        ("9" * 5000, None),
-    ],
-)
-def test_a_number_is_what_go_takes_for_one(text: str, number: int | None) -> None:
-    assert integer(text) == number
 
 
 @pytest.mark.parametrize(

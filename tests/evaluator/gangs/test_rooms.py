@@ -59,12 +59,18 @@ class World:
 
 
 def node(
-    name: str, *, ready: bool = True, labels: Any = None, taints: Any = None, **has: Any
+    name: str,
+    *,
+    ready: bool = True,
+    cordoned: bool = False,
+    labels: Any = None,
+    taints: Any = None,
+    **has: Any,
 ) -> Any:
     has = {"cpu": "4", "memory": "8Gi", "pods": "10"} | has
     body = {
         "metadata": {"name": name, "labels": labels},
-        "spec": {"taints": taints},
+        "spec": {"taints": taints, "unschedulable": cordoned},
         "status": {
             "allocatable": {key.replace("__", "/"): value for key, value in has.items()},
             "conditions": [{"type": "Ready", "status": str(ready)}],
@@ -178,6 +184,20 @@ def test_a_pod_goes_where_it_asks_to_and_where_it_is_let(world: World) -> None:
     assert world.allowed(anywhere) == ["a", "c", "d"]
     assert world.allowed(ssd) == ["a", "c"]
     assert world.allowed(pod("unheard", spec={"nodeSelector": {"disk": "ssd"}})) == ["a", "c"]
+
+
+def test_a_pod_goes_to_a_cordoned_or_not_ready_node_if_it_tolerates_that(world: World) -> None:
+    world.node("b", cordoned=True)
+    world.node("c", ready=False)
+    tolerant = [
+        world.pod(name, spec={"tolerations": [{"key": key, "operator": "Exists"}]})
+        for name, key in (
+            ("one", "node.kubernetes.io/unschedulable"),
+            ("two", "node.kubernetes.io/not-ready"),
+        )
+    ]
+    assert world.allowed(world.pod("any")) == ["a"]
+    assert [world.allowed(found) for found in tolerant] == [["a", "b"], ["a", "c"]]
 
 
 def test_a_pod_goes_where_its_policy_lets_it(world: World) -> None:

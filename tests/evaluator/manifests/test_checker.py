@@ -204,10 +204,35 @@ def test_the_errors_of_strategies_and_policies(check):
             },
             "never violated",
         ),
+        (
+            {
+                "labeling": [
+                    {**RULE, "labels": ["a=1", "b=1"]},
+                    {**RULE, "labels": ["a=2", "b=1"]},
+                    {**RULE, "operator": "LessThan", "metricname": "n", "labels": ["a=3", "b=1"]},
+                ]
+            },
+            "labeling: label telemetry.aware.scheduling.demo/a is not set on nodes where rules 1 and 3 both hold",
+        ),
     ],
 )  # fmt: skip
 def test_what_works_but_is_hardly_meant_is_a_warning(warned, strategies, says):
     assert any(says in warning for warning in warned(**strategies)), warned(**strategies)
+
+
+@pytest.mark.parametrize(
+    ("operator", "target", "labels"),
+    [
+        ("LessThan", 5, ["heat=cold"]),  # no reading is above and below 5
+        ("LessThan", 9, ["heat=hot"]),  # the same value
+        ("GreaterThan", 9, ["heat=cold"]),  # one operator: the higher reading wins
+        ("LessThan", 9, ["other=cold"]),
+    ],
+)
+def test_labels_that_cannot_contradict_each_other_are_no_warning(warned, operator, target, labels):
+    other = {**RULE, "operator": operator, "target": target, "labels": labels}
+    told = warned(labeling=[{**RULE, "labels": ["heat=hot"]}, other])
+    assert not any("is not set" in warning for warning in told), told
 
 
 def rules(*texts):

@@ -19,8 +19,8 @@ def wanted(strategy, values):
     store.subscribe({rule.metric for rule in strategy.rules})
     store.report("n", Delta({metric: float(value) for metric, value in values.items()}), NOW)
     view = View(("n",), {m: store.column(m, ("n",), NOW) for m in store.metrics})
-    marks = labeling.wanted(strategy, view, rules.violations(strategy, view))
-    return dict(Marks(view.nodes, tuple(marks)).get("n", {}))
+    found = labeling.wanted(strategy, view, rules.violations(strategy, view))
+    return dict(Marks(view.nodes, found.marks).get("n", {}))
 
 
 def rule(metric, operator, target, **labels):
@@ -99,3 +99,64 @@ def test_of_one_name_twice_in_a_rule_the_first_counts():
 
 def test_a_rule_without_labels_sets_none():
     assert wanted(Strategy((rule("m0", Operator.GREATER_THAN, 0),)), {"m0": 1}) == {}
+
+
+HEAT = Strategy(
+    (
+        rule("temp", Operator.GREATER_THAN, 80, heat="hot", fan="on"),
+        rule("temp", Operator.LESS_THAN, 20, heat="cold"),
+    )
+)
+
+
+@pytest.mark.parametrize(
+    ("temp", "labels"), [(90, {"heat": "hot", "fan": "on"}), (10, {"heat": "cold"}), (50, {})]
+)
+def test_rules_with_different_operators_that_exclude_each_other_share_a_label(temp, labels):
+    assert wanted(HEAT, {"temp": temp}) == labels
+
+
+@pytest.mark.parametrize(("health", "state"), [(0, "good"), (2, "bad")])
+def test_equals_and_greater_than_share_a_label(health, state):
+    strategy = Strategy(
+        (
+            rule("health", Operator.EQUALS, 0, state="good"),
+            rule("health", Operator.GREATER_THAN, 0, state="bad"),
+        )
+    )
+    assert wanted(strategy, {"health": health}) == {"state": state}
+
+
+MIXED = Strategy(
+    (
+        rule("m0", Operator.GREATER_THAN, 10, tier="high", zone="a"),
+        rule("m1", Operator.LESS_THAN, 10, tier="low"),
+        rule("m2", Operator.EQUALS, 10, tier="high"),
+        rule("m3", Operator.GREATER_THAN, 10, tier="top"),
+    )
+)
+
+
+@pytest.mark.parametrize(
+    ("values", "tier"),
+    [
+        ({"m0": 11, "m1": 9}, None),  # high and low
+        ({"m1": 9, "m2": 10}, None),  # low and high
+        ({"m0": 11, "m2": 10}, "high"),  # both want the same value
+        ({"m0": 11, "m3": 12}, "top"),  # one operator: the highest reading wins
+        ({"m0": 11, "m2": 10, "m3": 12}, None),  # two operators, two values
+        ({"m1": 9}, "low"),
+    ],
+)
+def test_a_label_is_left_out_where_rules_with_different_operators_name_different_values(
+    values, tier
+):
+    found = wanted(MIXED, values)
+    assert found.get("tier") == tier
+    assert found.get("zone") == ("a" if values.get("m0") == 11 else None)
+
+
+def test_all_of_with_different_operators_leaves_the_label_out():
+    strategy = Strategy(MIXED.rules[:2], all_of=True)
+    assert wanted(strategy, {"m0": 11, "m1": 9}) == {"zone": "a"}
+    assert wanted(strategy, {"m0": 11, "m1": 11}) == {}

@@ -1,0 +1,24 @@
+"""Decimal integers of 64 bits in text, as Kubernetes compares them in selectors and tolerations."""
+
+import re
+
+_INTEGER = re.compile(r"([+-]?)0*([0-9]{1,19})")
+_CANONICAL = re.compile(r"0|-?[1-9][0-9]*")
+_LEAST, _MOST = -(2**63), 2**63 - 1
+
+
+def parse(text: str) -> int | None:
+    """The number as Go's `strconv.ParseInt(text, 10, 64)` reads it; None for what that refuses.
+
+    An optional sign and ASCII digits. Python's `int()` also takes blanks, underscores and digits of other scripts.
+    """
+    found = _INTEGER.fullmatch(text)
+    if found is None:
+        return None
+    number = int(found[1] + found[2])
+    return number if _LEAST <= number <= _MOST else None
+
+
+def parse_canonical(text: str) -> int | None:
+    """The number if it is also written without a plus sign and leading zeros; None if not."""
+    return parse(text) if _CANONICAL.fullmatch(text) else None
