@@ -178,10 +178,33 @@ class Cluster:
         return [kind for kind, done in synced.items() if not done]
 
 
+class _PolicyMeta(msgspec.Struct):
+    name: str
+    namespace: str = ""
+    uid: str = ""
+    generation: int = 0
+
+
+class _PolicyObject(msgspec.Struct):
+    """A TASPolicy whose parts are not decoded yet. Raw cannot be optional, hence the default of a JSON null."""
+
+    metadata: _PolicyMeta
+    spec: msgspec.Raw = msgspec.Raw(b"null")
+    status: msgspec.Raw = msgspec.Raw(b"null")
+
+
+_decode_policy_object = msgspec.json.Decoder(_PolicyObject).decode
+
+
 def decode_policy(raw: msgspec.Raw) -> Policy:
-    """A Policy out of a TASPolicy's JSON."""
-    obj: dict[str, Any] = msgspec.json.decode(raw, type=dict[str, Any])
-    return policy.parse(obj)
+    """A Policy out of a TASPolicy's JSON. A spec or status that is larger than any of use is not decoded."""
+    found = _decode_policy_object(raw)
+    obj: dict[str, Any] = {"metadata": msgspec.structs.asdict(found.metadata)}
+    if len(found.status) <= policy.MOST_BYTES:
+        obj["status"] = msgspec.json.decode(found.status)
+    if len(found.spec) > policy.MOST_BYTES:
+        return policy.oversized(obj, len(found.spec))
+    return policy.parse(obj | {"spec": msgspec.json.decode(found.spec)})
 
 
 decode_node = msgspec.json.Decoder(Node).decode

@@ -6,7 +6,9 @@ on which nothing comes, not even a bookmark, may be dead without anybody having 
 """
 
 import asyncio
+import math
 import random
+import time
 from collections.abc import Callable, Iterator
 from typing import Generic, Protocol, TypeVar
 
@@ -30,8 +32,8 @@ _LONGEST_PAUSE = 60.0
 _ENOUGH = 3
 """Failures in a row after which the version is not believed in any more: a restored etcd may not have come that far."""
 
-_STEP = 50
-"""So many objects are read in about a millisecond."""
+_SLICE = 0.001
+"""Seconds of reading objects after which others have a turn. Objects differ: of a policy, one alone may take as long."""
 
 
 class Sink(Protocol[T]):
@@ -86,12 +88,14 @@ class Watcher(Generic[T]):
         heard: Callable[[], None] = lambda: None,
         silence: float = SILENCE,
         rng: random.Random | None = None,
+        clock: Callable[[], float] = time.perf_counter,
     ) -> None:
         self._kube = kube
         self._resource = resource
         self._decode = decode
         self._sink = sink
         self._heard = heard
+        self._clock = clock
         self._silence = silence
         self._steady = min(_STEADY, silence / 2)
         self._rng = rng or random.Random()  # noqa: S311 (jitter, not a secret)
@@ -153,9 +157,11 @@ class Watcher(Generic[T]):
         The page is megabytes of JSON: it is read in turns with everybody else, and gone before the next is asked for.
         """
         page = await self._kube.list_page(self._resource, more)
-        for number, item in enumerate(page.items):
-            if number % _STEP == 0:
+        turn_over = -math.inf
+        for item in page.items:
+            if self._clock() >= turn_over:
                 await asyncio.sleep(0)
+                turn_over = self._clock() + _SLICE
             if (obj := self._read(item)) is not None:
                 objects.append(obj)
         return page.more, page.resource_version
