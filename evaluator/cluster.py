@@ -87,6 +87,8 @@ class Listeners:
 
     decisions: list[Callable[[], None]] = field(default_factory=list)
     """Policies or the set of nodes changed, or a kind was listed for the first time."""
+    nodes: list[Callable[[str, bool], None]] = field(default_factory=list)
+    """This node was registered (true), maybe in place of one of its name, or deleted (false), since nodes were listed first."""
     labels: list[Callable[[str], None]] = field(default_factory=list)
     """The labels of this node, or whose they are, changed; or it came, or went."""
     placement: list[Callable[[], None]] = field(default_factory=list)
@@ -136,6 +138,11 @@ class Cluster:
 
     def _node_changed(self, name: str, before: Node | None, after: Node | None) -> None:
         """A kubelet's heartbeat changes its node every few seconds, and nothing that we look at."""
+        if self.nodes.synced and _uid(before) != _uid(after):
+            for registered in self.listeners.nodes:
+                registered(name, after is not None)
+            if before is not None and after is not None:
+                self._tell(self.listeners.decisions)
         if before is None or after is None:
             self._names = None
             self._tell(self.listeners.decisions)
@@ -176,6 +183,10 @@ class Cluster:
             "pods": self.pods.synced,
         }
         return [kind for kind, done in synced.items() if not done]
+
+
+def _uid(node: Node | None) -> str | None:
+    return node.metadata.uid if node else None
 
 
 class _PolicyMeta(msgspec.Struct):

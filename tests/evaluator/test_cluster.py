@@ -161,7 +161,7 @@ def test_a_policy_beyond_all_measure_is_not_decoded_and_says_so():
     spec = {"strategies": {"labeling": {"rules": [{"labels": ["a=b"] * 50_000}]}}}
     found = decode_policy(_taspolicy(spec))
     assert found.strategies == {}
-    assert found.problems[0].startswith("spec: it has 400")
+    assert found.problems[0].startswith("spec: it has 350")
     assert found.problems[0].endswith("more than 262144: the policy is not enforced")
     assert (found.uid, found.generation) == ("u", 3)
 
@@ -169,3 +169,18 @@ def test_a_policy_beyond_all_measure_is_not_decoded_and_says_so():
 def test_a_status_beyond_all_measure_is_not_decoded():
     found = decode_policy(_taspolicy({}, status={"message": "x" * 300_000}))
     assert found.status == {}
+
+
+def test_a_node_is_told_of_by_its_registration_and_not_by_its_heartbeats():
+    seen, known = [], Cluster()
+    known.listeners.nodes.append(lambda name, registered: seen.append((name, registered)))
+    first = Node(Meta(name="a", uid="1", resource_version="1"))
+    known.nodes.replace([first])
+    assert seen == [], "the first list is no news of anybody"
+    known.nodes.put(Node(Meta(name="a", uid="1", resource_version="2")))
+    assert seen == []
+    known.nodes.put(Node(Meta(name="a", uid="2", resource_version="3")))
+    known.nodes.put(Node(Meta(name="b", uid="3", resource_version="4")))
+    known.nodes.drop(first)
+    known.nodes.replace([Node(Meta(name="b", uid="5", resource_version="6"))])
+    assert seen == [("a", True), ("b", True), ("a", False), ("b", True)]
