@@ -35,12 +35,12 @@ _REST = 10  # looking for changed files may take one eleventh of the time
 _STEADY = 10.0
 """Seconds that a stream has to last before its loss is met with the shortest delay again."""
 
-# Whose agent this is, or whether there is such a node, will hardly be another matter a second later.
+# Whose agent this is will hardly be another matter a second later. Whether there is such a node may be: one that was
+# deleted is often registered anew within seconds, and has no readings until its agent is back.
 _REFUSALS = frozenset(
     {
         grpc.StatusCode.UNAUTHENTICATED,
         grpc.StatusCode.PERMISSION_DENIED,
-        grpc.StatusCode.NOT_FOUND,
         grpc.StatusCode.ALREADY_EXISTS,
         grpc.StatusCode.RESOURCE_EXHAUSTED,
     }

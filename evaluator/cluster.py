@@ -93,6 +93,8 @@ class Listeners:
 
     decisions: list[Callable[[], None]] = field(default_factory=list)
     """Policies or the set of nodes changed, or a kind was listed for the first time."""
+    nodes: list[Callable[[str, bool], None]] = field(default_factory=list)
+    """This node was registered (true), maybe in place of one of its name, or deleted (false), since nodes were listed first."""
     labels: list[Callable[[str], None]] = field(default_factory=list)
     """The labels of this node, or whose they are, changed; or it came, or went."""
     placement: list[Callable[[], None]] = field(default_factory=list)
@@ -142,6 +144,11 @@ class Cluster:
 
     def _node_changed(self, name: str, before: Node | None, after: Node | None) -> None:
         """A kubelet's heartbeat changes its node every few seconds, and nothing that we look at."""
+        if self.nodes.synced and _uid(before) != _uid(after):
+            for registered in self.listeners.nodes:
+                registered(name, after is not None)
+            if before is not None and after is not None:
+                self._tell(self.listeners.decisions)
         if before is None or after is None:
             self._names = None
             self._tell(self.listeners.decisions)
@@ -188,10 +195,37 @@ class Cluster:
         ]
 
 
+def _uid(node: Node | None) -> str | None:
+    return node.metadata.uid if node else None
+
+
+class _PolicyMeta(msgspec.Struct):
+    name: str
+    namespace: str = ""
+    uid: str = ""
+    generation: int = 0
+
+
+class _PolicyObject(msgspec.Struct):
+    """A TASPolicy whose parts are not decoded yet. Raw cannot be optional, hence the default of a JSON null."""
+
+    metadata: _PolicyMeta
+    spec: msgspec.Raw = msgspec.Raw(b"null")
+    status: msgspec.Raw = msgspec.Raw(b"null")
+
+
+_decode_policy_object = msgspec.json.Decoder(_PolicyObject).decode
+
+
 def decode_policy(raw: msgspec.Raw) -> Policy:
-    """A Policy out of a TASPolicy's JSON."""
-    obj: dict[str, Any] = msgspec.json.decode(raw, type=dict[str, Any])
-    return policy.parse(obj)
+    """A Policy out of a TASPolicy's JSON. A spec or status that is larger than any of use is not decoded."""
+    found = _decode_policy_object(raw)
+    obj: dict[str, Any] = {"metadata": msgspec.structs.asdict(found.metadata)}
+    if len(found.status) <= policy.MOST_BYTES:
+        obj["status"] = msgspec.json.decode(found.status)
+    if len(found.spec) > policy.MOST_BYTES:
+        return policy.oversized(obj, len(found.spec))
+    return policy.parse(obj | {"spec": msgspec.json.decode(found.spec)})
 
 
 decode_node = msgspec.json.Decoder(Node).decode

@@ -5,6 +5,8 @@ them coroutines, and it takes 350 ms; by Python's defaults there is one every fe
 is decided anew counts as growth. What is in cycles for long is little: of each stream that ended, five small objects.
 """
 
+import asyncio
+import ctypes
 import gc
 from collections.abc import Callable
 
@@ -43,3 +45,42 @@ class Settled:
 def _collect_and_freeze() -> None:
     gc.collect()  # what is garbage now would stay for ever
     gc.freeze()
+
+
+_PERIOD = 30.0
+"""Seconds between two looks at how many streams have ended."""
+_ENOUGH = 50
+"""Ended streams that make it worth while: what a few leave is used again."""
+
+
+class Trimmer:
+    """Returns freed memory to the kernel after many streams have ended.
+
+    glibc keeps it: what TLS and gRPC take for a stream lies between things that live longer, and only the end of a heap is
+    returned by itself. After 2,600 streams 146 MB of 168 were free and stayed.
+    """
+
+    def __init__(
+        self, trim: Callable[[], object] | None = None, *, period: float = _PERIOD
+    ) -> None:
+        self._trim = trim or _malloc_trim()
+        self._period = period
+        self._ended = 0
+
+    def stream_ended(self) -> None:
+        """Count one."""
+        self._ended += 1
+
+    async def run(self) -> None:
+        """Trim for ever, in a thread: it takes milliseconds in which only allocations from the same heap wait."""
+        while True:
+            await asyncio.sleep(self._period)
+            if self._ended >= _ENOUGH:
+                self._ended = 0
+                await asyncio.to_thread(self._trim)
+
+
+def _malloc_trim() -> Callable[[], object]:
+    """glibc's malloc_trim(0); nothing where the C library has none."""
+    found = getattr(ctypes.CDLL(None), "malloc_trim", None)
+    return (lambda: None) if found is None else (lambda: found(ctypes.c_size_t(0)))

@@ -22,6 +22,8 @@ from evaluator.sources.identity import TokenReview
 T = TypeVar("T")
 
 _PAGE = 250
+_POLICIES_PAGE = 20
+"""Objects may have 1.5 MiB each, and anybody who may write a policy can make it that large."""
 """Of 12 KB each, as nodes are, these are 3 MB: to find where one ends and the next begins takes a millisecond."""
 _LARGEST_METRIC = 64 << 20
 """Bytes of an adapter's answer, which passes through the API server as it is; 5,000 nodes are one or two million."""
@@ -39,6 +41,8 @@ class Resource:
     label_selector: str = ""
     field_selector: str = ""
     unserved: str = ""
+    page: int = _PAGE
+    """Objects of one page of a list."""
 
     @property
     def selection(self) -> dict[str, str]:
@@ -51,6 +55,7 @@ POLICIES = Resource(
     "taspolicies",
     "/apis/telemetry.intel.com/v1alpha1/taspolicies",
     unserved="TASPolicy CRD is not installed; run `kubectl apply -k deploy/crd`",
+    page=_POLICIES_PAGE,
 )
 LINKED_PODS = Resource("pods", "/api/v1/pods", label_selector="telemetry-policy")
 ALL_PODS = Resource("all pods", "/api/v1/pods")
@@ -100,7 +105,7 @@ class Kube:
 
     async def list_page(self, resource: Resource, more: str = "") -> Page:
         """One page of a list; `more` is what the page before said."""
-        query = {"limit": str(_PAGE), "continue": more, **resource.selection}
+        query = {"limit": str(resource.page), "continue": more, **resource.selection}
         body = await self._session.request("GET", resource.path, query)
         decoded = _decode(body, _List, f"GET {resource.path}")
         meta = decoded.metadata

@@ -10,9 +10,10 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from evaluator.cluster import Cluster
+from evaluator.conflictlog import ConflictLog
 from evaluator.decider import Decider
 from evaluator.kube import Kube, KubeError
-from evaluator.labelplan import LabelPlan, Step
+from evaluator.labelplan import LabelPlan
 from evaluator.labels import Apply, Conflict, NodeLabels
 from evaluator.mandate import NoMandateError
 from evaluator.metrics import Metrics
@@ -76,6 +77,7 @@ class Labeler:
         self._failing: dict[str, _Failing] = {}
         self._tries: list[tuple[float, str]] = []
         """A heap of when (seconds, monotonic) a node may be tried again."""
+        self._conflict_log = ConflictLog(log.warning)
         self.conflicts: tuple[Conflict, ...] = ()
         """Labels that could not be set because somebody else has them."""
         self.listeners: list[Callable[[], None]] = []
@@ -147,13 +149,22 @@ class Labeler:
             self._rested = now + _REST
         while self._tries and self._tries[0][0] <= now:
             self._consider(heapq.heappop(self._tries)[1], now)
+        await self._look(now)
+        return bool(self._queue) and self._may_write()
+
+    async def _look(self, now: float) -> None:
+        """Look at every node that may differ from what is wanted, and report conflicts once for all of them."""
+        changed = False
         while self._plan.pending:
             step = self._plan.step(self._seen, _STEP)
             for node in step.nodes:
                 self._consider(node, now)
-            self._report(step)
+            self._conflict_log.add(step.began)
+            changed |= bool(step.began or step.ended)
             await asyncio.sleep(0)
-        return bool(self._queue) and self._may_write()
+        if changed:
+            self._conflict_log.write()
+            self._publish_conflicts()
 
     def _seen(self, node: str) -> NodeLabels | None:
         found = self._cluster.nodes.objects.get(node)
@@ -187,22 +198,13 @@ class Labeler:
 
         return note
 
-    def _report(self, step: Step) -> None:
-        for conflict in step.began:
-            log.warning(
-                "label belongs to somebody else, not set",
-                node=conflict.node,
-                label=conflict.key,
-                wanted=conflict.value,
-                found=conflict.theirs,
-            )
-        if step.began or step.ended:
-            # In an order that every replica has, as statuses are made of it.
-            by_node = sorted(self._plan.conflicts.items())
-            self.conflicts = tuple(itertools.chain.from_iterable(found for _, found in by_node))
-            self._metrics.label_conflicts.set(len(self.conflicts))
-            for tell in self.listeners:
-                tell()
+    def _publish_conflicts(self) -> None:
+        # In an order that every replica has, as statuses are made of it.
+        by_node = sorted(self._plan.conflicts.items())
+        self.conflicts = tuple(itertools.chain.from_iterable(found for _, found in by_node))
+        self._metrics.label_conflicts.set(len(self.conflicts))
+        for tell in self.listeners:
+            tell()
 
     async def _apply(self, apply: Apply) -> None:
         try:

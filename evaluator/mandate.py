@@ -13,6 +13,10 @@ from collections.abc import AsyncIterator, Callable
 from evaluator.kube import KubeError
 
 _NEVER, _ALWAYS = -math.inf, math.inf
+_CHECK = 0.25
+"""Seconds between two looks at the clock while a write is under way. The loop's timers stand still while the machine is
+suspended, so none of them may be set to the end of the mandate itself. After a suspend a write is cancelled this much
+later at most, which is less than what lies between the end of the mandate and that of the lease."""
 
 
 def clock() -> float:
@@ -35,6 +39,7 @@ class Mandate:
         self._until = _NEVER
         self._finishing = False
         self._writes: set[asyncio.Timeout] = set()
+        self._checking: asyncio.TimerHandle | None = None
         self._idle = asyncio.Event()
         self._idle.set()
         self.listeners: list[Callable[[], None]] = []
@@ -47,7 +52,6 @@ class Mandate:
         """It lasts until then, on our clock; without a time for ever. Writes under way may go on so long too."""
         gained = not self._clock() < self._until
         self._until = until
-        self._set_limits()
         if gained:
             for tell in self.listeners:
                 tell()
@@ -55,7 +59,7 @@ class Mandate:
     def end(self) -> None:
         """It is over: nothing begins any more, and what is under way is given up."""
         self._until = _NEVER
-        self._set_limits()
+        self._check()
 
     async def finish(self, patience: float) -> None:
         """Let nothing begin any more, and what is under way end: for so many seconds, then it is given up."""
@@ -70,11 +74,12 @@ class Mandate:
         """Around one write. Raises NoMandateError if there is no right to it, or none any more before it has ended."""
         if not self.allowed():
             raise NoMandateError
-        limit = asyncio.timeout_at(self._deadline())
+        limit = asyncio.timeout(None)
         self._writes.add(limit)
         self._idle.clear()
         try:
             async with limit:
+                self._check()
                 yield
         except TimeoutError:
             raise NoMandateError from None
@@ -83,14 +88,17 @@ class Mandate:
             if not self._writes:
                 self._idle.set()
 
-    def _set_limits(self) -> None:
-        deadline = self._deadline()
+    def _check(self) -> None:
+        """Cancel the writes under way if the right to them is over; otherwise look again soon."""
+        if self._checking is not None:
+            self._checking.cancel()
+            self._checking = None
+        if not self._writes:
+            return
+        loop, left = asyncio.get_running_loop(), self._until - self._clock()
+        if left > 0:
+            self._checking = loop.call_later(min(left, _CHECK), self._check)
+            return
         for limit in self._writes:
             if not limit.expired():
-                limit.reschedule(deadline)
-
-    def _deadline(self) -> float | None:
-        """When it ends on the loop's clock, which is another one than ours."""
-        if self._until == _ALWAYS:
-            return None
-        return asyncio.get_running_loop().time() + max(0.0, self._until - self._clock())
+                limit.reschedule(loop.time())

@@ -22,6 +22,11 @@ MOST_RULES = 100
 """Of one strategy. Each is evaluated on every node, and whoever may write a policy must not stop all others' by a long one."""
 MOST_LABELS = 50
 """Keys that one policy may set: nodes have to carry them all, and an object has a size that it cannot exceed."""
+MOST_BYTES = 256 << 10
+"""Of a spec's JSON. Four strategies of 100 rules with some labels each take a third of it."""
+_MOST_STRATEGIES = 16
+_MOST_LABEL_TEXTS = 1_000
+"""Labels that are read of one strategy: rules may repeat a key, so they may be more than keys."""
 _MOST_PROBLEMS = 20
 
 _METRIC = re.compile(r"[a-zA-Z0-9_-]{1,253}", re.ASCII)
@@ -134,6 +139,9 @@ def parse(obj: Mapping[str, Any]) -> Policy:
     if not isinstance(named, Mapping):
         problems.append("spec.strategies: missing")
         named = {}
+    if len(named) > _MOST_STRATEGIES:
+        problems.append(f"it names {len(named)} strategies: those that are not known are left out")
+        named = {name: named[name] for name in StrategyName if name in named}
     for name, body in sorted(named.items()):
         if name not in tuple(StrategyName):
             known = ", ".join(StrategyName)
@@ -145,11 +153,24 @@ def parse(obj: Mapping[str, Any]) -> Policy:
             )
         except _FlawError as flaw:
             problems.append(f"{name}: {flaw}: the strategy is not enforced")
-    said = obj.get("status")
+    return _policy(obj, strategies, problems)
+
+
+def oversized(obj: Mapping[str, Any], size: int) -> Policy:
+    """The policy for an object whose spec has `size` bytes, more than MOST_BYTES: nothing of it is read or enforced."""
+    return _policy(
+        obj, {}, [f"spec: it has {size} bytes, more than {MOST_BYTES}: the policy is not enforced"]
+    )
+
+
+def _policy(
+    obj: Mapping[str, Any], strategies: Mapping[StrategyName, Strategy], problems: list[str]
+) -> Policy:
+    meta, said = obj["metadata"], obj.get("status")
     return Policy(
-        key,
+        PolicyKey(meta.get("namespace", ""), meta["name"]),
         strategies,
-        _some(list(map(one_line, problems))),
+        _some(problems),
         uid=meta.get("uid", ""),
         generation=int(meta.get("generation") or 0),
         status=said if isinstance(said, Mapping) else {},
@@ -159,7 +180,8 @@ def parse(obj: Mapping[str, Any]) -> Policy:
 def _some(problems: list[str]) -> tuple[str, ...]:
     """As many as a person reads, and how many more there are."""
     more = len(problems) - _MOST_PROBLEMS
-    return (*problems[:_MOST_PROBLEMS], *([f"and {more} more problems"] if more > 0 else []))
+    told = map(one_line, problems[:_MOST_PROBLEMS])
+    return (*told, *([f"and {more} more problems"] if more > 0 else []))
 
 
 class _FlawError(Exception):
@@ -190,6 +212,8 @@ class _Reader:
         self._policy = policy
         self._name = name
         self._problems = problems
+        self._label_texts = _MOST_LABEL_TEXTS
+        """How many more may be read."""
 
     def read(self, body: object) -> Strategy:
         if not isinstance(body, Mapping) or not isinstance(body.get("rules"), list):
@@ -271,9 +295,15 @@ class _Reader:
         if not isinstance(given, list) or not given:
             self._problems.append(f"{where}: it names no labels, so it sets none")
             return ()
+        if len(given) > self._label_texts:
+            self._problems.append(
+                f"{where}: it names {len(given)} labels, and {_MOST_LABEL_TEXTS} are read of a strategy: the rest is left out"
+            )
+            given = given[: self._label_texts]
+        self._label_texts -= len(given)
         found: list[Label] = []
         for text in given:
-            name, separator, value = str(text).partition("=")
+            name, separator, value = text.partition("=") if isinstance(text, str) else ("", "", "")
             key = labels.wanted_key(self._policy, name)
             flaw = "write it as name=value" if not separator else None
             flaw = flaw or labels.key_flaw(key) or labels.value_flaw(value)

@@ -48,6 +48,12 @@ class _Topic:
             return self.oldest
         return float(self.at.min(where=self.at >= recent, initial=np.inf))
 
+    def forget(self, row: int) -> None:
+        """The node of this row is as one that the answer did not name."""
+        if row < len(self.at) - 1:
+            self.values[row], self.samples[row], self.at[row] = np.nan, 0, self.answered
+            self.seen = self.oldest = None
+
     @property
     def answered(self) -> float:
         """When the last answer came."""
@@ -142,6 +148,15 @@ class Polls:
             if not topic.spoken and topic.since is not None:
                 times.append(topic.since)
         return min((at for at in times if at >= recent), default=np.inf) + self.stale_after
+
+    def forget(self, node: str) -> None:
+        """Drop what was said of a node that is no more; one of its name is as one that no answer has named yet."""
+        row = self._roster.rows.get(node)
+        if row is None:
+            return
+        for topic in self._topics.values():
+            topic.forget(row)
+        self.version += 1
 
     def prune(self, nodes: Collection[str], now: float) -> None:
         """These are the nodes there are: names that come and go must not pile up. New metrics are awaited from now on."""

@@ -14,7 +14,7 @@ from evaluator.cluster import Cluster
 from evaluator.config import Settings
 from evaluator.decider import Decider
 from evaluator.extender.server import Extender
-from evaluator.garbage import Settled
+from evaluator.garbage import Settled, Trimmer
 from evaluator.kube import Kube
 from evaluator.metrics import Metrics
 from evaluator.ops import Operations
@@ -49,6 +49,7 @@ class Service:
         self._api = api
         self._cluster = Cluster(stale_after=settings.cluster_stale_after)
         self._metrics = Metrics()
+        self._trimmer = Trimmer()
         store = Store(stale_after=settings.stale_after, started=time.monotonic(), grace=_RECONNECT)
         subscriptions = Subscriptions()
         around = Surroundings(api, self._cluster, subscriptions, self._metrics, self._polled)
@@ -70,6 +71,7 @@ class Service:
             scoring=host.scoring,
             scorers_take=host.taken,
         )
+        self._cluster.listeners.nodes.append(self._node_changed)
         self._cluster.listeners.decisions.append(self._decider.touch)
         settled = Settled(lambda: not self._decider.waiting_for)
         self._decider.listeners.append(settled.look)
@@ -116,11 +118,16 @@ class Service:
             interval=self._settings.sync_period,
             on_report=self._reported,
             on_refusal=lambda code: self._metrics.agents_refused.labels(code.name).inc(),
+            on_end=self._trimmer.stream_ended,
             verifier=agentport.verifier(self._settings, self._cluster, self._api),
             limits=self._settings.agent_limits,
         )
         self._metrics.agents.set_function(lambda: agents.connected)
         return agents
+
+    def _node_changed(self, node: str, registered: bool) -> None:
+        registrations = self._sources.registrations
+        registrations.changed(node, registered=registered, now=time.monotonic())
 
     def _polled(self) -> None:
         self._decider.touch()
@@ -183,6 +190,7 @@ class Service:
             self._watcher(kube.NODES, cluster.decode_node, state.nodes).run(),
             self._watcher(kube.LINKED_PODS, cluster.decode_pod, state.pods).run(),
             self._decider.run(),
+            self._trimmer.run(),
             *(poller.run() for poller in self._sources.pollers),
             *self._writers.loops(),
         ]

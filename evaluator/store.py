@@ -152,6 +152,8 @@ class Store:
         """When a reading was read at the latest, where that was before the node's last report; else infinity, or NEVER."""
         self._unread: Bools = np.zeros(shape, dtype=bool)
         self._heard: Floats = np.full(rows + 1, NEVER)
+        self._expected: Floats = np.full(rows + 1, NEVER)
+        """When a node was registered that has not reported since."""
 
     @property
     def metrics(self) -> frozenset[str]:
@@ -179,13 +181,14 @@ class Store:
         """Make room for more rows, or other metrics; these columns become those."""
         used = self.room
         values, samples, latest = self._values, self._samples, self._latest
-        unread, heard = self._unread, self._heard
+        unread, heard, expected = self._unread, self._heard, self._expected
         self._make_room(rows)
         self._values[target, :used] = values[source, :used]
         self._samples[target, :used] = samples[source, :used]
         self._latest[target, :used] = latest[source, :used]
         self._unread[target, :used] = unread[source, :used]
         self._heard[:used] = heard[:used]
+        self._expected[:used] = expected[:used]
 
     def report(self, node: str, report: Delta, at: float) -> None:
         """Take in what a node said at a time. Metrics that nobody subscribed to are passed over."""
@@ -193,6 +196,7 @@ class Store:
         last = self._heard[row]
         changed = bool(last < at - self.stale_after)
         self._heard[row] = at
+        self._expected[row] = NEVER
         self._last_heard = None
         unread = [self._metrics[name] for name in report.unread if name in self._metrics]
         if unread or row in self._lagging:
@@ -240,13 +244,21 @@ class Store:
         self.pause = Pause(since, now)
         self.version += 1
 
+    def expect(self, node: str, at: float) -> None:
+        """A node is registered: nothing is known of it, and its first report is pending for `stale_after` seconds."""
+        self.forget(node)
+        row = self._row(node)  # first: it may make other arrays
+        self._expected[row] = at
+        self._last_heard, self._facts = None, {}
+        self.version += 1
+
     def forget(self, node: str) -> None:
         """Drop the readings of a node that is no more."""
         row = self._roster.drop(node)
         if row is not None:
             self._values[:, row], self._samples[:, row] = np.nan, 0
             self._latest[:, row], self._unread[:, row] = NEVER, False
-            self._heard[row] = NEVER
+            self._heard[row] = self._expected[row] = NEVER
             self._last_heard, self._facts = None, {}
             self._lagging.discard(row)
             self._free.append(row)
@@ -262,7 +274,8 @@ class Store:
 
     def knows(self, node: str) -> bool:
         """Whether a node's changes make sense here; otherwise it has to begin with everything."""
-        return node in self._roster.rows
+        row = self._roster.rows.get(node)
+        return row is not None and bool(self._heard[row] > NEVER)
 
     def reading(self, metric: str, node: str) -> Reading:
         """One reading; samples 0 at NEVER where there was none."""
@@ -286,7 +299,8 @@ class Store:
             at = np.minimum(facts.older, heard.at)
             fresh = at >= now - self.stale_after
             # "Cannot be read" is a first word too; at the start one waits all the same, for the label's sake.
-            awaited = (at == NEVER) & ((heard.fresh & ~facts.unread) | starting)
+            expected = self._expected.take(heard.rows) > now - self._grace
+            awaited = (at == NEVER) & ((heard.fresh & ~facts.unread) | expected | starting)
         if self.pause.matters(now, self._grace):
             awaited = awaited | self.pause.hides(at, fresh, self.stale_after)
         values = self._values[column].take(heard.rows)
@@ -318,7 +332,7 @@ class Store:
         older = np.minimum(self._latest[:, lagging], self._heard[lagging])
         later = self._grace - self.stale_after
         waits = [self.started + later, self.pause.end + later]
-        times = np.concatenate([self._heard, older.ravel(), waits])
+        times = np.concatenate([self._heard, self._expected + later, older.ravel(), waits])
         return float(times.min(where=times >= now - self.stale_after, initial=np.inf)) + (
             self.stale_after
         )

@@ -25,6 +25,15 @@ class Bucket:
         self._full += self._interval
         return True
 
+    def due(self, now: float) -> float:
+        """Seconds until there is one; none is taken."""
+        return max(0.0, self._full - self._saved - now)
+
+    def left(self, now: float) -> int:
+        """How many could be taken now."""
+        missing = max(0.0, self._full - now)
+        return max(0, int((self._saved + self._interval - missing) / self._interval + 1e-9))
+
     def empty(self, until: float) -> None:
         """None before then, and nothing saved up: the server has asked for quiet, and not for a burst afterwards."""
         self._full = max(self._full, until + self._saved)

@@ -6,7 +6,9 @@ on which nothing comes, not even a bookmark, may be dead without anybody having 
 """
 
 import asyncio
+import math
 import random
+import time
 from collections.abc import Callable, Iterator
 from typing import Generic, Protocol, TypeVar
 
@@ -32,9 +34,8 @@ _ENOUGH = 3
 
 UNSERVED_PAUSE = 1.5
 """Seconds until the next try at most, while the API server does not serve the kind: a CRD may be installed at any moment."""
-
-_STEP = 50
-"""So many objects are read in about a millisecond."""
+_SLICE = 0.001
+"""Seconds of reading objects after which others have a turn. Objects differ: of a policy, one alone may take as long."""
 
 
 class Sink(Protocol[T]):
@@ -94,6 +95,7 @@ class Watcher(Generic[T]):
         silence: float = SILENCE,
         unserved_pause: float = UNSERVED_PAUSE,
         rng: random.Random | None = None,
+        clock: Callable[[], float] = time.perf_counter,
     ) -> None:
         self._kube = kube
         self._resource = resource
@@ -103,6 +105,7 @@ class Watcher(Generic[T]):
         self._unserved = unserved
         self._unserved_pause = unserved_pause
         self._served = True
+        self._clock = clock
         self._silence = silence
         self._steady = min(_STEADY, silence / 2)
         self._rng = rng or random.Random()  # noqa: S311 (jitter, not a secret)
@@ -183,9 +186,11 @@ class Watcher(Generic[T]):
         The page is megabytes of JSON: it is read in turns with everybody else, and gone before the next is asked for.
         """
         page = await self._kube.list_page(self._resource, more)
-        for number, item in enumerate(page.items):
-            if number % _STEP == 0:
+        turn_over = -math.inf
+        for item in page.items:
+            if self._clock() >= turn_over:
                 await asyncio.sleep(0)
+                turn_over = self._clock() + _SLICE
             if (obj := self._read(item)) is not None:
                 objects.append(obj)
         return page.more, page.resource_version

@@ -6,15 +6,17 @@ import re
 _UNITS = {"h": 3600.0, "m": 60.0, "s": 1.0, "ms": 1e-3, "us": 1e-6, "µs": 1e-6, "ns": 1e-9}
 _PART = r"(\d++(?:\.\d*+)?|\.\d++)(h|ms|us|µs|ns|m|s)"
 _PARTS = re.compile(_PART, re.ASCII)
+_LONGEST = 100
+"""Characters. Go has no bound, but a text of many parts takes a while to add up, and policies come from tenants."""
 # Nothing is tried twice, so that a text of many digits costs no more than its length.
 _DURATION = re.compile(f"(?:{_PART})++", re.ASCII)
 
 
 def duration(text: str) -> float:
-    """Seconds in a Go duration: `5s`, `250ms`, `1m30s`, `0`."""
+    """Seconds in a Go duration: `5s`, `250ms`, `1m30s`, `0`. Raises ValueError for anything else."""
     if text == "0":
         return 0.0
-    whole = _DURATION.fullmatch(text) is not None
+    whole = len(text) <= _LONGEST and _DURATION.fullmatch(text) is not None
     parts = _PARTS.finditer(text) if whole else ()
     seconds = sum(float(part.group(1)) * _UNITS[part.group(2)] for part in parts)
     if not whole or math.isinf(seconds):

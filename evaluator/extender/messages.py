@@ -6,6 +6,7 @@ capitals and reads them in any case, so a request is understood in any case and 
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import count
 
 import msgspec
 from msgspec import Raw
@@ -18,8 +19,14 @@ MOST_NODES = 100_000
 """In one question. Kubernetes is made for 5,000, and some make it hold 65,000."""
 MOST_POD_BYTES = 4 << 20
 """etcd takes objects of 1.5 MiB."""
-_LONGEST_NAME = 256  # with its quotes and comma
+_MOST_LABEL_BYTES = 256 << 10
+"""Of a pod's labels: as strings in a dict, short ones take 25 times their JSON."""
+_LONGEST_NAME = 253
+_LONGEST_NAME_JSON = 256  # with its quotes and comma
+_LONGEST_NAME_ESCAPED = 6 * _LONGEST_NAME + 2  # \u0061
 _LARGEST_IN_ANY_CASE = 1 << 20
+_TOO_MANY = f"more than {MOST_NODES} nodes in it"
+_LONG_NAME = f"a node name of more than {_LONGEST_NAME} characters in it"
 _NULL = Raw(b"null")
 
 
@@ -30,15 +37,45 @@ class BadRequestError(SentenceError, ValueError):
 class _Meta(msgspec.Struct):
     name: str = ""
     namespace: str = ""
-    labels: dict[str, str] | None = None
+    labels: Raw = _NULL
 
 
 class _Object(msgspec.Struct):
     metadata: _Meta = msgspec.field(default_factory=_Meta)
 
 
+class _Counter:
+    """Counts the nodes of the question that is being decoded; `decode()` restarts it.
+
+    msgspec checks the length of a list after it has decoded all of it, when the memory is taken already. Decoding is
+    synchronous, on the event loop's thread, so one counter is enough.
+    """
+
+    def __init__(self) -> None:
+        self.restart()
+
+    def restart(self) -> None:
+        """Begin with a new question."""
+        self._numbers = count(1)
+
+    def add(self) -> None:
+        """Count one node. Raises ValueError for the first one above MOST_NODES."""
+        if next(self._numbers) > MOST_NODES:
+            raise ValueError(_TOO_MANY)
+
+
+_nodes = _Counter()
+
+
 class _NodeMeta(msgspec.Struct, gc=False):
-    name: str
+    """A node's metadata. The name is decoded after its length is known: as a string it may take 5 times its JSON."""
+
+    name: Raw
+
+    def __post_init__(self) -> None:
+        if len(self.name) > _LONGEST_NAME_ESCAPED:
+            raise ValueError(_LONG_NAME)
+        _nodes.add()
 
 
 class _Node(msgspec.Struct, gc=False):
@@ -86,6 +123,8 @@ class Args:
 _decode_args = msgspec.json.Decoder(_Args).decode
 _decode_any_case = msgspec.json.Decoder(dict[str, Raw]).decode
 _decode_pod = msgspec.json.Decoder(_Object).decode
+_decode_labels = msgspec.json.Decoder(dict[str, str] | None).decode
+_decode_name = msgspec.json.Decoder(str).decode
 _decode_names = msgspec.json.Decoder(list[str] | None).decode
 _decode_named = msgspec.json.Decoder(_NamedNodes | None).decode
 _decode_slices = msgspec.json.Decoder(_ArgsInSlices).decode
@@ -94,11 +133,14 @@ _encode = msgspec.json.Encoder().encode
 
 def decode(body: Body) -> Args:
     """Read ExtenderArgs. Raises BadRequestError for anything else, before it has taken much more memory than its body."""
+    _nodes.restart()
     try:
         args = _decode_args(body)
         if _is_null(args.Pod) or (args.Nodes is None and _is_null(args.NodeNames)):
+            _nodes.restart()
             body, args = _as_go_spells_it(body)
         pod = _pod(args.Pod).metadata
+        labels = _labels(pod.labels)
         names = _names(args)
         # Read a second time only now: slices of what is no node would take many times the memory that the body does.
         nodes = None if args.Nodes is None else _slices(body)
@@ -108,7 +150,7 @@ def decode(body: Body) -> Args:
         raise BadRequestError(f"not JSON: {error}") from error
     if not all(names):
         raise BadRequestError("a node without a name in it")
-    return Args(pod.namespace, pod.name, pod.labels or {}, names, nodes, args.Pod)
+    return Args(pod.namespace, pod.name, labels, names, nodes, args.Pod)
 
 
 def _pod(raw: Raw) -> _Object:
@@ -119,26 +161,22 @@ def _pod(raw: Raw) -> _Object:
     return _decode_pod(raw)
 
 
+def _labels(raw: Raw) -> Mapping[str, str]:
+    if len(raw) > _MOST_LABEL_BYTES:
+        raise BadRequestError(f"a Pod with more than {_MOST_LABEL_BYTES} bytes of labels in it")
+    return _decode_labels(raw) or {}
+
+
 def _names(args: _Args) -> Sequence[str]:
     if args.Nodes is not None:
-        names: Sequence[str] = [node.metadata.name for node in args.Nodes.items or ()]
-    elif (
-        len(args.NodeNames) > MOST_NODES * _LONGEST_NAME
-        or bytes(args.NodeNames).count(b",") >= MOST_NODES
-    ):
-        raise _too_many()
-    else:
-        found = _decode_names(args.NodeNames)
-        if found is None:
-            raise BadRequestError("neither Nodes nor NodeNames in it")
-        names = found
-    if len(names) > MOST_NODES:
-        raise _too_many()
+        return [_decode_name(node.metadata.name) for node in args.Nodes.items or ()]
+    raw = args.NodeNames
+    if len(raw) > MOST_NODES * _LONGEST_NAME_JSON or bytes(raw).count(b",") >= MOST_NODES:
+        raise BadRequestError(_TOO_MANY)
+    names: Sequence[str] | None = _decode_names(raw)
+    if names is None:
+        raise BadRequestError("neither Nodes nor NodeNames in it")
     return names
-
-
-def _too_many() -> BadRequestError:
-    return BadRequestError(f"more than {MOST_NODES} nodes in it")
 
 
 def _slices(body: Body) -> Sequence[Raw]:
@@ -186,14 +224,18 @@ def encode_filter(args: Args, failed: Mapping[str, str]) -> Reply:
     pairs = zip(args.names, args.nodes, strict=True)
     items = [node for name, node in pairs if name not in failed]
     end = b"]}," + _encode(rest)[1:]
-    commas = max(0, len(items) - 1)
-    size = len(_BEFORE_ITEMS) + sum(map(len, items)) + commas + len(end)
-    return Reply(size, _around(items, end))
+    carried = sum(map(len, items))
+    size = len(_BEFORE_ITEMS) + carried + max(0, len(items) - 1) + len(end)
+    parts = _around(items, end)
+    # A slice is an object of some 80 bytes: many small ones take more than a copy of what they refer to.
+    return Reply(size, tuple(parts) if carried < _SMALL_NODE * len(items) else parts)
 
 
 _BEFORE_ITEMS = b'{"Nodes":{"metadata":{},"items":['
 _AT_ONCE = 32
 """Nodes that are joined to one part: some 400 KB."""
+_SMALL_NODE = 256
+"""Bytes on average, below which a reply is joined at once. kube-scheduler's nodes have thousands."""
 
 
 def _around(items: Sequence[Raw], end: bytes) -> Iterator[bytes]:

@@ -40,7 +40,10 @@ Code = grpc.StatusCode
 
 
 class Agents:
-    """Takes in reports. `on_report` is told of each one whether it changed anything, `on_refusal` why one was refused."""
+    """Takes in reports. `on_report` is told of each one whether it changed anything, `on_refusal` why one was refused.
+
+    `on_end` is called when a stream is over, however it ended.
+    """
 
     def __init__(
         self,
@@ -50,6 +53,7 @@ class Agents:
         interval: float,
         on_report: Callable[[bool], None],
         on_refusal: Callable[[grpc.StatusCode], None] = lambda _code: None,
+        on_end: Callable[[], None] = lambda: None,
         verifier: Verifier | None = None,
         limits: AgentLimits | None = None,
         clock: Callable[[], float] = time.monotonic,
@@ -60,6 +64,7 @@ class Agents:
         self._interval_ms = max(1, round(interval * 1000))
         self._on_report = on_report
         self._on_refusal = on_refusal
+        self._on_end = on_end
         self._verifier = verifier or Verifier()
         self._limits = limits or AgentLimits()
         self._clock = clock
@@ -112,6 +117,7 @@ class Agents:
 
     async def _answer(self, _requests: object, context: Context) -> None:
         """One agent, until it goes away, breaks the protocol, or another stream for its node begins."""
+        context.add_done_callback(self._ended)  # type: ignore[arg-type] # the stubs want a subclass
         try:
             first = await self._introduction(context)
             if first is None:
@@ -132,6 +138,9 @@ class Agents:
             )
             self._on_refusal(refusal.code)
             await _abort(context, refusal)
+
+    def _ended(self, _context: Any) -> None:
+        self._on_end()
 
     async def _introduction(self, context: Context) -> telemetry_pb2.Report | None:
         """The first message; None if none comes. Raises MalformedReportError."""

@@ -14,6 +14,7 @@ from evaluator.sources.options import SourceOptions
 from evaluator.sources.poller import Pace, Poller, Source
 from evaluator.sources.prometheus import Access, Prometheus
 from evaluator.sources.queries import Queries
+from evaluator.sources.registrations import Registrations
 from evaluator.sources.vectors import Join
 from evaluator.store import Store
 from evaluator.subscription import Subscriptions
@@ -36,6 +37,7 @@ class Sources:
 
     readings: Readings
     pollers: Sequence[Poller]
+    registrations: Registrations
 
 
 def assemble(
@@ -65,8 +67,10 @@ def assemble(
                 on_change=around.on_change,
             )
         )
+    agents = store if AGENTS in readings else None
+    polled = [found for found in readings.values() if isinstance(found, Polls)]
     only = next(iter(readings.values())) if len(readings) == 1 else None
-    return Sources(only or Merged(readings), pollers)
+    return Sources(only or Merged(readings), pollers, Registrations(agents, polled))
 
 
 def _source(name: str, settings: SourceOptions, around: Surroundings) -> Source:

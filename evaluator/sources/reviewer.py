@@ -16,6 +16,7 @@ from evaluator.kube import KubeError
 from evaluator.objects import Pod
 from evaluator.redaction import redacted
 from evaluator.sources.identity import Bound, NotAnAgentError, TokenReview, bound
+from evaluator.sources.reviewlimits import LimitedError, ReviewGate, ReviewLimits
 from plimsoll import logs
 from plimsoll.sentences import one_line
 
@@ -26,7 +27,7 @@ _FRESH = 60.0
 _USABLE = 3600.0
 """Seconds for which a yes counts while the API server cannot be asked; kubelets renew tokens as often."""
 _MOST = 20_000
-"""Answers kept; a flood of made-up tokens must not fill the memory."""
+"""Answers kept of each kind, yes and no: a flood of made-up tokens must neither fill the memory nor displace a yes."""
 _AT_ONCE = 8
 _LONGEST = 16 << 10
 """Characters of a token: what is longer is none."""
@@ -45,7 +46,7 @@ class Authority(Protocol):
 
 
 class UnreviewedError(Exception):
-    """The API server could not be asked: nothing is known about the token."""
+    """The API server could not be asked, or not now: nothing is known about the token."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,48 +65,67 @@ class Reviewer:
         *,
         audience: str,
         account: str,
+        limits: ReviewLimits | None = None,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self._authority = authority
         self._audience = audience
         self._account = account
         self._clock = clock
-        self._answers: OrderedDict[bytes, _Answer] = OrderedDict()
+        self._limits = ReviewGate(limits or ReviewLimits(), clock)
+        self._valid: OrderedDict[bytes, _Answer] = OrderedDict()
+        self._invalid: OrderedDict[bytes, _Answer] = OrderedDict()
         self._asking: dict[bytes, asyncio.Task[_Answer]] = {}
         self._gate = asyncio.Semaphore(_AT_ONCE)
 
-    async def node_of(self, token: str) -> str:
-        """The node that a token is bound to. Raises NotAnAgentError, or UnreviewedError."""
+    async def node_of(self, token: str, peer: str = "") -> str:
+        """The node that a token is bound to; `peer` is who sent it, as gRPC has it. Raises NotAnAgentError, or UnreviewedError."""
         if not token:
             raise NotAnAgentError("no token was sent: an `authorization: Bearer` is needed")
         if len(token) > _LONGEST:
             raise NotAnAgentError("the token is too long to be one")
         key = hashlib.sha256(token.encode()).digest()  # no secrets in memory for longer than needed
-        known = self._answers.get(key)
+        known = self._valid.get(key) or self._invalid.get(key)
         if known is None or self._clock() - known.at > _FRESH:
-            known = await self._ask_once(key, token, known)
+            known = await self._ask_once(key, token, known, peer)
         if known.why_not:
             raise NotAnAgentError(known.why_not)
         return known.node
 
-    async def _ask_once(self, key: bytes, token: str, known: _Answer | None) -> _Answer:
+    async def _ask_once(self, key: bytes, token: str, known: _Answer | None, peer: str) -> _Answer:
         """Ask; whoever comes with the same token meanwhile shares the answer."""
         task = self._asking.get(key)
         if task is None:
-            task = self._asking[key] = asyncio.create_task(self._ask(token))
+            # A token that was valid is not limited: it costs a review a minute, and a flood must not end its stream.
+            limited = not (known is not None and known.node)
+            asking = self._ask_within_limits(token, peer) if limited else self._ask(token)
+            task = self._asking[key] = asyncio.create_task(asking)
             task.add_done_callback(lambda _done: self._asking.pop(key, None))
         try:
             answer = await asyncio.shield(task)
+        except LimitedError as error:
+            raise UnreviewedError(str(error)) from error
         except KubeError as error:
             if known is not None and known.node and self._clock() - known.at < _USABLE:
                 log.warning("token not reviewed, the answer before counts", error=str(error))
                 return known
             raise UnreviewedError(f"the token cannot be reviewed now: {error}") from error
-        self._answers[key] = answer
-        self._answers.move_to_end(key)
-        while len(self._answers) > _MOST:
-            self._answers.popitem(last=False)
+        self._keep(key, answer)
         return answer
+
+    def _keep(self, key: bytes, answer: _Answer) -> None:
+        self._valid.pop(key, None)
+        self._invalid.pop(key, None)
+        answers = self._valid if answer.node else self._invalid
+        answers[key] = answer
+        if len(answers) > _MOST:
+            answers.popitem(last=False)
+
+    async def _ask_within_limits(self, token: str, peer: str) -> _Answer:
+        async with self._limits.review(peer) as review:
+            answer = await self._ask(token)
+            review.valid = bool(answer.node)
+            return answer
 
     async def _ask(self, token: str) -> _Answer:
         async with self._gate:

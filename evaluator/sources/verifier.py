@@ -48,7 +48,7 @@ def by_token(reviewer: Reviewer) -> Check:
     async def check(node: str, context: Context) -> Refusal | None:
         metadata = context.invocation_metadata() or ()
         try:
-            own = await reviewer.node_of(identity.bearer(metadata))
+            own = await reviewer.node_of(identity.bearer(metadata), context.peer())
         except NotAnAgentError as error:
             return Refusal(Code.UNAUTHENTICATED, str(error))
         except UnreviewedError as error:

@@ -413,7 +413,6 @@ async def test_cancelling_ends_the_stream(rounds, evaluator):
     [
         grpc.StatusCode.UNAUTHENTICATED,
         grpc.StatusCode.PERMISSION_DENIED,
-        grpc.StatusCode.NOT_FOUND,
         grpc.StatusCode.ALREADY_EXISTS,
     ],
 )
@@ -433,6 +432,25 @@ async def test_a_refusal_is_met_with_more_patience_than_a_loss(rounds, evaluator
     stream.end(code, "no, you are not")
     await evaluator.stream()
     assert loop.time() - begin > 0.18  # a tenth of 2 s
+    task.cancel()
+    await asyncio.gather(task, return_exceptions=True)
+
+
+async def test_an_agent_whose_node_is_registered_anew_is_back_as_after_a_loss(rounds, evaluator):
+    """The back-off of a refusal would hold for minutes, in which the new node has no readings."""
+    target = Target(f"127.0.0.1:{evaluator.port}", "node-a")
+    streamer = Streamer(
+        target,
+        rounds,
+        backoff=Backoff(lambda: 0.0, first=0.01),
+        refused=Backoff(lambda: 0.0, first=1e6, longest=1e6),
+    )
+    task = asyncio.create_task(streamer.run())
+    for _ in range(3):
+        stream = await evaluator.stream()
+        await stream.next()
+        stream.end(grpc.StatusCode.NOT_FOUND, "there is no node node-a in the cluster")
+    await evaluator.stream()
     task.cancel()
     await asyncio.gather(task, return_exceptions=True)
 

@@ -1,13 +1,14 @@
 """What a user sees of a policy that the real evaluator works on: columns, conditions, events, and rules that wait."""
 
 import asyncio
+import json
 import shutil
 import subprocess
 from collections import Counter
 
 import pytest
 
-from sandbox.objects import EVENTS, POLICIES
+from sandbox.objects import EVENTS, NODES, POLICIES
 
 pytestmark = pytest.mark.e2e
 
@@ -157,3 +158,38 @@ async def test_the_columns_of_kubectl(world, conditions):
     head, row = out.decode().splitlines()
     assert head.split() == ["NAME", "COMPLIANCE", "VIOLATING", "VALID", "MESSAGE", "AGE"]
     assert row.split()[:4] == [policy, "Violated", "1", "True"]
+
+
+async def test_a_node_registered_anew_is_judged_by_its_own_first_report(world):
+    node, other = await world.add_node("a"), await world.add_node("b")
+    policy = await world.add_policy("demo", dontschedule=["health Equals 2"])
+    for one in (node, other):
+        world.fleet.say(one, health=2)
+    await world.start("--staleAfter=60s")
+
+    async def explained():
+        _, text = await world.evaluator.get(f"/explain/{world.namespace}/{policy}")
+        return json.loads(text)
+
+    async def awaited():
+        return (await explained())["awaited"] == [node]
+
+    await world.fleet.silence(node)
+    await world.client.delete(NODES, node)
+    await world.add_node("a")
+    await world.eventually(awaited)
+    pod = {
+        "metadata": {
+            "name": "web",
+            "namespace": world.namespace,
+            "labels": {"telemetry-policy": policy},
+        }
+    }
+    assert "first readings" in (await world.evaluator.filter(pod, [node, other]))["Error"]
+    assert set((await world.evaluator.filter(pod, [other]))["FailedNodes"]) == {other}
+    world.fleet.say(node, health=0)
+
+    async def passes():
+        return (await world.evaluator.filter(pod, [node, other])).get("NodeNames") == [node]
+
+    await world.eventually(passes)

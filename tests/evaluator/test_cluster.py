@@ -3,9 +3,10 @@
 import json
 from itertools import permutations
 
+import msgspec
 import pytest
 
-from evaluator.cluster import Cluster, Collection, decode_node, decode_pod
+from evaluator.cluster import Cluster, Collection, decode_node, decode_pod, decode_policy
 from evaluator.objects import Condition, Meta, Node, NodeSpec, NodeStatus, Pod
 from evaluator.policy import Policy, PolicyKey
 
@@ -151,3 +152,47 @@ def test_a_later_list_finds_what_was_deleted_meanwhile() -> None:
     cluster.pods.replace([pods[1]])
     assert list(cluster.pods.objects) == [("ns", "two")]
     assert told == [1]
+
+
+def _taspolicy(spec, **more):
+    meta = {"name": "demo", "namespace": "ns", "uid": "u", "generation": 3}
+    return msgspec.Raw(json.dumps({"metadata": meta, "spec": spec, **more}).encode())
+
+
+def test_a_policy_is_decoded_with_its_status():
+    rules = [{"metricname": "m", "operator": "Equals", "target": 1}]
+    spec = {"strategies": {"dontschedule": {"rules": rules}}}
+    found = decode_policy(_taspolicy(spec, status={"compliance": "Compliant"}))
+    assert found.key == ("ns", "demo")
+    assert (found.uid, found.generation, found.problems) == ("u", 3, ())
+    assert found.metrics == {"m"}
+    assert found.status == {"compliance": "Compliant"}
+
+
+def test_a_policy_beyond_all_measure_is_not_decoded_and_says_so():
+    spec = {"strategies": {"labeling": {"rules": [{"labels": ["a=b"] * 50_000}]}}}
+    found = decode_policy(_taspolicy(spec))
+    assert found.strategies == {}
+    assert found.problems[0].startswith("spec: it has 350")
+    assert found.problems[0].endswith("more than 262144: the policy is not enforced")
+    assert (found.uid, found.generation) == ("u", 3)
+
+
+def test_a_status_beyond_all_measure_is_not_decoded():
+    found = decode_policy(_taspolicy({}, status={"message": "x" * 300_000}))
+    assert found.status == {}
+
+
+def test_a_node_is_told_of_by_its_registration_and_not_by_its_heartbeats():
+    seen, known = [], Cluster()
+    known.listeners.nodes.append(lambda name, registered: seen.append((name, registered)))
+    first = Node(Meta(name="a", uid="1", resource_version="1"))
+    known.nodes.replace([first])
+    assert seen == [], "the first list is no news of anybody"
+    known.nodes.put(Node(Meta(name="a", uid="1", resource_version="2")))
+    assert seen == []
+    known.nodes.put(Node(Meta(name="a", uid="2", resource_version="3")))
+    known.nodes.put(Node(Meta(name="b", uid="3", resource_version="4")))
+    known.nodes.drop(first)
+    known.nodes.replace([Node(Meta(name="b", uid="5", resource_version="6"))])
+    assert seen == [("a", True), ("b", True), ("a", False), ("b", True)]

@@ -1,10 +1,11 @@
 """No request waits for a walk through all objects."""
 
+import asyncio
 import gc
 import subprocess
 import sys
 
-from evaluator.garbage import Settled
+from evaluator.garbage import Settled, Trimmer
 
 CHURN = """
 import gc
@@ -54,3 +55,51 @@ def test_the_collector_does_not_look_at_it_any_more():
         assert not any(found is stays for found in gc.get_objects())
     finally:
         gc.unfreeze()
+
+
+async def test_memory_is_returned_after_many_streams_ended_and_only_then(background):
+    trimmed = asyncio.Event()
+    loop = asyncio.get_running_loop()
+    trimmer = Trimmer(lambda: loop.call_soon_threadsafe(trimmed.set), period=0.001)
+    background(trimmer.run())
+    for _ in range(49):
+        trimmer.stream_ended()
+    for _ in range(20):
+        await asyncio.sleep(0.001)
+    assert not trimmed.is_set()
+    trimmer.stream_ended()
+    async with asyncio.timeout(20):
+        await trimmed.wait()
+
+
+RETURNED = """
+import ctypes
+from evaluator.garbage import Trimmer
+
+def resident():
+    return int(open("/proc/self/statm").read().split()[1]) * 4096
+
+libc = ctypes.CDLL(None)
+libc.malloc.restype = ctypes.c_void_p
+libc.free.argtypes = [ctypes.c_void_p]
+blocks = []
+for number in range(100_000):
+    block = libc.malloc(1000)
+    ctypes.memset(block, 1, 1000)
+    blocks.append(block)
+before = resident()
+for number, block in enumerate(blocks):
+    if number % 100 and number < 99_999:  # what lives longer lies between, and at the end
+        libc.free(block)
+freed = resident()
+Trimmer()._trim()
+print(before, freed, resident())
+"""
+
+
+def test_what_lies_free_between_blocks_in_use_is_returned():
+    script = [sys.executable, "-P", "-c", RETURNED]
+    told = subprocess.run(script, capture_output=True, text=True, check=True).stdout
+    before, freed, after = map(int, told.split())
+    assert before - freed < 10_000_000, "which glibc does not by itself"
+    assert before - after > 40_000_000

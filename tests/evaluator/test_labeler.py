@@ -358,6 +358,33 @@ async def crowd(stand, connect, rng, background):
     return start
 
 
+async def test_conflicts_on_many_nodes_are_one_line_however_often_they_begin(
+    stand, connect, rng, background, until, log_lines
+):
+    """A policy that is named like a label of all nodes, toggled again and again."""
+    lines = log_lines("logfmt")
+    stand.otherwise(answers_but(0, 500))
+    world = Labeling(await connect(stand.url), rng)
+    names = [f"n{number}" for number in range(300)]
+    theirs = [
+        Node(Meta(name=n, uid=n, resource_version="1", labels={"demo": "mine"})) for n in names
+    ]
+    world.cluster.nodes.replace(theirs)
+    told = []
+    world.labeler.listeners.append(lambda: told.append(len(world.labeler.conflicts)))
+    background(world.labeler.run())
+    for turn in range(1, 61):
+        on = turn % 2
+        world.decided.latest = Decisions(labels={n: {"demo": "violating"} for n in names * on})
+        world.labeler.wake()
+        await until(lambda turn=turn: len(told) == turn)
+    assert told == [300, 0] * 30
+    found = [line for line in lines() if "belongs to somebody else" in line]
+    assert 1 <= len(found) <= 21
+    assert "nodes=300" in found[0]
+    assert all(line.count("n1") <= 10 for line in found)
+
+
 async def test_a_replica_that_lost_its_right_stops_in_the_middle_of_a_batch(crowd, stand, until):
     """Eight requests are on their way; none of the others follows, and those eight are given up."""
     world = await crowd(100)

@@ -5,6 +5,7 @@ import asyncio
 import pytest
 
 from evaluator.mandate import Mandate, NoMandateError
+from evaluator.mandate import clock as boot_clock
 from tests.patience import PATIENCE
 
 
@@ -88,10 +89,23 @@ async def test_a_write_under_way_goes_on_while_it_is_renewed(mandate, clock):
     await write
 
 
-async def test_a_write_under_way_is_given_up_when_nobody_renews_it(mandate, clock):
-    mandate.extend(clock.now + 0.01)
+async def test_a_write_under_way_is_given_up_when_nobody_renews_it():
+    mandate = Mandate()
+    mandate.extend(boot_clock() + 0.01)
     with pytest.raises(NoMandateError):
         await writes(mandate, end=asyncio.Event())
+
+
+async def test_a_write_under_way_is_cancelled_after_a_suspend(mandate, clock):
+    """The loop's clock stands still while the machine is suspended; the lease goes on."""
+    mandate.extend(clock.now + 1000)
+    begun = asyncio.Event()
+    write = asyncio.create_task(writes(mandate, begun, asyncio.Event()))
+    await begun.wait()
+    clock.now += 2000
+    async with asyncio.timeout(60):
+        with pytest.raises(NoMandateError):
+            await write
 
 
 async def test_finishing_lets_end_what_is_under_way_and_nothing_begin(mandate):

@@ -444,6 +444,55 @@ def test_of_too_many_labels_the_first_are_set(parsed, rule):
     assert found.problems == ("labeling: it names 60 labels, more than 50: the rest is left out",)
 
 
+class CountedText(str):
+    """A label that counts how many were taken apart."""
+
+    __slots__ = ()
+    read = 0
+
+    def partition(self, separator):
+        CountedText.read += 1
+        return super().partition(separator)
+
+
+def test_labels_beyond_what_a_strategy_may_name_are_not_read(parsed, rule):
+    """One policy of 1.2 MB must not hold the event loop."""
+    CountedText.read = 0
+    texts = [CountedText(f"l{n}=x") for n in range(20_000)]
+    found = parsed(labeling=[rule("m Equals 1", *texts), rule("m Equals 2", *texts)])
+    assert CountedText.read == 1_000
+    assert found.problems == (
+        "labeling: rule 1: it names 20000 labels, and 1000 are read of a strategy: the rest is left out",
+        "labeling: rule 2: it names 20000 labels, and 1000 are read of a strategy: the rest is left out",
+        "labeling: it names 1000 labels, more than 50: the rest is left out",
+    )
+
+
+def test_rules_may_repeat_their_labels(parsed, rule):
+    labels = [f"l{n}=x" for n in range(10)]
+    found = parsed(labeling=[rule(f"m Equals {n}", *labels) for n in range(MOST_RULES)])
+    assert found.problems == ()
+
+
+def test_a_label_that_is_no_text_is_left_out(parsed, rule):
+    found = parse({"labeling": rules(labeling({"a": ["b=c"] * 100_000}, "card=0"))})
+    assert [label.value for label in found.strategies[StrategyName.LABELING].rules[0].labels] == [
+        "0"
+    ]
+    assert "write it as name=value" in found.problems[0]
+
+
+def test_of_too_many_strategies_those_that_are_known_are_read():
+    found = parse({**{f"s{n}": {} for n in range(10_000)}, "dontschedule": rules(GOOD)})
+    assert found.strategies.keys() == {StrategyName.DONTSCHEDULE}
+    assert found.problems == ("it names 10001 strategies: those that are not known are left out",)
+
+
+def test_an_endless_duration_is_not_added_up():
+    found = parse({"dontschedule": rules({**GOOD, "for": "1s" * 100_000})})
+    assert "not a duration" in found.problems[0]
+
+
 def test_of_many_problems_some_are_told_and_the_rest_is_counted(parsed, rule):
     found = parsed(labeling=[rule("m Equals 1", *["/=/"] * 1_000)])
     assert len(found.problems) == 21

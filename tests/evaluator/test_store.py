@@ -358,3 +358,48 @@ def test_the_table_does_what_dictionaries_would(script):
         found = store.reading(key[1], key[0])
         assert (found.samples, found.at) == (samples, at)
         assert found.value == value if value is not None else math.isnan(found.value)
+
+
+LATER = START + 10 * STALE
+
+
+def test_a_node_that_is_expected_is_awaited_and_has_no_reading(store):
+    store.report("a", Delta({"cpu": 1.0}, ["mem"]), LATER)
+    store.expect("a", LATER + 1)
+    found = cell(store, "cpu", "a", LATER + 2)
+    assert found["awaited"]
+    assert not found["usable"]
+    assert store.reading("cpu", "a").samples == 0
+    assert not store.knows("a"), "changes to what the former node said make no sense"
+
+
+def test_an_expected_node_is_awaited_until_its_first_report(store):
+    store.expect("a", LATER)
+    store.report("a", Delta({"cpu": 2.0}, ["mem"]), LATER + 1)
+    found = cell(store, "cpu", "a", LATER + 2)
+    assert (found["awaited"], found["usable"], found["values"]) == (False, True, 2.0)
+    assert store.next_expiry(LATER + 2) == LATER + 1 + STALE
+
+
+def test_an_expected_node_is_awaited_no_longer_than_a_reading_is_fresh(store):
+    store.expect("a", LATER)
+    end = store.next_expiry(LATER + 1)
+    assert end == LATER + STALE
+    assert cell(store, "cpu", "a", end - 0.1)["awaited"]
+    assert not cell(store, "cpu", "a", end)["awaited"]
+
+
+def test_more_nodes_and_metrics_leave_who_is_expected(store):
+    store.expect("a", LATER)
+    for number in range(40):
+        store.report(f"n{number}", Delta({"cpu": 1.0}, ["mem"]), LATER)
+    store.subscribe(["cpu", "disk"])
+    assert cell(store, "disk", "a", LATER + 1)["awaited"]
+
+
+def test_an_expected_node_that_is_deleted_leaves_nothing_behind(store):
+    store.expect("a", LATER)
+    store.forget("a")
+    store.report("b", Delta({"cpu": 1.0}, ["mem"]), LATER)
+    assert not cell(store, "cpu", "a", LATER + 1)["awaited"]
+    assert store.next_expiry(LATER + 1) == LATER + STALE

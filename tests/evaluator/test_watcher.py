@@ -376,3 +376,33 @@ async def test_a_kind_that_is_not_served_is_logged_once_and_tried_again_at_one_p
 
 def test_a_kind_that_is_served_again_is_noticed_within_two_seconds():
     assert UNSERVED_PAUSE <= 2
+async def test_others_have_a_turn_between_two_objects_that_take_long(
+    connect, stand, answer, rng, background
+):
+    """As 200 policies of a megabyte do at the start: /healthz is to be answered meanwhile."""
+    now, turns = 0.0, 0
+
+    def slowly(raw):
+        nonlocal now
+        now += 0.01
+        return decode(raw), turns
+
+    class Pairs(Copy):
+        def replacing(self, pairs):
+            self.turns = [turn for _, turn in pairs]
+            yield from super().replacing([one for one, _ in pairs])
+
+    async def others():
+        nonlocal turns
+        while True:
+            turns += 1
+            await asyncio.sleep(0)
+
+    objects = [obj(f"n{number}", number) for number in range(20)]
+    stand.then(answer.lists(*objects))
+    copy = Pairs()
+    kube = await connect(stand.url)
+    background(others())
+    background(Watcher(kube, NODES, slowly, copy, rng=rng, clock=lambda: now).run())
+    await copy.until(lambda: len(copy.objects) == 20)
+    assert len(set(copy.turns)) == 20

@@ -226,8 +226,34 @@ POD_ONLY = b'{"metadata":{"name":"x"}}'
         (b'{"Pod":{"metadata":{"labels":{%b"":""}}}}' % (b'"a":"b",' * 1_000_000), "neither"),
         (b'{"Pod":{"labels":{%b"":""}},"NodeNames":[]}' % (b'"a":"b",' * 1_000_000), "4194304"),
         (b'{%b"pod":1}' % (b'"a":1,' * 2_000_000), "no Pod"),
+        (
+            b'{"Pod":%b,"Nodes":{"items":[%b{}]}}'
+            % (POD_ONLY, b'{"metadata":{"name":"a"}},' * 800_000),
+            "100000 nodes",
+        ),
+        (
+            b'{"Pod":%b,"Nodes":{"items":[{"metadata":{"name":"\xf0\x9f\x98\x80%b"}}]}}'
+            % (POD_ONLY, b"a" * 20_000_000),
+            "253 characters",
+        ),
+        (
+            b'{"Pod":{"metadata":{"labels":{%b"":""}}},"NodeNames":[]}'
+            % b",".join([*(b'"%d":""' % n for n in range(300_000)), b""]),
+            "labels",
+        ),
     ],
-    ids=["numbers", "empty nodes", "names", "one name", "no nodes", "labels", "keys"],
+    ids=[
+        "numbers",
+        "empty nodes",
+        "names",
+        "one name",
+        "no nodes",
+        "labels",
+        "keys",
+        "nodes",
+        "node name",
+        "pod labels",
+    ],
 )
 def test_a_body_of_nothing_takes_no_more_memory_than_itself(body, sentence):
     """Or one request could end the process: a list of two-letter names is thirteen times its text."""
@@ -239,6 +265,32 @@ def test_a_body_of_nothing_takes_no_more_memory_than_itself(body, sentence):
     finally:
         tracemalloc.stop()
     assert peak < 2 * len(body)
+
+
+def test_a_reply_with_small_nodes_holds_no_more_memory_than_its_request():
+    """A slice is an object of 80 bytes, and these nodes have 25; a client that reads slowly keeps the reply in memory."""
+    items = b",".join([b'{"metadata":{"name":"a"}}'] * 50_000)
+    body = b'{"Pod":%b,"Nodes":{"items":[%b]}}' % (POD_ONLY, items)
+    tracemalloc.start()
+    try:
+        reply = messages.encode_filter(messages.decode(body), {})
+        held, _ = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert reply.size > len(items)
+    assert held < 1.5 * len(body)
+
+
+def test_nodes_are_counted_anew_for_each_question():
+    nodes = {"items": [{"metadata": {"name": "a"}}] * (messages.MOST_NODES - 1)}
+    for _ in range(3):
+        assert len(decode({"Pod": POD, "Nodes": nodes}).names) == messages.MOST_NODES - 1
+
+
+@pytest.mark.parametrize("letter", ["a", r"\u0061"])
+def test_a_node_name_has_up_to_253_characters_escaped_or_not(letter):
+    body = '{"Pod":{},"Nodes":{"items":[{"metadata":{"name":"%s"}}]}}' % (253 * letter)
+    assert decode(body.encode()).names == ["a" * 253]
 
 
 def test_as_many_nodes_as_a_cluster_may_have():

@@ -8,10 +8,12 @@ from evaluator.kube import KubeError
 from evaluator.objects import Meta, Pod, PodSpec
 from evaluator.sources.identity import NotAnAgentError, ReviewedUser, TokenReview
 from evaluator.sources.reviewer import Reviewer, UnreviewedError
+from evaluator.sources.reviewlimits import ReviewLimits, network
 
 NODE = "authentication.kubernetes.io/node-name"
 POD = "authentication.kubernetes.io/pod-name"
 UID = "authentication.kubernetes.io/pod-uid"
+STRANGER = "ipv4:10.0.0.9:4711"
 
 
 class Authority:
@@ -163,6 +165,134 @@ async def test_a_pod_that_is_gone_or_another_or_nowhere_is_no_agent(reviewer, au
         authority.pods["agent-x"] = pod
     with pytest.raises(NotAnAgentError, match="agent-x is gone"):
         await reviewer.node_of("pod:agent-x")
+
+
+async def refused(reviewer, tokens, peer):
+    """How many of these tokens were reviewed and found invalid, and how many were not reviewed."""
+    results = await asyncio.gather(
+        *(reviewer.node_of(token, peer) for token in tokens), return_exceptions=True
+    )
+    kinds = [type(result) for result in results]
+    return kinds.count(NotAnAgentError), kinds.count(UnreviewedError)
+
+
+def made_up(authority, count, name="x"):
+    tokens = [f"{name}-{number}" for number in range(count)]
+    authority.revoked.update(tokens)
+    return tokens
+
+
+async def test_invalid_tokens_of_one_address_are_reviewed_at_a_bounded_rate(
+    reviewer, authority, clock
+):
+    reviewed, unreviewed = await refused(reviewer, made_up(authority, 500), STRANGER)
+    assert (reviewed, unreviewed, len(authority.asked)) == (10, 490, 10)
+    clock.now = 60.0
+    reviewed, _ = await refused(reviewer, made_up(authority, 500, "y"), STRANGER)
+    assert reviewed == 10
+    assert len(authority.asked) == 20
+
+
+async def test_another_port_of_an_address_is_no_other_address(reviewer, authority):
+    for port in range(100):
+        await refused(reviewer, made_up(authority, 1, f"p{port}"), f"ipv4:10.0.0.9:{port}")
+    assert len(authority.asked) == 10
+
+
+async def test_a_flood_of_one_address_delays_no_agent_at_another(reviewer, authority):
+    await refused(reviewer, made_up(authority, 500), STRANGER)
+    assert await reviewer.node_of("node-a", "ipv4:10.0.0.1:4711") == "node-a"
+
+
+async def test_a_flood_of_many_addresses_delays_no_agent_whose_address_was_good(
+    reviewer, authority, clock
+):
+    """The rate for all addresses is used up, and the clock stands still: whoever had to wait would wait for ever."""
+    await reviewer.node_of("node-a", "ipv4:10.0.0.1:4711")
+    for address in range(10):
+        await refused(reviewer, made_up(authority, 10, f"a{address}"), f"ipv4:10.0.1.{address}:1")
+    assert len(authority.asked) == 101
+    assert await reviewer.node_of("node-a-renewed", "ipv4:10.0.0.1:4712") == "node-a-renewed"
+    stranger = asyncio.create_task(refused(reviewer, made_up(authority, 1, "z"), "ipv4:10.0.2.1:1"))
+    for _ in range(20):
+        await asyncio.sleep(0)
+    assert len(authority.asked) == 102
+    stranger.cancel()
+
+
+async def test_addresses_that_come_at_the_same_time_share_one_rate(reviewer, authority):
+    floods = [
+        asyncio.create_task(
+            refused(reviewer, made_up(authority, 10, f"a{n}"), f"ipv4:10.0.1.{n}:1")
+        )
+        for n in range(100)
+    ]
+    for _ in range(2_000):
+        await asyncio.sleep(0)
+    assert len(authority.asked) == 100
+    for flood in floods:
+        flood.cancel()
+
+
+async def test_a_valid_token_is_reviewed_again_whatever_its_address_does(
+    reviewer, authority, clock
+):
+    await reviewer.node_of("node-a", STRANGER)
+    await refused(reviewer, made_up(authority, 500), STRANGER)
+    clock.now = 61.0
+    await refused(reviewer, made_up(authority, 500, "y"), STRANGER)
+    assert await reviewer.node_of("node-a", STRANGER) == "node-a"
+    assert authority.asked[-1] == "node-a"
+
+
+async def test_valid_tokens_are_not_limited_even_from_one_address(reviewer, authority):
+    """A fleet behind a proxy, after a restart of ours."""
+    tokens = [f"n-{number}" for number in range(2_000)]
+    found = await asyncio.gather(*(reviewer.node_of(token, STRANGER) for token in tokens))
+    assert found == tokens
+
+
+async def test_a_flood_of_invalid_tokens_displaces_no_valid_one(authority, clock):
+    limits = ReviewLimits(peer_rate=1e6, peer_burst=100_000, rate=1e6, burst=100_000)
+    reviewer = Reviewer(authority, audience="us", account="p/agent", limits=limits, clock=clock)
+    await reviewer.node_of("node-a", STRANGER)
+    await refused(reviewer, made_up(authority, 21_000), STRANGER)
+    assert await reviewer.node_of("node-a", STRANGER) == "node-a"
+    assert authority.asked.count("node-a") == 1
+
+
+async def test_who_gives_up_waiting_leaves_the_turn_to_the_next(reviewer, authority):
+    authority.free.clear()
+    asking = [asyncio.create_task(reviewer.node_of(f"n-{n}", STRANGER)) for n in range(30)]
+    await asyncio.sleep(0)
+    for waiting in asking[10:20]:
+        waiting.cancel()
+    authority.free.set()
+    found = await asyncio.gather(*asking, return_exceptions=True)
+    assert found[20:] == [f"n-{n}" for n in range(20, 30)]
+
+
+async def test_reviews_without_an_answer_are_not_charged(reviewer, authority):
+    authority.error = KubeError(500, "broken")
+    await refused(reviewer, [f"n-{n}" for n in range(50)], STRANGER)
+    authority.error = None
+    assert await reviewer.node_of("node-a", STRANGER) == "node-a"
+
+
+@pytest.mark.parametrize(
+    ("peer", "key"),
+    [
+        ("ipv4:10.0.0.1:4711", "10.0.0.1"),
+        ("ipv6:%5B::1%5D:4711", "::/64"),
+        ("ipv6:[2001:db8:1:2:3::4]:4711", "2001:db8:1:2::/64"),
+        ("ipv6:%5B::ffff:10.0.0.1%5D:4711", "10.0.0.1"),
+        ("ipv6:%5Bfe80::1%25eth0%5D:4711", "fe80::/64"),
+        ("unix:", "unix:"),
+        ("", ""),
+    ],
+)
+def test_what_one_peer_controls(peer, key):
+    assert network(peer) == key
 
 
 @pytest.mark.parametrize("token", ["", "x" * 20_000])

@@ -279,7 +279,7 @@ async def test_a_name_beyond_all_measure_is_refused(port, agent):
 class Reviews:
     """Tokens are the names of their nodes."""
 
-    async def node_of(self, token):
+    async def node_of(self, token, _peer):
         if token == "away":
             raise UnreviewedError("the token cannot be reviewed now: no answer")
         if not token.startswith("node-"):

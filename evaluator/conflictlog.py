@@ -1,0 +1,41 @@
+"""Log lines about label conflicts: one for each label and value, however many nodes it is on, at a bounded rate."""
+
+import time
+from collections.abc import Callable, Iterable
+from typing import Any
+
+from evaluator.labels import Conflict
+from evaluator.sources.loudness import Loudness
+
+_NAMED = 10
+"""Nodes that a line names; the rest is counted."""
+_RATE, _BURST = 0.2, 20
+"""Lines a second in the long run, and at once. A policy may be toggled every second; its status has the current conflicts."""
+
+
+class ConflictLog:
+    """Collects conflicts by label and value with `add()`; `write()` passes one line for each to `warning`."""
+
+    def __init__(
+        self, warning: Callable[..., Any], *, clock: Callable[[], float] = time.monotonic
+    ) -> None:
+        self._limited = Loudness(warning, rate=_RATE, burst=_BURST, clock=clock)
+        self._nodes: dict[tuple[str, str], list[Conflict]] = {}
+
+    def add(self, conflicts: Iterable[Conflict]) -> None:
+        """Take note of conflicts that began."""
+        for conflict in conflicts:
+            self._nodes.setdefault((conflict.key, conflict.value), []).append(conflict)
+
+    def write(self) -> None:
+        """Write what was added since the last call."""
+        for (key, value), conflicts in self._nodes.items():
+            self._limited.warning(
+                "label belongs to somebody else, not set",
+                label=key,
+                wanted=value,
+                nodes=len(conflicts),
+                some=",".join(conflict.node for conflict in conflicts[:_NAMED]),
+                found=conflicts[0].theirs,
+            )
+        self._nodes.clear()

@@ -1,0 +1,160 @@
+"""Limits on reviews of invalid tokens: for each peer, and for all of them together.
+
+Only a failed review is charged, so a fleet of valid agents that returns at once is not slowed. A peer whose last review
+succeeded is not held up by failures of others.
+"""
+
+import asyncio
+import contextlib
+import ipaddress
+from collections import OrderedDict, deque
+from collections.abc import AsyncIterator, Callable
+from dataclasses import dataclass, field
+from urllib.parse import unquote
+
+from evaluator.tokens import Bucket
+
+_MOST_PEERS = 20_000
+"""Peers remembered; the one that was silent longest is forgotten first."""
+_IPV6_NETWORK = 64
+"""Bits of an IPv6 address: one machine may use all addresses of such a network."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ReviewLimits:
+    """Failed reviews a second in the long run, how many may fail at once, and seconds to wait for a turn at most."""
+
+    peer_rate: float = 0.2
+    peer_burst: int = 10
+    rate: float = 20.0
+    burst: int = 100
+    patience: float = 10.0
+
+
+class LimitedError(Exception):
+    """A token is not reviewed now, because too many were invalid; the sentence is for both ends."""
+
+
+@dataclass(slots=True)
+class Review:
+    """One review. Set `valid` when the API server has answered; without an answer nothing is charged."""
+
+    valid: bool | None = None
+
+
+@dataclass(slots=True)
+class _Peer:
+    failures: Bucket
+    under_way: int = 0
+    proven: bool = False
+    """Whether its last review succeeded."""
+    waiting: deque[asyncio.Future[None]] = field(default_factory=deque)
+
+    def leave(self) -> None:
+        self.under_way -= 1
+        self.wake_next()
+
+    def wake_next(self) -> None:
+        while self.waiting:
+            first = self.waiting.popleft()
+            if not first.done():
+                first.set_result(None)
+                return
+
+
+class ReviewGate:
+    """Admits reviews, each as a context around the question to the API server."""
+
+    def __init__(self, limits: ReviewLimits, clock: Callable[[], float]) -> None:
+        self._limits = limits
+        self._clock = clock
+        self._failures = Bucket(limits.rate, limits.burst)
+        self._peers: OrderedDict[str, _Peer] = OrderedDict()
+        self._unproven = 0
+        """Reviews under way of peers that are not proven."""
+        self._left = asyncio.Event()
+        self._turn = asyncio.Lock()
+
+    @contextlib.asynccontextmanager
+    async def review(self, peer: str) -> AsyncIterator[Review]:
+        """Wait until a token of this peer may be reviewed. Raises LimitedError."""
+        found, review = self._peer(peer), Review()
+        try:
+            async with contextlib.AsyncExitStack() as stack:
+                async with asyncio.timeout(self._limits.patience):
+                    await self._until_it_may_fail(found)
+                    stack.callback(found.leave)
+                    if not found.proven:
+                        await self._until_any_may_fail()
+                        stack.callback(self._leave)
+                stack.callback(self._charge, found, review)
+                yield review
+        except TimeoutError:
+            raise LimitedError("too many tokens wait for their review: try again later") from None
+
+    def _charge(self, peer: _Peer, review: Review) -> None:
+        if review.valid is not None:
+            peer.proven = review.valid
+        if review.valid is False:
+            peer.failures.take(self._clock())
+            self._failures.take(self._clock())
+
+    def _leave(self) -> None:
+        self._unproven -= 1
+        self._left.set()
+
+    async def _until_it_may_fail(self, peer: _Peer) -> None:
+        """Have no more reviews of a peer under way than may fail; the others wait for the outcome of those."""
+        while peer.under_way >= (left := peer.failures.left(self._clock())):
+            if not left:
+                peer.wake_next()
+                raise LimitedError(
+                    "too many tokens from this address were invalid: try again later"
+                )
+            first = asyncio.get_running_loop().create_future()
+            peer.waiting.append(first)
+            try:
+                await first
+            except BaseException:
+                peer.wake_next()
+                raise
+        peer.under_way += 1
+
+    async def _until_any_may_fail(self) -> None:
+        """The same for all peers that are not proven, in the order of their arrival."""
+        async with self._turn:
+            while self._unproven >= self._failures.left(self._clock()):
+                self._left.clear()
+                with contextlib.suppress(TimeoutError):
+                    async with asyncio.timeout(self._failures.due(self._clock()) or None):
+                        await self._left.wait()
+            self._unproven += 1
+
+    def _peer(self, peer: str) -> _Peer:
+        key = network(peer)
+        found = self._peers.get(key)
+        if found is None:
+            found = _Peer(Bucket(self._limits.peer_rate, self._limits.peer_burst))
+            self._peers[key] = found
+        self._peers.move_to_end(key)
+        if len(self._peers) > _MOST_PEERS:
+            self._peers.popitem(last=False)
+        return found
+
+
+def network(peer: str) -> str:
+    """What one peer controls: an IPv4 address, or the network of an IPv6 address.
+
+    `peer` is as gRPC has it: `ipv4:10.0.0.1:4711`, `ipv6:%5B::1%5D:4711`; anything else is a peer of its own.
+    """
+    family, _, rest = unquote(peer).partition(":")
+    host = rest.rpartition(":")[0].strip("[]").partition("%")[0]
+    try:
+        address = ipaddress.ip_address(host)
+    except ValueError:
+        return peer if family not in {"ipv4", "ipv6"} else family
+    if isinstance(address, ipaddress.IPv4Address):
+        return str(address)
+    if address.ipv4_mapped is not None:
+        return str(address.ipv4_mapped)
+    return str(ipaddress.ip_network((address, _IPV6_NETWORK), strict=False))

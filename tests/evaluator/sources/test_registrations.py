@@ -1,0 +1,79 @@
+"""A node that is deleted and registered anew is another node: nothing of the first one counts for it."""
+
+import numpy as np
+import pytest
+
+from evaluator.polls import Polls
+from evaluator.sources.registrations import Registrations
+from evaluator.store import Reading, Store
+from wire.codec import Delta
+
+STALE = 30.0
+NOW = 10_000.0
+
+
+@pytest.fixture
+def store():
+    made = Store(stale_after=STALE, started=0.0)
+    made.subscribe(["m"])
+    made.report("a", Delta({"m": 1.0}), NOW)
+    return made
+
+
+@pytest.fixture
+def polls():
+    made = Polls("prometheus", stale_after=STALE, started=0.0)
+    made.subscribe(["m"])
+    made.answer("m", {"a": Reading(1, 1.0, NOW), "b": Reading(1, 2.0, NOW)}, NOW)
+    return made
+
+
+@pytest.fixture
+def registrations(store, polls):
+    return Registrations(store, [polls])
+
+
+def awaited(store, node, now):
+    return bool(store.column("m", (node,), now).awaited[0])
+
+
+def test_a_node_that_is_deleted_has_no_reading_any_more(registrations, store, polls):
+    registrations.changed("a", registered=False, now=NOW + 1)
+    assert store.reading("m", "a").samples == 0
+    column = polls.column("m", ("a", "b"), NOW + 1)
+    assert column.samples.tolist() == [0, 1]
+    assert np.isnan(column.values[0])
+    assert not awaited(store, "a", NOW + 1)
+
+
+def test_a_node_that_is_back_within_seconds_is_awaited(registrations, store):
+    registrations.changed("a", registered=False, now=NOW + 1)
+    registrations.changed("a", registered=True, now=NOW + 3)
+    assert awaited(store, "a", NOW + 4)
+    assert not awaited(store, "a", NOW + 3 + STALE)
+
+
+def test_a_node_that_was_replaced_unseen_is_awaited(registrations, store):
+    """A watch that broke finds another uid under the same name."""
+    registrations.changed("a", registered=True, now=NOW + 3)
+    assert awaited(store, "a", NOW + 4)
+    assert store.reading("m", "a").samples == 0
+
+
+def test_a_node_of_a_new_name_is_not_awaited(registrations, store):
+    registrations.changed("new", registered=True, now=NOW + 3)
+    assert not awaited(store, "new", NOW + 4)
+
+
+def test_names_that_come_and_go_do_not_pile_up(registrations, store):
+    for number in range(1000):
+        at = NOW + number
+        store.report(f"n{number}", Delta({"m": 1.0}), at)
+        registrations.changed(f"n{number}", registered=False, now=at)
+    assert len(registrations._deleted) <= STALE + 1
+    assert store.room < 64
+
+
+def test_without_agents_what_was_polled_is_dropped(polls):
+    Registrations(None, [polls]).changed("a", registered=True, now=NOW)
+    assert polls.column("m", ("a",), NOW).samples.tolist() == [0]

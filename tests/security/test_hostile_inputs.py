@@ -1,0 +1,70 @@
+"""Tokens and policies that are made up to keep the evaluator busy, against the real program."""
+
+import asyncio
+
+import grpc
+import pytest
+
+from wire import telemetry_pb2, telemetry_pb2_grpc
+
+BURST = 10
+"""Failed reviews of one address with no pause; one in 5 seconds follows."""
+ATTEMPTS = 40
+SPARE = 12
+"""Reviews that a minute of a slow test may add."""
+
+
+@pytest.fixture
+def introduce(house):
+    """Begin a stream with a token; returns the status that it ends with."""
+
+    async def attempt(token):
+        shown = grpc.ssl_channel_credentials(house.authority.file.read_bytes())
+        options = [("grpc.use_local_subchannel_pool", 1)]
+        address = f"127.0.0.1:{house.port('agents')}"
+        async with grpc.aio.secure_channel(address, shown, options) as channel:
+            metadata = (("authorization", f"Bearer {token}"),)
+            call = telemetry_pb2_grpc.TelemetryStub(channel).Stream(metadata=metadata)
+            await call.write(telemetry_pb2.Report(node_name="node-a"))
+            async with asyncio.timeout(60):
+                return await call.code()
+
+    return attempt
+
+
+async def test_a_flood_of_invalid_tokens_asks_the_api_server_little_and_costs_no_agent_its_stream(
+    house, introduce, eventually
+):
+    await house.start_evaluator()
+    await house.start_agent()
+    await eventually(lambda: "agent connected" in house.log("evaluator"))
+    ends = await asyncio.gather(*(introduce(f"made-up-{n}") for n in range(ATTEMPTS)))
+    reviewed = [token for token in house.api.reviewed if token.startswith("made-up")]
+    assert len(reviewed) <= BURST + SPARE
+    assert ends.count(grpc.StatusCode.UNAUTHENTICATED) == len(reviewed)
+    assert ends.count(grpc.StatusCode.UNAVAILABLE) == ATTEMPTS - len(reviewed)
+    await house.ready()
+    # The agent's token is known: it gets in from the flooded address, too.
+    await house.stop("agent")
+    await house.start_agent()
+    await eventually(lambda: house.log("evaluator").count("agent connected") == 2)
+
+
+async def test_a_policy_of_megabytes_is_not_read_and_its_status_says_so(house):
+    await house.start_evaluator()
+    await house.start_agent()
+    await house.ready()
+    labels = [f"label-{number}=value" for number in range(50_000)]
+    rules = [{"metricname": "m", "operator": "Equals", "target": 1, "labels": labels}]
+    policy = {
+        "apiVersion": "telemetry.intel.com/v1alpha1",
+        "kind": "TASPolicy",
+        "metadata": {"name": "huge", "namespace": "default"},
+        "spec": {"strategies": {"labeling": {"rules": rules}}},
+    }
+    path = "/apis/telemetry.intel.com/v1alpha1/namespaces/default/taspolicies"
+    await house.api.call("POST", path, policy)
+    async with asyncio.timeout(40):
+        while "more than 262144" not in str(await house.api.call("GET", f"{path}/huge")):  # noqa: ASYNC110
+            await asyncio.sleep(0.1)
+    await house.ready()
