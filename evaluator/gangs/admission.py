@@ -21,6 +21,10 @@ API_VERSION = "admission.k8s.io/v1"
 KIND = "AdmissionReview"
 
 Body = bytes | bytearray | memoryview
+
+MOST_SIGNS = 64 << 10
+"""Signs (see `signs`) in one review. A pod of 10 KB has some 600."""
+_SIGNS = b'[]{}:,\\" \t\r\n'
 _NULL = msgspec.Raw(b"null")
 _OURS = Gate(GATE)
 
@@ -123,6 +127,11 @@ class _Reply(msgspec.Struct, rename="camel"):
 _decode_review = msgspec.json.Decoder(_Review).decode
 _decode_pod = msgspec.json.Decoder(_Pod).decode
 _encode = msgspec.json.Encoder().encode
+
+
+def signs(part: Body) -> int:
+    """How many bytes of JSON begin a value, escape a character or are blank: decoding takes time by these."""
+    return len(part) - len(bytes(part).translate(None, _SIGNS))
 
 
 def answer(body: Body) -> Answer:
