@@ -1,31 +1,32 @@
-"""Clients that send as fast as they can, in a process of their own: `python floods.py KIND PORT CONNECTIONS SECONDS [tls]`.
+"""Clients that send as fast as they can, in a process of their own: `python floods.py KIND PORT CONNECTIONS [tls]`.
 
-Each connection is opened again as soon as it is refused. Prints how often that was.
+A connection that is refused is opened again. A line is printed once each has sent something; it ends with its stdin.
 """
 
 import contextlib
 import itertools
+import os
 import socket
 import ssl
 import sys
 import threading
-import time
 
-_WIRE = 64 << 10
+_PART = 64 << 10
 _GATES = (
     b'{"apiVersion":"admission.k8s.io/v1","kind":"AdmissionReview","request":{"uid":"a","operation":"CREATE",'
     b'"resource":{"resource":"pods"},"object":{"spec":{"schedulingGates":[%s{}]}}}}'
 )
+_GATE = b'{"name":"a"},'
 
 
-def _post(path, *lines):
-    return b"\r\n".join((b"POST %s HTTP/1.1" % path, b"Host: x", *lines, b"", b""))
+def _post(*lines):
+    return b"\r\n".join((b"POST /gangs/gate HTTP/1.1", b"Host: x", *lines, b"", b""))
 
 
 def chunks():
     """A body of one byte a chunk, without end."""
-    head = _post(b"/gangs/gate", b"Transfer-Encoding: chunked")
-    return itertools.chain([head], itertools.repeat(b"1\r\n \r\n" * (_WIRE // 6)))
+    head = _post(b"Transfer-Encoding: chunked")
+    return itertools.chain([head], itertools.repeat(b"1\r\n \r\n" * (_PART // 6)))
 
 
 def fields():
@@ -33,55 +34,71 @@ def fields():
     return itertools.repeat(b"GET /healthz HTTP/1.1\r\nHost: x\r\n" + b"a:b\r\n" * 3_000 + b"\r\n")
 
 
-def reviews(size=(8 << 20) - 300):
-    """Admission reviews that are full of scheduling gates. As large as the port takes them."""
-    body = _GATES % (b'{"name":"a"},' * (size // 13))
-    return itertools.repeat(_post(b"/gangs/gate", b"Content-Length: %d" % len(body)) + body)
+def large_reviews():
+    """Admission reviews that are full of scheduling gates, larger than the port takes them."""
+    return _reviews(8 << 20)
 
 
-def small_reviews():
-    """The same, below the limit of a body."""
-    return reviews((4 << 20) - 300)
+def reviews():
+    """As large as the port takes them."""
+    return _reviews(4 << 20)
 
 
-KINDS = {kind.__name__: kind for kind in (chunks, fields, reviews, small_reviews)}
+def _reviews(size):
+    body = _GATES % (_GATE * ((size - len(_GATES)) // len(_GATE)))
+    return itertools.repeat(_post(b"Content-Length: %d" % len(body)) + body)
 
 
-def flood(kind, port, connections, seconds, *, tls):
-    """Send from so many threads for so long; how many connections there were."""
-    until = time.monotonic() + seconds
-    opened = itertools.count()
-    threads = [
-        threading.Thread(target=_send, args=(kind, port, until, opened, tls))
-        for _ in range(connections)
-    ]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    return next(opened)
+_KINDS = {kind.__name__: kind for kind in (chunks, fields, large_reviews, reviews)}
 
 
-def _send(kind, port, until, opened, tls):
-    while time.monotonic() < until:
-        next(opened)
-        with contextlib.suppress(OSError), _connected(port, tls) as client:
-            for part in kind():
-                client.sendall(part)
-                if time.monotonic() > until:
+class _Flood:
+    def __init__(self, kind, port, connections, *, tls):
+        self._parts = _KINDS[kind]
+        self._port = port
+        self._tls = tls
+        self._over = threading.Event()
+        self._begun = threading.Barrier(connections + 1)
+        self._threads = [threading.Thread(target=self._run) for _ in range(connections)]
+
+    def begin(self):
+        for thread in self._threads:
+            thread.start()
+        self._begun.wait()
+
+    def end(self):
+        self._over.set()
+        for thread in self._threads:
+            thread.join()
+
+    def _run(self):
+        self._send()
+        self._begun.wait()
+        while not self._over.is_set():
+            self._send(many=True)
+
+    def _send(self, *, many=False):
+        with contextlib.suppress(OSError), self._connected() as client:
+            for part in itertools.islice(self._parts(), None if many else 1):
+                if self._over.is_set():
                     return
+                client.sendall(part)
 
-
-def _connected(port, tls):
-    client = socket.create_connection(("127.0.0.1", port), timeout=2)
-    if not tls:
-        return client
-    context = ssl.create_default_context()
-    context.check_hostname, context.verify_mode = False, ssl.CERT_NONE
-    return context.wrap_socket(client)
+    def _connected(self):
+        client = socket.create_connection(("127.0.0.1", self._port), timeout=1)
+        if not self._tls:
+            return client
+        context = ssl.create_default_context()
+        context.check_hostname, context.verify_mode = False, ssl.CERT_NONE
+        return context.wrap_socket(client)
 
 
 if __name__ == "__main__":
-    kind, port, connections, seconds, *tls = sys.argv[1:]
-    count = flood(KINDS[kind], int(port), int(connections), float(seconds), tls=bool(tls))
-    sys.stdout.write(f"{count}\n")
+    os.nice(19)  # what slows others down is to be what the server does, not what this program does
+    kind, port, connections, *tls = sys.argv[1:]
+    flood = _Flood(kind, int(port), int(connections), tls=bool(tls))
+    flood.begin()
+    sys.stdout.write("every connection has sent something\n")
+    sys.stdout.flush()
+    sys.stdin.read()
+    flood.end()
