@@ -69,12 +69,12 @@ class Webhook:
 
 async def _answer(body: Buffer) -> admission.Answer:
     """Decode one review at a time, with a pause as long as the work: a client needs no certificate to send one."""
-    view, signs, begun = memoryview(body), 0, time.perf_counter()
+    view, found, begun = memoryview(body), 0, time.perf_counter()
     for at in range(0, len(view), _PART):
-        signs += admission.signs(view[at : at + _PART])
-        if signs > admission.MOST_SIGNS:
+        found += admission.delimiters(view[at : at + _PART])
+        if found > admission.MOST_DELIMITERS:
             raise admission.BadReviewError(
-                f"a review with more than {admission.MOST_SIGNS} brackets, commas, quotes, escapes and blanks"
+                f"a review with more than {admission.MOST_DELIMITERS} brackets, commas, quotes, escapes and blanks"
             )
         await asyncio.sleep(0)
     try:

@@ -108,7 +108,7 @@ async def test_an_agent_is_probed_and_scraped_beside_120_connections_that_flood_
     await house.start_agent(more=("--web.config.file=",))
     await eventually(lambda: "listening" in house.log("agent"))
     port = house.port("agent")
-    while (await asked(dial, port, b"/readyz")).status != 200:
+    while (await asked(dial, port, b"/readyz")).status != 200:  # noqa: ASYNC110
         await asyncio.sleep(0.05)
     for kind in ("chunks", "fields"):
         assert await answers(dial, port, kind), kind
