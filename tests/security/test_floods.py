@@ -94,9 +94,13 @@ async def slowdown(peer, dial, ops, flood):
     for _ in range(TRIES):
         quiet = await p99(peer)
         async with flooded(*flood):
-            with contextlib.suppress(TimeoutError):
-                beside, _ = await asyncio.gather(p99(peer), probed(dial, ops))
-                least = min(least, beside / quiet)
+            failed, beside = await asyncio.gather(
+                probed(dial, ops), p99(peer), return_exceptions=True
+            )
+        if isinstance(beside, BaseException):
+            raise beside
+        if failed is None:
+            least = min(least, beside / quiet)
         if least < 3:
             break
     return least
