@@ -15,7 +15,7 @@ from agent.rounds import RoundMaker, Rounds
 from agent.selfmetrics import SelfMetrics
 from collectors.sample import Family
 from plimsoll import VERSION, logs
-from plimsoll.http.messages import Request, Response
+from plimsoll.http.messages import Request, Response, preference
 
 log = logs.get(__name__)
 
@@ -155,10 +155,10 @@ class Endpoints:
 
 def _written(headers: Mapping[str, str], families: Sequence[Family]) -> Response:
     """Families the way the client likes them."""
-    wanted = exposition.negotiate(headers.get("accept", ""))
+    wanted = exposition.negotiate(preference(headers, "accept"))
     body = wanted.encode(families)
     extra: tuple[tuple[str, str], ...] = (("vary", "Accept, Accept-Encoding"),)
-    if len(body) >= _GZIP_FROM and exposition.accepts_gzip(headers.get("accept-encoding", "")):
+    if len(body) >= _GZIP_FROM and exposition.accepts_gzip(preference(headers, "accept-encoding")):
         body = gzip.compress(body, _GZIP_LEVEL, mtime=0)
         extra = (*extra, ("content-encoding", "gzip"))
     return Response(HTTPStatus.OK, body, wanted.content_type, extra)

@@ -28,8 +28,8 @@ from plimsoll.http.sockets import ListenError
 
 log = logs.get(__name__)
 
-# A scrape has no body; one that has is read and thrown away. A page is a megabyte or two, for each who does not take it.
-_LIMITS = Limits(body_bytes=64 << 10, bodies_bytes=1 << 20, connections=128, sending=16)
+# A scrape has no body; a request that announces one is refused. A page is a megabyte or two, for each who does not take it.
+_LIMITS = Limits(body_bytes=0, bodies_bytes=0, connections=128, sending=16)
 
 
 def main(argv: Sequence[str] | None = None) -> int:

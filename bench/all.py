@@ -38,7 +38,16 @@ BENCHMARKS: Mapping[str, Sequence[str]] = {
 }
 """Programs of this folder, by name, and what they are told."""
 
-_LIBRARIES = ("aiohttp", "grpcio", "h11", "kubernetes", "msgspec", "numpy", "protobuf", "structlog")
+_LIBRARIES = (
+    "aiohttp",
+    "grpcio",
+    "httptools",
+    "kubernetes",
+    "msgspec",
+    "numpy",
+    "protobuf",
+    "structlog",
+)
 _LONGEST = 420.0  # seconds that one may take
 _LAST_LINES = 15
 

@@ -22,12 +22,12 @@ from evaluator.metrics import Metrics
 from evaluator.panel import Panel
 from evaluator.policy import PolicyKey
 from plimsoll.http.limits import Limits
-from plimsoll.http.messages import Handler, Request, Response, plain_refusal
+from plimsoll.http.messages import Handler, Request, Response, plain_refusal, preference
 from plimsoll.http.routes import Route, Routes
 from plimsoll.turns import TooManyWaitError, Turns
 
-LIMITS = Limits(body_bytes=64 << 10, bodies_bytes=1 << 20, connections=32, sending=8)
-"""Nothing that is asked here has a body; one that comes is read and thrown away.
+LIMITS = Limits(body_bytes=0, bodies_bytes=0, connections=32, sending=8)
+"""No request has a body here: one that announces a body is refused (413).
 
 Prometheus, kubelet and some people need few connections; an explanation of thousands of nodes is some megabytes, held
 for each of them that reads slowly.
@@ -45,6 +45,8 @@ _WAITING = 7
 """Clients that wait for a page, besides the one for whom it is made."""
 _SHOWN = 400
 """Characters of a name that an error repeats: Kubernetes' own are shorter."""
+_LONGEST_PATH = 2_000
+"""Characters of a path that is decoded: a namespace and a name have at most 506."""
 _NAMED = 10
 """Policies that an error names; of more it tells how many."""
 
@@ -103,13 +105,15 @@ class Operations:
         return Response(HTTPStatus.OK, b"ok\n")
 
     async def _exposition(self, request: Request) -> Response:
-        encode, content_type = _encoder(request.headers.get("accept", ""))
+        encode, content_type = _encoder(preference(request.headers, "accept"))
         async with self._scraping.turn():
             families = map(_Family, self._metrics.registry.collect())
             pieces = await _unhurried(encode(family).removesuffix(_EOF) for family in families)
         body = b"".join((*pieces, encode(_Family())))
         extra: tuple[tuple[str, str], ...] = (("vary", "Accept, Accept-Encoding"),)
-        if len(body) >= _GZIP_FROM and gzip_accepted(request.headers.get("accept-encoding", "")):
+        if len(body) >= _GZIP_FROM and gzip_accepted(
+            preference(request.headers, "accept-encoding")
+        ):
             body = gzip.compress(body, 1, mtime=0)
             extra = (*extra, ("content-encoding", "gzip"))
         return Response(HTTPStatus.OK, body, content_type, extra)
@@ -125,6 +129,8 @@ class Operations:
             return _json(_page(self._waiting(), policies=b"[%s]" % _lines(pieces)))
 
     async def _policy(self, request: Request) -> Response:
+        if len(request.path) > _LONGEST_PATH:
+            return _error("no policy has so long a name")
         key = PolicyKey(*_names(request.path))
         async with self._making.turn():
             found = explain.explain(self._decider.explainable(), key, now=self._clock())

@@ -57,9 +57,10 @@ class Ports:
         asked = partial(
             Server, limits=settings.limits, tls=rotation.current if rotation else lambda: None
         )
-        self._extender = asked(extender.answer, refuse=extender.refuse)
+        self._extender = asked(extender.answer, check=extender.check, refuse=extender.refuse)
         self._scorers = {
-            name: asked(scoring.answer, refuse=scoring.refuse) for name, scoring in scorers.items()
+            name: asked(scoring.answer, check=scoring.check, refuse=scoring.refuse)
+            for name, scoring in scorers.items()
         }
         self._gangs = webhook.server(settings, metrics)
         for name, server in self._named():

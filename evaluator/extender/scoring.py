@@ -56,7 +56,8 @@ class ScorerRoutes:
             if only in (None, name)
             for path, asked in _paths(name, scorer.predicates, scorer.priorities).items()
         }
-        self.answer = Routes(self.routes(), self.refuse).answer
+        alone = Routes(self.routes(), self.refuse)
+        self.answer, self.check = alone.answer, alone.check
         """What a port answers that is this one's alone."""
 
     def routes(self) -> dict[str, Route]:

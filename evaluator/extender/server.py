@@ -56,7 +56,8 @@ class Extender:
         }
         post = Route(self._ask, ("POST",))
         routes = dict.fromkeys(self._verbs, post) | (scoring.routes() if scoring else {})
-        self.answer = Routes(routes, self.refuse).answer
+        found = Routes(routes, self.refuse)
+        self.answer, self.check = found.answer, found.check
 
     def refuse(self, refused: RefusedError, request: Request | None) -> Response:
         """Every refusal is JSON that kube-scheduler can show, also where there is no such path or method."""

@@ -3,17 +3,23 @@
 import asyncio
 import contextlib
 import mmap
+import time
 from collections.abc import AsyncIterator, Callable
 from http import HTTPStatus
 
-from plimsoll.http.heads import CONTINUE, Framing, Reading
-from plimsoll.http.limits import Budget, Limits
+from plimsoll.http.chunks import Chunks
+from plimsoll.http.heads import CONTINUE, Framing
+from plimsoll.http.limits import Budget, Limits, Pace
 from plimsoll.http.messages import Buffer, RefusedError
 from plimsoll.http.stream import Stream
 
 _RETRY = (("retry-after", "1"),)
 _FIRST, _LARGEST = 256 << 10, 1 << 20
 """Bytes that may come before they count as held: as many as came before, within these bounds."""
+_DISCARDED = 0.001
+"""Seconds between two reads of bytes that are dropped: 16 MB a second, however many clients send them."""
+_SLICE = 0.001
+"""Seconds of work on chunks between two yields to the event loop."""
 
 
 class Bodies:
@@ -22,24 +28,29 @@ class Bodies:
     def __init__(self, limits: Limits) -> None:
         self._limits = limits
         self._budget = Budget(limits.bodies_bytes)
+        self._discarding = Pace(_DISCARDED)
+
+    async def discard(self, stream: Stream) -> None:
+        """Read and drop what comes until the peer has ended its half. All connections of the server share one pace."""
+        while await stream.some():
+            await self._discarding.turn()
 
     @contextlib.asynccontextmanager
-    async def read(
-        self, stream: Stream, reading: Reading, framing: Framing
-    ) -> AsyncIterator[Buffer]:
+    async def read(self, stream: Stream, framing: Framing) -> AsyncIterator[Buffer]:
         """A whole body, which is held until the block ends. Raises RefusedError for one that cannot be had."""
         held = _Held(self._budget)
         try:
-            yield await self._received(stream, reading, framing, held)
+            yield await self._received(stream, framing, held)
         finally:
             held.give_back()
 
-    async def _received(
-        self, stream: Stream, reading: Reading, framing: Framing, held: "_Held"
-    ) -> Buffer:
+    async def _received(self, stream: Stream, framing: Framing, held: "_Held") -> Buffer:
         if framing.length == 0:
-            stream.put_back(reading.rest)
             return b""
+        if not self._limits.body_bytes:
+            raise RefusedError(
+                HTTPStatus.REQUEST_ENTITY_TOO_LARGE, "no request has a body on this port"
+            )
         if framing.length is not None:
             self._admit(framing.length)
             held.expect(framing.length)
@@ -50,7 +61,7 @@ class Bodies:
         )
         try:
             async with asyncio.timeout(self._limits.body):
-                return await body.read(stream, reading)
+                return await body.read(stream)
         except TimeoutError as error:
             raise RefusedError(
                 HTTPStatus.REQUEST_TIMEOUT,
@@ -95,7 +106,7 @@ class _Held:
 
 
 class _Sized:
-    """A body whose length was announced: it goes into its buffer past h11."""
+    """A body whose length was announced: it goes straight into its buffer."""
 
     def __init__(self, length: int, held: _Held) -> None:
         self._length = length
@@ -106,8 +117,7 @@ class _Sized:
     def so_far(self) -> str:
         return f"{self._came} of {self._length} bytes"
 
-    async def read(self, stream: Stream, reading: Reading) -> Buffer:
-        stream.put_back(reading.rest)
+    async def read(self, stream: Stream) -> Buffer:
         room = _room(self._length)
         buffer = memoryview(room)
         while self._came < self._length:
@@ -150,24 +160,19 @@ class _Chunked:
     def so_far(self) -> str:
         return f"{len(self._body)} bytes"
 
-    async def read(self, stream: Stream, reading: Reading) -> Buffer:
-        more: bytes | None = None
-        while (chunk := self._next(reading, more)) != b"":
-            more = None
-            if chunk is None:
-                more = await stream.some()
-                continue
-            self._admit(len(self._body) + len(chunk))
-            self._held.take(len(chunk))
-            self._body += chunk
-        stream.put_back(reading.rest)
-        return self._body
-
-    def _next(self, reading: Reading, more: bytes | None) -> bytes | None:
-        try:
-            return reading.chunk(more)
-        except RefusedError as refused:
-            if more == b"":
+    async def read(self, stream: Stream) -> Buffer:
+        chunks = Chunks()
+        while chunks.rest is None:
+            if not (data := await stream.some()):
                 cut = f"a body cut short after {self.so_far}"
-                raise RefusedError(HTTPStatus.BAD_REQUEST, cut) from refused
-            raise
+                raise RefusedError(HTTPStatus.BAD_REQUEST, cut)
+            begun = time.perf_counter()
+            for part in chunks.parts(data):
+                self._admit(len(self._body) + len(part))
+                self._held.take(len(part))
+                self._body += part
+                if time.perf_counter() - begun > _SLICE:
+                    await asyncio.sleep(0)
+                    begun = time.perf_counter()
+        stream.put_back(chunks.rest)
+        return self._body

@@ -13,12 +13,14 @@ from plimsoll.http.heads import Framing, Reading, written
 from plimsoll.http.limits import Limits
 from plimsoll.http.messages import (
     Buffer,
+    Check,
     Handler,
     Parts,
     Refuse,
     RefusedError,
     Request,
     Response,
+    always_right,
 )
 from plimsoll.http.stream import Stream
 
@@ -31,7 +33,7 @@ _ONE_WRITE = 256 << 10
 class Connection:
     """One connection, from its first request to its last.
 
-    `unwelcome` is why no request of it is answered, if so. `note` hears what it is at. `ending()` is true when no further
+    `check` is called with the header of a request before its body is read, and raises RefusedError. `unwelcome` is why no request of it is answered, if so. `note` hears what it is at. `ending()` is true when no further
     request is wanted.
     """
 
@@ -43,6 +45,7 @@ class Connection:
         limits: Limits,
         bodies: Bodies,
         *,
+        check: Check = always_right,
         unwelcome: str = "",
         note: Callable[[Doing], None] = lambda _doing: None,
         ending: Callable[[], bool] = lambda: False,
@@ -52,6 +55,7 @@ class Connection:
         self._refuse = refuse
         self._limits = limits
         self._bodies = bodies
+        self._check = check
         self._unwelcome = unwelcome
         self._note = note
         self._ending = ending
@@ -75,15 +79,14 @@ class Connection:
     async def _exchange(self, first: bytes) -> bool:
         """One request and its reply; whether another may follow."""
         self._note(Doing.RECEIVING)
-        reading, request = Reading(self._limits.header_bytes), None
+        request = None
         try:
-            received = await self._head(reading, first)
+            received = await self._head(first)
             if received is None:
                 return False
             request, framing = received
-            if self._unwelcome:
-                raise RefusedError(HTTPStatus.FORBIDDEN, self._unwelcome)
-            async with self._bodies.read(self._stream, reading, framing) as body:
+            self._admit(request, framing)
+            async with self._bodies.read(self._stream, framing) as body:
                 self._note(Doing.ANSWERING)
                 request = replace(request, body=body)
                 response = await self._answer(request)
@@ -96,8 +99,16 @@ class Connection:
             await self._part()
             return False
 
-    async def _head(self, reading: Reading, first: bytes) -> tuple[Request, Framing] | None:
+    def _admit(self, request: Request, framing: Framing) -> None:
+        """Raise RefusedError for what its header alone rules out: the body is not read then."""
+        if self._unwelcome:
+            raise RefusedError(HTTPStatus.FORBIDDEN, self._unwelcome)
+        if framing.length != 0:
+            self._check(request)
+
+    async def _head(self, first: bytes) -> tuple[Request, Framing] | None:
         """The header of a request; None if the client went away."""
+        reading = Reading(self._limits.header_bytes)
         try:
             async with asyncio.timeout(self._limits.header):
                 received = reading.head(first)
@@ -106,6 +117,7 @@ class Connection:
                     received = reading.head(data)
                     if not data:
                         return None
+                self._stream.put_back(reading.rest)
                 return received
         except TimeoutError as error:
             raise RefusedError(
@@ -139,7 +151,7 @@ class Connection:
         self._stream.end_our_half()
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(self._limits.farewell):
-                await self._stream.discard()
+                await self._bodies.discard(self._stream)
 
 
 def _with_first(begin: bytes, parts: Iterable[Buffer]) -> Iterator[Buffer]:

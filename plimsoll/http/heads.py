@@ -1,4 +1,4 @@
-"""The header of one request and of its reply, read and written by h11: RFC 9112, and nothing that two readers could read in two ways."""
+"""The header of one request and of its reply: RFC 9112, and nothing that two readers could read in two ways."""
 
 import re
 from dataclasses import dataclass
@@ -6,15 +6,21 @@ from email.utils import formatdate
 from http import HTTPStatus
 from urllib.parse import parse_qs
 
-import h11
-
+from plimsoll.http.fields import FieldLines
 from plimsoll.http.messages import RefusedError, Request, Response
 
-# A line that ends in LF alone, or that goes on in the next: RFC 9112 2.2 and 5.2 leave both to the reader, so two may differ.
-_TWO_READINGS = re.compile(rb"(?<!\r)\n|\n[ \t]")
+MOST_PARAMETERS = 100
+MOST_QUERY_BYTES = 4 << 10
+"""A scrape that names every collector in `collect[]` takes half of it."""
+
+# llhttp knows few methods and takes two spaces for one, so it reads field lines only.
+_REQUEST_LINE = re.compile(rb"([-!#$%&'*+.^_`|~0-9A-Za-z]+) ([!-~]+) HTTP/([0-9])\.([0-9])\r\n")
+_LONGEST_LENGTH = 20
+"""Digits of a Content-Length."""
 # RFC 9110 7.2: uri-host [":" port]
 _HOST = re.compile(r"(?:[-\w.~!$&'()*+,;=%]*|\[[0-9A-Fa-f:.]+\])(?::[0-9]*)?", re.ASCII)
 _ABSOLUTE = re.compile(r"https?://[^/?#]*", re.IGNORECASE)
+_WRITABLE = re.compile(r"[-\w]+: [\t -~]*", re.ASCII)
 
 CONTINUE = b"HTTP/1.1 100 Continue\r\n\r\n"
 
@@ -31,97 +37,114 @@ class Framing:
     keep_alive: bool
 
 
+@dataclass(frozen=True, slots=True)
+class _Line:
+    """A request line."""
+
+    method: str
+    target: str
+    minor: int
+    """HTTP/1.`minor`."""
+
+
 class Reading:
-    """One request, fed with what comes. Every error is a RefusedError; nothing after it can be understood."""
+    """One request's header, fed with what comes. Every error is a RefusedError; nothing after it can be understood."""
 
     def __init__(self, header_bytes: int) -> None:
-        self._http = h11.Connection(h11.SERVER, max_incomplete_event_size=header_bytes)
         self._header_bytes = header_bytes
-        self._fed = bytearray()
+        self._size = 0
+        self._begin = bytearray()  # what came of the request line
+        self._line: _Line | None = None
+        self._fields = FieldLines()
+        self.rest = b""
+        """What came after the header."""
 
     def head(self, data: bytes) -> tuple[Request, Framing] | None:
-        """The header, once it has come whole; no data is the end of the connection."""
-        if data and not self._fed:
+        """The header, once it has come whole. Raises RefusedError."""
+        if not self._size:
             data = data.lstrip(b"\r\n")  # RFC 9112 2.2: empty lines before a request are no harm
-            if not data:
-                return None
-        self._fed += data
-        event = self._next(data)
-        if not isinstance(event, h11.Request):
+        self._size += len(data)
+        if self._line is None:
+            self._begin += data
+            line_end = self._begin.find(b"\n") + 1
+            self._line = self._request_line(line_end)
+            data = bytes(self._begin[line_end:])
+        end = self._fields.feed(data) if self._line else None
+        self.rest = data[end:] if end is not None else b""
+        if self._size - len(self.rest) > self._header_bytes:
+            raise RefusedError(
+                HTTPStatus.REQUEST_HEADER_FIELDS_TOO_LARGE,
+                f"a header of more than {self._header_bytes} bytes",
+            )
+        if self._line is None or end is None:
             return None
-        self._look_closely(bytes(self._fed[: len(self._fed) - len(self.rest)]))
-        request = _request(event)
-        return request, self._framing(event, request)
+        headers = self._fields.values
+        return _request(self._line, headers), _framing(self._line, headers)
 
-    def chunk(self, data: bytes | None) -> bytes | None:
-        """The next part of a body in chunks, nothing at its end; None if more has to come first."""
-        event = self._next(data)
-        if isinstance(event, h11.Data):
-            return bytes(event.data)
-        return b"" if isinstance(event, h11.EndOfMessage) else None
-
-    @property
-    def rest(self) -> bytes:
-        """What came after what was understood."""
-        return self._http.trailing_data[0]
-
-    def _next(self, data: bytes | None) -> object:
-        try:
-            if data is not None:
-                self._http.receive_data(data)
-            return self._http.next_event()
-        except h11.RemoteProtocolError as error:
-            status = HTTPStatus(error.error_status_hint)
-            if status is HTTPStatus.REQUEST_HEADER_FIELDS_TOO_LARGE:
-                raise self._too_large() from error
-            # What follows the colon is what came.
-            raise RefusedError(status, f"not HTTP/1.1: {str(error).partition(':')[0]}") from error
-
-    def _too_large(self) -> RefusedError:
-        reason = f"a header of more than {self._header_bytes} bytes"
-        return RefusedError(HTTPStatus.REQUEST_HEADER_FIELDS_TOO_LARGE, reason)
-
-    def _look_closely(self, raw: bytes) -> None:
-        if len(raw) > self._header_bytes:
-            raise self._too_large()
-        if _TWO_READINGS.search(raw):
-            raise RefusedError(HTTPStatus.BAD_REQUEST, "not HTTP/1.1: a line without its end")
-
-    def _framing(self, event: h11.Request, request: Request) -> Framing:
-        headers = request.headers
-        if not event.http_version.startswith(b"1."):
+    def _request_line(self, end: int) -> _Line | None:
+        if not end:
+            if self._begin and not 0x20 < self._begin[0] < 0x7F:  # a TLS handshake, for one
+                raise _malformed("a request line")
+            return None
+        found = _REQUEST_LINE.fullmatch(self._begin, 0, end)
+        if found is None:
+            raise _malformed("a request line")
+        method, target, major, minor = (part.decode("ascii") for part in found.groups())
+        if major != "1":
             raise RefusedError(HTTPStatus.HTTP_VERSION_NOT_SUPPORTED, "HTTP/1.1 is spoken here")
-        if not _HOST.fullmatch(headers.get("host", "")):
-            raise RefusedError(HTTPStatus.BAD_REQUEST, "a Host that is none")
-        chunked, length = "transfer-encoding" in headers, headers.get("content-length")
-        if chunked and (length is not None or event.http_version == b"1.0"):
+        return _Line(method, target, int(minor))
+
+
+def _malformed(what: str) -> RefusedError:
+    return RefusedError(HTTPStatus.BAD_REQUEST, f"not HTTP/1.1: {what} that is none")
+
+
+def _framing(line: _Line, headers: dict[str, str]) -> Framing:
+    if not _HOST.fullmatch(headers.get("host", "/" if line.minor else "")):
+        raise RefusedError(HTTPStatus.BAD_REQUEST, "a Host that is none")
+    expectation = headers.get("expect", "").lower()
+    if expectation not in ("", "100-continue"):
+        raise RefusedError(HTTPStatus.EXPECTATION_FAILED, "no other expectation than 100-continue")
+    options = {option.strip() for option in headers.get("connection", "").lower().split(",")}
+    return Framing(
+        _length(line, headers),
+        bool(expectation and line.minor),
+        line.minor > 0 and "close" not in options,
+    )
+
+
+def _length(line: _Line, headers: dict[str, str]) -> int | None:
+    """Bytes of the body; None for a body in chunks."""
+    coding, length = headers.get("transfer-encoding"), headers.get("content-length", "0")
+    if coding is not None:
+        if "content-length" in headers or not line.minor:
             # RFC 9112 6.1: whoever sends that may be trying to hide a request in a body.
             raise RefusedError(
                 HTTPStatus.BAD_REQUEST, "Transfer-Encoding beside Content-Length or HTTP/1.0"
             )
-        if headers.get("expect", "").lower() not in ("", "100-continue"):
+        if coding.lower() != "chunked":
             raise RefusedError(
-                HTTPStatus.EXPECTATION_FAILED, "no other expectation than 100-continue"
+                HTTPStatus.NOT_IMPLEMENTED, "no other Transfer-Encoding than chunked"
             )
-        options = {option.strip() for option in headers.get("connection", "").lower().split(",")}
-        return Framing(
-            None if chunked else int(length or 0),
-            self._http.they_are_waiting_for_100_continue,
-            event.http_version != b"1.0" and "close" not in options,
+        return None
+    if not length.isdecimal() or len(length) > _LONGEST_LENGTH:
+        raise RefusedError(HTTPStatus.BAD_REQUEST, "a Content-Length that is none")
+    return int(length)
+
+
+def _request(line: _Line, headers: dict[str, str]) -> Request:
+    path, _, query = _origin(line.target).partition("?")
+    if len(query) > MOST_QUERY_BYTES:
+        raise RefusedError(
+            HTTPStatus.REQUEST_URI_TOO_LONG, f"a query of more than {MOST_QUERY_BYTES} bytes"
         )
-
-
-def _request(event: h11.Request) -> Request:
-    headers: dict[str, str] = {}
-    for raw, value in event.headers:
-        name, text = raw.decode("ascii"), value.decode("latin-1")
-        headers[name] = f"{headers[name]}, {text}" if name in headers else text
-    path, _, query = _origin(event.target.decode("ascii")).partition("?")
     try:
-        parameters = parse_qs(query, keep_blank_values=True)
-    except ValueError as error:  # more of them than parse_qs takes
-        raise RefusedError(HTTPStatus.BAD_REQUEST, "a query that is none") from error
-    return Request(event.method.decode("ascii"), path, parameters, headers)
+        parameters = parse_qs(query, keep_blank_values=True, max_num_fields=MOST_PARAMETERS)
+    except ValueError as error:
+        raise RefusedError(
+            HTTPStatus.BAD_REQUEST, f"a query of more than {MOST_PARAMETERS} parameters"
+        ) from error
+    return Request(line.method, path, parameters, headers)
 
 
 def _origin(target: str) -> str:
@@ -131,14 +154,16 @@ def _origin(target: str) -> str:
 
 
 def written(response: Response, *, close: bool) -> bytes:
-    """The header of a reply."""
-    headers = [
-        ("date", formatdate(usegmt=True)),
-        ("content-type", response.content_type),
-        ("content-length", str(response.size)),
-        *response.headers,
-        *([("connection", "close")] if close else []),
+    """The header of a reply. Raises ValueError for a header that is none."""
+    lines = [
+        f"date: {formatdate(usegmt=True)}",
+        f"content-type: {response.content_type}",
+        f"content-length: {response.size}",
+        *(f"{name}: {value}" for name, value in response.headers),
+        *(["connection: close"] if close else []),
     ]
+    for line in lines:
+        if not _WRITABLE.fullmatch(line):
+            raise ValueError(f"Illegal header value: {line!r}")
     status = response.status
-    event = h11.Response(status_code=status, headers=headers, reason=status.phrase)
-    return h11.Connection(h11.SERVER).send(event) or b""
+    return "\r\n".join([f"HTTP/1.1 {status.value} {status.phrase}", *lines, "", ""]).encode("ascii")

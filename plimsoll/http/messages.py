@@ -22,6 +22,18 @@ class Request:
     body: Buffer = b""
 
 
+_LONGEST_PREFERENCE = 1 << 10
+
+
+def preference(headers: Mapping[str, str], name: str) -> str:
+    """The value of `accept` or `accept-encoding`; empty for one of more than 1 KiB, which takes milliseconds to read.
+
+    Prometheus sends some 300 bytes.
+    """
+    found = headers.get(name, "")
+    return found if len(found) <= _LONGEST_PREFERENCE else ""
+
+
 @dataclass(frozen=True, slots=True)
 class Parts:
     """A body in parts that are made while it is sent, so that a large one is never held twice. `size` in bytes, exactly."""
@@ -61,6 +73,14 @@ class RefusedError(Exception):
         super().__init__(reason)
         self.status = status
         self.headers = headers
+
+
+Check = Callable[[Request], None]
+"""Raises RefusedError for a request whose body need not be read to refuse it. The request has no body yet."""
+
+
+def always_right(_request: Request) -> None:
+    """A Check that refuses nothing."""
 
 
 Refuse = Callable[[RefusedError, Request | None], Response]

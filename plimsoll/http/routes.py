@@ -27,22 +27,29 @@ class Routes:
         self._refuse = refuse
 
     async def answer(self, request: Request) -> Response:
-        """The reply of whoever is asked."""
+        """The reply of the route's handler, or a refusal."""
+        try:
+            route = self._route(request)
+        except RefusedError as refused:
+            return self._refuse(refused, request)
+        return await route.handler(request)
+
+    def check(self, request: Request) -> None:
+        """Raise RefusedError for a path or a method that no route has."""
+        self._route(request)
+
+    def _route(self, request: Request) -> Route:
         route = self._find(request.path)
         if route is None:
-            refused = RefusedError(
-                HTTPStatus.NOT_FOUND, f"{request.path[:_SHOWN]}: no such path here"
-            )
-        elif request.method not in route.methods:
+            raise RefusedError(HTTPStatus.NOT_FOUND, f"{request.path[:_SHOWN]}: no such path here")
+        if request.method not in route.methods:
             allowed = ", ".join(route.methods)
-            refused = RefusedError(
+            raise RefusedError(
                 HTTPStatus.METHOD_NOT_ALLOWED,
                 f"{request.method[:_SHOWN]} {request.path[:_SHOWN]}: only {allowed}",
                 headers=(("allow", allowed),),
             )
-        else:
-            return await route.handler(request)
-        return self._refuse(refused, request)
+        return route
 
     def _find(self, path: str) -> Route | None:
         if (route := self._exact.get(path)) is not None:

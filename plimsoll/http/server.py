@@ -14,7 +14,7 @@ from plimsoll.http.bodies import Bodies
 from plimsoll.http.connection import Connection
 from plimsoll.http.crowd import Crowd
 from plimsoll.http.limits import Limits
-from plimsoll.http.messages import Handler, Refuse, plain_refusal
+from plimsoll.http.messages import Check, Handler, Refuse, always_right, plain_refusal
 from plimsoll.http.stream import Stream
 from plimsoll.http.tls import Tls
 
@@ -27,7 +27,7 @@ _PAUSE = 1.0
 class Server:
     """Listens on some addresses and asks one handler for every answer.
 
-    `tls` is asked for each connection, so that certificates may change while connections stand. `refuse` words what is
+    `check` refuses requests by their header, before a body is read. `tls` is asked for each connection, so that certificates may change while connections stand. `refuse` words what is
     answered without asking the handler.
     """
 
@@ -35,11 +35,13 @@ class Server:
         self,
         handler: Handler,
         *,
+        check: Check = always_right,
         refuse: Refuse = plain_refusal,
         limits: Limits | None = None,
         tls: Callable[[], Tls | None] = lambda: None,
     ) -> None:
         self._handler = handler
+        self._check = check
         self._refuse = refuse
         self._limits = limits or Limits()
         self._tls = tls
@@ -145,6 +147,7 @@ class Server:
                 self._refuse,
                 self._limits,
                 self._bodies,
+                check=self._check,
                 unwelcome=objection,
                 note=partial(self._crowd.note, task),
                 ending=lambda: self._ending,

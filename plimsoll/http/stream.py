@@ -138,11 +138,6 @@ class Stream(asyncio.BufferedProtocol):
                 if not self._taking:
                     await self._written()
 
-    async def discard(self) -> None:
-        """Read on and forget, until the peer has ended its half."""
-        while await self.some():
-            pass
-
     def end_our_half(self) -> None:
         """The peer will hear no more of us, which over TLS cannot be told."""
         if self.transport.can_write_eof():

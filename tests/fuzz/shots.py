@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from tests.fuzz.mutations import mutate
 
-BOOK = frozenset({200, 400, 403, 404, 405, 408, 413, 417, 431, 501, 503, 505})
+BOOK = frozenset({200, 400, 403, 404, 405, 408, 413, 414, 417, 431, 501, 503, 505})
 """What this port may ever answer."""
 READ = frozenset({200, 400, 413, 503})
 """What it may say of a body, where all else is right."""

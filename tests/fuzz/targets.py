@@ -48,6 +48,7 @@ from evaluator.status import statuses
 from evaluator.store import Store
 from evaluator.watcher import Watcher
 from plimsoll.durations import duration
+from plimsoll.http.chunks import Chunks
 from plimsoll.http.heads import Reading
 from plimsoll.http.messages import RefusedError
 from tests.fuzz.properties import LONGEST, documented, fits
@@ -373,11 +374,10 @@ def a_request(data):
         request, framing = received
         assert request.method.isascii()
         assert framing.length is None or framing.length >= 0
-        while framing.length is None and (chunk := reading.chunk(None)) != b"":
-            if chunk is None:
-                if not pieces:
-                    return
-                reading.chunk(pieces.pop(0))
+        chunks = Chunks()
+        for piece in (reading.rest, *pieces):
+            if framing.length is None and chunks.rest is None:
+                assert sum(map(len, chunks.parts(piece))) <= len(piece)
     except RefusedError as refused:
         _by_the_book(refused)
 

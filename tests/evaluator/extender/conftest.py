@@ -116,7 +116,13 @@ async def extender():
             source = decisions if callable(decisions) else lambda: decisions or Decisions()
             metrics = Metrics()
             asked = Extender(source, metrics, scoring=scoring(metrics), for_pod=for_pod)
-            server = HttpServer(asked.answer, refuse=asked.refuse, limits=Limits(**limits), tls=tls)
+            server = HttpServer(
+                asked.answer,
+                check=asked.check,
+                refuse=asked.refuse,
+                limits=Limits(**limits),
+                tls=tls,
+            )
             (address,) = await server.listen([Address("127.0.0.1", 0)])
             stack.push_async_callback(server.close)
             return Server(address.port, metrics, server)

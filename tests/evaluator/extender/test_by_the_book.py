@@ -58,7 +58,7 @@ def is_refusal(reply, *statuses):
     ((key, sentence),) = json.loads(reply.body).items()
     assert key == "Error"
     assert 0 < len(sentence) < 400
-    for inside in ("Traceback", "h11", "bytearray", ".py", "0x", "python"):
+    for inside in ("Traceback", "h11", "llhttp", "httptools", "bytearray", ".py", "0x", "python"):
         assert inside not in sentence
     is_dressed(reply)
 
@@ -106,7 +106,7 @@ GOOD = {
     "a length with zeros before it": raw(b"Content-Length: 000%d" % len(QUESTION), body=QUESTION),
     "bytes beyond ASCII": sized(QUESTION, b"X-Name: \xc3\xa9\xff"),
     "an empty value": sized(QUESTION, b"X-Empty:"),
-    "many fields": sized(QUESTION, *(b"X-%d: y" % i for i in range(500))),
+    "as many fields as there may be": sized(QUESTION, *(b"X-%d: y" % i for i in range(98))),
     "h2c offered": sized(
         QUESTION,
         *(b"Connection: Upgrade, HTTP2-Settings", b"Upgrade: h2c", b"HTTP2-Settings: AAMAAABkAAQ"),
@@ -150,6 +150,7 @@ FAULTY = {
     "both framings, the other way round": raw(CHUNKED, b"Content-Length: 5", body=chunks(QUESTION)),
     "both framings, an empty body by one": raw(b"Content-Length: 0", CHUNKED, body=b"0\r\n\r\n"),
     "two lengths": raw(SIZE, b"Content-Length: 3", body=QUESTION),
+    "the same length twice": raw(SIZE, SIZE, body=QUESTION),
     "two lengths in one": raw(b"Content-Length: %d, 3" % len(QUESTION), body=QUESTION),
     "an empty one of two lengths": raw(b"Content-Length: %d," % len(QUESTION), body=QUESTION),
     "no length in the length": raw(b"Content-Length:", body=QUESTION),
@@ -181,6 +182,11 @@ FAULTY = {
     "the end of the chunks in LF": raw(CHUNKED, body=b"5\r\nhello\r\n0\n\n"),
     "a trailer that is none": raw(CHUNKED, body=b"5\r\nhello\r\n0\r\nno colon\r\n\r\n"),
     "a space after a trailer's name": raw(CHUNKED, body=b"5\r\nhello\r\n0\r\nX : y\r\n\r\n"),
+    "a trailer that ends in LF": raw(CHUNKED, body=b"5\r\nhello\r\n0\r\nX: y\n\r\n"),
+    "trailers that end in LF": raw(CHUNKED, body=b"5\r\nhello\r\n0\r\nX: y\r\n\n"),
+    "a folded trailer": raw(CHUNKED, body=b"5\r\nhello\r\n0\r\nX: y\r\n z\r\n\r\n"),
+    "a CR in a chunk extension": raw(CHUNKED, body=b"5;a\rb\r\nhello\r\n0\r\n\r\n"),
+    "a NUL in a chunk extension": raw(CHUNKED, body=b"5;a\0\r\nhello\r\n0\r\n\r\n"),
     # RFC 9112 2.2, 5.1, 5.2: lines.
     "a line that ends in LF": raw(SIZE + b"\nX: y", body=QUESTION),
     "all lines end in LF": raw(SIZE, body=b"").replace(b"\r\n", b"\n") + QUESTION,

@@ -257,9 +257,10 @@ class TestSize:
             head(b"Content-Length: 1001"),
             head(b"Content-Length: %d" % 10**19),
             CHUNKED + b"3e9\r\n" + b" " * 1001,
+            CHUNKED + b"64\r\n%s\r\n" % (b" " * 100) * 11,
             CHUNKED + b"1\r\n \r\n" * 1001,
         ],
-        ids=["announced", "announced beyond all measure", "a chunk", "many chunks"],
+        ids=["announced", "announced beyond all measure", "a chunk", "chunks", "many chunks"],
     )
     async def test_a_body_beyond_the_cap(self, extender, decisions, dial, request_):
         server = await extender(decisions, body_bytes=1000)
@@ -275,6 +276,24 @@ class TestSize:
     async def test_the_refusal_is_there_before_the_body(self, extender, decisions, dial):
         server = await extender(decisions, body_bytes=1000)
         is_refusal(await (await dial(server.port)).ask(head(b"Content-Length: 2000000")), 413)
+
+    @pytest.mark.parametrize(
+        ("start", "status"),
+        [(b"POST /scheduler/bind HTTP/1.1", 404), (b"PUT /scheduler/filter HTTP/1.1", 405)],
+    )
+    @pytest.mark.parametrize("framing", [b"Content-Length: 2000", b"Transfer-Encoding: chunked"])
+    async def test_a_wrong_path_or_method_is_refused_before_the_body(
+        self, server, dial, start, status, framing
+    ):
+        peer = await dial(server.port)
+        reply = await peer.ask(head(framing, start=start))
+        is_refusal(reply, status)
+        assert reply.headers["connection"] == "close"
+
+    async def test_a_header_of_too_many_fields(self, server, dial):
+        peer = await dial(server.port)
+        await peer.say(post(QUESTION, *[b"X: y"] * 99) + post())
+        await is_refused_and_closed(peer, 431)
 
     @pytest.mark.parametrize(
         "framing", [b"Content-Length: 20000000", b"Transfer-Encoding: chunked"]

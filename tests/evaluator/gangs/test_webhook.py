@@ -36,6 +36,15 @@ def review(**labels):
     return json.dumps(told).encode()
 
 
+def review_of(filling):
+    """With these fields in the pod's spec."""
+    return GANG.replace(b'"containers": []', filling.encode())
+
+
+def posted(body):
+    return f"POST {PATH} HTTP/1.1\r\nHost: x\r\nContent-Length: {len(body)}\r\n\r\n".encode() + body
+
+
 GANG = review(podGroup="train", minAvailable="4")
 
 
@@ -193,6 +202,37 @@ class TestWhatIsAnswered:
         peer = await dial(port.number, authority.client())
         head = f"POST {PATH} HTTP/1.1\r\nHost: x\r\nContent-Length: {9 << 20}\r\n\r\n"
         assert (await peer.ask(head.encode())).status == 413
+
+    @pytest.mark.parametrize(
+        ("filling", "said"),
+        [
+            ('"schedulingGates": [%s{}]' % ('{"name": "a"},' * 10_000), "scheduling gates"),
+            ('"schedulingGates": [%s{}]' % ('{"name": "a"},' * 100_000), "brackets"),
+            ('"containers": [%s{}]' % ("{}," * 100_000), "brackets"),
+            ('"x": "%s"' % ("\\\\" * 200_000), "escapes"),
+            ('"x": %s1' % (" " * 300_000), "blanks"),
+        ],
+        ids=["gates", "very many gates", "containers", "escapes", "blanks"],
+    )
+    async def test_a_review_of_too_many_values_is_refused(
+        self, port, authority, dial, filling, said
+    ):
+        peer = await dial(port.number, authority.client())
+        reply = await peer.ask(posted(review_of(filling)))
+        assert reply.status == 400
+        assert said in json.loads(reply.body)["message"]
+
+    async def test_a_pod_as_large_as_the_api_server_takes_is_answered(self, port, authority, dial):
+        large = json.loads(GANG)
+        large["request"]["object"]["metadata"]["annotations"] = {"note": "x" * (3 << 20)}
+        peer = await dial(port.number, authority.client())
+        reply = await peer.ask(posted(json.dumps(large).encode()))
+        is_gated((reply.status, json.loads(reply.body)))
+
+    async def test_another_path_is_refused_before_the_body(self, port, authority, dial):
+        peer = await dial(port.number, authority.client())
+        head = b"POST /x HTTP/1.1\r\nHost: x\r\nContent-Length: 2000\r\n\r\n"
+        assert (await peer.ask(head)).status == 404
 
     async def test_the_api_servers_timeout_beside_the_path_is_no_other_path(self, port, authority):
         is_gated(await port.ask(authority.client(), path=f"{PATH}?timeout=5s"))

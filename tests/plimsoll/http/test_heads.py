@@ -56,7 +56,6 @@ def head(*lines, line="GET /x HTTP/1.1"):
         (head("Connection: keep-alive", "Connection: Close"), Framing(0, False, False)),
         (head("Connection: closed-door"), Framing(0, False, True)),
         (head(line="GET /x HTTP/1.0"), Framing(0, False, False)),
-        (head("Content-Length: 4", "Content-Length: 4"), Framing(4, False, True)),
     ],
 )
 def test_how_the_body_is_told_from_what_follows(raw, framing):
@@ -92,11 +91,18 @@ def test_the_path_is_what_any_other_reader_would_take_it_for(target, path):
         (b"GET /x HTTP/1.1\r\nHost: a/b\r\n\r\n", 400),
         (head("Content-Length: 3", "Transfer-Encoding: chunked"), 400),
         (head("Content-Length: 3", "Content-Length: 4"), 400),
+        (head("Content-Length: 4", "Content-Length: 4"), 400),
         (head("Transfer-Encoding: chunked", line="POST /x HTTP/1.0"), 400),
         (head("Transfer-Encoding: gzip"), 501),
         (head("Expect: a miracle"), 417),
         (head(line="GET /x HTTP/2.0"), 505),
         (head("X: " + "y" * LIMIT), 431),
+        (head(*["a:b"] * 100), 431),
+        (head("Content-Length: " + "0" * 30 + "4"), 400),
+        (head("X: \x01"), 400),
+        (b"\x16\x03\x01", 400),
+        (head(line="GET  /x HTTP/1.1"), 400),
+        (head(line="GET /x?" + "&".join("abc") + "&" * 98 + " HTTP/1.1"), 400),
     ],
 )
 def test_what_two_readers_could_read_in_two_ways_is_refused(raw, status):
@@ -104,6 +110,26 @@ def test_what_two_readers_could_read_in_two_ways_is_refused(raw, status):
         read(raw)
     assert refused.value.status == status
     assert "bytearray" not in str(refused.value)
+
+
+def test_no_field_after_the_101st_is_read():
+    reading = Reading(1 << 20)
+    with pytest.raises(RefusedError) as refused:
+        reading.head(b"GET /x HTTP/1.1\r\n" + b"".join(b"x-%d: y\r\n" % i for i in range(3_000)))
+    assert refused.value.status == HTTPStatus.REQUEST_HEADER_FIELDS_TOO_LARGE
+    assert len(reading._fields.values) == 100
+
+
+def test_a_query_has_a_limit():
+    reading = Reading(1 << 20)
+    with pytest.raises(RefusedError) as refused:
+        reading.head(head(line=f"GET /x?a={'y' * 4_096} HTTP/1.1"))
+    assert refused.value.status == HTTPStatus.REQUEST_URI_TOO_LONG
+
+
+def test_an_upgrade_that_is_offered_is_ignored():
+    (_, framing), rest = read(head("Connection: Upgrade", "Upgrade: h2c") + b"rest")
+    assert (framing.length, rest) == (0, b"rest")
 
 
 def test_the_limit_of_a_header_is_exact():

@@ -91,6 +91,26 @@ async def test_a_small_body_is_read_and_forgotten(serve) -> None:
     assert (await client.get("/2")).status == 200
 
 
+@pytest.mark.parametrize(
+    "framing", [b"Content-Length: 1", b"Content-Length: 99999999999", b"Transfer-Encoding: chunked"]
+)
+@pytest.mark.parametrize("path", [b"/metrics", b"/nothing"])
+async def test_a_port_without_bodies_refuses_each_before_it_comes(
+    serve, framing: bytes, path: bytes
+) -> None:
+    client = await (await serve(echo, Limits(body_bytes=0))).connect()
+    await client.say(b"GET %s HTTP/1.1\r\nHost: x\r\n%s\r\n\r\n" % (path, framing))
+    reply = await client.reply()
+    assert (reply.status, reply.headers["connection"]) == (413, "close")
+    assert b"body" in reply.body
+
+
+async def test_an_empty_body_is_none(serve) -> None:
+    client = await (await serve(echo, Limits(body_bytes=0))).connect()
+    for _ in range(2):
+        assert (await client.get("/", "Content-Length: 0")).status == 200
+
+
 async def test_a_client_that_asks_before_it_sends_a_body_is_told_to_go_on(serve) -> None:
     client = await (await serve(echo)).connect()
     await client.say(

@@ -1,0 +1,84 @@
+"""Bodies in chunks, RFC 9112 section 7.1."""
+
+import re
+from collections.abc import Iterator
+from http import HTTPStatus
+
+from plimsoll.http.fields import FieldLines
+from plimsoll.http.messages import RefusedError
+
+_SIZE = rb"([0-9A-Fa-f]{1,16})(?:[\t ]*;[\t -~\x80-\xff]*)?\r\n"
+_FIRST, _NEXT = re.compile(_SIZE), re.compile(rb"\r\n" + _SIZE)
+_FRAMING_BYTES = 4 << 10
+_FRAMING_SHARE = 8
+"""Chunk sizes, extensions and trailers may take _FRAMING_BYTES, and a byte for so many of the body.
+
+Go and curl send chunks of kilobytes. One byte a chunk would cost a hundred times the CPU of a body of announced size.
+"""
+
+
+class Chunks:
+    """Takes the chunks of one body apart."""
+
+    def __init__(self) -> None:
+        self.received = 0
+        """Bytes of the body."""
+        self.rest: bytes | None = None
+        """What came after the body; None while it has not come whole."""
+        self._line = _FIRST
+        self._cut = b""  # a line whose end has not come yet
+        self._left = 0  # bytes of the chunk at hand
+        self._framing = 0  # bytes that are not the body's
+        self._trailers: FieldLines | None = None
+
+    def parts(self, data: bytes) -> Iterator[bytes]:
+        """The parts of the body in the next bytes of the connection. Raises RefusedError."""
+        data, self._cut, at = self._cut + data, b"", 0
+        while at < len(data) and self._trailers is None:
+            if self._left:
+                part = data[at : at + self._left]
+                at += len(part)
+                self._left -= len(part)
+                self.received += len(part)
+                yield part
+            elif size := self._size(data, at):
+                at += size
+            else:
+                return
+        if self._trailers is not None:
+            self._end(self._trailers, data[at:])
+
+    def _size(self, data: bytes, at: int) -> int:
+        """Read the line that begins a chunk; how long it is, 0 if its end has not come yet."""
+        found = self._line.match(data, at)
+        if found is None:
+            if data.find(b"\n", at + (self._line is _NEXT) * 2) >= 0:
+                raise RefusedError(
+                    HTTPStatus.BAD_REQUEST, "not HTTP/1.1: a chunk size that is none"
+                )
+            self._cut = data[at:]
+            self._count(len(self._cut), cut=True)
+            return 0
+        self._count(found.end() - at)
+        self._line = _NEXT
+        self._left = int(found[1], 16)
+        if not self._left:
+            self._trailers = FieldLines()
+        return found.end() - at
+
+    def _end(self, trailers: FieldLines, data: bytes) -> None:
+        """Read trailers, which are checked and dropped."""
+        end = trailers.feed(data)
+        self._count(len(data) if end is None else end)
+        if end is not None:
+            self.rest = data[end:]
+
+    def _count(self, size: int, *, cut: bool = False) -> None:
+        framing = self._framing + size
+        if framing > _FRAMING_BYTES + self.received // _FRAMING_SHARE:
+            raise RefusedError(
+                HTTPStatus.REQUEST_ENTITY_TOO_LARGE,
+                f"{framing} bytes of chunk sizes, extensions and trailers for a body of {self.received} bytes",
+            )
+        if not cut:
+            self._framing = framing

@@ -1,0 +1,106 @@
+"""Bodies in chunks: what is understood does not depend on how it was cut, and what surrounds a body is bounded by it."""
+
+import itertools
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from plimsoll.http.chunks import Chunks
+from plimsoll.http.messages import RefusedError
+
+BODY = b"hello, " + b"x" * 300
+WHOLE = b'7;a="b c"\r\nhello, \r\n0012C\r\n%s\r\n0;last\r\nX-Sum: 1\r\n\r\n' % BODY[7:]
+NEXT = b"GET / HTTP/1.1\r\n"
+
+
+def read(raw, cuts=()):
+    """The body in `raw`, fed in pieces, and what follows it; None for what follows if the body has no end."""
+    chunks, found = Chunks(), bytearray()
+    for begin, end in itertools.pairwise([0, *sorted(cuts), len(raw)]):
+        if chunks.rest is None:
+            for part in chunks.parts(raw[begin:end]):
+                found += part
+        else:
+            chunks.rest += raw[begin:end]
+    return bytes(found), chunks.rest
+
+
+@given(cuts=st.lists(st.integers(0, len(WHOLE + NEXT)), max_size=12))
+def test_a_body_may_be_cut_anywhere_and_what_follows_is_kept(cuts):
+    assert read(WHOLE + NEXT, cuts) == (BODY, NEXT)
+
+
+def test_a_body_may_come_byte_by_byte():
+    assert read(WHOLE, range(1, len(WHOLE))) == (BODY, b"")
+
+
+@pytest.mark.parametrize("end", range(len(WHOLE)))
+def test_a_body_cut_short_has_no_end(end):
+    assert read(WHOLE[:end])[1] is None
+
+
+@pytest.mark.parametrize(
+    "raw",
+    [
+        b"5;a\rb\r\nhello\r\n0\r\n\r\n",
+        b"5;a\0b\r\nhello\r\n0\r\n\r\n",
+        b"5;a\nhello\r\n0\r\n\r\n",
+        b"5\nhello\r\n0\r\n\r\n",
+        b"5 \r\nhello\r\n0\r\n\r\n",
+        b"5\r\nhello\n0\r\n\r\n",
+        b"5\r\nhello0\r\n\r\n",
+        b"5\r\nhello\r\n0\r\nX: y\n\r\n",
+        b"5\r\nhello\r\n0\r\nX: y\r\n\n",
+        b"5\r\nhello\r\n0\r\nX: y\n\n",
+        b"5\r\nhello\r\n0\r\nX: y\r\n z\r\n\r\n",
+        b"5\r\nhello\r\n0\r\nX: \ry\r\n\r\n",
+        b"5\r\nhello\r\n0\n\r\n",
+        b"%s\r\nhello\r\n0\r\n\r\n" % (b"0" * 16 + b"5"),
+    ],
+)
+def test_what_two_readers_could_read_in_two_ways_is_a_400(raw):
+    with pytest.raises(RefusedError) as refused:
+        read(raw)
+    assert refused.value.status == 400
+
+
+@pytest.mark.parametrize(
+    ("raw", "most"),
+    [
+        (b"1\r\n \r\n" * 100_000, 1_000),
+        (b"8\r\n12345678\r\n" * 100_000, 1_500),
+        (b"1;" + b"x" * 100_000, 0),
+        (b"1;xxxxxxxxxxxxxxxx\r\n \r\n" * 100_000, 200),
+    ],
+    ids=["one byte a chunk", "eight bytes a chunk", "one extension", "extensions"],
+)
+@pytest.mark.parametrize("size", [700, 16_384])
+def test_a_flood_of_small_chunks_is_refused_early(raw, most, size):
+    taken = []
+    pieces = (raw[at : at + size] for at in range(0, len(raw), size))
+    with pytest.raises(RefusedError) as refused:
+        taken.extend(parts_of(pieces))
+    assert refused.value.status == 413
+    assert len(taken) <= most
+
+
+def parts_of(pieces):
+    chunks = Chunks()
+    for piece in pieces:
+        yield from chunks.parts(piece)
+
+
+def test_trailers_without_end_are_refused():
+    trailers = itertools.repeat(b"X: " + b"y" * 500 + b"\r\n", 20)
+    with pytest.raises(RefusedError) as refused:
+        list(parts_of([b"1\r\nx\r\n0\r\n", *trailers]))
+    assert refused.value.status == 413
+
+
+def test_chunks_of_a_large_body_may_be_as_small_as_clients_make_them():
+    """Go's smallest are of some hundred bytes."""
+    chunks = Chunks()
+    raw = b"64\r\n%s\r\n" % (b"x" * 100) * 5_000 + b"0\r\n\r\n"
+    assert sum(map(len, chunks.parts(raw))) == 500_000
+    assert chunks.rest == b""

@@ -1,0 +1,104 @@
+"""Clients that send as fast as they can, in a process of their own: `python floods.py KIND PORT CONNECTIONS [tls]`.
+
+A connection that is refused is opened again. A line is printed once each has sent something; it ends with its stdin.
+"""
+
+import contextlib
+import itertools
+import os
+import socket
+import ssl
+import sys
+import threading
+
+_PART = 64 << 10
+_GATES = (
+    b'{"apiVersion":"admission.k8s.io/v1","kind":"AdmissionReview","request":{"uid":"a","operation":"CREATE",'
+    b'"resource":{"resource":"pods"},"object":{"spec":{"schedulingGates":[%s{}]}}}}'
+)
+_GATE = b'{"name":"a"},'
+
+
+def _post(*lines):
+    return b"\r\n".join((b"POST /gangs/gate HTTP/1.1", b"Host: x", *lines, b"", b""))
+
+
+def chunks():
+    """A body of one byte a chunk, without end."""
+    head = _post(b"Transfer-Encoding: chunked")
+    return itertools.chain([head], itertools.repeat(b"1\r\n \r\n" * (_PART // 6)))
+
+
+def fields():
+    """Requests with 3,000 header fields each, one after the other."""
+    return itertools.repeat(b"GET /healthz HTTP/1.1\r\nHost: x\r\n" + b"a:b\r\n" * 3_000 + b"\r\n")
+
+
+def large_reviews():
+    """Admission reviews that are full of scheduling gates, larger than the port takes them."""
+    return _reviews(8 << 20)
+
+
+def reviews():
+    """As large as the port takes them."""
+    return _reviews(4 << 20)
+
+
+def _reviews(size):
+    body = _GATES % (_GATE * ((size - len(_GATES)) // len(_GATE)))
+    return itertools.repeat(_post(b"Content-Length: %d" % len(body)) + body)
+
+
+_KINDS = {kind.__name__: kind for kind in (chunks, fields, large_reviews, reviews)}
+
+
+class _Flood:
+    def __init__(self, kind, port, connections, *, tls):
+        self._parts = _KINDS[kind]
+        self._port = port
+        self._tls = tls
+        self._over = threading.Event()
+        self._begun = threading.Barrier(connections + 1)
+        self._threads = [threading.Thread(target=self._run) for _ in range(connections)]
+
+    def begin(self):
+        for thread in self._threads:
+            thread.start()
+        self._begun.wait()
+
+    def end(self):
+        self._over.set()
+        for thread in self._threads:
+            thread.join()
+
+    def _run(self):
+        self._send()
+        self._begun.wait()
+        while not self._over.is_set():
+            self._send(many=True)
+
+    def _send(self, *, many=False):
+        with contextlib.suppress(OSError), self._connected() as client:
+            for part in itertools.islice(self._parts(), None if many else 1):
+                if self._over.is_set():
+                    return
+                client.sendall(part)
+
+    def _connected(self):
+        client = socket.create_connection(("127.0.0.1", self._port), timeout=1)
+        if not self._tls:
+            return client
+        context = ssl.create_default_context()
+        context.check_hostname, context.verify_mode = False, ssl.CERT_NONE
+        return context.wrap_socket(client)
+
+
+if __name__ == "__main__":
+    os.nice(19)  # what slows others down is to be what the server does, not what this program does
+    kind, port, connections, *tls = sys.argv[1:]
+    flood = _Flood(kind, int(port), int(connections), tls=bool(tls))
+    flood.begin()
+    sys.stdout.write("every connection has sent something\n")
+    sys.stdout.flush()
+    sys.stdin.read()
+    flood.end()

@@ -1,0 +1,128 @@
+"""Clients without credentials that send as fast as they can: kube-scheduler, kubelet and Prometheus are answered beside them.
+
+Times are compared with those of the same run without a flood.
+"""
+
+import asyncio
+import contextlib
+import json
+import math
+import sys
+import time
+from pathlib import Path
+
+FLOODS = Path(__file__).with_name("floods.py")
+NAMES = [f"node-{i}" for i in range(5_000)]
+SECONDS = 1.0
+PROBE_TIMEOUT = 2.0
+"""Of the readiness probes in deploy/."""
+TRIES = 3
+"""A machine that is busy with something else may slow one comparison down, but not each."""
+
+
+def question():
+    labels = {"telemetry-policy": "demo-policy"}
+    pod = {"metadata": {"name": "web", "namespace": "default", "labels": labels}}
+    body = json.dumps({"Pod": pod, "NodeNames": NAMES}).encode()
+    lines = b"POST /scheduler/filter HTTP/1.1", b"Host: x", b"Content-Length: %d" % len(body)
+    return b"\r\n".join((*lines, b"", body))
+
+
+QUESTION = question()
+
+
+async def p99(peer):
+    """Of requests that kube-scheduler sends one after the other, in seconds."""
+    found, end = [], time.monotonic() + SECONDS
+    while time.monotonic() < end:
+        begun = time.perf_counter()
+        assert (await peer.ask(QUESTION)).status == 200
+        found.append(time.perf_counter() - begun)
+    return sorted(found)[int(len(found) * 0.99)]
+
+
+async def asked(dial, port, path):
+    """The answer on a connection of its own."""
+    peer = await dial(port)
+    return await peer.ask(b"GET %s HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n" % path)
+
+
+async def probed(dial, port, times=10):
+    """Each probe has a connection of its own, as a kubelet's. Raises TimeoutError for one that fails."""
+    for _ in range(times):
+        async with asyncio.timeout(PROBE_TIMEOUT):
+            assert (await asked(dial, port, b"/healthz")).status == 200
+        await asyncio.sleep(SECONDS / times)
+
+
+@contextlib.asynccontextmanager
+async def flooded(kind, port, connections, *tls):
+    """The port is flooded while the block runs."""
+    command = (sys.executable, "-P", str(FLOODS), kind, str(port), str(connections), *tls)
+    pipe = asyncio.subprocess.PIPE
+    program = await asyncio.create_subprocess_exec(*command, stdin=pipe, stdout=pipe)
+    try:
+        assert await program.stdout.readline() == b"every connection has sent something\n"
+        yield
+    finally:
+        program.stdin.close()
+        await program.wait()
+
+
+async def test_kube_schedulers_p99_beside_floods_is_below_three_times_its_quiet_value_and_no_probe_fails(
+    house, dial
+):
+    await house.start_evaluator()
+    await house.start_agent()
+    await house.ready()
+    peer = await dial(house.port("extender"), house.authority.client(*house.scheduler))
+    ops, gangs = house.port("ops"), house.port("gangs")
+    floods = {
+        "chunks of one byte": ("chunks", ops, 30),
+        "3,000 header fields": ("fields", ops, 30),
+        "reviews of 8 MiB": ("large_reviews", gangs, 8, "tls"),
+        "reviews of 4 MiB": ("reviews", gangs, 8, "tls"),
+    }
+    await p99(peer)
+    slower = {what: await slowdown(peer, dial, ops, flood) for what, flood in floods.items()}
+    assert all(times < 3 for times in slower.values()), slower
+
+
+async def slowdown(peer, dial, ops, flood):
+    """p99 beside a flood, as a multiple of the quiet one: the least of a few tries, without those in which a probe failed."""
+    least = math.inf
+    for _ in range(TRIES):
+        quiet = await p99(peer)
+        async with flooded(*flood):
+            failed, beside = await asyncio.gather(
+                probed(dial, ops), p99(peer), return_exceptions=True
+            )
+        if isinstance(beside, BaseException):
+            raise beside
+        if failed is None:
+            least = min(least, beside / quiet)
+        if least < 3:
+            break
+    return least
+
+
+async def test_an_agent_is_probed_and_scraped_beside_120_connections_that_flood_it(
+    house, dial, eventually
+):
+    await house.start_agent(more=("--web.config.file=",))
+    await eventually(lambda: "listening" in house.log("agent"))
+    port = house.port("agent")
+    while (await asked(dial, port, b"/readyz")).status != 200:  # noqa: ASYNC110
+        await asyncio.sleep(0.05)
+    for kind in ("chunks", "fields"):
+        assert await answers(dial, port, kind), kind
+
+
+async def answers(dial, port, kind):
+    """Whether an agent does beside a flood, in one of a few tries."""
+    for _ in range(TRIES):
+        async with flooded(kind, port, 120):
+            with contextlib.suppress(TimeoutError):
+                await probed(dial, port)
+                return (await asked(dial, port, b"/metrics")).status == 200
+    return False
