@@ -1,6 +1,7 @@
 """The header of one request and of its reply, read and written by h11: RFC 9112, and nothing that two readers could read in two ways."""
 
 import re
+import traceback
 from dataclasses import dataclass
 from email.utils import formatdate
 from http import HTTPStatus
@@ -71,6 +72,8 @@ class Reading:
                 self._http.receive_data(data)
             return self._http.next_event()
         except h11.RemoteProtocolError as error:
+            # A frame of h11 refers to its error, and so would keep the whole connection from being freed.
+            traceback.clear_frames(error.__traceback__)
             status = HTTPStatus(error.error_status_hint)
             if status is HTTPStatus.REQUEST_HEADER_FIELDS_TOO_LARGE:
                 raise self._too_large() from error
