@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from agent.webconfig import TlsConfig, WebConfigError
-from plimsoll.http.tls import Certificate, Tls
+from plimsoll.http.tls import Certificate, Tls, server_context
 
 T = TypeVar("T")
 
@@ -56,8 +56,7 @@ _UNVERIFIED = {"RequireAnyClientCert", "RequireClientCert"}
 
 def build(config: TlsConfig) -> Tls:
     """What a configuration and the files it names ask for. WebConfigError where they make no sense to OpenSSL."""
-    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
-    context.set_alpn_protocols(["http/1.1"])
+    context = server_context()
     with warnings.catch_warnings():
         warnings.simplefilter(
             "ignore", DeprecationWarning

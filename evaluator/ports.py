@@ -21,6 +21,8 @@ log = logs.get(__name__)
 
 _GRACE = 5.0
 """Seconds in which requests that were begun are still answered when all ends."""
+_DESCRIPTORS = 300
+"""File descriptors for everything but ports: the API server, other sources, files, gRPC's threads."""
 
 
 class Ports:
@@ -109,7 +111,10 @@ class Ports:
         secured = self._certificates
         credentials = secured.credentials() if secured else None
         self._streaming = True
-        bound = await self._agents.start(str(Address(host or "::", port)), credentials=credentials)
+        reserved = _DESCRIPTORS + sum(server.limit for _, server in self._named())
+        bound = await self._agents.start(
+            str(Address(host or "::", port)), credentials=credentials, reserved=reserved
+        )
         log.info(
             "listening",
             server="agents",

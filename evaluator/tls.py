@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from functools import partial
 
 from evaluator.certfiles import Rotation, TlsError, load_pair
+from plimsoll.http import tls as http_tls
 from plimsoll.http.tls import Certificate, Tls
 
 
@@ -52,9 +53,8 @@ def rotation(
 
 def server_context(files: Files, port: Port = EXTENDER) -> ssl.SSLContext:
     """What is in the files. Raises TlsError."""
-    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context = http_tls.server_context()
     context.minimum_version = ssl.TLSVersion.TLSv1_2
-    context.set_alpn_protocols(["http/1.1"])
     try:
         load_pair(context, files.cert, files.key)
     except (OSError, ssl.SSLError) as error:

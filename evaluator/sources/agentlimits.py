@@ -41,13 +41,13 @@ class AgentLimits:
         """Whether a report of so many readings is small enough."""
         return self.report_bytes >= _REPORT_HEAD + _READING_BYTES * metrics
 
-    def channel_options(self) -> list[tuple[str, int]]:
-        """For a gRPC server."""
+    def channel_options(self, connections: int) -> list[tuple[str, int]]:
+        """For a gRPC server that holds at most so many connections."""
         return [
             # A burst of thousands of connects (every agent after a restart of ours) is refused by gRPC's default bounds.
             ("grpc.server.max_pending_requests", self.streams),
             ("grpc.server.max_pending_requests_hard_limit", 2 * self.streams),
-            ("grpc.max_allowed_incoming_connections", self.streams),
+            ("grpc.max_allowed_incoming_connections", connections),
             ("grpc.max_concurrent_streams", self.streams_per_connection),
             ("grpc.max_receive_message_length", self.report_bytes),
             ("grpc.max_metadata_size", _LARGEST_METADATA),

@@ -34,7 +34,7 @@ _AT_ONCE = 16
 """Agents that are told in one go; between two goes, whoever asks for an answer gets it."""
 
 _OTHER_DESCRIPTORS = 1000
-"""Of this program: the other ports, the API server, files."""
+"""Descriptors kept for the rest of the program where it is not said how many it needs."""
 
 Code = grpc.StatusCode
 
@@ -82,12 +82,20 @@ class Agents:
         return len(self._callers)
 
     async def start(
-        self, address: str, *, credentials: grpc.ServerCredentials | None = None
+        self,
+        address: str,
+        *,
+        credentials: grpc.ServerCredentials | None = None,
+        reserved: int = _OTHER_DESCRIPTORS,
     ) -> int:
-        """Listen; returns the port. Raises OSError if the address cannot be had."""
-        descriptors.make_room(self._limits.streams + _OTHER_DESCRIPTORS)
+        """Listen; returns the port. Raises OSError if the address cannot be had.
+
+        Connections never take the last `reserved` file descriptors: other ports and files need them.
+        """
+        connections = descriptors.share(self._limits.streams, reserved=reserved)
         server = grpc.aio.server(
-            options=self._limits.channel_options(), maximum_concurrent_rpcs=self._limits.streams
+            options=self._limits.channel_options(connections),
+            maximum_concurrent_rpcs=self._limits.streams,
         )
         # Messages come and go as bytes: what cannot be read is answered here, and what all are told is written once.
         handler: Any = grpc.stream_stream_rpc_method_handler(self._answer)

@@ -55,6 +55,11 @@ class Bound:
     pod_uid: str = ""
 
 
+def is_resumed(auth: Mapping[str, Iterable[bytes]]) -> bool:
+    """Return whether a connection resumed a TLS session, as gRPC reports it."""
+    return b"true" in auth.get("ssl_session_reused", ())
+
+
 def certified(auth: Mapping[str, Iterable[bytes]]) -> frozenset[str]:
     """The nodes that a verified client certificate stands for: its common name and DNS names, as gRPC lists them."""
     names = [*auth.get("x509_common_name", ()), *auth.get("peer_dns", ())]

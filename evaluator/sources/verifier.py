@@ -32,8 +32,17 @@ async def anybody(_node: str, _context: Context) -> Refusal | None:
 
 
 async def by_certificate(node: str, context: Context) -> Refusal | None:
-    """The common name or a DNS name of the client's certificate, which gRPC has verified, is the node's name."""
-    names = identity.certified(context.auth_context())
+    """The common name or a DNS name of the client's certificate, which gRPC has verified, is the node's name.
+
+    gRPC for Python cannot turn session tickets off, and a resumed session skips the verification: an expired certificate
+    would be let in.
+    """
+    auth = context.auth_context()
+    if identity.is_resumed(auth):
+        return Refusal(
+            Code.UNAUTHENTICATED, "a resumed TLS session: the client certificate was not verified"
+        )
+    names = identity.certified(auth)
     if node in names:
         return None
     told = ", ".join(sorted(names)) or "nobody"

@@ -1,6 +1,7 @@
-"""The connections of a server, no more than so many: for a new one, a silent one has to go, and a stranger before a client."""
+"""The connections of a server, up to a limit: for a new one, one that waits for its client is ended."""
 
 import asyncio
+from collections import Counter
 from enum import Enum, auto
 
 Task = asyncio.Task[None]
@@ -16,75 +17,111 @@ class Doing(Enum):
 
 
 class Crowd:
-    """Connections by their task; those that wait for their client in the order in which they began to."""
+    """Connections by their task; those that wait for their client in the order in which they began to.
+
+    A connection is a newcomer until its client has asked for something or has shown a certificate.
+
+    A quarter of the places is for newcomers, such as a kubelet's probes. While newcomers hold no more than that, a new
+    connection ends an idle one that has asked before; otherwise it ends a newcomer. Clients with a certificate go last. Of
+    several, the one goes whose peer (address) holds most connections, and of a peer's the one that has waited longest.
+    """
 
     def __init__(self, limit: int, *, sending: int) -> None:
         """At most `limit`, of which at most `sending` have an answer that they have not taken yet."""
         self._limit = limit
+        self._reserved = limit // 4
         self._sending = sending
-        self.tasks: set[Task] = set()
+        self._peers: dict[Task, str] = {}
+        self._held: Counter[str] = Counter()
+        self._certified: set[Task] = set()
         self._clients: set[Task] = set()
         self._asking: set[Task] = set()
-        self._strangers: dict[Task, Doing] = {}
-        self._silent: dict[Task, Doing] = {}
-        self._deaf: dict[Task, Doing] = {}
-        self._waiting = (self._strangers, self._silent, self._deaf)  # in the order in which they go
+        self._newcomers: dict[Task, Doing] = {}
+        self._idle: dict[Task, Doing] = {}
+        self._idle_certified: dict[Task, Doing] = {}
+        self._unread: dict[Task, Doing] = {}
+        self._waiting = (self._newcomers, self._idle, self._idle_certified, self._unread)
+
+    @property
+    def tasks(self) -> set[Task]:
+        """All connections."""
+        return set(self._peers)
+
+    @property
+    def full(self) -> bool:
+        """Whether a new connection ends another one."""
+        return len(self._peers) >= self._limit
 
     @property
     def asked(self) -> bool:
         """Whether some client is asking something, or being answered."""
         return bool(self._asking)
 
-    def admit(self, task: Task) -> None:
-        """A connection that begins; until it is known, or has asked for something, it is a stranger's."""
-        self.tasks.add(task)
-        self._strangers[task] = Doing.NOTHING
+    def admit(self, task: Task, *, peer: str) -> None:
+        """Add a newcomer; `peer` is its client's address."""
+        self._peers[task] = peer
+        self._held[peer] += 1
+        self._newcomers[task] = Doing.NOTHING
         task.add_done_callback(self._gone)
 
     def know(self, task: Task) -> None:
-        """A connection is no stranger's: its client has shown a certificate that can be believed."""
+        """Record that a connection's client has shown a certificate that is let in."""
+        self._certified.add(task)
         self._clients.add(task)
         self.note(task, Doing.NOTHING)
 
     def note(self, task: Task, doing: Doing) -> None:
-        """What a connection is at from now on."""
+        """Record what a connection is at from now on."""
         self._forget(task)
         if doing is not Doing.NOTHING:
             self._asking.add(task)
         if doing is Doing.ANSWERING:
             self._clients.add(task)
         elif task not in self._clients:
-            self._strangers[task] = doing
+            self._newcomers[task] = doing
         elif doing is Doing.SENDING:
-            self._deaf[task] = doing
-            if len(self._deaf) > self._sending:
-                _end_longest(self._deaf)
+            self._unread[task] = doing
+            if len(self._unread) > self._sending:
+                _end(self._unread, next(iter(self._unread)))
         else:
-            self._silent[task] = doing
+            idle = self._idle_certified if task in self._certified else self._idle
+            idle[task] = doing
 
     def has_room(self) -> bool:
-        """Whether one more may come; if need be, the one that its client has kept waiting longest goes.
+        """Return whether one more connection may come, having ended another one if need be.
 
-        So many that have not asked for anything yet keep nobody out, and they do not drive out who has. Nor do so many keep
-        anybody out that ask and do not take the answer: a probe that is refused ends the process.
+        Connections that have not asked for anything never keep another one out, nor do those that do not take their answer:
+        a probe that is refused ends the process.
         """
-        if len(self.tasks) < self._limit:
+        if not self.full:
+            return True
+        if self._idle and len(self._newcomers) <= self._reserved:
+            self._end_one(self._idle)
             return True
         for waiting in self._waiting:
             if waiting:
-                _end_longest(waiting)
+                self._end_one(waiting)
                 return True
         return False
 
     def end_idle(self) -> None:
-        """End those of whom nothing is being asked."""
-        for task, doing in (*self._strangers.items(), *self._silent.items()):
-            if doing is Doing.NOTHING:
-                task.cancel()
+        """End the connections that have no request."""
+        for waiting in (self._newcomers, self._idle, self._idle_certified):
+            for task, doing in waiting.items():
+                if doing is Doing.NOTHING:
+                    task.cancel()
+
+    def _end_one(self, waiting: dict[Task, Doing]) -> None:
+        """End the longest waiting connection of the peer that holds most."""
+        _end(waiting, max(waiting, key=lambda task: self._held[self._peers[task]]))
 
     def _gone(self, task: Task) -> None:
-        self.tasks.discard(task)
+        peer = self._peers.pop(task)
+        self._held[peer] -= 1
+        if not self._held[peer]:
+            del self._held[peer]
         self._clients.discard(task)
+        self._certified.discard(task)
         self._forget(task)
 
     def _forget(self, task: Task) -> None:
@@ -93,7 +130,6 @@ class Crowd:
             waiting.pop(task, None)
 
 
-def _end_longest(waiting: dict[Task, Doing]) -> None:
-    longest = next(iter(waiting))
-    del waiting[longest]
-    longest.cancel()
+def _end(waiting: dict[Task, Doing], task: Task) -> None:
+    del waiting[task]
+    task.cancel()

@@ -2,6 +2,7 @@
 
 import asyncio
 import contextlib
+import errno
 import math
 import socket
 from collections.abc import Callable, Sequence
@@ -12,16 +13,19 @@ from plimsoll.http import sockets
 from plimsoll.http.addresses import Address
 from plimsoll.http.bodies import Bodies
 from plimsoll.http.connection import Connection
-from plimsoll.http.crowd import Crowd
+from plimsoll.http.crowd import Crowd, Doing
+from plimsoll.http.handshake import open_stream
 from plimsoll.http.limits import Limits
 from plimsoll.http.messages import Check, Handler, Refuse, always_right, plain_refusal
-from plimsoll.http.stream import Stream
 from plimsoll.http.tls import Tls
 
 log = logs.get(__name__)
 
+_EXHAUSTED = frozenset({errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM})
 _PAUSE = 1.0
-"""Seconds without accepting anybody when the machine is out of file descriptors or memory."""
+"""Seconds without accepting when the machine is out of file descriptors or memory."""
+_BEGUN = 8
+"""Passes of the event loop in which a request that came with its connection is read."""
 
 
 class Server:
@@ -50,6 +54,11 @@ class Server:
         self._crowd = Crowd(self._limits.connections, sending=self._limits.sending)
         self._ending = False
         self._complained = -math.inf
+
+    @property
+    def limit(self) -> int:
+        """Connections at a time, at most."""
+        return self._limits.connections
 
     @property
     def connections(self) -> int:
@@ -97,17 +106,19 @@ class Server:
         loop = asyncio.get_running_loop()
         while True:
             try:
-                client, _ = await loop.sock_accept(listener)
+                client, address = await loop.sock_accept(listener)
             except OSError as error:
-                log.error("cannot accept connections", reason=error.strerror)
-                await asyncio.sleep(_PAUSE)
+                await _recover(error)
                 continue
+            full = self._crowd.full
             if not self._crowd.has_room():
                 client.close()
                 self._complain(loop.time())
                 continue
-            self._crowd.admit(asyncio.create_task(self._serve(client)))
-            await asyncio.sleep(0)  # lets it begin, before another one is let in
+            self._crowd.admit(asyncio.create_task(self._serve(client)), peer=str(address[0]))
+            # When full, the next connection may end this one: a request that has arrived is begun before.
+            for _ in range(_BEGUN if full else 1):
+                await asyncio.sleep(0)
 
     def _complain(self, now: float) -> None:
         """Once a second at most: whoever floods the port must not flood the log."""
@@ -126,21 +137,12 @@ class Server:
     async def _talk(self, client: socket.socket) -> None:
         task = asyncio.current_task()
         assert task is not None
-        stream, tls = Stream(), self._tls()
-        # asyncio does so itself, but not for sockets made by socket.create_server, whose protocol is 0.
-        client.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-        loop = asyncio.get_running_loop()
-        await loop.connect_accepted_socket(
-            lambda: stream,
-            client,
-            ssl=None if tls is None else tls.context,
-            ssl_handshake_timeout=None if tls is None else self._limits.handshake,
-            ssl_shutdown_timeout=None if tls is None else self._limits.farewell,
-        )
-        objection = "" if tls is None else tls.objection(stream.peer_certificate)
-        if stream.peer_certificate and not objection:
-            self._crowd.know(task)
+        tls = self._tls()
+        stream = await open_stream(client, tls.context if tls else None, self._limits)
         try:
+            objection = tls.objection_to(stream.peer_certificate) if tls else ""
+            if stream.peer_certificate and not objection:
+                self._crowd.know(task)
             await Connection(
                 stream,
                 self._handler,
@@ -152,11 +154,17 @@ class Server:
                 note=partial(self._crowd.note, task),
                 ending=lambda: self._ending,
             ).serve()
-            if not stream.transport.get_write_buffer_size():
-                stream.transport.close()
+            self._crowd.note(task, Doing.NOTHING)
+            await stream.close(self._limits.farewell)
         finally:
-            # close() alone would wait for a client to take what it never will.
-            if not stream.transport.is_closing():
-                stream.transport.abort()
-            # And it would wait for ever over TLS, with nothing left to wake it, if the client went while we were not reading.
-            loop.call_later(self._limits.farewell, stream.transport.abort)
+            stream.abort()
+
+
+async def _recover(error: OSError) -> None:
+    """Pause accepting where the machine has run out of something; any other error is of one connection only."""
+    if error.errno in _EXHAUSTED:
+        log.error("cannot accept connections", reason=error.strerror)
+        await asyncio.sleep(_PAUSE)
+    else:
+        log.debug("connection lost before it was accepted", reason=error.strerror)
+        await asyncio.sleep(0)

@@ -25,7 +25,7 @@ class Stream(asyncio.BufferedProtocol):
         self._filled = 0  # bytes of it
         self._ended = False
         self._secured = False
-        self._lost: Exception | None = None
+        self._lost = ""  # why; the exception itself refers to frames, and these to this stream
         self._reader: asyncio.Future[None] | None = None
         self._writer: asyncio.Future[None] | None = None
         self._taking = True  # whether the peer takes what is sent to it
@@ -62,7 +62,7 @@ class Stream(asyncio.BufferedProtocol):
 
     def connection_lost(self, exc: Exception | None) -> None:
         self._ended = True
-        self._lost = exc or ConnectionResetError("the connection was closed")
+        self._lost = str(exc or "") or "the connection was closed"
         _wake(self._reader)
         _wake(self._writer)
 
@@ -144,9 +144,34 @@ class Stream(asyncio.BufferedProtocol):
             with contextlib.suppress(OSError):
                 self.transport.write_eof()
 
+    async def close(self, patience: float) -> None:
+        """Close the connection and wait until it is closed, at most `patience` seconds."""
+        if self._lost or self.transport.get_write_buffer_size():
+            return  # closing would wait for a peer to take what it does not take
+        if not self.transport.is_closing():
+            self._kept = 0
+            self.transport.resume_reading()  # the peer's half of the end may be waiting to be read
+            self.transport.close()
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(patience):
+                while not self._lost:
+                    await self._more()
+
+    def abort(self) -> None:
+        """Close the connection at once and release its buffers. Nothing may be called afterwards.
+
+        The transport refers to this stream, so memory is freed only once this stream does not refer to it.
+        """
+        self.transport.abort()
+        self._transport = None
+        self._ahead, self._back, self._kept = memoryview(b""), b"", 0
+
     async def _read(self) -> None:
-        if self._lost is None:
+        if not self._lost:
             self.transport.resume_reading()
+        await self._more()
+
+    async def _more(self) -> None:
         self._reader = asyncio.get_running_loop().create_future()
         await self._reader
 
@@ -156,8 +181,8 @@ class Stream(asyncio.BufferedProtocol):
         self._check()
 
     def _check(self) -> None:
-        if self._lost is not None:
-            raise ConnectionResetError(str(self._lost)) from self._lost
+        if self._lost:
+            raise ConnectionResetError(self._lost)
 
 
 def _wake(waiting: asyncio.Future[None] | None) -> None:

@@ -202,12 +202,13 @@ async def test_handshakes_that_stall_keep_nobody_out(serve, found, authority) ->
     assert (await client.get("/")).status == 200
 
 
-async def test_plain_http_is_not_answered_where_tls_is_spoken(serve, found, authority) -> None:
+async def test_plain_http_to_a_tls_port_is_told_to_use_https(serve, found, authority) -> None:
     site = await serve(hello, tls=lambda: found)
     client = await site.connect()
     await client.say(b"GET / HTTP/1.1\r\nHost: x\r\n\r\n")
-    with pytest.raises((asyncio.IncompleteReadError, ConnectionError)):
-        await asyncio.wait_for(client.reply(), PATIENCE)
+    told = await client.rest()
+    assert told.startswith(b"HTTP/1.0 400 Bad Request\r\n")
+    assert told.endswith(b"use https://\n")
     assert (await (await site.connect(authority.client())).get("/")).status == 200
 
 

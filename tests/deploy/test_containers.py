@@ -93,6 +93,13 @@ def test_probes_ask_the_operators_port(evaluator):
     assert probes["readinessProbe"] == {"path": "/readyz", "port": "ops"}
 
 
+@pytest.mark.parametrize("name", ["plimsoll-evaluator", "plimsoll-agent"])
+def test_one_failed_probe_changes_nothing(built, name):
+    _, container = workload(built("core"), name)
+    for probe in ("livenessProbe", "readinessProbe"):
+        assert container[probe].get("failureThreshold", 3) >= 2
+
+
 def test_a_leader_that_stops_has_time_to_say_so(evaluator):
     """More than what requests at hand and the lease take, each with a bound of its own."""
     pod, _ = evaluator

@@ -1,4 +1,4 @@
-"""Room for sockets, in a process of its own: what it may have cannot be had back."""
+"""File descriptors, in a process of its own: a limit that was lowered cannot be raised again."""
 
 import subprocess
 import sys
@@ -11,21 +11,25 @@ PROGRAM = """
 import resource
 from evaluator import descriptors
 resource.setrlimit(resource.RLIMIT_NOFILE, ({soft}, {hard}))
-print(descriptors.make_room({wanted}), resource.getrlimit(resource.RLIMIT_NOFILE))
+print(descriptors.share({wanted}, reserved={reserved}), resource.getrlimit(resource.RLIMIT_NOFILE))
 """
 
 
 @pytest.mark.parametrize(
-    ("soft", "hard", "wanted", "had", "warned"),
+    ("soft", "hard", "wanted", "reserved", "had", "warned"),
     [
-        (128, 512, 400, "400 (400, 512)", False),
-        (128, 512, 512, "512 (512, 512)", False),
-        (128, 512, 600, "512 (512, 512)", True),
-        (300, 512, 200, "300 (300, 512)", False),
+        pytest.param(128, 512, 300, 100, "300 (400, 512)", False, id="raised"),
+        pytest.param(128, 512, 412, 100, "412 (512, 512)", False, id="raised to the hard limit"),
+        pytest.param(300, 512, 100, 100, "100 (300, 512)", False, id="enough"),
+        pytest.param(128, 512, 500, 100, "412 (512, 512)", True, id="the reserved ones stay"),
+        pytest.param(128, 512, 500, 400, "256 (512, 512)", True, id="half where both do not fit"),
+        pytest.param(128, 512, 100, 500, "100 (512, 512)", True, id="no more than wanted"),
     ],
 )
-def test_as_much_room_is_made_as_is_wanted_or_may_be_had(soft, hard, wanted, had, warned):
-    program = PROGRAM.format(soft=soft, hard=hard, wanted=wanted)
+def test_a_port_gets_as_many_as_it_wants_beside_those_reserved(
+    soft, hard, wanted, reserved, had, warned
+):
+    program = PROGRAM.format(soft=soft, hard=hard, wanted=wanted, reserved=reserved)
     ran = subprocess.run(
         [sys.executable, "-P", "-c", program],
         capture_output=True,

@@ -101,9 +101,12 @@ async def test_anybody_else_is_refused(port, pki, who):
 
 
 async def test_plain_http_is_refused(port):
-    with pytest.raises((aiohttp.ClientError, ConnectionError)):
-        async with aiohttp.ClientSession() as session:
-            await session.post(f"http://127.0.0.1:{port}/scheduler/filter", data=BODY)
+    async with (
+        aiohttp.ClientSession() as session,
+        session.post(f"http://127.0.0.1:{port}/scheduler/filter", data=BODY) as response,
+    ):
+        assert response.status == 400
+        assert "HTTPS" in await response.text()
 
 
 async def test_versions_before_1_2_are_refused(pki):

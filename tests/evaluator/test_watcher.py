@@ -376,6 +376,8 @@ async def test_a_kind_that_is_not_served_is_logged_once_and_tried_again_at_one_p
 
 def test_a_kind_that_is_served_again_is_noticed_within_two_seconds():
     assert UNSERVED_PAUSE <= 2
+
+
 async def test_others_have_a_turn_between_two_objects_that_take_long(
     connect, stand, answer, rng, background
 ):

@@ -32,15 +32,23 @@ POLICY = {
         }
     },
 }
+LIMITED = (
+    *(sys.executable, "-I", "-c"),
+    "import os, resource, sys\n"
+    "resource.setrlimit(resource.RLIMIT_NOFILE, (int(sys.argv[1]),) * 2)\n"
+    "os.execv(sys.argv[2], sys.argv[2:])",
+)
+"""Runs a program that may have so many files open, and no more."""
 
 
 class House:
     """The evaluator's process, its ports, and what it has said."""
 
-    def __init__(self, folder, authority=None):
-        """With an authority everything is over TLS, without one nothing."""
+    def __init__(self, folder, authority=None, *, open_files=0):
+        """With an authority everything is over TLS, without one nothing. `open_files` limits the evaluator's."""
         self.tls = None
         self._authority = authority
+        self._launcher = (*LIMITED, str(open_files)) if open_files else ()
         self.pid = 0
         self.ports = {}
         self._folder = folder
@@ -88,7 +96,8 @@ class House:
         self.pid = await self._programs.start(
             "evaluator",
             (
-                *(sys.executable, "-P", "-m", "evaluator", *ports, "--bindAddress=127.0.0.1"),
+                *(*self._launcher, sys.executable, "-P", "-m", "evaluator", *ports),
+                "--bindAddress=127.0.0.1",
                 *(f"--kubeConfig={self._kubeconfig(url)}", "--leaderElect=false", *secured, *flags),
             ),
         )

@@ -99,9 +99,10 @@ class TestWhoGetsIn:
         is_answered(await peer.ask(ASKED))
         is_answered(await (await dial(port, scheduler)).ask(ASKED))
 
-    async def test_plain_http_is_not_answered(self, port, dial, scheduler):
+    async def test_plain_http_is_told_to_use_https(self, port, dial, scheduler):
         said = await plainly(await dial(port))
-        assert b"HTTP" not in said  # a TLS alert at most
+        assert said.startswith(b"HTTP/1.0 400 Bad Request\r\n")
+        assert said.endswith(b"use https://\n")
         is_answered(await (await dial(port, scheduler)).ask(ASKED))
 
     async def test_a_failed_handshake_is_nothing_to_worry_about(

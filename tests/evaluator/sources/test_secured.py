@@ -8,6 +8,7 @@ import subprocess
 
 import grpc
 import pytest
+from grpc.experimental import session_cache
 
 from evaluator.sources import verifier
 from evaluator.sources.agentlimits import AgentLimits
@@ -67,6 +68,7 @@ class Pki:
 def pki(tmp_path_factory):
     made = Pki(tmp_path_factory.mktemp("pki"))
     made.issue("server", "/CN=evaluator", san="IP:127.0.0.1")
+    made.issue("named", "/CN=evaluator", san="DNS:evaluator")
     made.issue("node-a", "/CN=node-a", usage="clientAuth")
     made.issue("kubelet", "/O=system:nodes/CN=system:node:node-a")
     made.issue("dns", "/CN=agents", san="DNS:node-b,DNS:node-a")
@@ -143,11 +145,16 @@ async def agent(pki):
     """Connect to a port with a certificate, as a node; each connection is a new one."""
     async with contextlib.AsyncExitStack() as stack:
 
-        async def connect(port, who="", node="node-a", *, token="", ca="ca.crt"):
+        async def connect(port, who="", node="node-a", *, token="", ca="ca.crt", sessions=None):
             pair = (pki.read(f"{who}.key"), pki.read(f"{who}.crt")) if who else ()
             secrets = grpc.ssl_channel_credentials(pki.read(ca), *pair)
-            alone = [("grpc.use_local_subchannel_pool", 1)]
-            channel = grpc.aio.secure_channel(f"127.0.0.1:{port.number}", secrets, alone)
+            options = [("grpc.use_local_subchannel_pool", 1)]
+            if sessions is not None:
+                options += [
+                    ("grpc.ssl_session_cache", sessions),
+                    ("grpc.ssl_target_name_override", "evaluator"),  # sessions are kept by name
+                ]
+            channel = grpc.aio.secure_channel(f"127.0.0.1:{port.number}", secrets, options)
             await stack.enter_async_context(channel)
             metadata = (("authorization", f"Bearer {token}"),) if token else ()
             stub = telemetry_pb2_grpc.TelemetryStub(channel)
@@ -166,6 +173,17 @@ async def test_a_certificate_for_the_node_may_report_for_it(port, agent, who):
     async with asyncio.timeout(PATIENCE):
         await open_port.reports.get()
     assert open_port.store.reading("a", "node-a").value == 7.0
+
+
+async def test_a_resumed_tls_session_is_refused_as_its_certificate_may_have_expired(port, agent):
+    open_port, sessions = await port(cert="named"), session_cache.ssl_session_cache_lru(8)
+    first = await agent(open_port, "node-a", sessions=sessions)
+    assert list((await first.introduced()).metrics) == ["a"]
+    resumed = await agent(open_port, "node-a", sessions=sessions)
+    await resumed.say()
+    code, details = await resumed.ended()
+    assert code is Code.UNAUTHENTICATED
+    assert "resumed" in details
 
 
 async def test_a_certificate_for_another_node_is_refused_and_changes_nothing(port, agent):

@@ -1,4 +1,4 @@
-"""Who goes when there is no room: strangers before clients, and of either who has kept us waiting longest."""
+"""Which connection is ended when there is no room: of the peer that holds most, the one that has waited longest."""
 
 import asyncio
 
@@ -8,21 +8,34 @@ from plimsoll.http.crowd import Crowd, Doing
 
 
 @pytest.fixture
-async def crowd():
-    """A crowd of at most three, and a way to admit a connection that lasts until it is ended."""
-    found, tasks = Crowd(3, sending=2), []
+async def crowds():
+    """Make a crowd of at most so many, with a way to admit a connection that lasts until it is ended."""
+    tasks = []
 
-    def admit():
-        task = asyncio.create_task(asyncio.Event().wait())
-        tasks.append(task)
-        found.admit(task)
-        return task
+    def make(limit):
+        found = Crowd(limit, sending=2)
 
-    found.admit_one = admit
-    yield found
+        def admit(peer="peer", *, asked=False):
+            task = asyncio.create_task(asyncio.Event().wait())
+            tasks.append(task)
+            found.admit(task, peer=peer)
+            if asked:
+                found.note(task, Doing.ANSWERING)
+                found.note(task, Doing.NOTHING)
+            return task
+
+        found.admit_one = admit
+        return found
+
+    yield make
     for task in tasks:
         task.cancel()
     await asyncio.gather(*tasks, return_exceptions=True)
+
+
+@pytest.fixture
+def crowd(crowds):
+    return crowds(3)
 
 
 async def ended(*tasks):
@@ -129,3 +142,63 @@ async def test_whether_somebody_is_asking_or_answered(crowd):
     other.cancel()
     await ended(other)
     assert not crowd.asked
+
+
+async def test_idle_clients_leave_a_quarter_of_the_places_to_newcomers(crowds):
+    crowd = crowds(8)
+    idle = [crowd.admit_one(asked=True) for _ in range(8)]
+    newcomers = []
+    for number in range(3):
+        assert crowd.has_room()
+        assert sum(await ended(*idle)) == number + 1
+        assert not any(await ended(*newcomers))
+        newcomers.append(crowd.admit_one())
+
+
+async def test_a_flood_of_newcomers_ends_newcomers_and_no_clients(crowds):
+    crowd = crowds(8)
+    idle = [crowd.admit_one(asked=True) for _ in range(5)]
+    newcomers = []
+    for _ in range(20):
+        assert crowd.has_room()
+        newcomers.append(crowd.admit_one())
+        await ended()
+    assert not any(await ended(*idle))
+    assert await ended(*newcomers) == [True] * 17 + [False] * 3
+
+
+@pytest.mark.parametrize("asked", [True, False], ids=["idle", "newcomers"])
+async def test_the_peer_that_holds_most_loses_a_connection(crowds, asked):
+    crowd = crowds(8)
+    of_one = [crowd.admit_one("one", asked=asked) for _ in range(2)]
+    of_many = [crowd.admit_one("many", asked=asked) for _ in range(6)]
+    for count in range(1, 4):
+        assert crowd.has_room()
+        crowd.admit_one("another")
+        assert not any(await ended(*of_one))
+        assert sum(await ended(*of_many)) == count
+
+
+async def test_a_client_with_a_certificate_goes_after_all_others(crowds):
+    crowd = crowds(4)
+    certified = [crowd.admit_one() for _ in range(2)]
+    for task in certified:
+        crowd.know(task)
+    other = [crowd.admit_one("other", asked=True), crowd.admit_one("other")]
+    for _ in range(6):
+        assert crowd.has_room()
+        crowd.admit_one("other")
+        await ended()
+    assert not any(await ended(*certified))
+    assert all(await ended(*other))
+
+
+async def test_a_peer_whose_connections_have_ended_holds_none(crowds):
+    crowd = crowds(4)
+    for task in [crowd.admit_one("many") for _ in range(3)]:
+        task.cancel()
+        await ended()
+    many = crowd.admit_one("many")
+    one = [crowd.admit_one("one") for _ in range(3)]
+    assert crowd.has_room()
+    assert await ended(many, *one) == [False, True, False, False]

@@ -2,6 +2,8 @@
 
 import asyncio
 import contextlib
+import errno
+import os
 import socket
 import weakref
 from http import HTTPStatus
@@ -223,6 +225,58 @@ def test_a_flood_that_is_refused_does_not_flood_the_log(capsys) -> None:
         server._complain(100.0 + tenth / 10)
     out, _ = capsys.readouterr()
     assert out.count("all are busy") == 3
+
+
+class Failing(socket.socket):
+    """A listening socket whose first attempts to accept fail."""
+
+    def fail(self, *numbers: int) -> None:
+        self.numbers = [*numbers]
+
+    def accept(self):
+        if self.numbers:
+            number = self.numbers.pop()
+            raise OSError(number, os.strerror(number))
+        return super().accept()
+
+
+@contextlib.asynccontextmanager
+async def accepting(*numbers: int):
+    """A server that meets these errors first; its address."""
+    with Failing() as listener:
+        listener.bind(("127.0.0.1", 0))
+        listener.listen()
+        listener.setblocking(False)
+        listener.fail(*numbers)
+        server = Server(echo)
+        task = asyncio.create_task(server._accept(listener))
+        yield listener.getsockname()
+        task.cancel()
+        await asyncio.gather(task, return_exceptions=True)
+        await server.close()
+
+
+async def answered(address) -> bytes:
+    reader, writer = await asyncio.open_connection(*address)
+    writer.write(b"GET / HTTP/1.0\r\n\r\n")
+    answer = await reader.read()
+    writer.close()
+    return answer
+
+
+async def test_only_a_lack_of_descriptors_or_memory_pauses_accepting() -> None:
+    of_one_connection = [errno.ECONNABORTED, errno.EPROTO, errno.EPERM, errno.ENETDOWN] * 5
+    exhausted = [errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM]
+    async with contextlib.AsyncExitStack() as stack:
+        pausing = [
+            asyncio.create_task(answered(await stack.enter_async_context(accepting(number))))
+            for number in exhausted
+        ]
+        at_once = await stack.enter_async_context(accepting(*of_one_connection))
+        assert b"200 OK" in await asyncio.wait_for(answered(at_once), PATIENCE)
+        assert not any(task.done() for task in pausing)
+        for task in pausing:
+            assert b"200 OK" in await asyncio.wait_for(task, PATIENCE)
 
 
 async def test_a_crowd_that_says_nothing_keeps_nobody_out(serve) -> None:

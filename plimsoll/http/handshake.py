@@ -1,0 +1,100 @@
+"""Opens accepted sockets as streams: plain, or after a TLS handshake."""
+
+import asyncio
+import socket
+import ssl
+import traceback
+
+from plimsoll.http.limits import Limits
+from plimsoll.http.stream import Stream
+
+_PLAIN_HTTP = (
+    b"HTTP/1.0 400 Bad Request\r\n"
+    b"Content-Type: text/plain; charset=utf-8\r\n"
+    b"Connection: close\r\n\r\n"
+    b"The client sent an HTTP request to an HTTPS port: use https://\n"
+)
+
+
+class PlainHttpError(ConnectionError):
+    """A client sent a plain HTTP request to a TLS port."""
+
+
+async def open_stream(
+    client: socket.socket, context: ssl.SSLContext | None, limits: Limits
+) -> Stream:
+    """Return the stream of an accepted connection; the socket is then the stream's, or closed.
+
+    A TLS connection takes memory for TLS only once its client has sent something. Raises OSError or TimeoutError if the
+    handshake fails, and PlainHttpError after answering a plain request on a TLS port.
+    """
+    try:
+        # asyncio does so itself, but not for sockets made by socket.create_server, whose protocol is 0.
+        client.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        if context is None:
+            return await _plain(client)
+        loop = asyncio.get_running_loop()
+        deadline = loop.time() + limits.handshake
+        async with asyncio.timeout_at(deadline):
+            first = await _first_byte(client)
+    except BaseException:
+        client.close()
+        raise
+    if first.isalpha():
+        await _refuse_plain_http(await _plain(client), limits.farewell)
+        raise PlainHttpError("a plain HTTP request on a TLS port")
+    return await _secured(client, context, max(deadline - loop.time(), 0.001), limits.farewell)
+
+
+async def _plain(client: socket.socket) -> Stream:
+    stream = Stream()
+    await asyncio.get_running_loop().connect_accepted_socket(lambda: stream, client)
+    return stream
+
+
+async def _secured(
+    client: socket.socket, context: ssl.SSLContext, handshake: float, farewell: float
+) -> Stream:
+    stream = Stream()
+    try:
+        await asyncio.get_running_loop().connect_accepted_socket(
+            lambda: stream,
+            client,
+            ssl=context,
+            ssl_handshake_timeout=handshake,
+            ssl_shutdown_timeout=farewell,
+        )
+    except BaseException as error:
+        # The error refers to frames that refer to it: 256 KiB would stay until the garbage collector runs.
+        traceback.clear_frames(error.__traceback__)
+        raise
+    return stream
+
+
+async def _first_byte(client: socket.socket) -> bytes:
+    """Wait for the first byte and return it without taking it; empty if the client has closed its half."""
+    loop = asyncio.get_running_loop()
+    readable = loop.create_future()
+    loop.add_reader(client, _settle, readable)
+    try:
+        await readable
+    finally:
+        loop.remove_reader(client)
+    return client.recv(1, socket.MSG_PEEK)
+
+
+def _settle(readable: asyncio.Future[None]) -> None:
+    if not readable.done():
+        readable.set_result(None)
+
+
+async def _refuse_plain_http(stream: Stream, patience: float) -> None:
+    try:
+        async with asyncio.timeout(patience):
+            await stream.send([_PLAIN_HTTP])
+            stream.end_our_half()
+            await (
+                stream.discard()
+            )  # a close before the client has read the answer could take it away
+    finally:
+        stream.abort()

@@ -1,0 +1,84 @@
+"""Handshakes: what is let in and what is told to use https."""
+
+import asyncio
+import gc
+import shutil
+import socket
+import ssl
+from asyncio.sslproto import SSLProtocol
+from http import HTTPStatus
+
+import pytest
+
+from plimsoll.http.limits import Limits
+from plimsoll.http.messages import Request, Response
+from plimsoll.http.tls import Tls, server_context
+
+pytestmark = pytest.mark.skipif(not shutil.which("openssl"), reason="openssl is not on PATH")
+
+
+async def hello(_: Request) -> Response:
+    return Response(HTTPStatus.OK, b"hello")
+
+
+@pytest.fixture
+async def site(serve, authority):
+    """A server that requires client certificates."""
+    context = server_context()
+    context.load_cert_chain(*authority.issue("server"))
+    context.load_verify_locations(authority.file)
+    context.verify_mode = ssl.CERT_REQUIRED
+    return await serve(hello, Limits(handshake=5.0, farewell=0.2), tls=lambda: Tls(context))
+
+
+class Resuming:
+    """A client that offers the session of its last connection again."""
+
+    def __init__(self, site, context, version):
+        self._address = ("127.0.0.1", site.address.port)
+        self._context = context
+        self._context.minimum_version = self._context.maximum_version = version
+        self._session = None
+        self.resumed = False
+
+    async def status(self):
+        """The status of an answer, or "" if the handshake failed."""
+        return await asyncio.to_thread(self._ask)
+
+    def _ask(self):
+        plain = socket.create_connection(self._address, timeout=30)
+        try:
+            with self._context.wrap_socket(
+                plain, server_hostname="127.0.0.1", session=self._session
+            ) as client:
+                self.resumed = bool(client.session_reused)
+                client.sendall(b"GET / HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n")
+                answer = client.recv(65536)
+                self._session = client.session
+                return answer.partition(b"\r\n")[0].decode()
+        except (ssl.SSLError, ConnectionError):
+            return ""
+
+
+async def test_tls_1_3_sessions_are_not_resumed(site, authority):
+    client = Resuming(site, authority.client(*authority.issue("client")), ssl.TLSVersion.TLSv1_3)
+    for _ in range(2):
+        assert await client.status() == "HTTP/1.1 200 OK"
+        assert not client.resumed
+
+
+@pytest.mark.parametrize("method", ["GET", "HEAD", "POST", "OPTIONS", "get"])
+async def test_plain_http_to_a_tls_port_is_told_to_use_https(site, authority, method):
+    client = await site.connect()
+    await client.say(f"{method} / HTTP/1.1\r\nHost: x\r\n\r\n".encode())
+    told = await client.rest()
+    assert told.startswith(b"HTTP/1.0 400 Bad Request\r\n")
+    assert told.endswith(b"sent an HTTP request to an HTTPS port: use https://\n")
+    tls = authority.client(*authority.issue("client"))
+    assert (await (await site.connect(tls)).get("/")).status == 200
+
+
+async def test_a_client_that_has_sent_nothing_takes_no_memory_for_tls(site, until):
+    silent = [await site.connect() for _ in range(20)]
+    await until(lambda: site.server.connections == len(silent))
+    assert not [p for p in gc.get_objects() if isinstance(p, SSLProtocol) and p._server_side]
