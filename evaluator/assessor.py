@@ -92,17 +92,15 @@ class Assessor:
 
     def assess(self, name: str, pod: PodView) -> Judged:
         """What a scorer that is on says of every node, for a pod that is being placed. Raises ScorerError."""
-        if name == self._counting and not self._demands.compatible:
+        if name == self._counting:
             self._demands = self._demands.seen(pod)
         view = self.view(name)
-        key = (name, pod.kind, *map(_hashable, (pod.requests, pod.peak)), view.demands)
+        key = (name, pod.kind, _hashable(pod.requests), view.demands)
         if (found := self._judged.get(key)) is not None:
             return replace(found, remembered=True)
         judged = self._judged[key] = Judged(view, self._ask(name, view, pod))
         if len(self._judged) > _REMEMBERED:
             self._judged.popitem(last=False)
-        if name == self._counting:
-            self._demands = self._demands.seen(pod)
         return judged
 
     def look(self, name: str, pod: PodView) -> Judged:

@@ -84,7 +84,6 @@ def explain(pod: PodView, opinions: Sequence[Opinion]) -> Explanation:
         "pod": pod.name,
         "kind": pod.kind,
         "requests": _amounts(pod.requests),
-        "peak": _amounts(pod.peak),
         "extenders": {
             one.name: {"filter": one.filter, "prioritize": one.priority, "weight": one.weight}
             for one in opinions

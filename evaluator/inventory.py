@@ -41,7 +41,6 @@ class Resident(msgspec.Struct, frozen=True, gc=False):
     """Empty while it has none."""
     phase: str
     requests: Vector
-    peak: Vector
     bound: float | None
     """Since when it has had its node."""
     created: float | None
@@ -76,7 +75,7 @@ class Resident(msgspec.Struct, frozen=True, gc=False):
     def view(self) -> PodView:
         """What scorers see of it."""
         name = f"{self.namespace}/{self.name}"
-        return PodView(name, self.uid, self.kind, amounts(self.requests), amounts(self.peak))
+        return PodView(name, self.uid, self.kind, amounts(self.requests))
 
 
 @dataclass(slots=True)
@@ -224,7 +223,6 @@ def resident(pod: Workload, ignored: Set[str] = frozenset()) -> Resident:
         node=intern(pod.spec.node_name),
         phase=intern(status.phase),
         requests=asked.requests,
-        peak=asked.peak,
         bound=unix(pod.bound_at) if pod.spec.node_name else None,
         created=unix(meta.creation_timestamp),
         leaving=meta.deletion_timestamp is not None,

@@ -23,7 +23,7 @@ from evaluator.terms import WhenMissing
 MOST_REMEMBERED = 64
 """Answers. Pods that come at once ask for the same or nearly so; each answer holds a reason for every node at most."""
 
-_Asked = tuple[PolicyKey, frozenset[tuple[str, float]], frozenset[tuple[str, float]], str]
+_Asked = tuple[PolicyKey, frozenset[tuple[str, float]], str]
 
 
 class Podwise:
@@ -60,7 +60,6 @@ def _asked(decision: Decision, pod: PodView) -> _Asked:
     return (
         decision.policy.key,
         _amounts(pod.requests),
-        _amounts(pod.peak),
         pod.kind if kind else "",
     )
 

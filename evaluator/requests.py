@@ -1,4 +1,4 @@
-"""What a pod asks for in all, out of what its containers ask for: as kube-scheduler counts it, and as kube-safe-scheduler does.
+"""What a pod asks for in all, out of what its containers ask for, as kube-scheduler counts it.
 
 https://kubernetes.io/docs/concepts/workloads/pods/init-containers/#resource-sharing-within-containers
 https://kubernetes.io/docs/concepts/workloads/pods/sidecar-containers/#resource-sharing-within-containers
@@ -27,8 +27,6 @@ class Effective(NamedTuple):
 
     requests: Vector
     """Containers and sidecars, or the most that is needed at one time while init containers run; and the overhead."""
-    peak: Vector
-    """Containers, or any single init container that asks for more."""
     problems: tuple[str, ...] = ()
 
 
@@ -36,7 +34,7 @@ def effective(pod: Workload) -> Effective:
     """What a pod asks for; never raises."""
     asked = _Asked(pod, RESOURCES)
     requests = _sum(asked.needed(_OF_PODS), asked.overhead, _ONE_POD)
-    return Effective(_shared(requests), _shared(plus(asked.peak, _ONE_POD)), tuple(asked.problems))
+    return Effective(_shared(requests), tuple(asked.problems))
 
 
 def others(pod: Workload, ignored: Set[str] = frozenset()) -> tuple[Others, tuple[str, ...]]:
@@ -62,8 +60,7 @@ def pod_view(pod: Workload) -> tuple[PodView, tuple[str, ...]]:
     """A pod as scorers see it, and what could not be read of what it asks for."""
     found = effective(pod)
     meta = pod.metadata
-    requests, peak = amounts(found.requests), amounts(found.peak)
-    return PodView(str(pod), meta.uid, pod.kind, requests, peak), found.problems
+    return PodView(str(pod), meta.uid, pod.kind, amounts(found.requests)), found.problems
 
 
 def _told(pod: Workload) -> Iterator[Mapping[str, Any]]:
@@ -99,12 +96,6 @@ class _Asked:
             stated.get(resource, value) if resource in of_pods else value
             for resource, value in zip(self._resources, vector, strict=True)
         )
-
-    @property
-    def peak(self) -> Vector:
-        """Containers, or any single init container that asks for more."""
-        starters = (asked for asked, _ in self._starters)
-        return _most(_sum(self._nothing, *self._containers), *starters)
 
     @property
     def overhead(self) -> Vector:

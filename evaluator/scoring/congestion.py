@@ -33,7 +33,6 @@ from plimsoll import flags
 from plimsoll.flags import option
 
 _NAME = "congestion"
-_INT64 = 2.0**63
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -46,12 +45,6 @@ class CongestionOptions:
         f"the {CONGESTION_FACTOR} of a node whose network is full",
         metavar="N",
         parse=flags.count,
-    )
-    congestion_compatible: bool = option(
-        "congestionCompatible",
-        False,
-        "score as kube-safe-scheduler does: by the annotation alone, which must be a whole number; a node without one "
-        "counts as idle",
     )
     congestion_when_missing: WhenMissing = option(
         "congestionWhenMissing",
@@ -75,9 +68,6 @@ class Congestion:
 
     def assess(self, view: ClusterView, pod: PodView) -> Assessment:
         """The same for every pod."""
-        if self._options.congestion_compatible:
-            ratio = self._as_annotated(view)
-            return Assessment(scores={_NAME: scores(ratio)}, facts={_NAME: ratio})
         ratio = self._ratio(view)
         missing = np.isnan(ratio)
         facts = {_NAME: ratio}
@@ -94,13 +84,6 @@ class Congestion:
         factor = self._factor(view)
         annotated = np.minimum(factor / self._options.congestion_factor_max, 1.0)
         return np.where(factor >= 0.0, annotated, np.clip(measured, 0.0, 1.0))
-
-    def _as_annotated(self, view: ClusterView) -> Floats:
-        """0 to 1, with 0 for whatever is no positive whole number of 64 bits."""
-        factor = self._factor(view)
-        counts = (factor > 0.0) & (factor < _INT64) & (np.floor(factor) == factor)
-        most = float(self._options.congestion_factor_max)
-        return np.where(counts, np.minimum(factor, most), 0.0) / most
 
     def _factor(self, view: ClusterView) -> Floats:
         return view.annotations.get(CONGESTION_FACTOR, view.unknown)

@@ -40,35 +40,26 @@ _LEAST_CPU = 10.0
 _LEAST_MEMORY = 16.0
 
 
-def demand(pod: PodView, *, compatible: bool = False) -> Floats:
+def demand(pod: PodView) -> Floats:
     """What a pod asks for, of `RESOURCES`, in `UNITS`; NaN where it asks for what is no number.
 
     Who asks for nothing takes something all the same: cpu is at least 10m, memory that is below 1 MiB is 16 MiB, and pods
-    are 1. kube-safe-scheduler (`compatible`) counts whole MiB and GiB, leaves 1m to 9m as they are, and knows no overhead.
+    are 1.
     """
-    asked = pod.peak if compatible else pod.requests
-    found = np.array([asked.get(resource, 0.0) for resource in RESOURCES]) / UNITS
-    found = np.clip(rounded(found) if compatible else found, 0.0, LARGEST)
-    cpu, memory = found[0], found[1]
-    if cpu == 0.0 or (cpu < _LEAST_CPU and not compatible):
+    found = np.array([pod.requests.get(resource, 0.0) for resource in RESOURCES]) / UNITS
+    found = np.clip(found, 0.0, LARGEST)
+    if found[0] < _LEAST_CPU:
         found[0] = _LEAST_CPU
-    if memory < 1.0:
+    if found[1] < 1.0:
         found[1] = _LEAST_MEMORY
     found[2] = 1.0
     return found
-
-
-def rounded(amounts: Floats) -> Floats:
-    """Whole MiB and GiB, rounded down. The last axis is `RESOURCES`, or the first of them."""
-    return np.where(UNITS[: amounts.shape[-1]] > 1.0, np.floor(amounts), amounts)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Demands:
     """The requests seen. Never changes: `seen` gives another."""
 
-    compatible: bool = False
-    """Count as kube-safe-scheduler does: every attempt to place a pod, and its rounding."""
     count: int = 0
     """How many, up to `WINDOW`."""
     mean: Floats | None = None
@@ -81,12 +72,12 @@ class Demands:
     def seen(self, pod: PodView) -> "Demands":
         """These, and this pod's. The same object where it was counted before, or asks for what is no number."""
         who = pod.uid or pod.name
-        if who and not self.compatible and who in self.pods:
+        if who and who in self.pods:
             return self
-        asked = demand(pod, compatible=self.compatible)
+        asked = demand(pod)
         if np.isnan(asked).any():
             return self
-        pods = self.pods if self.compatible or not who else (*self.pods, who)[-REMEMBERED:]
+        pods = self.pods if not who else (*self.pods, who)[-REMEMBERED:]
         if self.mean is None or self.covariance is None:
             none = np.zeros((len(asked), len(asked)))
             return replace(self, count=1, mean=asked, covariance=none, pods=pods)

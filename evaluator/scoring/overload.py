@@ -9,11 +9,10 @@ from dataclasses import dataclass
 import numpy as np
 
 from evaluator.nodes import Floats
-from evaluator.scoring import beta, textbookbeta
+from evaluator.scoring import beta
 
 SHARPEST = 1e16
 """With alpha and beta beyond it, the deviation is lost beside the mean in doubles: as good as none."""
-_LEAST = 5e-324
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,28 +90,3 @@ def _shares(use: Use) -> tuple[Floats, Floats]:
     mean = np.where(some, mean, nothing)
     deviation = np.where(some, use.deviation_share, nothing)
     return mean, np.where(np.isnan(mean), np.nan, deviation)
-
-
-def textbook(use: Use, limit: float) -> Overload:
-    """As kube-safe-scheduler works it out in doubles, with the same losses; what comes out as NaN counts as no risk."""
-    with np.errstate(all="ignore"):
-        known = ~np.isnan(use.free) & ~np.isnan(use.capacity)
-        mean = np.clip((use.used + use.request) / use.capacity, 0.0, 1.0)
-        deviation = use.deviation_share
-        variance = (deviation * deviation + mean * mean) - mean * mean
-        unfit = (variance < 0.0) | (variance >= mean * (1.0 - mean))
-        precision = np.maximum(mean * (1.0 - mean) / variance - 1.0, _LEAST)
-        alpha, other = mean * precision, (1.0 - mean) * precision
-        steady = deviation == 0.0
-        fits = known & (mean != 0.0) & ~steady & ~unfit
-        rank = np.zeros(mean.shape)
-        rank[fits] = textbookbeta.tail(limit, alpha[fits], other[fits])
-        rank = np.where(np.isnan(rank), 1.0, rank)
-        rank = np.where((mean == 0.0) | (steady & (mean <= limit)), 1.0, rank)
-    return Overload(
-        np.where(known, mean, np.nan),
-        np.where(known, deviation, np.nan),
-        np.where(fits, alpha, np.nan),
-        np.where(fits, other, np.nan),
-        np.where(known, 1.0 - rank, np.nan),
-    )

@@ -15,7 +15,7 @@ import numpy as np
 
 from evaluator.nodes import Floats, Mask
 from evaluator.scoring import objectives
-from evaluator.scoring.demands import LARGEST, RESOURCES, UNITS, Demands, demand, rounded
+from evaluator.scoring.demands import LARGEST, RESOURCES, UNITS, Demands, demand
 from evaluator.scoring.missing import WhenMissing
 from evaluator.scoring.pigeonoptions import Objective, PigeonOptions, TieOf
 from evaluator.scoring.pod import PodView, Resource
@@ -26,7 +26,6 @@ PRIORITY = "pigeon-holing"
 
 _UNKNOWN = "capacity or requests of the node are not known"
 _TIE = 0.01
-_ROUNDING = 1e-12  # What the order of nodes makes in sums; not to be spread over 1 to 10.
 _SLACK = 1e-9  # Sums of requests are of doubles; kube-scheduler has already seen to it that the pod fits.
 _FULLEST = 1e100  # Its square is a number.
 
@@ -41,7 +40,6 @@ class Pigeon:
         self._objective = Objective(options.pigeon_objective)
         self._counted = RESOURCES[: options.pigeon_resources]
         self._tie = TieOf(options.pigeon_tie)
-        self._compatible = options.pigeon_compatible
         self._refuse = options.pigeon_when_missing is WhenMissing.REFUSE
 
     @property
@@ -53,7 +51,7 @@ class Pigeon:
         """The pod itself is counted among `view.demands`, whether or not it is there already."""
         capacity, used = self._table(view, view.allocatable), self._table(view, view.requested)
         known = _known(capacity, used)
-        after = used + demand(pod, compatible=self._compatible)[: len(self._counted)]
+        after = used + demand(pod)[: len(self._counted)]
         fits = known & (after <= capacity * (1.0 + _SLACK)).all(axis=1)
         variation = _variation(view.demands.seen(pod), capacity[known])
         is_full = _utilisation(used, capacity)[known]
@@ -61,7 +59,7 @@ class Pigeon:
         values[known] = self._values(is_full, _utilisation(after, capacity)[known], variation)
         values[~fits] = np.nan
         before = 0.0
-        if self._by_change and fits.any():
+        if self._tie is TieOf.CHANGE and fits.any():
             before = float(self._values(is_full, is_full, variation)[0])
         facts = {
             "objective": values,
@@ -75,16 +73,11 @@ class Pigeon:
             missing=~known,
         )
 
-    @property
-    def _by_change(self) -> bool:
-        return self._tie is TieOf.CHANGE and not self._compatible
-
     def _table(self, view: ClusterView, amounts: Mapping[Resource, Floats]) -> Floats:
         """Nodes times resources, in `UNITS`; NaN for what is no amount."""
         columns = [view.of(amounts, resource) for resource in self._counted]
         table = np.stack(columns, axis=1) / UNITS[: len(columns)]
-        table = np.where((table >= 0.0) & (table < np.inf), np.minimum(table, LARGEST), np.nan)
-        return rounded(table) if self._compatible else table
+        return np.where((table >= 0.0) & (table < np.inf), np.minimum(table, LARGEST), np.nan)
 
     def _values(self, before: Floats, after: Floats, demand_variation: float) -> Floats:
         match self._objective:
@@ -103,10 +96,7 @@ class Pigeon:
             return scores
         low, high = values[fits].min(), values[fits].max()
         span = high - low
-        if self._compatible:
-            tie = _ROUNDING * np.abs(values[fits]).max()
-        else:
-            tie = _TIE * np.abs(values[fits] - before).max()
+        tie = _TIE * np.abs(values[fits] - before).max()
         if span == 0.0 or span < tie:
             scores[fits] = BEST
         else:

@@ -59,12 +59,6 @@ class PigeonOptions:
         metavar="OF",
         parse=flags.choice(*TieOf),
     )
-    pigeon_compatible: bool = option(
-        "pigeonCompatible",
-        False,
-        "count as kube-safe-scheduler does: any difference between nodes is spread over 1 to 10, each attempt to place a pod "
-        "is another request, and there are only whole MiB and GiB",
-    )
     pigeon_when_missing: WhenMissing = option(
         "pigeonWhenMissing",
         WhenMissing.IGNORE,
@@ -76,4 +70,4 @@ class PigeonOptions:
     @property
     def no_demands(self) -> Demands:
         """What is known before any pod was seen."""
-        return Demands(compatible=self.pigeon_compatible)
+        return Demands()

@@ -30,5 +30,3 @@ class PodView:
     """What pods of its sort have in common: see `reward`."""
     requests: Amounts = field(default_factory=dict)
     """As kube-scheduler counts them: containers and sidecars, or the largest init container, and overhead."""
-    peak: Amounts = field(default_factory=dict)
-    """As kube-safe-scheduler counts them: containers, or any single init container that asks for more."""

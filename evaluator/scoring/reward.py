@@ -33,11 +33,6 @@ class RewardOptions:
         metavar="SHARE",
         parse=weight,
     )
-    reward_compatible: bool = option(
-        "rewardCompatible",
-        False,
-        "have a node that joins start at 0 for every kind of pod, as kube-safe-scheduler does, and not at the kind's mean",
-    )
     reward_config_map: str = option(
         "rewardConfigMap",
         "plimsoll-rewards",
@@ -48,7 +43,7 @@ class RewardOptions:
     @property
     def no_rewards(self) -> Rewards:
         """What is known before anything was learned."""
-        return Rewards(self.reward_weight, self.reward_compatible)
+        return Rewards(self.reward_weight)
 
 
 class Reward:

@@ -45,8 +45,6 @@ class Rewards:
 
     weight: float = 0.1
     """Of one outcome, against all before it: 0 to 1."""
-    compatible: bool = False
-    """Start a node that joins at 0, as kubeRL does."""
     nodes: frozenset[str] = frozenset()
     """The nodes that were there already."""
     kinds: Mapping[str, Mapping[str, float]] = field(default_factory=dict)
@@ -75,8 +73,7 @@ class Rewards:
             values = own.setdefault(kind, dict(before))
             value = (1.0 - self.weight) * values.get(node, START) + self.weight * reward
             _note(values, node, value)
-            # All at START says the same as a kind not heard of, but to kubeRL, which has a new node begin at 0 then.
-            if values or self.compatible:
+            if values:  # all at START is the same as an unknown kind
                 kinds[kind] = values
         if not own:
             return self
@@ -90,23 +87,9 @@ class Rewards:
         kinds = {
             kind: after
             for kind, values in self.kinds.items()
-            if (after := self._moved(values, stayed, joined)) or self.compatible
+            if (after := _moved(values, stayed, joined))
         }
         return _fitting(replace(self, nodes=frozenset(nodes), kinds=kinds))
-
-    def _moved(
-        self, values: Mapping[str, float], stayed: Set[str], joined: Set[str]
-    ) -> dict[str, float]:
-        after = {node: value for node, value in values.items() if node in stayed}
-        if not stayed:
-            first = START
-        elif self.compatible:
-            first = 0.0
-        else:
-            first = START + (sum(after.values()) - START * len(after)) / len(stayed)
-        for node in joined:
-            _note(after, node, first)
-        return after
 
 
 def _fitting(rewards: Rewards) -> Rewards:
@@ -118,6 +101,17 @@ def _fitting(rewards: Rewards) -> Rewards:
         return rewards
     dropped = rewards.dropped + len(newest_first) - len(kept)
     return replace(rewards, kinds=dict(kept[::-1]), dropped=dropped)
+
+
+def _moved(values: Mapping[str, float], stayed: Set[str], joined: Set[str]) -> dict[str, float]:
+    after = {node: value for node, value in values.items() if node in stayed}
+    if not stayed:
+        first = START
+    else:
+        first = START + (sum(after.values()) - START * len(after)) / len(stayed)
+    for node in joined:
+        _note(after, node, first)
+    return after
 
 
 def _note(values: dict[str, float], node: str, value: float) -> None:

@@ -22,7 +22,7 @@ import numpy as np
 from evaluator.nodes import Floats, Mask
 from evaluator.scoring import inputs
 from evaluator.scoring.missing import WhenMissing, when_missing
-from evaluator.scoring.overload import Overload, Use, overload, textbook
+from evaluator.scoring.overload import Overload, Use, overload
 from evaluator.scoring.protocol import BEST, Assessment, Scores
 from evaluator.scoring.view import ClusterView, PodView, Refusal, Resource
 from plimsoll import flags
@@ -81,12 +81,6 @@ class SafeOptions:
         metavar="WHAT",
         parse=flags.choice("overload", "balance"),
     )
-    safe_compatible: bool = option(
-        "safeCompatible",
-        False,
-        "score as kube-safe-scheduler does: with its beta function, which is wrong where use is very steady, and without "
-        "pods that are too young to be measured",
-    )
     safe_when_missing: WhenMissing = option(
         "safeWhenMissing",
         WhenMissing.IGNORE,
@@ -116,8 +110,7 @@ class Safe:
     def assess(self, view: ClusterView, pod: PodView) -> Assessment:
         """The risk for CPU and memory, and what follows."""
         use = self._use(view, pod)
-        judge = textbook if self._options.safe_compatible else overload
-        found = judge(use, self._options.safe_utilisation)
+        found = overload(use, self._options.safe_utilisation)
         accepted = self._options.safe_risk
         missing: Mask = np.all(np.isnan(found.risk), axis=0)
         refusals = [
@@ -131,8 +124,6 @@ class Safe:
 
     def _use(self, view: ClusterView, pod: PodView) -> Use:
         """Arrays of resources and nodes."""
-        compatible = self._options.safe_compatible
-        requests = pod.peak if compatible else pod.requests
         shape = (len(_RESOURCES), len(view.nodes))
         capacity, free, deviation, forecast, young = np.full((5, *shape), np.nan)
         for row, resource in enumerate(_RESOURCES):
@@ -140,8 +131,7 @@ class Safe:
             if (usage := view.usage.get(resource)) is not None:
                 free[row], deviation[row] = usage.free, usage.deviation
                 forecast[row] = usage.forecast
-            if not compatible:
-                young[row] = view.of(view.unmeasured, resource)
+            young[row] = view.of(view.unmeasured, resource)
         known = np.isfinite(capacity) & np.isfinite(free)
         weight = self._options.safe_forecast_weight
         with np.errstate(all="ignore"):
@@ -151,7 +141,7 @@ class Safe:
             free=np.where(known, np.where(np.isfinite(forecast), weighted, free), np.nan),
             deviation=np.where(np.isfinite(deviation), deviation, np.nan),
             young=np.where(np.isfinite(young), young, 0.0),
-            request=_column(requests.get(resource, 0.0) for resource in _RESOURCES),
+            request=_column(pod.requests.get(resource, 0.0) for resource in _RESOURCES),
         )
 
 

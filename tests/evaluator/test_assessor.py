@@ -32,13 +32,13 @@ class Recorder:
 
 
 def pod(number=1, cpu=100.0, kind="web"):
-    return PodView(f"ns/p{number}", f"u{number}", kind, {Resource.CPU: cpu}, {Resource.CPU: cpu})
+    return PodView(f"ns/p{number}", f"u{number}", kind, {Resource.CPU: cpu})
 
 
-def assessor(scorer, *, compatible=False, name="pigeon"):
+def assessor(scorer, *, name="pigeon"):
     survey = SimpleNamespace(waiting_for=[], now=ClusterView(NODES))
     survey.view = lambda: survey.now
-    made = Assessor({name: scorer}, survey, Metrics(), demands=Demands(compatible))
+    made = Assessor({name: scorer}, survey, Metrics(), demands=Demands())
     return made, survey
 
 
@@ -52,7 +52,7 @@ def test_pods_that_are_alike_cost_one_assessment():
 
 
 @pytest.mark.parametrize(
-    "other", [pod(cpu=200.0), pod(kind="db"), PodView("ns/p1", "u1", "web", {}, {})]
+    "other", [pod(cpu=200.0), pod(kind="db"), PodView("ns/p1", "u1", "web", {})]
 )
 def test_a_pod_that_is_not_alike_costs_another(other):
     scorer = Recorder()
@@ -98,14 +98,6 @@ def test_the_questions_about_one_pod_cost_one_assessment_where_demands_count_too
     scorer = Recorder()
     asked, _ = assessor(scorer)
     assert [asked.assess("pigeon", pod()).remembered for _ in range(3)] == [False, True, True]
-
-
-def test_with_the_original_s_count_each_attempt_is_one_more_and_is_left_to_the_scorer():
-    scorer = Recorder()
-    asked, _ = assessor(scorer, compatible=True)
-    for _ in range(3):
-        asked.assess("pigeon", pod())
-    assert demands(scorer) == [0, 1, 2]
 
 
 def test_other_scorers_neither_see_demands_nor_add_to_them():

@@ -14,7 +14,7 @@ from evaluator.store import Store
 from wire.codec import Delta
 
 NODES = Nodes(["a", "b", "c"])
-POD = PodView(name="ns/web", kind="web", requests={Resource.CPU: 200.0}, peak={Resource.CPU: 250.0})
+POD = PodView(name="ns/web", kind="web", requests={Resource.CPU: 200.0})
 
 
 class Scorer:
@@ -187,4 +187,4 @@ def test_a_cluster_without_nodes_and_one_of_many(explained):
 def test_the_pod_is_told_as_the_scorers_see_it(explained):
     page = explained(("safe", Scorer(Assessment(scores=scores(1, 1, 1))), 1))
     assert (page["pod"], page["kind"]) == ("ns/web", "web")
-    assert (page["requests"], page["peak"]) == ({"cpu": 200.0}, {"cpu": 250.0})
+    assert page["requests"] == {"cpu": 200.0}

@@ -144,14 +144,6 @@ def test_pods_that_ask_for_the_same_are_answered_alike_and_once(world, parsed):
     assert world.scorer.asked == before + 1
 
 
-def test_pods_that_ask_for_the_same_but_to_begin_with_are_two(world, parsed):
-    decisions = world.decide(parsed(dontschedule=[risky()]))
-    violators = [
-        list(world.ask(decisions, asks(1, peak={CPU: c})).dontschedule) for c in (1.0, 150.0)
-    ]
-    assert violators == [["d"], ["c", "d"]]
-
-
 def test_another_survey_or_decision_is_looked_at_anew(world, parsed):
     decisions = world.decide(parsed(dontschedule=[risky()]))
     assert list(world.ask(decisions, asks(150)).dontschedule) == ["c", "d"]
@@ -218,7 +210,7 @@ def test_for_a_pod_of_nothing_all_is_as_decided(rules, logic, requested, m):
     read = policy.parse({"metadata": named, "spec": {"strategies": strategies}})
     decisions = world.decide(read)
     (decision,) = decisions.policies.values()
-    found = world.ask(decisions, PodView(requests={CPU: 0.0}, peak={CPU: 0.0}))
+    found = world.ask(decisions, PodView(requests={CPU: 0.0}))
     assert dict(found.dontschedule) == dict(decision.dontschedule)
     assert found.ranking.scores(NODES) == decision.ranking.scores(NODES)
 

@@ -26,27 +26,22 @@ def sidecar(cpu: Any = None, memory: Any = None) -> dict[str, Any]:
     return container(cpu, memory, restartPolicy="Always")
 
 
-def both(spec: dict[str, Any]) -> tuple[tuple[float, float], tuple[float, float]]:
-    """CPU (milli) and memory (Mi), as kube-scheduler counts them, and at their peak."""
+def counted(spec: dict[str, Any]) -> tuple[float, float]:
+    """CPU (milli) and memory (MiB)."""
     found = effective(pod(spec))
     assert found.problems == ()
-    requests, peak = amounts(found.requests), amounts(found.peak)
-    assert requests[Resource.PODS] == peak[Resource.PODS] == 1
-    cpu, memory = Resource.CPU, Resource.MEMORY
-    return (
-        (requests.get(cpu, 0), requests.get(memory, 0) / MI),
-        (peak.get(cpu, 0), peak.get(memory, 0) / MI),
-    )
+    requests = amounts(found.requests)
+    assert requests[Resource.PODS] == 1
+    return requests.get(Resource.CPU, 0), requests.get(Resource.MEMORY, 0) / MI
 
 
 @pytest.mark.parametrize(
-    ("spec", "requests", "peak"),
+    ("spec", "requests"),
     [
-        pytest.param({}, (0, 0), (0, 0), id="nothing said"),
-        pytest.param({"containers": [{}, container()]}, (0, 0), (0, 0), id="nothing asked for"),
+        pytest.param({}, (0, 0), id="nothing said"),
+        pytest.param({"containers": [{}, container()]}, (0, 0), id="nothing asked for"),
         pytest.param(
             {"containers": [container("100m", "64Mi"), container("1", "1Gi")]},
-            (1100, 1088),
             (1100, 1088),
             id="containers are added up",
         ),
@@ -56,7 +51,6 @@ def both(spec: dict[str, Any]) -> tuple[tuple[float, float], tuple[float, float]
                 "initContainers": [container("1", "32Mi"), container("700m", "128Mi")],
             },
             (1000, 128),
-            (1000, 128),
             id="init containers run one after another",
         ),
         pytest.param(
@@ -65,7 +59,6 @@ def both(spec: dict[str, Any]) -> tuple[tuple[float, float], tuple[float, float]
                 "initContainers": [sidecar("200m", "16Mi"), container("600m")],
             },
             (800, 80),
-            (600, 64),
             id="an init container runs beside the sidecars before it, which stay",
         ),
         pytest.param(
@@ -74,13 +67,11 @@ def both(spec: dict[str, Any]) -> tuple[tuple[float, float], tuple[float, float]
                 "initContainers": [container("900m"), sidecar("300m")],
             },
             (900, 0),
-            (900, 0),
             id="and not beside those after it",
         ),
         pytest.param(
             {"containers": [container("1", "64Mi")], "overhead": {"cpu": "250m", "memory": "64Mi"}},
             (1250, 128),
-            (1000, 64),
             id="overhead comes on top",
         ),
         pytest.param(
@@ -90,19 +81,17 @@ def both(spec: dict[str, Any]) -> tuple[tuple[float, float], tuple[float, float]
                 "overhead": {"cpu": "250m"},
             },
             (3250, 64),
-            (1000, 64),
             id="what the pod as a whole asks for goes before its containers, for cpu and memory",
         ),
         pytest.param(
             {"containers": [container("0.1"), container("100u"), container("57e-2"), container(2)]},
             (2671, 0),
-            (2671, 0),
             id="each quantity is rounded up to a milli-CPU, and exact",
         ),
     ],
 )
-def test_as_others_count_it(spec: Any, requests: Any, peak: Any) -> None:
-    assert both(spec) == (requests, peak)
+def test_effective_requests_are_as_kube_scheduler_counts(spec: Any, requests: Any) -> None:
+    assert counted(spec) == requests
 
 
 def test_pieces_and_disk_are_counted_and_what_no_scorer_knows_is_not() -> None:
@@ -228,4 +217,4 @@ def test_an_amount_of_them_that_is_none_counts_as_nothing_and_is_told() -> None:
 def test_a_pod_as_scorers_see_it(labels: Any, kind: str) -> None:
     view, problems = pod_view(pod({"containers": [container("1")]}, uid="u", labels=labels))
     assert (view.name, view.uid, view.kind, problems) == ("shop/web", "u", kind, ())
-    assert view.requests == view.peak == {Resource.CPU: 1000, Resource.PODS: 1}
+    assert view.requests == {Resource.CPU: 1000, Resource.PODS: 1}

@@ -27,9 +27,9 @@ def test_what_is_written_is_read_again():
 
 
 def test_the_flags_are_those_of_today():
-    blank = Rewards(weight=0.5, compatible=True)
+    blank = Rewards(weight=0.5)
     after = decode(encode(learned()), blank)
-    assert (after.weight, after.compatible) == (0.5, True)
+    assert after.weight == 0.5
 
 
 def test_nothing_written_is_nothing_known():

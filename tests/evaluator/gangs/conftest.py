@@ -33,7 +33,6 @@ def _resident(name, group="", minimum=0, *, cpu=1.0, node="", **more):
         "kind": group or name,
         "phase": "Running" if node else "Pending",
         "requests": tuple(amounts.get(resource, 0) for resource in RESOURCES),
-        "peak": (0,) * len(RESOURCES),
         "bound": None,
         "created": 100.0,
         "leaving": False,

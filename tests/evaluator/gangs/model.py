@@ -86,7 +86,6 @@ class Pod:
             node=self.node,
             phase=self.phase,
             requests=tuple(asked.get(resource, 0) for resource in RESOURCES),
-            peak=tuple(asked.get(resource, 0) for resource in RESOURCES),
             bound=None,
             created=self.born,
             leaving=self.leaving,

@@ -30,7 +30,6 @@ def pod(name, owner="train", *, minimum=4, gated=True, phase="Pending", leaving=
         node="",
         phase=phase,
         requests=(0, 0, 0, 0),
-        peak=(0, 0, 0, 0),
         bound=None,
         created=0.0,
         leaving=leaving,

@@ -13,18 +13,15 @@ REFUSE = WhenMissing.REFUSE
 SCORERS: dict[str, Scorer] = {
     "congestion": Congestion(),
     "congestion, refusing": Congestion(CongestionOptions(congestion_when_missing=REFUSE)),
-    "congestion, compatible": Congestion(CongestionOptions(congestion_compatible=True)),
     **{
         f"pigeon, {objective}": Pigeon(PigeonOptions(pigeon_objective=objective))
         for objective in Objective
     },
     "pigeon, refusing": Pigeon(PigeonOptions(pigeon_when_missing=REFUSE, pigeon_resources=5)),
     "pigeon, by change": Pigeon(PigeonOptions(pigeon_tie=TieOf.CHANGE)),
-    "pigeon, compatible": Pigeon(PigeonOptions(pigeon_compatible=True)),
     "reward": Reward(),
     "safe": Safe(),
     "safe, refusing": Safe(SafeOptions(safe_when_missing=REFUSE, safe_priority="balance")),
-    "safe, compatible": Safe(SafeOptions(safe_compatible=True)),
     "safe, accepting no risk": Safe(SafeOptions(safe_risk=0.0, safe_utilisation=1.0)),
     "safe, accepting any risk": Safe(SafeOptions(safe_risk=1.0, safe_utilisation=0.0)),
     "template": Template(),

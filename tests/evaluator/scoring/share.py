@@ -17,6 +17,6 @@ class Share:
     def assess(self, view, pod):
         self.asked += 1
         cpu = Resource.CPU
-        asked = view.requested[cpu] + max(pod.requests.get(cpu, 0.0), pod.peak.get(cpu, 0.0))
+        asked = view.requested[cpu] + pod.requests.get(cpu, 0.0)
         risk = asked / view.allocatable[cpu]
         return Assessment(facts={"cpu.risk": risk, "memory.risk": view.unknown})

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from evaluator.scoring import beta, textbookbeta
+from evaluator.scoring import beta
 
 PROMISED = 1e-9
 _BITS = 200
@@ -73,25 +73,6 @@ def test_is_exact_to_nine_digits_of_either_tail(total, mean, soak):
 def test_is_right_where_the_powers_underflow(mean, deviation, risk):
     precision = mean * (1 - mean) / deviation**2 - 1
     assert one(0.9, mean * precision, (1 - mean) * precision)[1] == pytest.approx(risk, abs=5e-5)
-
-
-@pytest.mark.parametrize(("mean", "rank"), [(0.899, 1.0), (0.905, 0.0)])
-def test_the_textbooks_is_wrong_there(mean, rank):
-    precision = mean * (1 - mean) / 0.005**2 - 1
-    found = textbookbeta.tail(0.9, np.array([mean * precision]), np.array([(1 - mean) * precision]))
-    assert found.tolist() == [rank]
-
-
-def test_the_textbooks_is_right_to_six_digits_elsewhere():
-    a, b = np.array([57.668, 12.0, 0.7, 3.0, 500.0]), np.array([23.2695, 3.0, 0.4, 2000.0, 56.0])
-    for x in (0.05, 0.5, 0.9):
-        assert textbookbeta.tail(x, a, b) == pytest.approx(beta.tail(x, a, b), abs=1e-6)
-
-
-def test_the_textbooks_survives_what_overflows():
-    huge = np.array([1e308, 5e-324, 1.0, np.inf])
-    for x in (0.0, 0.5, 1.0):
-        assert len(textbookbeta.tail(x, huge, huge[::-1])) == 4
 
 
 @pytest.mark.parametrize(("x", "lower"), [(-0.5, 0.0), (0.0, 0.0), (1.0, 1.0), (1.5, 1.0)])

@@ -34,15 +34,8 @@ def scored(cluster, **options):
 
 
 @pytest.mark.parametrize(("most", "factor", "score"), PUBLISHED)
-@pytest.mark.parametrize("compatible", [True, False])
-def test_the_published_scores(most, factor, score, compatible):
-    options = {"congestion_factor_max": most, "congestion_compatible": compatible}
-    assert scored(view([factor]), **options) == [score]
-
-
-@pytest.mark.parametrize("factor", [NAN, -7, 34.5, 2.0**63, math.inf, -math.inf])
-def test_to_the_original_whatever_is_no_positive_whole_number_is_idle(factor):
-    assert scored(view([factor], [1.0]), congestion_compatible=True) == [10]
+def test_the_published_scores(most, factor, score):
+    assert scored(view([factor]), congestion_factor_max=most) == [score]
 
 
 def test_the_annotation_goes_before_what_is_measured():
@@ -76,6 +69,5 @@ def test_what_it_lacks_and_what_it_goes_by_are_told(when):
     assert assessment.facts["congestion"].tolist() == [pytest.approx(NAN, nan_ok=True), 1.0]
 
 
-@pytest.mark.parametrize("compatible", [True, False])
-def test_no_nodes_are_no_mistake(compatible):
-    assert scored(view([], []), congestion_compatible=compatible) == []
+def test_no_nodes_are_no_mistake():
+    assert scored(view([], [])) == []

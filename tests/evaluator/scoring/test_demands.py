@@ -11,11 +11,11 @@ MI, GI = 2.0**20, 2.0**30
 
 def pod(cpu=100.0, memory=128.0, uid="", **others):
     requests = {Resource.CPU: cpu, Resource.MEMORY: memory * MI, **others}
-    return PodView(uid=uid, requests=requests, peak=requests)
+    return PodView(uid=uid, requests=requests)
 
 
-def seen(*pods, compatible=False):
-    demands = Demands(compatible=compatible)
+def seen(*pods):
+    demands = Demands()
     for one in pods:
         demands = demands.seen(one)
     return demands
@@ -35,19 +35,6 @@ def seen(*pods, compatible=False):
 )
 def test_who_asks_for_nothing_takes_something(asked, counted):
     assert demand(PodView(requests=asked)).tolist() == list(counted)
-
-
-@pytest.mark.parametrize(
-    ("asked", "counted"),
-    [
-        ({}, (10, 16, 1, 0, 0)),
-        ({Resource.CPU: 5.0, Resource.MEMORY: 1.5 * MI}, (5, 1, 1, 0, 0)),
-        ({Resource.MEMORY: MI - 1, Resource.EPHEMERAL_STORAGE: 3.5 * GI}, (10, 16, 1, 0, 3)),
-    ],
-)
-def test_the_original_counts_whole_units(asked, counted):
-    found = demand(PodView(peak=asked, requests={Resource.CPU: 1e6}), compatible=True)
-    assert found.tolist() == list(counted)
 
 
 def test_what_is_no_number_is_not_zero():
@@ -98,10 +85,6 @@ def test_another_attempt_is_the_same_request():
     assert demands.seen(pod(uid="3")).count == 3
     named = PodView(name="default/web")
     assert seen(named, named).count == 1
-
-
-def test_for_the_original_it_is_another_request():
-    assert seen(pod(uid="1"), pod(uid="1"), compatible=True).count == 2
 
 
 def test_a_pod_of_no_name_is_another_each_time():

@@ -19,12 +19,11 @@ from plimsoll import flags
 
 MI = 2.0**20
 OBJECTIVES = pytest.mark.parametrize("objective", list(Objective))
-BOTH = pytest.mark.parametrize("compatible", [False, True])
 
 
 def pod(cpu, memory, uid="", **others):
     requests = {Resource.CPU: cpu, Resource.MEMORY: memory * MI, **others}
-    return PodView(uid=uid, requests=requests, peak=requests)
+    return PodView(uid=uid, requests=requests)
 
 
 def cluster(*used, capacity=(4000.0, 8192.0), demands=None):
@@ -51,7 +50,6 @@ def assess(view, one, objective=Objective.BIN_PACK, **options):
 THREE = cluster((1000, 2048), (2000, 4096), (3600, 7000))
 
 
-@BOTH
 @pytest.mark.parametrize(
     ("objective", "values", "scores"),
     [
@@ -60,34 +58,28 @@ THREE = cluster((1000, 2048), (2000, 4096), (3600, 7000))
         (Objective.BIN_PACK, [0.365679, 0.441325, np.nan], [10, 1, 0]),
     ],
 )
-def test_the_first_pod(objective, values, scores, compatible):
-    view = replace(THREE, demands=Demands(compatible=compatible))
-    found = assess(view, pod(500, 1024), objective, compatible=compatible)
+def test_the_first_pod(objective, values, scores):
+    found = assess(THREE, pod(500, 1024), objective)
     assert found[0] == scores
     assert found[1] == pytest.approx(values, abs=5e-7, nan_ok=True)
 
 
-@BOTH
-def test_bin_packing_after_others(compatible):
-    demands = PigeonOptions(pigeon_compatible=compatible).no_demands
+def test_bin_packing_after_others():
+    demands = PigeonOptions().no_demands
     for i in range(9):
         demands = demands.seen(pod(100, 128, uid=f"small-{i}"))
     demands = demands.seen(pod(2000, 4096, uid="large"))
-    scores, values, found = assess(
-        replace(THREE, demands=demands), pod(500, 1024, uid="now"), compatible=compatible
-    )
+    scores, values, found = assess(replace(THREE, demands=demands), pod(500, 1024, uid="now"))
     assert scores == [1, 10, 0]
     assert values == pytest.approx([1.509685, 1.434039, np.nan], abs=5e-7, nan_ok=True)
     assert found.facts["demand_variation"] == pytest.approx([1.875364] * 3, abs=5e-7)
     again = replace(THREE, demands=demands.seen(pod(500, 1024, uid="now")))
-    same = assess(again, pod(500, 1024, uid="now"), compatible=compatible)[1][0] == values[0]
-    assert same is not compatible
+    assert assess(again, pod(500, 1024, uid="now"))[1][0] == values[0]
 
 
-@BOTH
-def test_between_the_best_and_the_worst_scores_are_rounded(compatible):
+def test_between_the_best_and_the_worst_scores_are_rounded():
     view = cluster((0, 0), (300, 0), (700, 0), (1100, 0), (2000, 0))
-    scores, values, _ = assess(view, pod(500, 16), Objective.LOAD_BALANCE, compatible=compatible)
+    scores, values, _ = assess(view, pod(500, 16), Objective.LOAD_BALANCE)
     exact = [1 + 9 * (values[4] - value) / (values[4] - values[0]) for value in values]
     assert exact == pytest.approx([10, 8.41, 6.45, 4.65, 1], abs=0.005)
     assert scores == [10, 8, 6, 5, 1]
@@ -101,10 +93,9 @@ def test_a_pod_that_fills_a_node_to_the_last_byte_fits():
         assert assess(view, one)[0] == [score]
 
 
-@BOTH
 @OBJECTIVES
-def test_a_pod_too_large_for_all(objective, compatible):
-    scores, values, found = assess(THREE, pod(9000, 1024), objective, compatible=compatible)
+def test_a_pod_too_large_for_all(objective):
+    scores, values, found = assess(THREE, pod(9000, 1024), objective)
     assert scores == [0, 0, 0]
     assert np.isnan(values).all()
     assert found.facts["fits"].tolist() == [0, 0, 0]
@@ -135,7 +126,6 @@ def test_a_difference_that_says_nothing_is_a_tie():
     view = cluster((1000, 2048), (1001, 2048), (1002, 2048))
     for objective in Objective:
         assert assess(view, pod(500, 1024), objective)[0] == [10, 10, 10]
-        assert sorted(assess(view, pod(500, 1024), objective, compatible=True)[0])[::2] == [1, 10]
 
 
 def test_where_a_tie_ends():
@@ -164,11 +154,10 @@ def test_in_a_large_cluster_a_tie_is_of_what_the_pod_changes():
         assert set(assess(alike, pod(500, 1024), objective)[0]) == {10}
 
 
-@BOTH
 @OBJECTIVES
-def test_equal_nodes_are_equal(objective, compatible):
+def test_equal_nodes_are_equal(objective):
     view = cluster(*[(1300.1, 2048.3)] * 5000)
-    scores, values, _ = assess(view, pod(333, 777), objective, compatible=compatible)
+    scores, values, _ = assess(view, pod(333, 777), objective)
     assert set(scores) == {10}
     assert len(set(values)) == 1
 
@@ -196,18 +185,15 @@ def test_what_is_not_known_can_be_refused():
     assert "not known" in refusal.reason
 
 
-@BOTH
 @OBJECTIVES
-def test_a_node_of_no_capacity_is_full(objective, compatible):
+def test_a_node_of_no_capacity_is_full(objective):
     view = cluster((1000, 2048), (0, 0), (2000, 4096))
     view.allocatable[Resource.CPU][1] = 0.0
     full = cluster((1000, 2048), (4000, 0), (2000, 4096))
-    found = assess(view, pod(500, 1024), objective, compatible=compatible)
+    found = assess(view, pod(500, 1024), objective)
     assert found[0][1] == 0
     if objective is not Objective.BIN_PACK:  # there the average capacity counts, too
-        assert found[1] == pytest.approx(
-            assess(full, pod(500, 1024), objective, compatible=compatible)[1], nan_ok=True
-        )
+        assert found[1] == pytest.approx(assess(full, pod(500, 1024), objective)[1], nan_ok=True)
 
 
 def test_one_node_and_none():
@@ -245,9 +231,8 @@ def test_no_number_is_a_mistake(data):
             pigeon_objective=data.draw(st.sampled_from(Objective)),
             pigeon_resources=data.draw(st.integers(1, 5)),
             pigeon_tie=data.draw(st.sampled_from(TieOf)),
-            pigeon_compatible=data.draw(st.booleans()),
         )
-    ).assess(view, PodView(requests=requests, peak=requests))
+    ).assess(view, PodView(requests=requests))
     scores = found.scores[PRIORITY]
     assert scores.dtype == np.int64
     assert ((scores >= 0) & (scores <= 10)).all()
@@ -274,4 +259,3 @@ def test_mistakes_in_flags_are_named(flag, value, mistake):
 
 def test_the_flags_are_the_originals_defaults():
     assert PigeonOptions() == PigeonOptions(pigeon_objective="bin-pack", pigeon_resources=2)
-    assert PigeonOptions(pigeon_compatible=True).no_demands.compatible

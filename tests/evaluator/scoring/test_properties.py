@@ -122,7 +122,7 @@ def test_no_scorer_is_left_out():
 @each
 def test_no_nodes(scorer):
     view = ClusterView(Nodes())
-    check(scorer, view, scorer.assess(view, PodView(requests=HUGE, peak=HUGE)))
+    check(scorer, view, scorer.assess(view, PodView(requests=HUGE)))
 
 
 @each
@@ -143,7 +143,7 @@ def test_nodes_without_a_capacity_that_makes_sense(scorer, capacity):
 @each
 def test_a_pod_that_fits_nowhere(scorer):
     view = crowd(np.random.default_rng(3))
-    check(scorer, view, scorer.assess(view, PodView(requests=HUGE, peak=HUGE)))
+    check(scorer, view, scorer.assess(view, PodView(requests=HUGE)))
 
 
 @each
@@ -153,7 +153,7 @@ def test_a_reason_says_nothing_that_changes(scorer):
     seen = set()
     for _ in range(40):
         view = crowd(rng)
-        found = scorer.assess(view, PodView(requests=HUGE, peak=HUGE))
+        found = scorer.assess(view, PodView(requests=HUGE))
         seen |= {why for name in found.refusals for why in reasons(found, name, view)}
     assert len(seen - {""}) <= len(Resource)
 

@@ -36,8 +36,8 @@ def test_no_nodes_are_no_mistake():
 
 
 def test_the_flags_make_the_rewards():
-    options = RewardOptions(reward_weight=0.5, reward_compatible=True)
-    assert options.no_rewards == Rewards(weight=0.5, compatible=True)
+    options = RewardOptions(reward_weight=0.5)
+    assert options.no_rewards == Rewards(weight=0.5)
 
 
 @pytest.mark.parametrize("text", ["0", "-0.1", "1.1", "nan", "inf", "", "ten"])

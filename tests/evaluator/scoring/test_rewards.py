@@ -81,25 +81,13 @@ def test_a_kind_that_is_newer_than_a_node_starts_at_one_there():
     assert values(after.observed("db", "a", 0), "db") == [0.9, 1.0, 1.0, 1.0]
 
 
-def test_to_the_original_a_node_that_joins_starts_at_zero():
-    before = Rewards(compatible=True).among({"a", "b"})
-    after = before.learned([Outcome("web", "a", 0), Outcome("db", "b", 1)]).among({"a", "b", "c"})
-    assert values(after)[:3] == [0.9, 1.0, 0.0]
-    assert values(after, "db")[:3] == [1.0, 1.0, 0.0]
-
-
-def test_to_the_original_a_kind_is_known_that_failed_nowhere():
-    before = Rewards(compatible=True).among({"a", "b"}).observed("db", "b", 1)
-    assert values(before.among({"a"}).among({"a", "c"}), "db")[:3] == [1.0, 1.0, 0.0]
-
-
 def test_a_node_that_went_and_comes_again_is_a_new_one():
     before = failed(Rewards().among({"a", "b"}), 5)
     assert values(before.among({"b"}).among({"a", "b"}))[:2] == [1.0, 1.0]
 
 
 def test_the_first_nodes_of_all_start_at_one():
-    assert values(Rewards(compatible=True).among(set(NODES)).observed("web", "a", 1)) == [1.0] * 4
+    assert values(Rewards().among(set(NODES)).observed("web", "a", 1)) == [1.0] * 4
 
 
 def test_the_same_nodes_change_nothing():
@@ -130,12 +118,12 @@ OUTCOMES = st.lists(st.builds(Outcome, KINDS, NAMES, st.sampled_from([0, 1])), m
 STEPS = st.lists(OUTCOMES | st.sets(NAMES), max_size=10)
 
 
-@given(STEPS, st.floats(0.0, 1.0, exclude_min=True), st.booleans())
+@given(STEPS, st.floats(0.0, 1.0, exclude_min=True))
 @settings(max_examples=100, deadline=None)
 def test_whatever_comes_values_are_from_0_to_1_and_nothing_depends_on_how_it_was_told(
-    steps, weight, compatible
+    steps, weight
 ):
-    at_once = one_by_one = Rewards(weight=weight, compatible=compatible)
+    at_once = one_by_one = Rewards(weight=weight)
     for step in steps:
         if isinstance(step, set):
             at_once, one_by_one = at_once.among(step), one_by_one.among(step)

@@ -43,7 +43,7 @@ def cluster(cpu=None, memory=None, *, capacity=8000.0, young=None, memory_capaci
 
 def asking(cpu=0.0, memory=0.0):
     requests = {Resource.CPU: cpu, Resource.MEMORY: memory}
-    return PodView("default/p", requests=requests, peak=requests)
+    return PodView("default/p", requests=requests)
 
 
 def cpu_risk(view, pod, options=None):
@@ -90,24 +90,22 @@ TABLE = [
 ]  # fmt: skip
 
 
-@pytest.mark.parametrize("compatible", [False, True])
 @pytest.mark.parametrize(("view", "pod", "numbers", "expected"), TABLE)
-def test_gives_the_known_numbers(view, pod, numbers, expected, compatible):
-    found = Safe(SafeOptions(safe_compatible=compatible)).assess(view, pod)
+def test_gives_the_known_numbers(view, pod, numbers, expected):
+    found = Safe().assess(view, pod)
     facts = [found.facts[f"cpu.{name}"][0] for name in ("mu", "sigma", "alpha", "beta", "risk")]
     # The numbers have so many digits.
     assert facts == pytest.approx(numbers, rel=4e-4, abs=1e-9, nan_ok=True)
     assert answer(found) == expected
 
 
-STEADY = [(0.899, 0.4263, 0.0), (0.905, 0.8414, 1.0)]
+STEADY = [(0.899, 0.4263), (0.905, 0.8414)]
 
 
-@pytest.mark.parametrize(("mean", "risk", "textbook"), STEADY)
-def test_steady_use_is_judged_rightly_and_compatibly_wrongly(mean, risk, textbook):
+@pytest.mark.parametrize(("mean", "risk"), STEADY)
+def test_risk_of_steady_use_near_the_limit(mean, risk):
     view = cluster(usage(8000 * (1 - mean), 40))
     assert cpu_risk(view, PodView())[0] == pytest.approx(risk, abs=5e-5)
-    assert cpu_risk(view, PodView(), SafeOptions(safe_compatible=True)) == [textbook]
 
 
 def test_young_pods_count_as_use_by_what_they_ask_for():
@@ -116,18 +114,6 @@ def test_young_pods_count_as_use_by_what_they_ask_for():
     assert refused(Safe().assess(after, asking(200))) != [""]
     same = cpu_risk(before, asking(1700))
     assert cpu_risk(after, asking(200)) == pytest.approx(same)
-
-
-def test_compatibly_young_pods_do_not_count():
-    view = cluster(usage(2500, 400), young=1500.0)
-    assert answer(Safe(SafeOptions(safe_compatible=True)).assess(view, asking(200))) == (True, 9, 5)
-
-
-def test_what_a_pod_asks_for_is_counted_either_way():
-    pod = PodView(requests={Resource.CPU: 100.0}, peak={Resource.CPU: 2000.0})
-    view = cluster(usage(2500, 400))
-    assert refused(Safe().assess(view, pod)) == [""]
-    assert refused(Safe(SafeOptions(safe_compatible=True)).assess(view, pod)) != [""]
 
 
 def test_the_worse_resource_counts_and_is_named():
@@ -140,10 +126,9 @@ def test_the_worse_resource_counts_and_is_named():
     assert found.scores[OVERLOAD].tolist() == [10, 0, 0]
 
 
-@pytest.mark.parametrize("compatible", [False, True])
-def test_a_node_is_judged_by_the_resource_that_is_known(compatible):
+def test_a_node_is_judged_by_the_resource_that_is_known():
     view = cluster(usage([NAN, 4000, NAN]), usage([10 * MIB, NAN, NAN]))
-    found = Safe(SafeOptions(safe_compatible=compatible)).assess(view, asking())
+    found = Safe().assess(view, asking())
     assert [bool(reason) for reason in refused(found)] == [True, False, False]
     assert found.scores[OVERLOAD].tolist() == [0, 10, 0]
     assert found.missing.tolist() == [False, False, True]
@@ -157,10 +142,9 @@ def test_a_node_of_which_nothing_is_known_is_passed_or_refused(view):
     assert np.isnan(strict.facts["cpu.risk"]).all()
 
 
-@pytest.mark.parametrize("compatible", [False, True])
 @pytest.mark.parametrize("capacity", [NAN, math.inf])
-def test_a_node_whose_size_is_unknown_is_unknown(capacity, compatible):
-    safe = Safe(SafeOptions(safe_compatible=compatible))
+def test_a_node_whose_size_is_unknown_is_unknown(capacity):
+    safe = Safe()
     found = safe.assess(cluster(usage(100, 1), capacity=capacity), asking())
     assert found.missing.tolist() == [True]
 
@@ -205,12 +189,6 @@ def test_a_deviation_larger_than_any_distribution_has_is_a_certain_risk():
 def test_hardly_any_deviation_is_as_good_as_none(deviation):
     risks = cpu_risk(cluster(usage([900, 800, 700], deviation)), asking())
     assert risks.tolist() == [0.0, 0.0, 1.0]
-
-
-def test_compatibly_what_is_lost_in_rounding_is_no_risk():
-    view = cluster(usage(400, 1e-6))
-    assert cpu_risk(view, asking()) == [1.0]
-    assert cpu_risk(view, asking(), SafeOptions(safe_compatible=True)) == [0.0]
 
 
 def test_either_priority_may_come_first():
@@ -261,11 +239,11 @@ def drawn(nodes):
 
 
 @settings(max_examples=50)
-@given(st.lists(NODE, max_size=12), st.randoms(), st.floats(0, 4000), st.booleans())
-def test_nodes_in_another_order_are_judged_alike(nodes, random, cpu, compatible):
+@given(st.lists(NODE, max_size=12), st.randoms(), st.floats(0, 4000))
+def test_nodes_in_another_order_are_judged_alike(nodes, random, cpu):
     order = list(range(len(nodes)))
     random.shuffle(order)
-    safe = Safe(SafeOptions(safe_compatible=compatible))
+    safe = Safe()
     before = safe.assess(drawn(nodes), asking(cpu))
     after = safe.assess(drawn([nodes[place] for place in order]), asking(cpu))
     for name in (OVERLOAD, BALANCE):
@@ -295,9 +273,8 @@ ANY = st.one_of(st.floats(), st.sampled_from([0.0, -1.0, 1e-300, 5e-324, 1e300, 
     ANY,
     st.sampled_from([0.0, 0.3, 1.0]),
     st.sampled_from([0.0, 0.9, 1.0]),
-    st.booleans(),
 )
-def test_any_numbers_at_all_give_scores_from_0_to_10(nodes, cpu, risk, utilisation, compatible):
+def test_any_numbers_at_all_give_scores_from_0_to_10(nodes, cpu, risk, utilisation):
     capacity, free, deviation, forecast, young = np.array(nodes, dtype=float).reshape(-1, 5).T
     view = ClusterView(
         Nodes(f"n{place}" for place in range(len(nodes))),
@@ -308,7 +285,7 @@ def test_any_numbers_at_all_give_scores_from_0_to_10(nodes, cpu, risk, utilisati
             Resource.MEMORY: Usage(capacity, forecast, deviation),
         },
     )
-    options = SafeOptions(safe_risk=risk, safe_utilisation=utilisation, safe_compatible=compatible)
+    options = SafeOptions(safe_risk=risk, safe_utilisation=utilisation)
     found = Safe(options).assess(view, asking(cpu, cpu))
     for scores in found.scores.values():
         assert scores.dtype == np.int64

@@ -168,19 +168,6 @@ async def test_safe(tmp_path):
         assert not {"below", "above"} & await asked.accepted("/scorers/safe/filter")
 
 
-async def test_safe_as_the_original_has_it(tmp_path):
-    flags = ("--scorers=safe", "--safeCompatible")
-    async with evaluator(tmp_path, alone(ALONE), [], *flags) as asked:
-        accepted = await asked.accepted(PREDICATE, cpu=200)
-        assert accepted & {*KNOWN} == {"measured", "forecast", "steady"}
-        overload = await asked.scores(OVERLOAD, cpu=200)
-        balance = await asked.scores(BALANCE, cpu=200)
-        assert {name: (overload[name], balance[name]) for name in KNOWN} == KNOWN
-        assert overload["silent"] == balance["silent"] == 0
-        # Its beta function underflows: it has these risks for 0 and 1.
-        assert {"below", "above", "spread"} & await asked.accepted(PREDICATE) == {"below", "spread"}
-
-
 PIGEON = "/scheduler/priorities/pigeon-holing"
 
 
@@ -211,15 +198,15 @@ async def test_pigeon_learns_what_is_asked_for(tmp_path):
 
 
 async def test_congestion_reward_and_template(tmp_path):
-    flags = ("--scorers=congestion,reward,template", "--congestionCompatible")
+    flags = ("--scorers=congestion,reward,template",)
     async with evaluator(tmp_path, alone(CONGESTED), [], *flags) as asked:
         assert await asked.scores("/scheduler/priorities/congestion") == {
             "third": 7,
             "little": 10,
             "beyond": 0,
-            "below-zero": 10,
-            "a-word": 10,
-            "silent": 10,
+            "below-zero": 5,  # unknown: as the others are on average
+            "a-word": 5,  # unknown: as the others are on average
+            "silent": 5,  # unknown: as the others are on average
         }
         everywhere = dict.fromkeys(CONGESTED, 10)
         assert await asked.scores("/scheduler/priorities/rl-priority") == everywhere

@@ -103,7 +103,6 @@ pods = st.builds(
     uid=st.sampled_from(("", "4b1d")),
     kind=st.sampled_from(("", "web")),
     requests=by(Resource, requests),
-    peak=by(Resource, requests),
 )
 """Anything that asks for something, or for nothing."""
 
