@@ -14,6 +14,8 @@ _PLAIN_HTTP = (
     b"Connection: close\r\n\r\n"
     b"The client sent an HTTP request to an HTTPS port: use https://\n"
 )
+_DISCARDED_READS = 16
+"""Reads of up to 16 KiB that a refused client may still cost."""
 
 
 class PlainHttpError(ConnectionError):
@@ -89,12 +91,13 @@ def _settle(readable: asyncio.Future[None]) -> None:
 
 
 async def _refuse_plain_http(stream: Stream, patience: float) -> None:
+    """Answer, then read until the client has closed: a close before it has read the answer could take it away."""
     try:
         async with asyncio.timeout(patience):
             await stream.send([_PLAIN_HTTP])
             stream.end_our_half()
-            await (
-                stream.discard()
-            )  # a close before the client has read the answer could take it away
+            for _ in range(_DISCARDED_READS):
+                if not await stream.some():
+                    break
     finally:
         stream.abort()
