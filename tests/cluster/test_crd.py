@@ -91,7 +91,8 @@ async def test_a_running_replica_that_loses_the_crd_is_not_ready_until_it_is_bac
     await world.evaluator.ready()
 
     async def refused():
-        return node in ((await world.evaluator.filter(pod, [node]))["FailedNodes"] or {})
+        answer = await world.evaluator.filter(pod, [node])  # an error until the first reading
+        return node in (answer.get("FailedNodes") or {})
 
     await world.eventually(refused)
     log = (tmp_path / "logs/evaluator.log").read_text()
