@@ -55,9 +55,13 @@ class Budget:
         self._group_end = self._end = self._clock() + self._group_seconds
 
     def start_rule(self, free: float) -> None:
-        """A rule of the group is evaluated from now on, and may take so many bytes."""
+        """A rule of the group is evaluated from now on, and may take so many bytes. LimitError if the group's time is over."""
+        self.check_cancelled()
+        now = self._clock()
         self.used, self._bytes = 0, free
-        self._end = min(self._group_end, self._clock() + self._rule_seconds)
+        self._end = min(self._group_end, now + self._rule_seconds)
+        if now > self._end:
+            raise LimitError("timeout", self._overrun())
 
     def take(self, size: int) -> None:
         """Count bytes, before they are used where that is possible; then as `check`. LimitError if they are too many."""

@@ -206,13 +206,17 @@ class RunningGroup:
         results: dict[str, Vector] = {}
         errors: list[RuleError] = []
         doubtful = {metric for other in tick.others for metric in other.doubtful}
+        held = self.held
         for doing in self._doing:
             rule = doing.rule
             if doing.is_doubtful(tick.failed, doubtful):
                 doubtful.add(rule.record)
+            others = held - doing.held
             try:
-                vector = self._results(doing, moment, tick.free - history.bytes - self.held)
+                vector = self._results(doing, moment, tick.free - history.bytes - others)
+                held = others + doing.held
             except _RuleFailedError as error:
+                held = others + doing.held
                 errors.append(RuleError(self.group.name, rule.record, error.reason, str(error)))
                 doubtful.add(rule.record)
                 history.hold(doing.key)
@@ -234,8 +238,8 @@ class RunningGroup:
             raise doing.limited
         doing.limited = None
         budget = moment.budget
-        budget.start_rule(free + doing.held)
         try:
+            budget.start_rule(free)
             vector = self._evaluated(doing, moment)
             budget.take(sum([_RESULT + _RESULT_LABEL * len(found) for found, _ in vector]))
         except LimitError as error:

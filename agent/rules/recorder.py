@@ -61,7 +61,7 @@ class Recorder:
         self._rounds = sources
         self._clock = clock or Clock()
         self._budget = Budget(
-            time.thread_time,
+            self._clock.processor,
             rule_seconds=options.timeout,
             group_seconds=_GROUP_TIMEOUT * options.timeout,
         )
