@@ -19,7 +19,7 @@ LIMIT = 192 << 20
 SERIES = 1000
 
 A = "a" * 1000
-LONG = "x" * 3000
+LONG = "x" * 900
 
 
 def nested(call, text, depth):
@@ -29,17 +29,23 @@ def nested(call, text, depth):
 
 
 def replaced(text, level):
-    return f'label_replace({text},"l{level}","{LONG[:900]}$1","n","(.*)")'
+    source = f"l{min(level, 3) - 1}" if level else "n"
+    return f'label_replace({text},"l{level}","{LONG}$1","{source}","(.*)")'
 
 
 def joined(text, level):
-    return f'label_join({text},"l{level}","{LONG[:900]}","n","kind","n")'
+    source = f"l{min(level, 3) - 1}" if level else "n"
+    return f'label_join({text},"l{level}","{LONG}","kind","{source}")'
+
+
+def balanced(depth):
+    return f"({balanced(depth - 1)}+{balanced(depth - 1)})" if depth else "vector(1)"
 
 
 BACKTRACKING = (
     f'label_replace(label_replace(vector(1),"a","{A}","",""),"b","x","a",".*a.*a.*a.*a.*b")'
 )
-STEPS = "max_over_time(sum(label_replace(node_many,'a','b','c','d') * on (n) node_many)[11000s:1s])"
+STEPS = f"max_over_time({balanced(7)}[10999s:1s])"
 ATTACKS = {
     "a pattern that backtracks": ([BACKTRACKING], ""),
     "a subquery of 11,000 steps": ([STEPS], "timeout"),
