@@ -41,6 +41,10 @@ def main(argv: Sequence[str] | None = None) -> int:
         )
 
         return evalcommand.main(arguments[1:])
+    if [*arguments[:1]] == ["check-rules"]:
+        from agent import checkcommand  # as above
+
+        return checkcommand.main(arguments[1:])
     settings = config.parse(arguments, os.environ, hostname=socket.gethostname())
     logs.setup(settings.log_level, settings.log_format)
     logs.adopt()

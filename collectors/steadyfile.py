@@ -2,6 +2,7 @@
 
 import os
 import stat
+from pathlib import Path
 from typing import NamedTuple
 
 from collectors.refusal import RefusedError
@@ -39,9 +40,7 @@ def read(path: str, *, limit: int, beneath: str = "") -> tuple[Mark, bytes]:
         raise RefusedError(reason, f"cannot be opened: {error.strerror}") from error
     try:
         # The path of what was opened: a link that changes in between is of no use.
-        if beneath and not os.readlink(f"/proc/self/fd/{descriptor}").startswith(
-            f"{beneath.rstrip('/')}/"
-        ):
+        if beneath and Path(beneath) not in Path(f"/proc/self/fd/{descriptor}").readlink().parents:
             raise RefusedError("link", "is a symbolic link that leads out of its directory")
         return _read(descriptor, limit)
     except OSError as error:

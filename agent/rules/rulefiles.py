@@ -20,7 +20,7 @@ from plimsoll import logs, strictyaml
 
 log = logs.get(__name__)
 
-_LARGEST = 256 << 10
+LARGEST = 256 << 10
 """Bytes of a file: expressions take thousands of times as much memory as text, and seconds to be understood."""
 
 
@@ -112,7 +112,7 @@ def _groups(file: _File) -> Sequence[groups.Group]:
 
 
 def _text(path: str) -> tuple[str, Mark]:
-    mark, content = steadyfile.read(path, limit=_LARGEST)
+    mark, content = steadyfile.read(path, limit=LARGEST)
     try:
         return content.decode(), mark
     except UnicodeDecodeError as error:
