@@ -32,7 +32,8 @@ examples:
   plimsoll-agent --path.procfs=/host/proc --path.sysfs=/host/sys --path.rootfs=/host/root
       in a container, with the host's directories mounted there
 
-command, with a --help of its own:
+commands, each with a --help of its own:
+  check-rules           check rule files, with line and column of each error
   eval                  evaluate a PromQL expression on this machine, or on an exposition in a file
 
 A switch is turned off by --no-<flag> or --<flag>=false. Flags may be written with one dash or two.

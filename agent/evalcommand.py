@@ -99,7 +99,7 @@ def main(argv: Sequence[str]) -> int:
     try:
         expression = parse(namespace.expression)
         if options.recorded:
-            _recorded(expression, options.recorded)
+            _recorded(expression, options.recorded, round(1000 * settings.rules.interval))
         else:
             _live(expression, settings, options)
     except ExpressionError as error:
@@ -143,10 +143,10 @@ def _groups(options: RuleOptions) -> Sequence[Group]:
     return said.groups
 
 
-def _recorded(expression: Expression, name: str) -> None:
+def _recorded(expression: Expression, name: str, step: int) -> None:
     exposition = expositions.parse(_text(name))
     now = _written_at(name) if exposition.latest is None else exposition.latest
-    moment = Moment(exposition.listed(now), now)
+    moment = Moment(exposition.listed(now), now, step=step)
     if not inquiry.show(expression, moment):
         inquiry.hint(expression, {labels for labels, _, _ in exposition.samples}, "it")
 

@@ -1,10 +1,10 @@
 """One expression evaluated over this machine, at once, after a look at it, or again each second; and said on a terminal."""
 
 import sys
-from collections.abc import Collection
+from collections.abc import Collection, Iterable
 
 from agent.rules import hints, printing
-from agent.rules.expressions import Expression
+from agent.rules.expressions import Expression, Need
 from agent.rules.labels import Labels
 from agent.rules.values import Moment
 from agent.sampler import Sampler, ticks
@@ -45,8 +45,10 @@ def once(expression: Expression, sampled: Sampler, *, patience: int) -> None:
         return
     if sampled.failed:
         raise FailedError(f"these could not be read: {', '.join(sorted(sampled.failed))}")
-    hint(expression, sampled.everything(), "this machine")
-    _hint_at_switches(expression, sampled.collectors)
+    known = sampled.everything()
+    hint(expression, known, "this machine")
+    _hint_at_switches(expression.needs, sampled.collectors)
+    _hint_at_inputs(expression, sampled, known)
 
 
 def watch(expression: Expression, sampled: Sampler) -> None:
@@ -80,8 +82,19 @@ def _look(sampled: Sampler, duration: int) -> Moment:
     return moment
 
 
-def _hint_at_switches(expression: Expression, enabled: Collection[str]) -> None:
-    for name in sorted({need.selector.metric for need in expression.needs}):
+def _hint_at_inputs(expression: Expression, sampled: Sampler, known: Collection[Labels]) -> None:
+    """Name the series that the rules behind an expression look at and that are missing."""
+    for metric, needed in sampled.inputs({need.selector.metric for need in expression.needs}):
+        missing = [need for need in needed if not any(map(need.selector, known))]
+        if missing:
+            say(f"{metric} is recorded by a rule, some of whose input is missing:")
+        for sentence in hints.nothing([n.selector for n in missing], known, where="this machine"):
+            say(f"  {sentence}")
+        _hint_at_switches(missing, sampled.collectors)
+
+
+def _hint_at_switches(needed: Iterable[Need], enabled: Collection[str]) -> None:
+    for name in sorted({need.selector.metric for need in needed}):
         serving = {n for n in catalog.collectors_of(name) if not COLLECTORS[n].open_ended}
         for collector in sorted(serving.difference(enabled)):
             say(f"{name} is of the collector {collector}, which is off: --collector.{collector}")

@@ -41,6 +41,10 @@ def main(argv: Sequence[str] | None = None) -> int:
         )
 
         return evalcommand.main(arguments[1:])
+    if [*arguments[:1]] == ["check-rules"]:
+        from agent import checkcommand  # as above
+
+        return checkcommand.main(arguments[1:])
     settings = config.parse(arguments, os.environ, hostname=socket.gethostname())
     logs.setup(settings.log_level, settings.log_format)
     logs.adopt()
@@ -82,9 +86,10 @@ async def run(settings: Settings) -> None:
         for address in await server.listen(settings.listen_addresses):
             log.info("listening", address=str(address))
         async with asyncio.TaskGroup() as work:
-            tasks = [work.create_task(_work(rounds, endpoints, recorder))]
+            loaded = asyncio.Event()
+            tasks = [work.create_task(_work(rounds, endpoints, recorder, loaded))]
             if settings.evaluator_address:
-                tasks.append(work.create_task(_stream(settings, rounds, recorder, own)))
+                tasks.append(work.create_task(_stream(settings, rounds, recorder, own, loaded)))
             await stop.wait()
             log.info("stopping")
             for task in tasks:
@@ -114,22 +119,24 @@ def _recorder(settings: Settings, rounds: Rounds) -> Recorded | None:
     if rules.state_file:
         path = Path(rules.state_file)
         keeper = StateKeeper(path, settings.host.procfs, limit=rules.max_memory)
-    recorder = Recorder(rounds, rules, keeper=keeper)
-    # Here and not in a thread: what the parsers leave behind, this thread's memory takes up, and that of others would not.
-    recorder.look()
-    return recorder
+    return Recorder(rounds, rules, keeper=keeper)
 
 
-async def _work(rounds: Rounds, endpoints: Endpoints, recorder: Recorded | None) -> None:
-    """A first round, after which the agent is ready; then the rules."""
-    await _first_round(rounds, endpoints)
+async def _work(
+    rounds: Rounds, endpoints: Endpoints, recorder: Recorded | None, loaded: asyncio.Event
+) -> None:
+    """Collect once, after which the agent is ready; then load the rules and evaluate them."""
+    await asyncio.to_thread(rounds.run)
+    endpoints.ready = True
+    if recorder is not None:
+        await recorder.load()
+    loaded.set()
+    _settle()
     if recorder is not None:
         await recorder.run()
 
 
-async def _first_round(rounds: Rounds, endpoints: Endpoints) -> None:
-    await asyncio.to_thread(rounds.run)
-    endpoints.ready = True
+def _settle() -> None:
     # What is alive now stays for good: later collections need not look at it again. And what a round makes goes when it is
     # over, without a collection, so none has to look for it in between: a round has fewer objects than this.
     gc.collect()
@@ -138,13 +145,20 @@ async def _first_round(rounds: Rounds, endpoints: Endpoints) -> None:
 
 
 async def _stream(
-    settings: Settings, rounds: Rounds, recorder: Recorded | None, own: SelfMetrics
+    settings: Settings,
+    rounds: Rounds,
+    recorder: Recorded | None,
+    own: SelfMetrics,
+    loaded: asyncio.Event,
 ) -> None:
     """Keep a stream to the evaluator. The one place where gRPC is loaded: an agent that only serves does without."""
     from agent.credentials import Credentials  # gRPC: 12 MB that serving does without
     from agent.streamer import Streamer, Target
 
     own.watch_stream()
+    await (
+        loaded.wait()
+    )  # until then, a recorded metric would count as absent instead of not read yet
     evaluator = addresses.parse(settings.evaluator_address)
     credentials = Credentials(
         settings.evaluator_ca,

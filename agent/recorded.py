@@ -37,8 +37,8 @@ class Recorded(Protocol):
         """Changes when a metric that somebody wants changed notably since it was `sent`."""
         ...
 
-    def look(self) -> None:
-        """Read the rules, or what changed in them. Blocking."""
+    async def load(self) -> None:
+        """Read the rules for the first time, off the event loop."""
         ...
 
     async def run(self) -> None:

@@ -1,7 +1,7 @@
 """Reads this machine's metrics each second for one expression, and remembers as much as the expression looks back."""
 
 import time
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 
 from agent import rounds
 from agent.rounds import Round, Rounds
@@ -74,6 +74,16 @@ class Sampler:
     def errors(self) -> tuple[RuleError, ...]:
         """Why rules yielded nothing at the last tick."""
         return tuple(error for group in self._groups for error in group.outcome.errors)
+
+    def inputs(self, metrics: Collection[str]) -> Sequence[tuple[str, Sequence[Need]]]:
+        """The metrics among these that rules record, and those that these rules record from; each with what its rules look at."""
+        wanted, found = set(metrics), dict[str, list[Need]]()
+        for running in reversed(self._groups):
+            for rule in reversed(running.group.rules):
+                if rule.record in wanted:
+                    found.setdefault(rule.record, []).extend(rule.expression.needs)
+                    wanted.update(need.selector.metric for need in rule.expression.needs)
+        return list(found.items())
 
     def take(self, now: int) -> Moment:
         """Read at a tick, which is now, or was a moment ago; what was read is in the moment's storage."""

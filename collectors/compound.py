@@ -42,16 +42,23 @@ def _groups(
     for line, labels, value in lines:
         parts = groups.setdefault(tuple((n, labels.get(n, "")) for n in names), _Parts())
         if (line == step_name) != (step_label in labels):
-            raise ValueError(f"{line} with the label {step_label} missing or misplaced")
+            raise ValueError(f"a line with the label {step_label} missing or misplaced")
         if line == step_name:
-            parts.steps.append((parse_float(labels[step_label]), value))
+            parts.steps.append((_bound(labels[step_label], step_label), value))
         elif line == f"{name}_sum" and parts.sum is None:
             parts.sum = value
         elif line == f"{name}_count" and parts.count is None:
             parts.count = value
         else:
-            raise ValueError(f"{line} is no part of it, or appears twice with the same labels")
+            raise ValueError("a line that is no part of it, or appears twice with the same labels")
     return groups
+
+
+def _bound(text: str, label: str) -> float:
+    try:
+        return parse_float(text)
+    except ValueError:
+        raise ValueError(f"the label {label} is not a number") from None
 
 
 def _complete(parts: _Parts) -> None:

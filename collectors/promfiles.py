@@ -26,6 +26,8 @@ class PromFile:
     refusal: RefusedError | None = None
     settled: bool = False
     held_since: float | None = None
+    samples: int = 0
+    """How many it has; of one that was refused for its samples, how many it would need at least."""
 
     @property
     def mtime(self) -> int | None:
@@ -34,10 +36,41 @@ class PromFile:
 
 
 @dataclass(frozen=True, slots=True)
+class Limits:
+    """What files may have, alone and together."""
+
+    file_bytes: int
+    total_bytes: int
+    total_samples: int
+
+
+@dataclass(slots=True)
+class _Room:
+    """What is left of the limits for the files that follow."""
+
+    bytes: int
+    samples: int
+
+    def take(self, file: PromFile) -> None:
+        """Subtract what a file that is exported has."""
+        if file.families and file.mark is not None:
+            self.bytes -= file.mark.size
+            self.samples -= file.samples
+
+    def has(self, file: PromFile) -> bool:
+        """Whether a file that was read before still fits."""
+        if not file.families or file.mark is None:
+            return file.refusal is None or file.refusal.reason not in {"samples", "size"}
+        return file.mark.size <= self.bytes and file.samples <= self.samples
+
+
+@dataclass(frozen=True, slots=True)
 class _Listing:
     """The files there are, and the directories that could not be listed with the reason."""
 
     files: dict[str, os.stat_result | None]
+    homes: dict[str, str]
+    """The real path of each file's directory."""
     unreadable: dict[str, str]
 
 
@@ -48,15 +81,15 @@ class PromFiles:
         self,
         directories: tuple[str, ...],
         *,
-        limit: int,
+        limits: Limits,
         clock: Callable[[], float] = time.time,
         patience: float = 1.0,
     ) -> None:
-        """`limit`: bytes that a file may have. `patience`: how long a file may stay doubtful, rewritten again and again,
+        """`patience`: how long a file may stay doubtful, rewritten again and again,
         before its last good content is dropped.
         """
         self._directories = directories
-        self._limit = limit
+        self._limits = limits
         self._clock = clock
         self._patience = patience
         self._files: dict[str, PromFile] = {}
@@ -64,8 +97,13 @@ class PromFiles:
     def read(self) -> tuple[Mapping[str, PromFile], Mapping[str, str]]:
         """All files, by path; those that did not change are the same objects as before. And what could not be listed."""
         listing = _list(self._directories)
-        self._files = {path: self._file(path, status) for path, status in listing.files.items()}
-        return self._files, listing.unreadable
+        room = _Room(self._limits.total_bytes, self._limits.total_samples)
+        files: dict[str, PromFile] = {}
+        for path, status in listing.files.items():
+            files[path] = self._file(path, status, listing.homes[path], room)
+            room.take(files[path])
+        self._files = files
+        return files, listing.unreadable
 
     def fingerprint(self) -> Hashable:
         """Names and marks of all files, and which of them are so young that they want a second look."""
@@ -76,19 +114,22 @@ class PromFiles:
             files.append((path, found, found is not None and self._is_young(found)))
         return tuple(files), tuple(listing.unreadable)
 
-    def _file(self, path: str, status: os.stat_result | None) -> PromFile:
+    def _file(self, path: str, status: os.stat_result | None, home: str, room: _Room) -> PromFile:
         before = self._files.get(path, _UNKNOWN)
         if before.settled and status is not None and steadyfile.mark(status) == before.mark:
-            return before
-        now = self._load(path, status)
+            if room.has(before):
+                return before
+            if before.samples > room.samples:  # known without reading it again
+                return replace(before, families=(), refusal=_too_many_samples())
+        now = self._load(path, status, home, room)
         doubtful = now.refusal or not now.families
-        if doubtful and not now.settled and before.families:
+        if doubtful and not now.settled and before.families and room.has(before):
             since = self._clock() if before.held_since is None else before.held_since
             if self._clock() - since < self._patience:
                 return replace(before, settled=False, held_since=since)
         return now
 
-    def _load(self, path: str, status: os.stat_result | None) -> PromFile:
+    def _load(self, path: str, status: os.stat_result | None, home: str, room: _Room) -> PromFile:
         if status is None:
             gone = RefusedError("missing", "cannot be opened: No such file or directory")
             return PromFile(refusal=gone, settled=True)
@@ -97,10 +138,16 @@ class PromFiles:
             # Not left to the reader: to open a device may be to set it off.
             if not stat.S_ISREG(status.st_mode):
                 raise RefusedError("kind", "is not a regular file")
-            found, content = steadyfile.read(path, limit=self._limit)
-            return PromFile(found, promtext.parse(content), settled=not self._is_young(found))
+            limit = min(self._limits.file_bytes, room.bytes)
+            found, content = steadyfile.read(path, limit=limit, beneath=home)
+            families = promtext.parse(content, most_samples=room.samples)
         except RefusedError as refusal:
-            return PromFile(found, refusal=refusal, settled=not self._is_young(found))
+            samples = room.samples + 1 if refusal.reason == "samples" else 0
+            return PromFile(
+                found, refusal=refusal, settled=not self._is_young(found), samples=samples
+            )
+        samples = sum(len(family.samples) for family in families)
+        return PromFile(found, families, settled=not self._is_young(found), samples=samples)
 
     def _is_young(self, found: Mark) -> bool:
         return abs(self._clock() - found.ctime_ns / _NANOSECONDS) < _SETTLED
@@ -109,8 +156,14 @@ class PromFiles:
 _UNKNOWN = PromFile()
 
 
+def _too_many_samples() -> RefusedError:
+    return RefusedError(
+        "samples", "has more samples than are left of --collector.textfile.max-samples"
+    )
+
+
 def _list(directories: tuple[str, ...]) -> _Listing:
-    listing = _Listing({}, {})
+    listing = _Listing({}, {}, {})
     for directory in _expand(directories):
         try:
             with os.scandir(directory) as found:
@@ -121,8 +174,10 @@ def _list(directories: tuple[str, ...]) -> _Listing:
         except OSError as error:
             listing.unreadable[directory] = f"directory cannot be read: {error.strerror}"
             continue
+        home = os.path.realpath(directory)
         for entry in names:
             listing.files[entry.path] = _status(entry)
+            listing.homes[entry.path] = home
     return listing
 
 

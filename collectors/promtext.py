@@ -2,7 +2,8 @@
 
 It exists because prometheus_client's parser says of itself that it is laxer than the format: it takes `1_0` in labels'
 places, second TYPE lines, samples before their TYPE, duplicates, a file that breaks off. A file is good or it is not:
-the first thing wrong in it raises PromtextError.
+the first thing wrong in it raises PromtextError. What it says goes into the log, so it names the line and never quotes it:
+the file may be one that its writer could not read.
 
 Stricter than Go's expfmt, because accepting would lose or invent something: duplicate series, invalid UTF-8 anywhere but
 in plain comments, labels that begin with `__`, timestamps, gauge histograms, buckets without `le`, quantiles without
@@ -84,19 +85,27 @@ _SUFFIXES: dict[MetricType, tuple[str, ...]] = {
 }
 
 
-def parse(data: bytes) -> tuple[TextFamily, ...]:
-    """The families of a file, in the order in which it names them."""
+MOST_LABELS = 10
+"""Labels of a sample, on average over the most samples that a file may have."""
+
+
+def parse(data: bytes, *, most_samples: int = 1_000_000) -> tuple[TextFamily, ...]:
+    """The families of a file, in the order in which it names them. PromtextError if it is not valid or has more samples."""
     *lines, last = _decode(data).split("\n")
     if last.strip(" \t"):
         reason = f"line {len(lines) + 1}: the file breaks off without a newline"
         raise PromtextError("truncated", reason)
     drafts: dict[str, _Draft] = {}
+    samples = 0
     for number, line in enumerate(lines, start=1):
         try:
-            _line(line, drafts)
+            samples += _line(line, drafts)
         except ValueError as error:
             reason = error.reason if isinstance(error, _LineError) else "syntax"
             raise PromtextError(reason, f"line {number}: {error}") from error
+        if samples > most_samples:
+            raise PromtextError("samples", f"line {number}: more than {most_samples} samples")
+    _refuse_labels(drafts.values(), MOST_LABELS * most_samples)
     families = tuple(_finish(draft) for draft in drafts.values() if draft.samples)
     _refuse_duplicates(families)
     return families
@@ -119,14 +128,16 @@ def _decode(data: bytes) -> str:
         return text
 
 
-def _line(line: str, drafts: dict[str, _Draft]) -> None:
+def _line(line: str, drafts: dict[str, _Draft]) -> bool:
+    """Whether it is a sample."""
     start = line.lstrip(" \t")
     if not start:
-        return
+        return False
     if start.startswith("#"):
         _comment(line, drafts)
-    else:
-        _sample(line, drafts)
+        return False
+    _sample(line, drafts)
+    return True
 
 
 def _comment(line: str, drafts: dict[str, _Draft]) -> None:
@@ -134,7 +145,7 @@ def _comment(line: str, drafts: dict[str, _Draft]) -> None:
         return
     keyword, rest = match.groups()
     if (named := _META_NAME.fullmatch(rest)) is None:
-        raise ValueError(f"no metric name after {keyword}: {rest[:60]!r}")
+        raise ValueError(f"no metric name after {keyword}")
     if named.group(3) is None:
         return
     draft = _draft(named.group(1) or named.group(2), drafts)
@@ -142,32 +153,39 @@ def _comment(line: str, drafts: dict[str, _Draft]) -> None:
         return
     if keyword == "HELP":
         if draft.help is not None:
-            raise ValueError(f"second HELP for {draft.name}")
+            raise ValueError("second HELP for a metric")
         draft.help = _unescape(text)
     else:
         if draft.type is not None:
-            raise ValueError(f"second TYPE for {draft.name}, or TYPE after its samples")
+            raise ValueError("second TYPE for a metric, or TYPE after its samples")
         kind = text.lower().replace("\\", "")  # expfmt drops backslashes here
         if kind not in _TYPES:
-            raise ValueError(f"{draft.name} has the unknown type {text[:40]!r}")
+            raise ValueError("unknown type")
         draft.type = _TYPES[kind]
 
 
 def _sample(line: str, drafts: dict[str, _Draft]) -> None:
     match = _SAMPLE.fullmatch(line)
     if match is None or not match["value"]:
-        raise ValueError(f"not a sample: {line[:80]!r}")
-    value, after = parse_float(match["value"]), match["after"]
+        raise ValueError("not a sample")
+    value, after = _number(match["value"]), match["after"]
     if after:
         if _TIMESTAMP.fullmatch(after):
-            raise _LineError("timestamp", f"a timestamp: {after.strip()}")
-        raise ValueError(f"something after the value: {after[:40]!r}")
+            raise _LineError("timestamp", "a timestamp")
+        raise ValueError("something after the value")
     name = match["name"] or match["quoted"]
     draft = _draft(name, drafts)
     if draft.type is None:
         draft.type = "untyped"
     labels = _labels(match["labels"] or match["rest"] or "")
     draft.samples.append((name, labels, value))
+
+
+def _number(text: str) -> float:
+    try:
+        return parse_float(text)
+    except ValueError:
+        raise ValueError("not a number, or out of range") from None
 
 
 def _draft(name: str, drafts: dict[str, _Draft]) -> _Draft:
@@ -185,9 +203,9 @@ def _labels(text: str) -> dict[str, str]:
     labels: dict[str, str] = {}
     for name, value in _PAIR_PARTS.findall(text):
         if name.startswith("__"):
-            raise _LineError("label", f"label {name} is reserved")
+            raise _LineError("label", "a reserved label: it begins with __")
         if name in labels:
-            raise _LineError("label", f"label {name} appears twice")
+            raise _LineError("label", "a label appears twice")
         labels[name] = _unescape(value) if "\\" in value else value
     return labels
 
@@ -195,10 +213,18 @@ def _labels(text: str) -> dict[str, str]:
 def _unescape(text: str) -> str:
     def replace(match: re.Match[str]) -> str:
         if not match.group(1):
-            raise ValueError(f"invalid escape sequence in {text[:60]!r}")
+            raise ValueError("invalid escape sequence")
         return "\n" if match.group(1) == "n" else match.group(1)
 
     return _ESCAPE.sub(replace, text)
+
+
+def _refuse_labels(drafts: Iterable[_Draft], most: int) -> None:
+    """Each sample gets the labels of all others of its family, so a few long lines make many of them."""
+    for draft in drafts:
+        most -= len(draft.samples) * len({n for _, labels, _ in draft.samples for n in labels})
+    if most < 0:
+        raise PromtextError("samples", "its samples have too many labels")
 
 
 def _finish(draft: _Draft) -> TextFamily:
@@ -219,7 +245,7 @@ def _compound(draft: _Draft, kind: MetricType, names: list[str]) -> tuple[Sample
         arranged = compound.histogram if kind == "histogram" else compound.summary
         return tuple(arranged(draft.name, draft.samples, names))
     except ValueError as error:
-        raise PromtextError("histogram", f"{draft.name}: {error}") from error
+        raise PromtextError("histogram", f"a {kind}: {error}") from error
 
 
 def _refuse_duplicates(families: Iterable[TextFamily]) -> None:
@@ -227,6 +253,5 @@ def _refuse_duplicates(families: Iterable[TextFamily]) -> None:
     for family in families:
         for sample in family.samples:
             if (key := identity(sample)) in seen:
-                text = f"{sample.name} appears twice with the same labels"
-                raise PromtextError("duplicate", text)
+                raise PromtextError("duplicate", "a series appears twice")
             seen.add(key)

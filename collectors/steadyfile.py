@@ -2,6 +2,7 @@
 
 import os
 import stat
+from pathlib import Path
 from typing import NamedTuple
 
 from collectors.refusal import RefusedError
@@ -26,8 +27,11 @@ def mark(status: os.stat_result) -> Mark:
     )
 
 
-def read(path: str, *, limit: int) -> tuple[Mark, bytes]:
-    """A regular file's content as it was at one moment, and its mark then. RefusedError for anything else."""
+def read(path: str, *, limit: int, beneath: str = "") -> tuple[Mark, bytes]:
+    """A regular file's content as it was at one moment, and its mark then. RefusedError for anything else.
+
+    `beneath`: a directory's real path; RefusedError for a file outside of it, to which a symbolic link leads.
+    """
     try:
         # Without O_NONBLOCK, opening a FIFO waits for a writer, for ever.
         descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK | os.O_NOCTTY)
@@ -35,6 +39,9 @@ def read(path: str, *, limit: int) -> tuple[Mark, bytes]:
         reason = "missing" if isinstance(error, FileNotFoundError) else "unreadable"
         raise RefusedError(reason, f"cannot be opened: {error.strerror}") from error
     try:
+        # The path of what was opened: a link that changes in between is of no use.
+        if beneath and Path(beneath) not in Path(f"/proc/self/fd/{descriptor}").readlink().parents:
+            raise RefusedError("link", "is a symbolic link that leads out of its directory")
         return _read(descriptor, limit)
     except OSError as error:
         raise RefusedError("unreadable", f"cannot be read: {error.strerror}") from error

@@ -25,7 +25,7 @@ from typing import NamedTuple
 
 from collectors import textmerge
 from collectors.metric import Metric, Table
-from collectors.promfiles import PromFile, PromFiles
+from collectors.promfiles import Limits, PromFile, PromFiles
 from collectors.sample import Family
 from collectors.textmerge import Conflict
 from plimsoll import flags, logs
@@ -70,6 +70,12 @@ def _size(text: str) -> int:
     return int(digits) * _UNITS[unit]
 
 
+def _count(text: str) -> int:
+    if not text.isascii() or not text.isdigit() or len(text) > 9:
+        raise ValueError(f"not a number: {text[:40]!r}")
+    return int(text)
+
+
 @dataclass(frozen=True, slots=True)
 class Options:
     """The flags of this collector."""
@@ -82,10 +88,24 @@ class Options:
     )
     textfile_max_size: int = option(
         "collector.textfile.max-size",
-        16 << 20,
+        1 << 20,
         "a larger file is an error, and not read",
         metavar="SIZE",
         parse=_size,
+    )
+    textfile_max_total_size: int = option(
+        "collector.textfile.max-total-size",
+        4 << 20,
+        "bytes that all files have together, in the order of directories and names; a file beyond is an error, and not read",
+        metavar="SIZE",
+        parse=_size,
+    )
+    textfile_max_samples: int = option(
+        "collector.textfile.max-samples",
+        20_000,
+        "samples that all files have together, in the same order; a file with more is an error",
+        metavar="NUMBER",
+        parse=_count,
     )
     textfile_max_age: float = option(
         "collector.textfile.max-age",
@@ -127,7 +147,11 @@ class TextFile:
         """`patience` as `PromFiles` has it."""
         self._files = PromFiles(
             options.textfile_directories,
-            limit=options.textfile_max_size,
+            limits=Limits(
+                options.textfile_max_size,
+                options.textfile_max_total_size,
+                options.textfile_max_samples,
+            ),
             clock=clock,
             patience=patience,
         )

@@ -1,6 +1,7 @@
 """YAML as plain text, lists and mappings: no value is guessed to be a number or a date, and no key may come twice."""
 
 import re
+from collections.abc import Sequence
 from typing import Any
 
 import yaml
@@ -8,7 +9,7 @@ from yaml import YAMLError
 
 from plimsoll.sentences import SentenceError
 
-__all__ = ["MalformedError", "YAMLError", "load", "sentence"]
+__all__ = ["Finder", "MalformedError", "YAMLError", "load", "sentence"]
 
 _QUOTED = re.compile(r"'[^'<>,\s]{2,}'")
 """What a parser's words quote of the text, but for single characters and its own `<names>` of what it met."""
@@ -40,12 +41,45 @@ def load(text: str) -> Any:
         raise MalformedError("nested too deeply") from error
 
 
+class Finder:
+    """Finds values in a text that `load` takes. The text is parsed again, at the first use."""
+
+    def __init__(self, text: str) -> None:
+        self._text = text
+        self._root: yaml.Node | None = None
+
+    def where(self, place: Sequence[str | int]) -> str:
+        """Line and column, both from 1, of the value to which keys and indices lead, or of the last that is there."""
+        if self._root is None:
+            self._root = yaml.compose(self._text, _Loader)
+        node = self._root
+        for step in place:
+            if (found := _child(node, step)) is None:
+                break
+            node = found
+        return _spelled(node.start_mark) if node is not None else ""
+
+
+def _child(node: yaml.Node | None, step: str | int) -> yaml.Node | None:
+    match node, step:
+        case yaml.MappingNode(value=pairs), str():
+            return next((found for key, found in pairs if key.value == step), None)
+        case yaml.SequenceNode(value=items), int():
+            return items[step] if step < len(items) else None
+        case _:
+            return None
+
+
+def _spelled(mark: yaml.Mark) -> str:
+    return f"line {mark.line + 1}, column {mark.column + 1}"
+
+
 def sentence(error: YAMLError) -> str:
     """Where and why a text cannot be read. The error's own words show the line."""
     match error:
         case yaml.MarkedYAMLError(problem=problem, problem_mark=mark) if mark is not None:
             said = _QUOTED.sub("...", problem or "it cannot be read")
-            return f"line {mark.line + 1}, column {mark.column + 1}: {said}"
+            return f"{_spelled(mark)}: {said}"
         case yaml.reader.ReaderError(position=position):
             return f"a character at position {position} that YAML does not allow"
         case _:

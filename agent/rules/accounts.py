@@ -12,8 +12,9 @@ REASONS: Mapping[str, str] = {
     "evaluation": "the expression cannot be computed from these samples, such as a match of many to many",
     "invalid": "a field that is unknown or missing, a name that no metric or label may have, ...",
     "limit": "the rule yields more series than the `limit` of its group",
-    "memory": "the samples would take more than --rules.max-memory; the group records nothing",
+    "memory": "samples or results would take more than --rules.max-memory; the group records nothing, or the rule for a minute",
     "parse": "the expression is no PromQL",
+    "timeout": "the evaluation took longer than --rules.timeout, or its group five times that; the rule rests for a minute",
     "type": "the expression's types do not fit, such as a rate of an instant vector",
     "unsupported": "PromQL that is not evaluated here; the log says what",
 }
@@ -76,7 +77,7 @@ METRICS = Table(
     Metric(
         "plimsoll_rule_group_memory_bytes",
         "gauge",
-        "What the samples kept for the group take in memory, about.",
+        "What the samples and results kept for the group take in memory, about.",
         "",
         ("group",),
         "bytes",

@@ -10,13 +10,14 @@ from agent.rules.functions import (
     POINTWISE,
     RANGES,
     RangeFunction,
+    Relabelling,
     histogram_quantile,
-    label_join,
-    label_replace,
+    joining,
+    replacing,
 )
-from agent.rules.labels import EMPTY
+from agent.rules.labels import EMPTY, Labels
 from agent.rules.parts import Instant, Part, Range, Scalar, Text
-from agent.rules.patterns import translated
+from agent.rules.patterns import compiled
 from agent.rules.refusals import ExpressionError
 from agent.rules.selectors import asserted, label_names
 from agent.rules.shapes import columns, latest, nameless
@@ -54,7 +55,9 @@ def _over_range(function: RangeFunction, arguments: Arguments) -> Instant:
         start = end - length
         given = [number(moment) for number in numbers]
         found: Vector = []
+        check = moment.budget.check
         for labels, window in samples(moment, start, end):
+            check()
             value = compute(window, start, end, *given)
             if value is not None:
                 found.append((labels, value))
@@ -149,15 +152,24 @@ def _label_replace(arguments: Arguments) -> Instant:
     vector = _only(Instant, arguments).plan
     dst, replacement, src, pattern = _texts(arguments)
     label_names([dst])
-    ours = translated(pattern)
-    return Instant(lambda moment: label_replace(vector(moment), dst, replacement, src, ours))
+    return _relabelled(vector, replacing(dst, replacement, src, compiled(pattern)))
 
 
 def _label_join(arguments: Arguments) -> Instant:
     vector = _only(Instant, arguments).plan
     dst, separator, *sources = _texts(arguments)
     label_names([dst, *sources])
-    return Instant(lambda moment: label_join(vector(moment), dst, separator, sources))
+    return _relabelled(vector, joining(dst, separator, sources))
+
+
+def _relabelled(vector: VectorPlan, relabel: Callable[[Labels], Labels]) -> Instant:
+    relabelling = Relabelling(relabel)
+
+    def plan(moment: Moment) -> Vector:
+        sets, values = columns(vector(moment))
+        return list(zip(relabelling(sets, moment.budget), values, strict=True))
+
+    return Instant(plan)
 
 
 def _histogram_quantile(arguments: Arguments) -> Instant:

@@ -19,6 +19,8 @@ class Clock:
 
     boot: Callable[[], int] = _boot
     wall: Callable[[], int] = _wall
+    processor: Callable[[], float] = time.thread_time
+    """Seconds of processor time that this thread has taken."""
 
     def epoch(self) -> int:
         """Milliseconds to add to a time since boot to have Unix time."""

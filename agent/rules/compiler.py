@@ -1,12 +1,14 @@
 """From the parser's tree to a plan: each node becomes a closure over those of its operands, once, when a rule is loaded."""
 
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from typing import Any
 
 import promql_parser
 
 from agent.rules import aggregations, calls, instants, operators, ranges
 from agent.rules.aggregations import Grouping
+from agent.rules.budget import SERIES
 from agent.rules.matching import Card, Matching
 from agent.rules.parts import Instant, Part, Range, Scalar, Scope, Text
 from agent.rules.refusals import ExpressionError, unsupported
@@ -31,7 +33,19 @@ def compiled(node: promql_parser.Expr, scope: Scope) -> Part:
     build = _NODES.get(type(node))
     if build is None:
         raise unsupported(type(node).__name__)
-    return build(node, scope)
+    part = build(node, scope)
+    return replace(part, plan=_metered(part.plan)) if isinstance(part, Instant) else part
+
+
+def _metered(plan: Callable[[Moment], Vector]) -> Callable[[Moment], Vector]:
+    """The same, counted as what the evaluation takes."""
+
+    def metered(moment: Moment) -> Vector:
+        found = plan(moment)
+        moment.budget.take(SERIES * len(found))
+        return found
+
+    return metered
 
 
 def _number(node: promql_parser.NumberLiteral, _: Scope) -> Scalar:
@@ -56,11 +70,13 @@ def _minus(node: promql_parser.UnaryExpr, scope: Scope) -> Part:
 
 
 def _selector(node: promql_parser.VectorSelector, scope: Scope) -> Instant:
-    return instants.selected(selection(node), scope)
+    return instants.selected(selection(node, scope.pattern), scope)
 
 
 def _range(node: promql_parser.MatrixSelector, scope: Scope) -> Range:
-    return ranges.selected(selection(node.vector_selector), milliseconds(node.range), scope)
+    return ranges.selected(
+        selection(node.vector_selector, scope.pattern), milliseconds(node.range), scope
+    )
 
 
 def _subquery(node: promql_parser.SubqueryExpr, scope: Scope) -> Range:

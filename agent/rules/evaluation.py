@@ -4,12 +4,14 @@ A rule's results are published only if nothing kept it from being evaluated. Wha
 could not be known: a source failed, a rule failed, or the group has not seen two ticks yet, which is what rates take.
 """
 
+import math
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass, field
 
 from agent.rules import labels, needs
-from agent.rules.expressions import Need
+from agent.rules.budget import Budget, LimitError
+from agent.rules.expressions import Expression, Need, parse
 from agent.rules.groups import Group, Rule, RuleError
 from agent.rules.history import FullError, History
 from agent.rules.labels import EMPTY, NAME, Labels
@@ -22,6 +24,11 @@ _FEW_TICKS = 2
 # What a mistake of ours in a function raises: the other rules of the group know nothing of it.
 _DEFECTS = (ArithmeticError, AssertionError, LookupError, RecursionError, TypeError, ValueError)
 _KEPT = 1 << 12  # label sets of results that are remembered, by each rule
+_RESULT, _RESULT_LABEL = (
+    600,
+    100,
+)  # bytes of a recorded series, and of each of its labels (measured)
+_REST = 60_000  # milliseconds for which a rule that exceeded a limit is not evaluated
 
 Results = Mapping[str, Vector]
 """What was recorded, by metric; the label sets are whole. Of a series that comes twice, the first one counts."""
@@ -66,6 +73,9 @@ class Tick:
     """Collectors that could not read their source."""
     others: Iterable[Outcome] = ()
     """What other groups said last."""
+    budget: Budget = field(default_factory=Budget)
+    free: float = math.inf
+    """Bytes that samples and results of this group may take."""
 
 
 @dataclass(slots=True)
@@ -77,7 +87,14 @@ class _Doing:
     """What tells it from the others of its group."""
     sources: frozenset[str]
     inputs: tuple[Need, ...]
+    expression: Expression
     renamed: dict[Labels, Labels] = field(default_factory=dict)
+    held: int = 0
+    """Bytes of its latest results, and of what its expression remembers."""
+    limited: "_RuleFailedError | None" = None
+    """The limit that it exceeded lately."""
+    resume: int = 0
+    """The time (ms) from which it is evaluated again after that."""
 
     def named(self, found: Labels) -> Labels:
         """A result's label set as the rule records it."""
@@ -88,6 +105,14 @@ class _Doing:
             changes = {NAME: self.rule.record, **dict(self.rule.labels)}
             known = self.renamed[found] = labels.replace(found, changes)
         return known
+
+    def rest(self, error: LimitError, time: int) -> "_RuleFailedError":
+        """Give up what it remembers, and leave it out for a while."""
+        self.expression = parse(self.rule.expression.text)
+        self.renamed.clear()
+        self.held, self.resume = 0, time + _REST
+        self.limited = _RuleFailedError(error.reason, str(error))
+        return self.limited
 
     def is_doubtful(self, failed: Collection[str], doubtful: Iterable[str]) -> bool:
         """Whether a source failed that it looks at, or something is missing of another rule's results."""
@@ -115,10 +140,17 @@ class RunningGroup:
         self.outcome = unknown(group, 0)
         """What it said last."""
         self._doing = [
-            _Doing(rule, key, sources(rule.expression.needs), rule.expression.needs)
+            _Doing(
+                rule, key, sources(rule.expression.needs), rule.expression.needs, rule.expression
+            )
             for rule, key in zip(group.rules, _keys(group), strict=True)
         ]
         self._ticks = 0
+
+    @property
+    def held(self) -> int:
+        """Bytes of the latest results, and of what expressions remember, about."""
+        return sum(doing.held for doing in self._doing) if self.history is not None else 0
 
     def restore(self, snapshot: Snapshot) -> None:
         """Begin with the samples that another history held, before the first tick."""
@@ -138,15 +170,24 @@ class RunningGroup:
             self._ticks += 1
         except FullError as error:
             self.stop(tick.time, "memory", str(error))
+        except (
+            LimitError
+        ) as error:  # new series take longest, and those that were added are known next time
+            self.outcome = unknown(self.group, tick.time, self._errors(error.reason, str(error)))
         return self.outcome
 
     def stop(self, time: int, reason: str, text: str) -> Outcome:
         """Record nothing any longer: an answer from a part of the samples would be a wrong one."""
         self.history = None
-        group = self.group
-        errors = tuple(RuleError(group.name, rule.record, reason, text) for rule in group.rules)
-        self.outcome = unknown(group, time, errors)
+        for doing in self._doing:
+            doing.expression = doing.rule.expression
+            doing.renamed.clear()
+        self.outcome = unknown(self.group, time, self._errors(reason, text))
         return self.outcome
+
+    def _errors(self, reason: str, text: str) -> tuple[RuleError, ...]:
+        name = self.group.name
+        return tuple(RuleError(name, rule.record, reason, text) for rule in self.group.rules)
 
     def _fill(self, history: History, tick: Tick) -> None:
         history.begin(tick.time)
@@ -161,17 +202,21 @@ class RunningGroup:
         history.settle()
 
     def _evaluate(self, history: History, tick: Tick) -> Outcome:
-        moment = Moment(history, tick.time, tick.epoch, tick.step)
+        moment = Moment(history, tick.time, tick.epoch, tick.step, tick.budget)
         results: dict[str, Vector] = {}
         errors: list[RuleError] = []
         doubtful = {metric for other in tick.others for metric in other.doubtful}
+        held = self.held
         for doing in self._doing:
             rule = doing.rule
             if doing.is_doubtful(tick.failed, doubtful):
                 doubtful.add(rule.record)
+            others = held - doing.held
             try:
-                vector = self._results(doing, moment)
+                vector = self._results(doing, moment, tick.free - history.bytes - others)
+                held = others + doing.held
             except _RuleFailedError as error:
+                held = others + doing.held
                 errors.append(RuleError(self.group.name, rule.record, error.reason, str(error)))
                 doubtful.add(rule.record)
                 history.hold(doing.key)
@@ -188,9 +233,25 @@ class RunningGroup:
         overridden = own.intersection(tick.collected)
         return Outcome(tick.time, results, unread, own & doubtful, tuple(errors), overridden)
 
-    def _results(self, doing: _Doing, moment: Moment) -> Vector:
+    def _results(self, doing: _Doing, moment: Moment, free: float) -> Vector:
+        if doing.limited is not None and moment.time < doing.resume:
+            raise doing.limited
+        doing.limited = None
+        budget = moment.budget
         try:
-            value = doing.rule.expression.evaluate(moment)
+            budget.start_rule(free)
+            vector = self._evaluated(doing, moment)
+            budget.take(sum([_RESULT + _RESULT_LABEL * len(found) for found, _ in vector]))
+        except LimitError as error:
+            if budget.group_is_over:
+                raise _RuleFailedError(error.reason, str(error)) from error
+            raise doing.rest(error, moment.time) from error
+        doing.held = budget.used
+        return vector
+
+    def _evaluated(self, doing: _Doing, moment: Moment) -> Vector:
+        try:
+            value = doing.expression.evaluate(moment)
         except EvaluationError as error:
             raise _RuleFailedError("evaluation", str(error)) from error
         except _DEFECTS as error:

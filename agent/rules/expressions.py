@@ -31,9 +31,10 @@ class Expression:
 
 def parse(text: str) -> Expression:
     """The expression that a text says; ExpressionError where it says none that a node computes."""
-    scope = Scope()
     try:
-        part = compiled(tree(text), scope)
+        found = tree(text)
+        scope = Scope(found.pattern)
+        part = compiled(found.root, scope)
     except OverflowError as error:  # the parser's way to hand over a duration of more than 10⁹ days
         raise out_of_range() from error
     kind, plan = _result(part)

@@ -4,34 +4,25 @@ Prometheus refuses a whole file for one bad rule (its pkg/rulefmt). Here the oth
 error with the name of its group and a reason. Alerting rules are passed over: who would be alerted is Prometheus' matter.
 """
 
-import re
 from collections import Counter
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, NamedTuple
+from functools import partial
+from typing import Any, NamedTuple, TypeVar
 
-from agent.rules import labels
+from agent.rules import rulefields
 from agent.rules.expressions import Expression, ExpressionError, parse
 from agent.rules.labels import Labels
+from agent.rules.rulefields import InvalidError
 from plimsoll.sentences import SentenceError, shown
 
+Value = TypeVar("Value")
 _GROUP_FIELDS = frozenset({"name", "interval", "limit", "query_offset", "labels", "rules"})
 _RECORDING_FIELDS = frozenset({"record", "expr", "labels"})
 _ALERTING_FIELDS = frozenset({"alert", "for", "keep_firing_for", "annotations"})
-_METRIC = re.compile(r"[a-zA-Z_:][a-zA-Z0-9_:]*", re.ASCII)
-_LABEL = re.compile(r"[a-zA-Z_][a-zA-Z0-9_]*", re.ASCII)
-_DURATION = re.compile(
-    r"(?:(\d+)y)?(?:(\d+)w)?(?:(\d+)d)?(?:(\d+)h)?(?:(\d+)m)?(?:(\d+)s)?(?:(\d+)ms)?", re.ASCII
-)
-_UNITS = (31_536_000_000, 604_800_000, 86_400_000, 3_600_000, 60_000, 1_000, 1)
-_LONGEST = 31_536_000_000
-"""Milliseconds of an interval: a year."""
 _MOST_RULES = 10_000
 _MOST_GROUPS = 500
 """Of one file. YAML's references make a short text long; and which groups wait for which is found out group by group."""
-
-_LONGEST_TEXT = 4096
-"""Characters of a metric's name, and of a label's name or value: each series that is exported repeats them."""
 
 SHORTEST = 1_000
 """Milliseconds between two evaluations of a group, at least."""
@@ -82,40 +73,55 @@ class RuleFile:
     """What is passed over, in sentences."""
 
 
-class _InvalidError(SentenceError):
-    """Something in a group or rule that does not belong there."""
+Place = tuple[str | int, ...]
+"""Keys and indices that lead to a value in a document."""
 
 
-def read(document: Any) -> RuleFile:
-    """The groups of a document as `strictyaml` loads it. RuleFileError where it is no rule file at all."""
+@dataclass(frozen=True, slots=True)
+class Context:
+    """Where a document comes from."""
+
+    where: Callable[[Place], str] = lambda _: ""
+    """Where a value stands in the file: `line 8, column 11`."""
+    check: Callable[[], None] = lambda: None
+    """Called before each rule; raises where reading is to end."""
+
+
+def read(document: Any, context: Context | None = None) -> RuleFile:
+    """The groups of a document as `strictyaml` loads it, with all errors. RuleFileError where it is no rule file at all."""
+    context = context or Context()
+    listed = _listed(document)
+    read = [
+        _group(_Reader(_name(fields, number), ("groups", number - 1), context), fields, listed)
+        for number, fields in enumerate(listed, 1)
+    ]
+    return RuleFile(
+        tuple(group for found in read for group in found.groups),
+        tuple(error for found in read for error in found.errors),
+        tuple(note for found in read for note in found.notes),
+    )
+
+
+def _listed(document: Any) -> Sequence[Mapping[str, Any]]:
     try:
-        top = _mapping(document, "the file")
-        _check_fields(top, frozenset({"groups"}))
-        given = _list(top.get("groups"), "groups")
+        top = rulefields.mapping(document, "the file")
+        for name in sorted(top.keys() - {"groups"}):
+            raise RuleFileError(f"unknown field {shown(name)}")
+        given = rulefields.sequence(top.get("groups"), "groups")
         if len(given) > _MOST_GROUPS:
             raise RuleFileError(f"more than {_MOST_GROUPS} groups")
-        listed = [_mapping(found, "a group") for found in given]
-        rules = [found.get("rules") for found in listed]
-        if sum(len(found) for found in rules if isinstance(found, list)) > _MOST_RULES:
-            raise RuleFileError(f"more than {_MOST_RULES} rules")
-    except _InvalidError as error:
+        listed = [rulefields.mapping(found, "a group") for found in given]
+    except InvalidError as error:
         raise RuleFileError(str(error)) from error
-    found = RuleFile()
-    seen: set[str] = set()
-    for number, fields in enumerate(listed, 1):
-        name = fields.get("name")
-        if not name or not isinstance(name, str):
-            name = f"#{number}"
-            more = _refused(name, "invalid", "a group without a name")
-        elif name in seen:
-            more = _refused(name, "duplicate", "the file has another group of this name")
-        else:
-            more = _group(name, fields)
-        seen.add(name)
-        found = RuleFile(
-            found.groups + more.groups, found.errors + more.errors, found.notes + more.notes
-        )
-    return found
+    rules = [found.get("rules") for found in listed]
+    if sum(len(found) for found in rules if isinstance(found, list)) > _MOST_RULES:
+        raise RuleFileError(f"more than {_MOST_RULES} rules")
+    return listed
+
+
+def _name(fields: Mapping[str, Any], number: int) -> str:
+    name = fields.get("name")
+    return name if name and isinstance(name, str) else f"#{number}"
 
 
 def told_apart(files: Mapping[str, RuleFile]) -> RuleFile:
@@ -144,39 +150,81 @@ def _names(found: RuleFile) -> Collection[str]:
     return {group.name for group in found.groups} | {error.group for error in found.errors}
 
 
-def _refused(name: str, reason: str, text: str) -> RuleFile:
-    return RuleFile(errors=(RuleError(name, "", reason, text),))
+class _Reader:
+    """Reads the fields of one group or rule, and keeps what is wrong with them."""
+
+    def __init__(self, group: str, place: Place, context: Context, rule: str = "") -> None:
+        self.group = group
+        self.place = place
+        self.context = context
+        self.errors: list[RuleError] = []
+        self._rule = rule
+
+    def within(self, rule: str, number: int) -> "_Reader":
+        """For a rule of this group, the first of which has the number 1."""
+        return _Reader(self.group, (*self.place, "rules", number - 1), self.context, rule)
+
+    def refuse(self, reason: str, text: str, *field: str) -> None:
+        """Something is wrong, with one of the fields or with all."""
+        where = self.context.where((*self.place, *field))
+        self.errors.append(
+            RuleError(self.group, self._rule, reason, f"{where}: {text}" if where else text)
+        )
+
+    def get(
+        self, read: Callable[[Any], Value], fields: Mapping[str, Any], name: str
+    ) -> Value | None:
+        """A field's value; None where it is not valid."""
+        try:
+            return read(fields.get(name))
+        except InvalidError as error:
+            self.refuse("invalid", str(error), name)
+        except ExpressionError as error:
+            self.refuse(error.reason, str(error), name)
+        return None
+
+    def expect(self, fields: Mapping[str, Any], known: frozenset[str]) -> None:
+        """No other fields."""
+        for name in sorted(fields.keys() - known):
+            self.refuse("invalid", f"unknown field {shown(name)}", name)
 
 
-def _group(name: str, fields: Mapping[str, Any]) -> RuleFile:
-    try:
-        _check_fields(fields, _GROUP_FIELDS)
-        interval = _interval(fields.get("interval"))
-        limit = _limit(fields.get("limit"))
-        common = _label_values(fields.get("labels"))
-        if _interval(fields.get("query_offset")):
-            return _refused(
-                name, "unsupported", "query_offset: samples of this node are never late"
-            )
-        given = _list(fields.get("rules"), "rules")
-    except _InvalidError as error:
-        return _refused(name, "invalid", str(error))
+def _group(
+    reader: _Reader, fields: Mapping[str, Any], listed: Sequence[Mapping[str, Any]]
+) -> RuleFile:
+    _check_name(reader, fields, listed)
+    reader.expect(fields, _GROUP_FIELDS)
+    interval = reader.get(rulefields.interval, fields, "interval")
+    limit = reader.get(rulefields.limit, fields, "limit") or 0
+    common = reader.get(rulefields.label_values, fields, "labels") or ()
+    if reader.get(rulefields.interval, fields, "query_offset"):
+        text = "query_offset: samples of this node are never late"
+        reader.refuse("unsupported", text, "query_offset")
+    given = reader.get(partial(rulefields.sequence, where="rules"), fields, "rules") or []
+    valid = not reader.errors
     rules: list[Rule] = []
-    errors: list[RuleError] = []
     alerts = 0
     for number, rule in enumerate(given, 1):
-        match _rule(name, f"#{number}", rule, common):
-            case Rule() as found:
-                rules.append(found)
-            case RuleError() as failed:
-                errors.append(failed)
-            case None:
-                alerts += 1
+        reader.context.check()
+        if _is_alert(rule):
+            alerts += 1
+        elif (found := _rule(reader, number, rule, common)) is not None:
+            rules.append(found)
     return RuleFile(
-        (Group(name, tuple(rules), interval, limit),),
-        tuple(errors),
-        tuple(_notes(name, alerts, interval)),
+        (Group(reader.group, tuple(rules), interval, limit),) if valid else (),
+        tuple(reader.errors),
+        tuple(_notes(reader.group, alerts, interval)) if valid else (),
     )
+
+
+def _check_name(
+    reader: _Reader, fields: Mapping[str, Any], listed: Sequence[Mapping[str, Any]]
+) -> None:
+    number = int(reader.place[-1])
+    if reader.group != fields.get("name"):
+        reader.refuse("invalid", "a group without a name")
+    elif any(_name(other, n) == reader.group for n, other in enumerate(listed[:number], 1)):
+        reader.refuse("duplicate", "the file has another group of this name", "name")
 
 
 def _notes(name: str, alerts: int, interval: int | None) -> Iterator[str]:
@@ -186,97 +234,40 @@ def _notes(name: str, alerts: int, interval: int | None) -> Iterator[str]:
         yield f"group {name}: an interval of {interval} ms is taken as 1s, the shortest there is"
 
 
-def _rule(group: str, place: str, given: Any, common: Labels) -> Rule | RuleError | None:
-    """None for an alerting rule."""
+def _is_alert(given: Any) -> bool:
+    return isinstance(given, dict) and "alert" in given and "record" not in given
+
+
+def _rule(parent: _Reader, number: int, given: Any, common: Labels) -> Rule | None:
+    """None if something is wrong with it, which is then among the group's errors."""
     named = given.get("record") if isinstance(given, dict) else None
-    shown_as = named if named and isinstance(named, str) else place
+    reader = parent.within(named if named and isinstance(named, str) else f"#{number}", number)
     try:
-        fields = _mapping(given, "a rule")
-        if "alert" in fields and "record" not in fields:
-            return None
-        text = _expression_text(fields)
-        own = _label_values(fields.get("labels"))
-        expression = parse(text)
-    except _InvalidError as error:
-        return RuleError(group, shown_as, "invalid", str(error))
-    except ExpressionError as error:
-        return RuleError(group, shown_as, error.reason, str(error))
-    if expression.kind == "string":
-        return RuleError(group, shown_as, "type", "a rule records a scalar or a vector, no string")
-    return Rule(shown_as, expression, tuple(sorted({**dict(common), **dict(own)}.items())))
-
-
-def _expression_text(fields: Mapping[str, Any]) -> str:
-    """The expression of a rule whose other fields are right."""
-    for name in sorted(fields.keys() & _ALERTING_FIELDS):
-        raise _InvalidError(f"{name} does not belong in a rule that records")
-    _check_fields(fields, _RECORDING_FIELDS)
-    if not (record := _text(fields.get("record"))):
-        raise _InvalidError("one of record and alert is missing")
-    if len(record) > _LONGEST_TEXT or _METRIC.fullmatch(record) is None:
-        raise _InvalidError(f"record: {shown(record)} is no name of a metric")
-    if not (text := _text(fields.get("expr"))):
-        raise _InvalidError("expr is missing")
-    return text
-
-
-def _label_values(value: Any) -> Labels:
-    found = _mapping(value, "labels")
-    for name, text in found.items():
-        if len(name) > _LONGEST_TEXT or _LABEL.fullmatch(name) is None or name == labels.NAME:
-            raise _InvalidError(f"labels: {shown(name)} is no name of a label")
-        if not isinstance(text, str):
-            raise _InvalidError(f"labels: {name}: a single value belongs here")
-        if len(text) > _LONGEST_TEXT:
-            raise _InvalidError(f"labels: {name}: more than {_LONGEST_TEXT} characters")
-    return tuple(sorted(found.items()))
-
-
-def _interval(value: Any) -> int | None:
-    """Milliseconds of a duration as Prometheus writes it, biggest unit first; None for none or 0."""
-    text = _text(value)
-    if not text or text == "0":
+        fields = rulefields.mapping(given, "a rule")
+    except InvalidError as error:
+        reader.refuse("invalid", str(error))
+        fields = {}
+    else:
+        _check_fields(reader, fields)
+    record = (
+        reader.get(rulefields.record, fields, "record") if fields or not reader.errors else None
+    )
+    expression = reader.get(_expression, fields, "expr") if fields else None
+    own = reader.get(rulefields.label_values, fields, "labels")
+    parent.errors += reader.errors
+    if reader.errors or record is None or expression is None:
         return None
-    found = _DURATION.fullmatch(text) if len(text) <= 40 else None
-    if found is None:
-        raise _InvalidError(f"{shown(text)} is no duration (write it like 5s or 1m30s)")
-    total = sum(int(n) * unit for n, unit in zip(found.groups("0"), _UNITS, strict=True))
-    if total > _LONGEST:
-        raise _InvalidError(f"{shown(text)} is longer than a year")
-    return total or None
+    return Rule(record, expression, tuple(sorted({**dict(common), **dict(own or ())}.items())))
 
 
-def _limit(value: Any) -> int:
-    text = _text(value) or "0"
-    if not text.isascii() or not text.isdigit() or len(text) > 18:
-        raise _InvalidError(f"limit: {shown(text)} is no number")
-    return int(text)
+def _check_fields(reader: _Reader, fields: Mapping[str, Any]) -> None:
+    for name in sorted(fields.keys() & _ALERTING_FIELDS):
+        reader.refuse("invalid", f"{name} does not belong in a rule that records", name)
+    reader.expect(fields, _RECORDING_FIELDS | _ALERTING_FIELDS)
 
 
-def _check_fields(found: Mapping[str, Any], known: frozenset[str]) -> None:
-    for name in sorted(found.keys() - known):
-        raise _InvalidError(f"unknown field {shown(name)}")
-
-
-def _text(value: Any) -> str:
-    if value is None:
-        return ""
-    if not isinstance(value, str):
-        raise _InvalidError("a single value belongs where there is a list or fields")
-    return value
-
-
-def _mapping(value: Any, where: str) -> Mapping[str, Any]:
-    if value in ("", None):
-        return {}
-    if not isinstance(value, dict) or not all(isinstance(key, str) for key in value):
-        raise _InvalidError(f"{where}: fields and their values belong here")
-    return value
-
-
-def _list(value: Any, where: str) -> list[Any]:
-    if value in ("", None):
-        return []
-    if not isinstance(value, list):
-        raise _InvalidError(f"{where}: a list belongs here")
-    return value
+def _expression(value: Any) -> Expression:
+    found = parse(rulefields.expression(value))
+    if found.kind == "string":
+        raise ExpressionError("a rule records a scalar or a vector, no string", "type")
+    return found

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 
 from agent.rules import needs, published
 from agent.rules.accounts import GroupAccount
+from agent.rules.budget import Budget
 from agent.rules.evaluation import Outcome, RunningGroup, Tick
 from agent.rules.expressions import Need
 from agent.rules.groups import SHORTEST, Group
@@ -57,16 +58,19 @@ class _Member:
 
     @property
     def bytes(self) -> int:
-        """What its samples take in memory, about."""
+        """What its samples and results take in memory, about."""
         history = self.running.history
-        return history.bytes if history is not None else 0
+        return history.bytes + self.running.held if history is not None else 0
 
 
 class GroupSet:
     """Times are milliseconds on the clock of the samples. One thread at a time, but for `published`."""
 
-    def __init__(self, *, interval: int, max_memory: int, sources: Sources) -> None:
-        """`interval`: of groups that have none of their own. `max_memory`: bytes that all samples may take."""
+    def __init__(
+        self, *, interval: int, max_memory: int, sources: Sources, budget: Budget | None = None
+    ) -> None:
+        """`interval`: of groups that have none of their own. `max_memory`: bytes that all samples and results may take."""
+        self._budget = budget or Budget()
         self._interval = interval
         self._max_memory = max_memory
         self._sources = sources
@@ -93,7 +97,7 @@ class GroupSet:
         self._schedule = Schedule({name: m.interval for name, m in members.items()}, now)
 
     def _member(self, group: Group) -> _Member:
-        history = History(needs.needs(group), limit=self._max_memory)
+        history = History(needs.needs(group), limit=self._max_memory, budget=self._budget)
         interval = max(group.interval or self._interval, SHORTEST)
         return _Member(RunningGroup(group, history, self._sources), interval)
 
@@ -122,7 +126,8 @@ class GroupSet:
     def evaluate(self, name: str, reading: Reading) -> Outcome:
         """One group, over what was read and what other groups say."""
         member = self._members[name]
-        others = (other for other in self._members.values() if other is not member)
+        others = [other for other in self._members.values() if other is not member]
+        self._budget.start_group()
         outcome = member.running.tick(
             Tick(
                 reading.time,
@@ -132,11 +137,13 @@ class GroupSet:
                 reading.collected,
                 reading.failed,
                 tuple(other.word.now(reading.time) for other in others),
+                self._budget,
+                self._max_memory - sum(other.bytes for other in others),
             )
         )
         total = sum(other.bytes for other in self._members.values())
         if total > self._max_memory:
-            text = f"the samples of all groups would take {total} bytes"
+            text = f"the samples and results of all groups would take {total} bytes"
             outcome = member.running.stop(reading.time, "memory", text)
         member.timestamp = (reading.time + reading.epoch) / 1000
         return outcome

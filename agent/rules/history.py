@@ -18,6 +18,7 @@ A tick is a moment at which the group's sources were read. Whoever drives a grou
 
 from collections.abc import Iterable, Sequence
 
+from agent.rules.budget import Budget
 from agent.rules.kept import Kept, KeptMetric
 from agent.rules.labels import NAME, Labels, of_series
 from agent.rules.labels import value as value_of
@@ -26,7 +27,7 @@ from agent.rules.parts import Need
 from agent.rules.runs import STALE, UNKNOWN, StoredSeries
 from agent.rules.snapshots import Snapshot
 from agent.rules.timeline import Timeline
-from agent.rules.values import LOOKBACK, Vector
+from agent.rules.values import LOOKBACK, Vector, same
 from collectors.sample import Sample
 from plimsoll.sentences import SentenceError
 
@@ -42,10 +43,13 @@ class FullError(SentenceError):
 class History:
     """The storage of one rule group (a `values.Storage`). Not for several threads at once."""
 
-    def __init__(self, needs: Iterable[Need], *, limit: int | None = None) -> None:
-        """`limit`: bytes that it may take, about."""
+    def __init__(
+        self, needs: Iterable[Need], *, limit: int | None = None, budget: Budget | None = None
+    ) -> None:
+        """`limit`: bytes that it may take, about. `budget`: checked for each series that is new; LimitError as it raises it."""
         needs = tuple(needs)
         self._limit = limit
+        self._budget = budget or Budget()
         self._reach = max([LOOKBACK, *(need.reach for need in needs)])
         self._timeline = Timeline()
         self._kept = Kept(needs)
@@ -91,7 +95,7 @@ class History:
                 metric.remember(pairs, series)
             if series is None:
                 continue
-            if value == series.value:
+            if value == series.value and (value or same(value, series.value)):
                 series.seen = tick
             else:
                 self._add(series, value, _COLLECTED)
@@ -180,6 +184,8 @@ class History:
 
     def _series(self, metric: KeptMetric, labels: Labels) -> StoredSeries | None:
         series = metric.series.get(labels)
+        if series is None:
+            self._budget.check()
         if series is None and (reach := metric.reach(labels)) is not None:
             series = StoredSeries(labels, self._timeline, reach)
             self._check(series.bytes)

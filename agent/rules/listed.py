@@ -3,13 +3,12 @@
 It keeps what it is told, forever, and takes any series at any times; what the agent keeps while it runs is a history.
 """
 
-import math
 from bisect import bisect_left, bisect_right
 from collections.abc import Iterable, Mapping, Sequence
 
 from agent.rules.labels import NAME, Labels, value
 from agent.rules.matchers import Selector
-from agent.rules.values import Series, Window
+from agent.rules.values import Series, Window, same
 
 Mark = float | None
 """A sample's value; None marks its series as stale from there on, as Prometheus does when a series is not scraped again."""
@@ -47,7 +46,7 @@ class ListedSeries:
             if (mark := self._marks[index]) is None:
                 continue
             times.append(self._times[index])
-            if levels and _same(levels[-1], mark):
+            if levels and same(levels[-1], mark):
                 repeats[-1] += 1
             else:
                 levels.append(mark)
@@ -77,7 +76,3 @@ class Listed:
         """The series that a selector matches, in order of their arrival."""
         asked = self._named.get(selector.metric, ()) if selector.metric else self._series.values()
         return [series for series in asked if selector(series.labels)]
-
-
-def _same(one: float, other: float) -> bool:
-    return one == other or (math.isnan(one) and math.isnan(other))

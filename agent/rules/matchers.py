@@ -1,10 +1,10 @@
 """Selectors: which series an expression names, by their labels."""
 
-import re
 from dataclasses import dataclass, field
 from enum import StrEnum
 
 from agent.rules.labels import Labels, value
+from agent.rules.patterns import Pattern
 
 
 class Operator(StrEnum):
@@ -23,7 +23,7 @@ class Matcher:
     name: str
     operator: Operator
     value: str
-    pattern: re.Pattern[str] | None = field(default=None, compare=False, repr=False)
+    pattern: Pattern | None = field(default=None, compare=False, repr=False)
     """The compiled value, where the operator wants one."""
 
     def __call__(self, found: str) -> bool:

@@ -17,6 +17,13 @@ def _interval(text: str) -> float:
     return seconds
 
 
+def _timeout(text: str) -> float:
+    seconds = flags.duration(text)
+    if seconds == 0:
+        raise ValueError("has to be longer than 0")
+    return seconds
+
+
 def _share(text: str) -> float:
     try:
         share = parse_float(text)
@@ -53,9 +60,17 @@ class RuleOptions:
     max_memory: int = option(
         "rules.max-memory",
         32 << 20,
-        "memory for the samples of all groups; a group that would take more records nothing any longer",
+        "memory for the samples and results of all groups; a group whose samples, or a rule whose results, would take more "
+        "records nothing",
         metavar="SIZE",
         parse=flags.size,
+    )
+    timeout: float = option(
+        "rules.timeout",
+        2.0,
+        "processor time that an evaluation of a rule may take, and a fifth of what its group may take",
+        metavar="DURATION",
+        parse=_timeout,
     )
     notable_change: float = option(
         "rules.notable-change",

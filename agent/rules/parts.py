@@ -3,8 +3,11 @@
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field, replace
 
+import promql_parser
+
 from agent.rules.labels import Labels
 from agent.rules.matchers import Selector
+from agent.rules.patterns import Pattern
 from agent.rules.selectors import Selection
 from agent.rules.values import Moment, Vector, Window
 
@@ -62,6 +65,8 @@ class Need:
 class Scope:
     """Where in an expression a part stands."""
 
+    pattern: Callable[[promql_parser.Matcher], Pattern]
+    """The regular expression of a matcher."""
     needs: list[Need] = field(default_factory=list)
     """What was found to be needed so far, in the whole expression."""
     steps: list[int] = field(default_factory=list)

@@ -2,11 +2,12 @@
 
 from collections.abc import Iterable, Iterator
 
+from agent.rules.budget import POINT
 from agent.rules.labels import Labels
 from agent.rules.parts import Instant, Need, Range, Scope
 from agent.rules.refusals import ExpressionError
 from agent.rules.selectors import Selection
-from agent.rules.values import EvaluationError, Moment, Window
+from agent.rules.values import EvaluationError, Moment, Window, same
 
 MOST_STEPS = 11_000
 """Evaluations that the subqueries of an expression may ask for together; Prometheus' own limit of points."""
@@ -48,9 +49,14 @@ def subquery(inner: Instant, length: int, step: int, offset: int) -> Range:
         if count > MOST_STEPS:
             raise EvaluationError(_too_many(count))
         found: dict[Labels, _Runs] = {}
-        storage, own = moment.storage, moment.step
+        storage, own, budget = moment.storage, moment.step, moment.budget
+        kept = budget.used
         for time in range(first, end + 1, every):
-            for labels, value in plan(Moment(storage, time, epoch, own)):
+            budget.used = kept  # what the step before took is reused, only its points stay
+            vector = plan(Moment(storage, time, epoch, own, budget))
+            budget.take(POINT * len(vector))
+            kept += POINT * len(vector)
+            for labels, value in vector:
                 runs = found.get(labels)
                 if runs is None:
                     found[labels] = ([time], [value], [1])
@@ -68,8 +74,7 @@ _Runs = tuple[list[int], list[float], list[int]]
 def _append(runs: _Runs, time: int, value: float) -> None:
     times, levels, repeats = runs
     times.append(time)
-    last = levels[-1]
-    if last == value or (last != last and value != value):
+    if same(levels[-1], value):
         repeats[-1] += 1
     else:
         levels.append(value)

@@ -15,6 +15,7 @@ from agent import rounds
 from agent.rounds import Rounds
 from agent.rules import accounts, needs
 from agent.rules.accounts import GroupAccount
+from agent.rules.budget import Budget, CancelledError
 from agent.rules.clock import Clock
 from agent.rules.expressions import Need
 from agent.rules.followers import Followers
@@ -38,6 +39,7 @@ _SAVE = 60.0
 """Seconds between two savings."""
 _PATIENCE = 3.0
 """Seconds that a saving waits for the evaluation that is under way: it may wait for a collector."""
+_GROUP_TIMEOUT = 5  # times what a rule may take
 _ACCOUNTS = frozenset(metric.name for metric in rounds.METRICS)
 
 
@@ -58,7 +60,12 @@ class Recorder:
     ) -> None:
         self._rounds = sources
         self._clock = clock or Clock()
-        self._files = RuleFiles(options.files)
+        self._budget = Budget(
+            self._clock.processor,
+            rule_seconds=options.timeout,
+            group_seconds=_GROUP_TIMEOUT * options.timeout,
+        )
+        self._files = RuleFiles(options.files, budget=self._budget)
         self._looked: int | None = None
         self._keeper = keeper
         self._saved: Mapping[str, Snapshot] | None = None
@@ -67,6 +74,7 @@ class Recorder:
             interval=round(options.interval * 1000),
             max_memory=options.max_memory,
             sources=self._sources,
+            budget=self._budget,
         )
         self._followers = Followers(options.notable_change)
         self._notices = Notices()
@@ -129,11 +137,17 @@ class Recorder:
             work.create_task(self._repeat(woken))
 
     async def _repeat(self, woken: asyncio.Event) -> None:
+        try:
+            await self._step_forever(woken)
+        finally:  # a thread cannot be cancelled: it has to look
+            self._budget.cancel()
+
+    async def _step_forever(self, woken: asyncio.Event) -> None:
         while True:
             woken.clear()
             try:
                 pause = await asyncio.to_thread(self.step)
-            except StoppedError:  # the collectors are closed: the agent ends
+            except (StoppedError, CancelledError):  # the agent stops
                 return
             except Exception:
                 log.exception("rules cannot be evaluated")
@@ -182,12 +196,22 @@ class Recorder:
         # Whatever somebody wrote into rules, they take no more than half of a core.
         return max(following - self._clock.boot(), round(spent * 1000))
 
-    def look(self) -> None:
+    async def load(self) -> None:
         """See `Recorded`."""
+        try:
+            await asyncio.to_thread(self.look)
+        except asyncio.CancelledError:
+            self._budget.cancel()
+            raise
+
+    def look(self) -> None:
+        """Read what changed in the rule files. Blocking."""
         self._looked = self._clock.boot()
         try:
             if (said := self._files.look()) is not None:
                 self._adopt(said, self._looked)
+        except CancelledError:
+            raise
         except Exception:
             log.exception("rules cannot be read")
 
@@ -213,6 +237,8 @@ class Recorder:
             begin = time.perf_counter()
             try:
                 self._notices.overridden(self._groups.evaluate(name, reading).overridden)
+            except CancelledError:
+                raise
             except Exception as error:
                 log.exception("rule group is broken", group=name)
                 self._groups.broke(name, now, f"{type(error).__name__}: {error}")

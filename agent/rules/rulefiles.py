@@ -11,7 +11,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from agent.rules import groups
-from agent.rules.groups import RuleFile, RuleFileError
+from agent.rules.budget import Budget
+from agent.rules.groups import Context, RuleFile, RuleFileError
 from collectors import steadyfile
 from collectors.refusal import RefusedError
 from collectors.steadyfile import Mark
@@ -19,7 +20,7 @@ from plimsoll import logs, strictyaml
 
 log = logs.get(__name__)
 
-_LARGEST = 256 << 10
+LARGEST = 256 << 10
 """Bytes of a file: expressions take thousands of times as much memory as text, and seconds to be understood."""
 
 
@@ -43,8 +44,10 @@ class _File:
 class RuleFiles:
     """The files that some patterns fit. One thread at a time."""
 
-    def __init__(self, patterns: Sequence[str]) -> None:
+    def __init__(self, patterns: Sequence[str], *, budget: Budget | None = None) -> None:
+        """`budget`: its cancellation ends `look`."""
         self._patterns = tuple(patterns)
+        self._budget = budget or Budget()
         self._files: dict[str, _File] = {}
         self._seen: Mapping[str, Mark | None] | None = None
         self._empty: frozenset[str] = frozenset()
@@ -76,7 +79,8 @@ class RuleFiles:
             return before
         try:
             text, mark = _text(path)
-            now = _File(mark, groups.read(strictyaml.load(text)))
+            context = Context(strictyaml.Finder(text).where, self._budget.check_cancelled)
+            now = _File(mark, groups.read(strictyaml.load(text), context))
             log.info("rules read", file=path, rules=sum(len(g.rules) for g in _groups(now)))
         except RefusedError as error:
             # Not remembered by its mark: what could not be read now may be readable the next time.
@@ -108,7 +112,7 @@ def _groups(file: _File) -> Sequence[groups.Group]:
 
 
 def _text(path: str) -> tuple[str, Mark]:
-    mark, content = steadyfile.read(path, limit=_LARGEST)
+    mark, content = steadyfile.read(path, limit=LARGEST)
     try:
         return content.decode(), mark
     except UnicodeDecodeError as error:

@@ -11,7 +11,7 @@ from itertools import pairwise
 from agent.rules.labels import Labels
 from agent.rules.snapshots import SeriesSnapshot
 from agent.rules.timeline import Timeline
-from agent.rules.values import Window
+from agent.rules.values import Window, same
 
 STALE, UNKNOWN = 0.0, 1.0
 """The kinds of gaps, as they stand in `values`: the series was not there; or it is not known whether it was."""
@@ -72,9 +72,7 @@ class StoredSeries:
         """A sample at the latest tick; a second one at the same tick is passed over."""
         if self.seen == tick and self.value is not None:
             return
-        if self.value is None or (
-            value != self.value and (value == value or self.value == self.value)
-        ):
+        if self.value is None or not same(value, self.value):
             if self.starts and self.starts[-1] == tick:  # it was said to be stale just now
                 self._reopen()
             self.starts.append(tick)
@@ -149,7 +147,7 @@ class StoredSeries:
         repeats: list[int] = []
         for since, until, value in self._stretches(low, high):
             times += ticks[since - base : until - base]
-            if levels and (value == levels[-1] or (value != value and levels[-1] != levels[-1])):
+            if levels and same(value, levels[-1]):
                 repeats[-1] += until - since
             else:
                 levels.append(value)

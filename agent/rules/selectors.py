@@ -1,7 +1,7 @@
 """From the parser's selectors and durations to ours."""
 
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from datetime import timedelta
 
@@ -9,7 +9,7 @@ import promql_parser
 
 from agent.rules.labels import NAME, Labels, make
 from agent.rules.matchers import Matcher, Operator, Selector
-from agent.rules.patterns import compiled
+from agent.rules.patterns import Pattern
 from agent.rules.refusals import out_of_range, unsupported
 
 _OPERATORS: Mapping[str, Operator] = {
@@ -30,11 +30,15 @@ class Selection:
     offset: int
 
 
-def selection(node: promql_parser.VectorSelector) -> Selection:
+Patterns = Callable[[promql_parser.Matcher], Pattern]
+"""The regular expression of a matcher."""
+
+
+def selection(node: promql_parser.VectorSelector, patterns: Patterns) -> Selection:
     """What a vector selector asks for; ExpressionError where it does so in ways that are not supported."""
     if node.matchers.or_matchers:
         raise unsupported("`or` between matchers")
-    return Selection(_selector(node), milliseconds(node.offset))
+    return Selection(_selector(node, patterns), milliseconds(node.offset))
 
 
 def milliseconds(duration: timedelta | None) -> int:
@@ -68,11 +72,11 @@ def asserted(selector: Selector) -> Labels:
     return make(found.items())
 
 
-def _selector(node: promql_parser.VectorSelector) -> Selector:
+def _selector(node: promql_parser.VectorSelector, patterns: Patterns) -> Selector:
     metric = node.name or ""
     matchers = []
     for found in node.matchers.matchers:
-        matcher = _matcher(found)
+        matcher = _matcher(found, patterns)
         if not metric and matcher.name == NAME and matcher.operator is Operator.EQUAL:
             metric = matcher.value
         else:
@@ -80,9 +84,10 @@ def _selector(node: promql_parser.VectorSelector) -> Selector:
     return Selector(metric, tuple(matchers))
 
 
-def _matcher(found: promql_parser.Matcher) -> Matcher:
+def _matcher(found: promql_parser.Matcher, patterns: Patterns) -> Matcher:
     operator = _OPERATORS[str(found.op)]
     label_names([found.name])
     if operator in {Operator.EQUAL, Operator.NOT_EQUAL}:
         return Matcher(found.name, operator, found.value)
-    return Matcher(found.name, operator, found.value, compiled(found.value))
+    pattern = patterns(found)
+    return Matcher(found.name, operator, pattern.text, pattern)

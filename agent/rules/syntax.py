@@ -6,10 +6,14 @@ The parser is a recursive one, and a native one: too deep a nesting would end th
 import json
 import math
 import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import partial
+from typing import Any
 
 import promql_parser
 
-from agent.rules.patterns import translated
+from agent.rules.patterns import Pattern, compiled
 from agent.rules.refusals import ExpressionError, Reason, unsupported
 from plimsoll.sentences import shown
 
@@ -18,22 +22,27 @@ LONGEST = 20_000
 MOST_PARTS = 500
 """Parentheses opened, and operators, of an expression."""
 
+_STRING = r""""(?:[^"\\]|\\.)*+"|'(?:[^'\\]|\\.)*+'|`[^`]*+`"""
+_COMMENT = r"#[^\n]*+"
 _LITERAL = re.compile(
-    r"""(?P<text>"(?:[^"\\]|\\.)*"|'(?:[^'\\]|\\.)*'|`[^`]*`)|#[^\n]*""", re.DOTALL
+    rf"""(?:(?P<operator>[=!]~)(?P<between>(?:\s|{_COMMENT})*+))?(?P<text>{_STRING})|{_COMMENT}|(?P<open>["'`])""",
+    re.DOTALL,
 )
 _BRACES = re.compile(r"\{[^{}]*\}")
 _PART = re.compile(r"[(+\-*/%^<>=!]|\b(?:and|or|unless|atan2)\b", re.IGNORECASE)
 _BYTES = re.compile(r"\\(?:\\|x[89a-fA-F]|[23][0-7])")
-_LARGE = re.compile(r"(?<![\w.:])(?:\d+\.?\d*|\.\d+)e\+?\d+", re.ASCII | re.IGNORECASE)
+_NUMBER = re.compile(
+    r"(?<![\w.:])(?:\d++(?:\.\d*+)?|\.\d++)(?:e[+-]?\d++)?", re.ASCII | re.IGNORECASE
+)
 _QUOTED_NAME = re.compile(
     r"""\{(?:[^{}]*,)?\s*"|\b(?:by|without|on|ignoring|group_left|group_right)\s*\([^()"]*\"""",
     re.IGNORECASE,
 )
-_RANGE = re.compile(r"\[([^\]]*)\]")
-_OFFSET = re.compile(r"\boffset\s*[-+]?\s*([\w.]+)", re.IGNORECASE)
+_RANGE = re.compile(r"\[([^\[\]]*+)\]")
+_OFFSET = re.compile(r"\boffset\s*+[-+]?\s*+([\w.]++)", re.IGNORECASE)
 _DURATION = re.compile(r"(?:[0-9]+(?:ms|[smhdwy]))+")
-_NUMBER = re.compile(r"[0-9.]")
-_BARE = re.compile(r"(?<![\w.:])[0-9]+(?:ms|[smhdwy])", re.IGNORECASE)
+_DIGIT = re.compile(r"[0-9.]")
+_BARE = re.compile(r"(?<![\w.:])[0-9]++(?:ms|[smhdwy])", re.IGNORECASE)
 
 # What the parser says of trees that are PromQL by their grammar alone.
 _TYPES = (
@@ -51,18 +60,27 @@ _TYPES = (
     "no grouping allowed",
     "must not occur in ON and GROUP",
 )
-_PATTERN = re.compile(
-    "illegal regex for (.*)", re.DOTALL
-)  # the parser's dialect lacks a few things
 _UNKNOWN = re.compile(r"unknown function with name '(\w*)'")
 _OLDER = frozenset({"holt_winters"})  # functions of Prometheus that the parser does not know
 
 
-def tree(text: str) -> promql_parser.Expr:
-    """The tree of an expression; ExpressionError of what is none."""
+@dataclass(frozen=True, slots=True)
+class Tree:
+    """What the parser made of an expression. Where it has a regular expression, it has the pattern's place instead."""
+
+    root: promql_parser.Expr
+    patterns: Sequence[Pattern]
+
+    def pattern(self, matcher: promql_parser.Matcher) -> Pattern:
+        """The regular expression of a matcher."""
+        return self.patterns[int(matcher.value.removeprefix("|"))]
+
+
+def tree(text: str) -> Tree:
+    """The tree of an expression. ExpressionError if it is invalid, or not supported."""
     if len(text) > LONGEST:
         raise ExpressionError(f"more than {LONGEST} characters", "parse")
-    plain = _LITERAL.sub(lambda literal: '""' if literal["text"] else "\n", text)
+    plain = _LITERAL.sub(_blanked, text)
     unbraced = _BRACES.sub("", plain)
     if len(_PART.findall(unbraced)) > MOST_PARTS:
         raise ExpressionError(f"more than {MOST_PARTS} operators and parentheses", "parse")
@@ -70,19 +88,46 @@ def tree(text: str) -> promql_parser.Expr:
     if "@" in unbraced:
         raise unsupported("the @ modifier")
     _refuse_durations(unbraced)
-    for number in _LARGE.findall(unbraced):
+    for number in _NUMBER.findall(unbraced):
         if math.isinf(float(number)):
             raise ExpressionError(f"the number {shown(number)} is out of range", "parse")
-    found = _parsed(_LITERAL.sub(_requoted, text))
     _refuse_bytes(text)
+    patterns: list[Pattern] = []
+    root = _parsed(_LITERAL.sub(partial(_passed, patterns), text))
     if _QUOTED_NAME.search(plain):
         raise unsupported("a quoted name")
     if _BARE.search(_OFFSET.sub("", _RANGE.sub("", unbraced))):
         raise unsupported("a duration as a number")
-    return found
+    return Tree(root, patterns)
 
 
-def _parsed(text: str) -> promql_parser.Expr:
+def _blanked(literal: re.Match[str]) -> str:
+    if literal["open"]:
+        line, column = position(literal.string, literal.start())
+        raise ExpressionError(f"{line}:{column}: unterminated string", "parse")
+    return f'{literal["operator"] or ""} ""' if literal["text"] else "\n"
+
+
+def _passed(patterns: list[Pattern], literal: re.Match[str]) -> str:
+    """What the parser is given for a literal or a comment."""
+    if not (text := literal["text"]):
+        return literal[0]
+    text = _requoted(text)
+    if not (operator := literal["operator"]):
+        return text
+    pattern = compiled(_parsed(text).val)
+    patterns.append(pattern)
+    # It refuses a selector all of whose matchers match the empty text, so its pattern must, where ours does.
+    empty = "|" if pattern.fullmatch("") else ""
+    return f'{operator}"{empty}{len(patterns) - 1}"'
+
+
+def position(text: str, place: int) -> tuple[int, int]:
+    """Line and column of a place in a text, from 1."""
+    return text.count("\n", 0, place) + 1, place - text.rfind("\n", 0, place)
+
+
+def _parsed(text: str) -> Any:
     try:
         return promql_parser.parse(text)
     except ValueError as error:
@@ -94,9 +139,8 @@ def _parsed(text: str) -> promql_parser.Expr:
         raise ExpressionError(f"the parser cannot read it: {error}", "parse") from error
 
 
-def _requoted(literal: re.Match[str]) -> str:
+def _requoted(text: str) -> str:
     """A literal between double quotes: the parser takes backslashes between backquotes for escapes, Prometheus does not."""
-    text = literal[0]
     return json.dumps(text[1:-1], ensure_ascii=False) if text.startswith("`") else text
 
 
@@ -112,14 +156,11 @@ def _refuse_durations(plain: str) -> None:
     """Releases after 2.42 take any number of seconds for a duration, and so does the parser."""
     between = [piece.strip() for found in _RANGE.findall(plain) for piece in found.split(":")]
     for piece in between + _OFFSET.findall(plain):
-        if _NUMBER.match(piece) and not _DURATION.fullmatch(piece):
+        if _DIGIT.match(piece) and not _DURATION.fullmatch(piece):
             raise unsupported(f"the duration {shown(piece)}")
 
 
 def _explained(text: str) -> ExpressionError:
-    if pattern := _PATTERN.match(text):
-        translated(pattern[1])  # raises where it is none indeed
-        return unsupported(f"the regular expression {pattern[1]!r}")
     unknown = _UNKNOWN.search(text)
     if unknown is not None and unknown[1] in _OLDER:
         return unsupported(f"the function {unknown[1]}()")

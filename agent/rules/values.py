@@ -4,10 +4,12 @@ Times are integers, milliseconds on the storage's own clock. That clock never go
 from the Unix epoch at this moment.
 """
 
+import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Protocol
 
+from agent.rules.budget import Budget
 from agent.rules.labels import Labels
 from agent.rules.matchers import Selector
 from plimsoll.sentences import SentenceError
@@ -26,12 +28,30 @@ class EvaluationError(SentenceError):
     """An expression that cannot be computed from these samples, such as a match of many to many."""
 
 
+LONGEST_LABEL = 4096
+"""Characters of a label's value that an expression makes; joined with itself over and over, one would fill the memory."""
+
+
+def join_value(separator: str, parts: Sequence[str]) -> str:
+    """The parts as one label value. EvaluationError, before it is built, if it is too long."""
+    length = sum(map(len, parts)) + len(separator) * max(len(parts) - 1, 0)
+    if length > LONGEST_LABEL:
+        raise EvaluationError(f"a label of more than {LONGEST_LABEL} characters")
+    return separator.join(parts)
+
+
+def same(one: float, other: float) -> bool:
+    """Whether two values are the same sample: NaN is NaN, 0 is not -0."""
+    if one == other:
+        return one != 0 or math.copysign(1, one) == math.copysign(1, other)
+    return one != one and other != other
+
+
 @dataclass(slots=True)
 class Window:
     """The samples of one series in a closed range of time, oldest first; never empty.
 
-    Samples in succession that are equal share a level, so what hardly ever changes is looked at in a few steps. NaN equals
-    NaN here. `sum(repeats)` is the number of samples, `len(times)`.
+    Samples in succession that are the same (`same`) share a level, so what hardly ever changes is looked at in a few steps. `sum(repeats)` is the number of samples, `len(times)`.
     """
 
     times: Sequence[int]
@@ -90,6 +110,7 @@ class Moment:
     """Milliseconds to add to a time on the storage's clock to have Unix time."""
     step: int = 5_000
     """Milliseconds between the steps of a subquery that does not say its own."""
+    budget: Budget = field(default_factory=Budget, repr=False, compare=False)
 
 
 Plan = Callable[[Moment], Value]

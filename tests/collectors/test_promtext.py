@@ -170,7 +170,7 @@ def test_type_may_be_in_capitals_and_help_may_come_last() -> None:
         (b'foo{a="b"c="d"} 1\n', "not a sample"),
         (b'foo{a:b="c"} 1\n', "not a sample"),
         (b'foo{a="\\x"} 1\n', "not a sample"),
-        (b'foo{a="1",a="2"} 1\n', "label a appears twice"),
+        (b'foo{a="1",a="2"} 1\n', "a label appears twice"),
         (b'foo{__name__="bar"} 1\n', "reserved"),
         (b'foo{__x="bar"} 1\n', "reserved"),
         (b'{a="b"} 1\n', "not a sample"),
@@ -187,9 +187,9 @@ def test_type_may_be_in_capitals_and_help_may_come_last() -> None:
         (b"# TYPE foo gauge \nfoo 1\n", "unknown type"),
         (b"# TYPE foo unknown\nfoo 1\n", "unknown type"),
         (b"# TYPE foo gaugehistogram\nfoo 1\n", "unknown type"),
-        (b"foo 1\nfoo 2\n", "foo appears twice"),
-        (b'foo{a="b",c="d"} 1\nfoo{c="d",a="b"} 1\n', "foo appears twice"),
-        (b'foo 1\nfoo{a=""} 2\n', "foo appears twice"),
+        (b"foo 1\nfoo 2\n", "a series appears twice"),
+        (b'foo{a="b",c="d"} 1\nfoo{c="d",a="b"} 1\n', "a series appears twice"),
+        (b'foo 1\nfoo{a=""} 2\n', "a series appears twice"),
     ],
 )
 def test_refuses_the_whole_file(data: bytes, reason: str) -> None:
@@ -248,7 +248,10 @@ def test_a_sum_without_a_summary_is_a_metric_like_any_other() -> None:
         (b'# TYPE h histogram\nh_bucket{le="1"} 1\nh_bucket{le="1.0"} 1\nh_count 1\n', "twice"),
         (b"# TYPE h histogram\nh_count 1\nh_count 1\n", "twice"),
         (b"# TYPE s summary\ns 1\n", "label quantile missing"),
-        (b's_count 1\n# TYPE s summary\ns{quantile="0.5"} 1\ns_count 2\n', "s_count appears twice"),
+        (
+            b's_count 1\n# TYPE s summary\ns{quantile="0.5"} 1\ns_count 2\n',
+            "a series appears twice",
+        ),
     ],
 )
 def test_refuses_a_histogram_or_summary_with_a_part_that_fits_nowhere(

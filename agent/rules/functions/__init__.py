@@ -8,15 +8,16 @@ from dataclasses import dataclass
 
 from agent.rules.functions import counts, numerics, overtime, pointwise, rates, regressions, sums
 from agent.rules.functions.histograms import histogram_quantile
-from agent.rules.functions.relabel import label_join, label_replace
+from agent.rules.functions.relabel import Relabelling, joining, replacing
 
 __all__ = [
     "POINTWISE",
     "RANGES",
     "RangeFunction",
+    "Relabelling",
     "histogram_quantile",
-    "label_join",
-    "label_replace",
+    "joining",
+    "replacing",
 ]
 
 

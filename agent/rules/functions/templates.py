@@ -4,8 +4,10 @@ A name is as long as it can be, so `$1x` is the group `1x`, not the first one wi
 and a dollar that begins no name stays.
 """
 
-import re
 from dataclasses import dataclass
+
+from agent.rules.patterns import Match
+from agent.rules.values import join_value
 
 _MOST_GROUPS = 100_000_000  # as a number; longer ones are taken for names
 
@@ -19,14 +21,12 @@ class Template:
     texts: tuple[str, ...]
     groups: tuple[Group, ...]
 
-    def expand(self, match: re.Match[str]) -> str:
-        """The text with what the groups matched."""
-        if not self.groups:
-            return self.texts[0]
+    def expand(self, match: Match) -> str:
+        """The text with what the groups matched; EvaluationError if it is too long for a label value."""
         parts = [self.texts[0]]
         for group, text in zip(self.groups, self.texts[1:], strict=True):
             parts += (_matched(match, group), text)
-        return "".join(parts)
+        return join_value("", parts)
 
 
 def parse_template(text: str) -> Template:
@@ -69,7 +69,7 @@ def _group(name: str) -> Group:
     return int(name) if plain and len(name) <= len(str(_MOST_GROUPS)) else name
 
 
-def _matched(match: re.Match[str], group: Group) -> str:
+def _matched(match: Match, group: Group) -> str:
     try:
         return match[group] or ""
     except IndexError:

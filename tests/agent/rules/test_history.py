@@ -514,3 +514,14 @@ def test_days_pass_within_the_same_memory() -> None:
     for number in range(3 * 24 * 60 * 4):
         tick(history, 15_000 * number, sample(float(number), d="a"), sample(0.0, d=str(number % 7)))
     assert history.samples < 1_000
+
+
+def test_a_sample_that_goes_from_0_to_minus_0_keeps_its_sign():
+    history = History([Need(Selector("x"), 60_000)])
+    for time, value in ((1_000, 0.0), (2_000, -0.0), (3_000, -0.0)):
+        history.begin(time)
+        history.add_family([Sample("x", (), value)])
+        history.end()
+    (series,) = history.select(Selector("x"))
+    window = series.window(0, 3_000)
+    assert [math.copysign(1, value) for value in window.values()] == [1, -1, -1]

@@ -3,10 +3,26 @@
 import pytest
 
 from agent.rules import labels
-from agent.rules.functions import label_join, label_replace
+from agent.rules.budget import Budget, LimitError
+from agent.rules.functions.relabel import Relabelling, joining, replacing
+from agent.rules.patterns import compiled
+from agent.rules.shapes import columns
 from agent.rules.values import EvaluationError
 
 DISK = labels.of_series("io", (("disk", "nvme0n1"), ("host", "a")))
+
+
+def label_replace(vector, dst, replacement, src, pattern):
+    return relabelled(vector, replacing(dst, replacement, src, compiled(pattern)))
+
+
+def label_join(vector, dst, separator, sources):
+    return relabelled(vector, joining(dst, separator, sources))
+
+
+def relabelled(vector, relabel):
+    sets, values = columns(vector)
+    return list(zip(Relabelling(relabel)(sets, Budget()), values, strict=True))
 
 
 def replaced(replacement, pattern, *, dst="out", src="disk"):
@@ -69,10 +85,11 @@ def test_the_name_is_a_label_too():
 
 
 def test_other_series_are_looked_at_afresh():
+    relabelling = Relabelling(replacing("out", "$1", "disk", compiled("sd(.)")))
     for disk in ("sda", "sdb", "sda"):
         series = labels.of_series("io", (("disk", disk),))
-        ((found, value),) = label_replace([(series, 5.0)], "out", "$1", "disk", "sd(.)")
-        assert (labels.value(found, "out"), value) == (disk[-1], 5.0)
+        (found,) = relabelling((series,), Budget())
+        assert labels.value(found, "out") == disk[-1]
 
 
 @pytest.mark.parametrize(
@@ -94,22 +111,6 @@ def test_joins(dst, separator, sources, found):
 @pytest.mark.parametrize(
     "call",
     [
-        lambda vector: label_replace(vector, "a-b", "x", "disk", ".*"),
-        lambda vector: label_replace(vector, "", "x", "disk", ".*"),
-        lambda vector: label_replace(vector, "out\n", "x", "disk", ".*"),
-        lambda vector: label_replace(vector, "out", "x", "disk", "("),
-        lambda vector: label_join(vector, "1a", "-", ["disk"]),
-        lambda vector: label_join(vector, "out", "-", ["disk", "é"]),
-    ],
-)
-def test_what_is_no_label_or_pattern_is_said_even_of_no_series(call):
-    with pytest.raises(EvaluationError):
-        call([])
-
-
-@pytest.mark.parametrize(
-    "call",
-    [
         lambda vector: label_replace(vector, "disk", "x", "disk", ".*"),
         lambda vector: label_join(vector, "disk", "-", ["host"]),
     ],
@@ -124,3 +125,23 @@ def test_a_label_joined_with_itself_again_and_again_does_not_fill_the_memory():
     longer = label_join([(DISK, 1.0)], "disk", "x" * 3000, ["disk", "disk"])
     with pytest.raises(EvaluationError, match="more than 4096 characters"):
         label_join(longer, "disk", "", ["disk", "disk"])
+
+
+def test_new_labels_are_counted_before_the_next_one_is_made():
+    made = []
+
+    def relabel(found):
+        made.append(found)
+        return labels.replace(found, {"out": "x" * 4000})
+
+    budget = Budget()
+    budget.start_rule(free=10_000)
+    many = tuple(labels.of_series("io", (("disk", str(n)),)) for n in range(1000))
+    with pytest.raises(LimitError, match="more memory"):
+        Relabelling(relabel)(many, budget)
+    assert len(made) == 3
+
+
+def test_a_replacement_is_refused_before_it_is_built():
+    with pytest.raises(EvaluationError, match="more than 4096 characters"):
+        replaced("$1" * 9000, "(.*)")

@@ -1,0 +1,152 @@
+"""Rules that never end or fill the memory: the rule is stopped and reported, everything else goes on."""
+
+import os
+import re
+import signal
+import subprocess
+import sys
+import time
+import urllib.request
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+WATCHDOG = 90
+"""Seconds after which a test fails: far more than anything here takes on a busy machine."""
+LIMIT = 192 << 20
+"""Bytes: the memory limit of the DaemonSet."""
+SERIES = 1000
+
+A = "a" * 1000
+LONG = "x" * 900
+
+
+def nested(call, text, depth):
+    for level in range(depth):
+        text = call(text, level)
+    return text
+
+
+def replaced(text, level):
+    source = f"l{min(level, 3) - 1}" if level else "n"
+    return f'label_replace({text},"l{level}","{LONG}$1","{source}","(.*)")'
+
+
+def joined(text, level):
+    source = f"l{min(level, 3) - 1}" if level else "n"
+    return f'label_join({text},"l{level}","{LONG}","kind","{source}")'
+
+
+def balanced(depth):
+    return f"({balanced(depth - 1)}+{balanced(depth - 1)})" if depth else "vector(1)"
+
+
+BACKTRACKING = (
+    f'label_replace(label_replace(vector(1),"a","{A}","",""),"b","x","a",".*a.*a.*a.*a.*b")'
+)
+STEPS = f"max_over_time({balanced(7)}[10999s:1s])"
+ATTACKS = {
+    "a pattern that backtracks": ([BACKTRACKING], ""),
+    "a subquery of 11,000 steps": ([STEPS], "timeout"),
+    "nested label_replace": ([nested(replaced, "node_many", 18)], "memory"),
+    "nested label_join": ([nested(joined, "node_many", 18)], "memory"),
+    "many rules that copy all series": (["node_many"] * 300, "memory"),
+}
+
+
+@dataclass
+class Agent:
+    program: "subprocess.Popen[bytes]"
+    address: str
+
+    def metrics(self):
+        with urllib.request.urlopen(f"http://{self.address}/metrics", timeout=WATCHDOG) as reply:
+            return reply.read().decode()
+
+    def until(self, condition):
+        """Ask until the metrics fulfil the condition; returns what it returned."""
+        deadline = time.monotonic() + WATCHDOG
+        while not (found := condition(self.metrics())):
+            assert self.program.poll() is None
+            assert time.monotonic() < deadline
+            time.sleep(0.1)
+        return found
+
+    @property
+    def peak(self):
+        status = Path(f"/proc/{self.program.pid}/status").read_text()
+        return int(re.search(r"VmHWM:\s+(\d+) kB", status)[1]) << 10
+
+
+@pytest.fixture
+def agent(tmp_path):
+    started = []
+
+    def start(expressions):
+        many = (f'node_many{{n="{i}",device="eth{i}",kind="abc"}} {i}\n' for i in range(SERIES))
+        (tmp_path / "many.prom").write_text("".join(many))
+        (tmp_path / "rules.yaml").write_text(_rules(expressions))
+        log = tmp_path / "log"
+        flags = [
+            *(
+                "--web.listen-address=127.0.0.1:0",
+                "--collector.disable-defaults",
+                "--collector.textfile",
+            ),
+            *(f"--collector.textfile.directory={tmp_path}", f"--rules.file={tmp_path}/rules.yaml"),
+        ]
+        with log.open("w") as stderr:
+            program = subprocess.Popen(
+                [sys.executable, "-P", "-m", "agent", *flags], stderr=stderr, env=os.environ
+            )
+        started.append(program)
+        deadline = time.monotonic() + WATCHDOG
+        while not (found := re.search(r"msg=listening address=(\S+)", log.read_text())):
+            assert program.poll() is None, log.read_text()
+            assert time.monotonic() < deadline
+            time.sleep(0.02)
+        return Agent(program, found[1])
+
+    yield start
+    for program in started:
+        program.kill()
+        program.wait()
+
+
+def _rules(expressions):
+    bad = "".join(f"  - record: bad{i}\n    expr: {e}\n" for i, e in enumerate(expressions))
+    good = "- name: good\n  interval: 1s\n  rules:\n  - {record: good, expr: vector(1)}\n"
+    return f"groups:\n- name: bad\n  interval: 1s\n  rules:\n{bad}{good}"
+
+
+def evaluated(group):
+    pattern = rf'plimsoll_rule_group_last_evaluation_timestamp_seconds\{{group="{group}"\}} (\S+)'
+
+    def found(text):
+        match = re.search(pattern, text)
+        return match[1] if match else None
+
+    return found
+
+
+@pytest.mark.parametrize("name", ATTACKS)
+def test_a_costly_rule_is_stopped_while_other_groups_and_metrics_go_on(agent, name):
+    expressions, reason = ATTACKS[name]
+    running = agent(expressions)
+    if reason:
+        running.until(lambda text: re.search(rf'rule_error\{{.*reason="{reason}"\}} 1', text))
+    seen = running.until(evaluated("good"))
+    for _ in range(2):
+        seen = running.until(
+            lambda text, before=seen: (now := evaluated("good")(text)) != before and now
+        )
+    assert "\ngood 1\n" in running.metrics()
+    assert running.peak < LIMIT
+
+
+def test_sigterm_ends_an_agent_in_the_midst_of_a_subquery(agent):
+    running = agent([STEPS])
+    running.until(lambda text: "plimsoll_rule_group_rules" in text)
+    running.program.send_signal(signal.SIGTERM)
+    assert running.program.wait(WATCHDOG) == 0
