@@ -1,6 +1,6 @@
 """labeling: set labels of the user's choice on nodes that break a rule."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 
 import numpy as np
 
@@ -8,27 +8,31 @@ from evaluator.marks import Mark
 from evaluator.nodes import NodeSet, Places
 from evaluator.policy import Operator, Strategy
 from evaluator.rules import View, Violations
+from evaluator.steps import Steps
 from evaluator.store import Bools, Floats
 
 
-def wanted(strategy: Strategy, view: View, found: Violations) -> Iterator[Mark]:
+def wanted(strategy: Strategy, view: View, found: Violations) -> Steps[list[Mark]]:
     """Each label that a rule asks for, with the nodes that get it; a key never has two values on one node.
 
     Where several broken rules name the same key, the rule with the highest reading wins for GreaterThan, the one with
     the lowest for LessThan, and the first for Equals and for ties.
     """
+    marks: list[Mark] = []
     for key, by_value in _rules_by_label(strategy).items():
         numbers = sorted(number for same in by_value.values() for number in same)
         if len(strategy.rules) == 1:
             (value,) = by_value
-            yield Mark(key, value, NodeSet(view.nodes, found.violated))
+            marks.append(Mark(key, value, NodeSet(view.nodes, found.violated)))
             continue
         places = found.violated.nonzero()[0]
-        winner = _winner(strategy, view, found.broken[places], numbers, places)
+        winner = yield from _winner(strategy, view, found.broken, numbers, places)
         for value, same in by_value.items():
             where = np.zeros(len(view.nodes), dtype=bool)
             where[places[np.isin(winner, same)]] = True
-            yield Mark(key, value, NodeSet(view.nodes, where))
+            marks.append(Mark(key, value, NodeSet(view.nodes, where)))
+            yield
+    return marks
 
 
 def _rules_by_label(strategy: Strategy) -> Mapping[str, Mapping[str, list[int]]]:
@@ -42,15 +46,16 @@ def _rules_by_label(strategy: Strategy) -> Mapping[str, Mapping[str, list[int]]]
 
 def _winner(
     strategy: Strategy, view: View, broken: Bools, numbers: list[int], places: Places
-) -> Floats:
+) -> Steps[Floats]:
     """At each of these places the number of the rule that decides a key, -1 where none of these rules is broken."""
     winner = np.full(len(places), -1.0)
     best = np.full(len(places), np.nan)
     for number in numbers:
         rule = strategy.rules[number]
         values = view.sight(rule.metric).values[places]
-        takes = broken[:, number] & ((winner < 0) | _beats(rule.operator, values, best))
+        takes = broken[places, number] & ((winner < 0) | _beats(rule.operator, values, best))
         winner[takes], best[takes] = number, values[takes]
+        yield
     return winner
 
 
