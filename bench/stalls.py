@@ -29,7 +29,7 @@ from evaluator import garbage
 from evaluator.cluster import Cluster
 from evaluator.decider import Decider
 from evaluator.metrics import Metrics
-from evaluator.objects import Meta, Node
+from evaluator.objects import Node, NodeMeta
 from evaluator.ops import Operations
 from evaluator.policy import Policy, parse
 from evaluator.store import Store
@@ -50,14 +50,15 @@ class Stretches:
 
     def watch(self) -> None:
         """Time them from now on."""
-        run = asyncio.Handle._run  # type: ignore[attr-defined]  # noqa: SLF001 (the loop has no hook for it)
+        handle: Any = asyncio.Handle
+        run = handle._run  # noqa: SLF001 (the loop has no hook for it)
 
-        def timed(handle: asyncio.Handle) -> None:
+        def timed(callback: asyncio.Handle) -> None:
             begun = time.thread_time()
-            run(handle)
+            run(callback)
             self.taken.append(time.thread_time() - begun)
 
-        asyncio.Handle._run = timed  # type: ignore[attr-defined]  # noqa: SLF001
+        handle._run = timed  # noqa: SLF001
 
     def line(self, case: str, **sizes: int) -> None:
         """Print the figures since the last line."""
@@ -78,7 +79,7 @@ def policies(count: int, metrics: int, rules: int) -> list[Policy]:
     """Policies of so many rules, a third of them in each strategy that has violators."""
     rng = random.Random(2)
 
-    def some(labels: bool) -> dict[str, Any]:
+    def some(*, labels: bool) -> dict[str, Any]:
         return {
             "rules": [
                 {
@@ -127,7 +128,7 @@ class Bench:
         self.decider = Decider(cluster, self.store, Subscriptions(), figures)
         self.operations = Operations(self.decider, figures, clock=time.monotonic)
         cluster.policies.replace(policies(given.policies, given.metrics, given.rules))
-        cluster.nodes.replace([Node(Meta(name=name, uid=name)) for name in self.names])
+        cluster.nodes.replace([Node(NodeMeta(name=name, uid=name)) for name in self.names])
         cluster.pods.replace([])
         self.pages = [f"/explain/{key.namespace}/{key.name}" for key in cluster.policies.objects]
 
