@@ -27,6 +27,7 @@ from bench import measure
 HERE = Path(__file__).parent
 BENCHMARKS: Mapping[str, Sequence[str]] = {
     "decide": (),
+    "stalls": (),
     "extender": (),
     "scorers": (),
     "gangs": (),

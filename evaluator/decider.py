@@ -3,8 +3,8 @@
 import asyncio
 import contextlib
 import time
-from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
-from dataclasses import replace
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager
 
 from evaluator.announcements import announce
 from evaluator.cluster import Cluster
@@ -12,10 +12,10 @@ from evaluator.decisions import Decisions, deciding
 from evaluator.extender.verbs import NotReadyError
 from evaluator.metrics import Metrics
 from evaluator.quantified import OFF, Quantified, Scoring
-from evaluator.rations import MOST_METRICS, Rationed, ration
+from evaluator.rations import MOST_METRICS, MOST_RULES, Rationed, RuleRation, ration
 from evaluator.readings import Readings
-from evaluator.rules import View
 from evaluator.scoring.quantities import measured
+from evaluator.steps import Steps
 from evaluator.subscription import Subscriptions
 from evaluator.tally import Tally
 from plimsoll.sentences import counted
@@ -50,6 +50,7 @@ class Decider:
         *,
         scoring: Scoring = OFF,
         most_metrics: int = MOST_METRICS,
+        most_rules: int = MOST_RULES,
         scorers_take: frozenset[str] = frozenset(),
         slice_: float = _SLICE,
         clock: Callable[[], float] = time.monotonic,
@@ -59,6 +60,7 @@ class Decider:
         self._subscriptions = subscriptions
         self._metrics = metrics
         self._most_metrics = most_metrics
+        self._rules = RuleRation(most_rules)
         self._scorers_take = scorers_take
         self._slice = slice_
         self._tally = Tally(metrics)
@@ -89,11 +91,9 @@ class Decider:
         """The current decisions, whether or not they may be used yet: for people who look."""
         return self._decisions
 
-    def explainable(self) -> Decisions:
-        """The current decisions beside the readings of this moment: one that was only confirmed changes no decision."""
-        view, now = self._decisions.view, self._clock()
-        columns = {name: self._store.column(name, view.nodes, now) for name in view.columns}
-        return replace(self._decisions, view=View(view.nodes, columns))
+    def readings(self) -> AbstractContextManager[Readings]:
+        """The readings of this moment: one that was only confirmed is newer here than in the current decisions."""
+        return self._store.snapshot(self._decisions.view.nodes)
 
     def current(self) -> Decisions:
         """The current decisions. Raises NotReadyError while they rest on nothing.
@@ -166,7 +166,8 @@ class Decider:
     def _evaluation(self) -> Iterator[None]:
         """One evaluation, in steps. What it decides on is taken in the first of them."""
         policies, now = list(self._cluster.policies.objects.values()), self._clock()
-        named = [measured(policy.metrics) for policy in policies]
+        limited = self._rules.limited(policies)
+        named = [measured(policy.metrics) for policy in limited]
         rationed = ration(named, self._most_metrics, always=self._scorers_take)
         if self._is_late(now):
             self._store.resume(self._decided, now)
@@ -176,7 +177,7 @@ class Decider:
         before = self._decisions
         decisions = yield from self._timed(
             deciding(
-                policies,
+                limited,
                 self._cluster.names,
                 Rationed(self._store, rationed.left_out, self._most_metrics),
                 now=now,
@@ -190,12 +191,13 @@ class Decider:
         if self._waiting_for:
             self._waiting_for = waiting_for(self._cluster, decisions)
         self._metrics.left_out.set(len(rationed.left_out))
+        self._metrics.rules_left_out.set(self._rules.left_out)
         for tell in self.listeners:
             tell()
         yield from announce(before, decisions)
         yield from self._tally.show(decisions)
 
-    def _timed(self, steps: Generator[None, None, Decisions]) -> Generator[None, None, Decisions]:
+    def _timed(self, steps: Steps[Decisions]) -> Steps[Decisions]:
         """The same steps; how long they took together is measured, without what others did between them."""
         worked = 0.0
         while True:

@@ -5,7 +5,7 @@ as masks over the nodes; names, words and labels by node are put together when s
 out as it was before is the same object as before, so that a reader sees at a glance where there is nothing to do.
 """
 
-from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 import numpy as np
@@ -19,6 +19,9 @@ from evaluator.policy import VIOLATING, Policy, PolicyKey, Rule, StrategyName
 from evaluator.readings import Readings
 from evaluator.reductions import Use
 from evaluator.rules import Sight, View
+from evaluator.scoring.quantities import QUANTITIES
+from evaluator.steps import Steps, finished
+from evaluator.store import Column
 from evaluator.strategies import labeling, scheduleonmetric
 from evaluator.strategies.labeling import Wanted
 from evaluator.strategies.scheduleonmetric import Ranking
@@ -91,13 +94,7 @@ def decide(
     `clearAfter`, and while first readings are awaited, as after an edit that names another metric: labels of such nodes
     stay what they were. `labels_of` is asked about nodes of which `before` says nothing.
     """
-    steps = deciding(policies, nodes, store, now=now, before=before, labels_of=labels_of)
-    while True:
-        try:
-            next(steps)
-        except StopIteration as done:
-            decisions: Decisions = done.value
-            return decisions
+    return finished(deciding(policies, nodes, store, now=now, before=before, labels_of=labels_of))
 
 
 def deciding(
@@ -108,44 +105,50 @@ def deciding(
     now: float,
     before: Decisions | None = None,
     labels_of: LabelsOf = lambda _node: {},
-) -> Generator[None, None, Decisions]:
+) -> Steps[Decisions]:
     """`decide()` in small steps, for a loop that has others to serve between them.
 
-    All readings are taken in the first step, so that the result is of one moment, whatever is reported meanwhile.
+    The readings are those of a snapshot that is taken in the first step, so that the result is of one moment, whatever
+    is reported meanwhile. No step does more than compare one metric with all targets, or evaluate one rule.
     """
     before = before or Decisions()
     ordered = sorted(policies, key=lambda policy: policy.key)
     names = nodes if isinstance(nodes, Nodes) else Nodes(sorted(nodes))
     names = before.view.nodes if before.view.nodes == names else names
-    metrics = sorted(frozenset().union(*(policy.metrics for policy in ordered)))
-    columns = {metric: store.column(metric, names, now) for metric in metrics}
+    columns: dict[str, Column] = {}
     view = View(names, columns)
-    expiry = store.next_expiry(now)
-    yield
-    for metric, asked in _comparisons(ordered).items():
-        sight = view.look(metric, before.view)
-        for rule in asked:
-            sight.broken(rule)
+    with store.snapshot(names) as readings:
         yield
+        comparisons = yield from _comparisons(ordered)
+        # Quantities first: they are of the moment at which the first of them is asked for.
+        for metric in sorted(comparisons, key=lambda name: (name not in QUANTITIES, name)):
+            columns[metric] = readings.column(metric, names, now)
+            sight = view.look(metric, before.view)
+            for rule in comparisons[metric]:
+                sight.broken(rule)
+            yield
+        expiry = readings.next_expiry(now)
     history = _History(before, view, labels_of)
     made = []
     for policy in ordered:
-        made.append(_decision(policy, view, history, now=now))
+        made.append((yield from _decision(policy, view, history, now=now)))
         yield
     claims = [(decision.policy.key, marks_of(decision.labels)) for decision in made]
-    labels, clashes = merged(claims, names)
+    labels, clashes = yield from merged(claims, names)
+    yield
     decided = {
         decision.policy.key: replace(decision, problems=(*decision.problems, *told))
         if (told := clashes.get(decision.policy.key))
         else decision
         for decision in made
     }
+    yield
     due = [s.due for decision in made for s in decision.standings.values()]
-    labels = labels.as_before(marks_of(before.labels))
+    labels = yield from labels.as_before(marks_of(before.labels))
     return Decisions(view, decided, labels, min(expiry, *due, np.inf))
 
 
-def _comparisons(policies: Iterable[Policy]) -> dict[str, list[Rule]]:
+def _comparisons(policies: Iterable[Policy]) -> Steps[dict[str, list[Rule]]]:
     """The rules by metric: they are compared while its column is at hand, which is several times as fast."""
     found: dict[str, list[Rule]] = {}
     for policy in policies:
@@ -154,6 +157,7 @@ def _comparisons(policies: Iterable[Policy]) -> dict[str, list[Rule]]:
                 asked = found.setdefault(rule.metric, [])
                 if name is not StrategyName.SCHEDULEONMETRIC:
                     asked.append(rule)
+        yield
     return found
 
 
@@ -219,17 +223,23 @@ class _Worn:
         return asked & union((self._where.get(x, self.nodes.none) for x in labels), self.nodes)
 
 
-def _decision(policy: Policy, view: View, history: _History, *, now: float) -> Decision:
-    standings: dict[StrategyName, Standing] = {
-        name: hysteresis.advance(strategy, view, history.past(policy, name), now=now)
-        for name, strategy in policy.strategies.items()
-        if name is not StrategyName.SCHEDULEONMETRIC
-    }
+def _decision(policy: Policy, view: View, history: _History, *, now: float) -> Steps[Decision]:
+    standings: dict[StrategyName, Standing] = {}
+    for name, strategy in policy.strategies.items():
+        if name is not StrategyName.SCHEDULEONMETRIC:
+            past = history.past(policy, name)
+            standings[name] = yield from hysteresis.advance(strategy, view, past, now=now)
+            yield
     before = history.of(policy) or Decision(policy)
     awaited = view.awaited(policy.metrics)
     sights = [view.sight(metric) for metric in sorted(policy.metrics)]
+    yield
+    labelled = yield from _labeling(policy, standings, view)
+    labels = _labels(policy, standings, labelled, view).keeping(
+        marks_of(before.labels), awaited, history.moves
+    )
+    labels = yield from labels.as_before(marks_of(before.labels))
     preferred = policy.strategies.get(StrategyName.SCHEDULEONMETRIC)
-    labelled = _labeling(policy, standings, view)
     return Decision(
         policy,
         dontschedule=_accused(policy, StrategyName.DONTSCHEDULE, standings, view, before),
@@ -237,9 +247,7 @@ def _decision(policy: Policy, view: View, history: _History, *, now: float) -> D
         ranking=scheduleonmetric.rank(preferred.rules[0], view)
         if preferred and preferred.rules
         else None,
-        labels=_labels(policy, standings, labelled, view)
-        .keeping(marks_of(before.labels), awaited, history.moves)
-        .as_before(marks_of(before.labels)),
+        labels=labels,
         problems=_problems(policy, sights, labelled),
         lessons=_lessons(policy, sights, labelled),
         missing=Missing({sight.metric: sight.lacking for sight in sights}),
@@ -284,10 +292,13 @@ def _accused(
     return accused.as_before(before.violations[name])
 
 
-def _labeling(policy: Policy, standings: Mapping[StrategyName, Standing], view: View) -> Wanted:
+def _labeling(
+    policy: Policy, standings: Mapping[StrategyName, Standing], view: View
+) -> Steps[Wanted]:
     if (standing := standings.get(StrategyName.LABELING)) is None:
         return Wanted()
-    return labeling.wanted(policy.strategies[StrategyName.LABELING], view, standing.found)
+    strategy = policy.strategies[StrategyName.LABELING]
+    return (yield from labeling.wanted(strategy, view, standing.found))
 
 
 def _labels(

@@ -2,17 +2,30 @@
 
 import itertools
 import math
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from itertools import islice
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from evaluator.decisions import Decision, Decisions
 from evaluator.hysteresis import Standing
+from evaluator.nodes import Nodes, union
 from evaluator.policy import PolicyKey, StrategyName
+from evaluator.readings import Readings
 from evaluator.rules import View
+from evaluator.steps import Steps
 from evaluator.store import NEVER, Bools, Column, Floats
 from evaluator.terms import WhenMissing
+
+MOST_NAMED = 100
+"""Nodes that one list names; the rest is counted in a field beside it, such as `brokenMore`."""
+MOST_READINGS = 20_000
+"""On the page of one policy: 5,000 nodes of 4 metrics. Each takes some 100 bytes."""
+MOST_POLICIES = 1_000
+"""On the page of all policies."""
+_FEW = 10
+"""Nodes that the page of all policies names for each strategy."""
 
 
 class Explanation(NamedTuple):
@@ -26,42 +39,88 @@ class Explanation(NamedTuple):
 
 
 def overview(decisions: Decisions) -> Iterator[dict[str, Any]]:
-    """All policies, with what they find violated."""
-    for key, decision in decisions.policies.items():
+    """The policies, `MOST_POLICIES` at most, with what they find violated."""
+    for key, decision in islice(decisions.policies.items(), MOST_POLICIES):
         yield {
             "policy": str(key),
             "explain": f"/explain/{key.namespace}/{key.name}",
-            "dontschedule": sorted(decision.dontschedule),
-            "deschedule": sorted(decision.deschedule),
+            **_violators(decision, StrategyName.DONTSCHEDULE, decisions.view),
+            **_violators(decision, StrategyName.DESCHEDULE, decisions.view),
             "problems": list(decision.problems),
         }
 
 
-def explain(decisions: Decisions, key: PolicyKey, *, now: float) -> Explanation | None:
-    """One policy in full at `now` (seconds, the store's clock); None if there is no such policy."""
+def _violators(decision: Decision, name: StrategyName, view: View) -> dict[str, Any]:
+    standing = decision.standings.get(name)
+    mask = standing.found.violated if standing else view.nodes.none
+    return _some(name.value, view.nodes, mask, _FEW)
+
+
+def explain(
+    decisions: Decisions,
+    key: PolicyKey,
+    readings: Readings,
+    *,
+    now: float,
+    node: str = "",
+) -> Steps[Explanation | None]:
+    """One policy at `now` (seconds, the store's clock), in steps; None if there is no such policy.
+
+    The verdicts are those of the decisions, `readings` may be newer. Of the nodes so many are shown that there are at
+    most `MOST_READINGS` readings, those in violation first; or only `node`, if it is given.
+    """
     decision = decisions.policies.get(key)
     if decision is None:
         return None
     view = decisions.view
+    shown = _shown(decision, view.nodes, node)
+    yield
+    strategies = {}
+    for name, strategy in decision.policy.strategies.items():
+        if name is StrategyName.SCHEDULEONMETRIC:
+            continue
+        rules: list[dict[str, Any]] = []
+        for number in range(len(strategy.rules)):
+            rules.append(_rule(decision.standings[name], number, view, now=now))
+            yield
+        operator = "allOf" if strategy.all_of else "anyOf"
+        strategies[name.value] = {"logicalOperator": operator, "rules": rules}
+    rows: list[Iterator[_Reading]] = []
+    for metric in sorted(decision.policy.metrics):
+        rows.append(_readings(readings.column(metric, shown, now)))
+        yield
     head = {
         "policy": str(key),
         "generation": decision.policy.generation,
         "problems": list(decision.problems),
-        "awaited": sorted(decision.awaited),
-        "strategies": {
-            name.value: {
-                "logicalOperator": "allOf" if strategy.all_of else "anyOf",
-                "rules": [
-                    _rule(decision.standings[name], number, view, now=now)
-                    for number in range(len(strategy.rules))
-                ],
-            }
-            for name, strategy in decision.policy.strategies.items()
-            if name is not StrategyName.SCHEDULEONMETRIC
-        },
-        **_ranking(decision, view),
+        **_limited("awaited", sorted(decision.awaited), MOST_NAMED),
+        "strategies": strategies,
+        **_ranking(decision, view, shown),
+        **({"nodesMore": len(view.nodes) - len(shown)} if len(shown) < len(view.nodes) else {}),
     }
-    return Explanation(head, _nodes(decision, view, now))
+    return Explanation(head, _nodes(decision, shown, rows, now))
+
+
+def _shown(decision: Decision, nodes: Nodes, node: str) -> Nodes:
+    """The nodes of a page, in their order."""
+    if node:
+        return Nodes([node] if node in nodes.place else ())
+    most = max(1, MOST_READINGS // max(1, len(decision.policy.metrics)))
+    if len(nodes) <= most:
+        return nodes
+    bad = union((s.found.violated for s in decision.standings.values()), nodes)
+    first = np.concatenate([bad.nonzero()[0], (~bad).nonzero()[0]])[:most]
+    return Nodes(nodes[place] for place in np.sort(first).tolist())
+
+
+def _some(field: str, nodes: Nodes, mask: Bools, most: int = MOST_NAMED) -> dict[str, Any]:
+    """The first nodes of a mask by name; how many more there are is a field of its own."""
+    return _limited(field, nodes.at(mask), most)
+
+
+def _limited(field: str, names: Sequence[str], most: int) -> dict[str, Any]:
+    more = {f"{field}More": len(names) - most} if len(names) > most else {}
+    return {field: list(names[:most]), **more}
 
 
 def _rule(standing: Standing, number: int, view: View, *, now: float) -> dict[str, Any]:
@@ -69,32 +128,30 @@ def _rule(standing: Standing, number: int, view: View, *, now: float) -> dict[st
     rule, memory = standing.rules[number], standing.memories.get(number)
     found: dict[str, Any] = {
         "rule": str(rule),
-        "broken": _names(view, standing.found.broken[:, number]),
+        **_some("broken", view.nodes, standing.found.broken[:, number]),
     }
     if rule.labels:
         found["labels"] = {label.key: label.value for label in rule.labels}
     if rule.terms.when_missing is WhenMissing.VIOLATE:
-        found["missing"] = _names(view, standing.found.missing[:, number])
+        found |= _some("missing", view.nodes, standing.found.missing[:, number])
     if memory is not None:
-        found["pending"] = _left(view, memory.pending, memory.since + rule.terms.hold - now)
-        found["clearing"] = _left(view, memory.clearing, memory.since + rule.terms.clear - now)
+        found |= _left("pending", view, memory.pending, memory.since + rule.terms.hold - now)
+        found |= _left("clearing", view, memory.clearing, memory.since + rule.terms.clear - now)
     return found
 
 
-def _left(view: View, where: Bools, seconds: Floats) -> dict[str, float]:
+def _left(field: str, view: View, where: Bools, seconds: Floats) -> dict[str, Any]:
     """Node → the seconds until its `for` or `clearAfter` runs out."""
-    positions = np.flatnonzero(where).tolist()
-    return {view.nodes[p]: round(max(0.0, float(seconds[p])), 3) for p in positions}
+    some = _some(field, view.nodes, where)
+    places = np.flatnonzero(where)[:MOST_NAMED]
+    left = np.maximum(0.0, seconds[places]).round(3).tolist()
+    return some | {field: dict(zip(some[field], left, strict=True))}
 
 
-def _names(view: View, mask: Bools) -> list[str]:
-    return [view.nodes[position] for position in np.flatnonzero(mask).tolist()]
-
-
-def _ranking(decision: Decision, view: View) -> dict[str, Any]:
+def _ranking(decision: Decision, view: View, shown: Nodes) -> dict[str, Any]:
     if decision.ranking is None:
         return {}
-    rule = decision.ranking.rule
+    rule, scores = decision.ranking.rule, dict(decision.ranking.scores(view.nodes))
     better = {"LessThan": "lower is better", "GreaterThan": "higher is better"}
     return {
         "scheduleonmetric": {
@@ -102,15 +159,17 @@ def _ranking(decision: Decision, view: View) -> dict[str, Any]:
             "order": better.get(
                 rule.operator.value, "none: every node with a reading scores the same"
             ),
-            "scores": dict(decision.ranking.scores(view.nodes)),
+            "scores": {node: scores[node] for node in shown if node in scores},
         }
     }
 
 
-def _nodes(decision: Decision, view: View, now: float) -> Iterator[tuple[str, dict[str, Any]]]:
+def _nodes(
+    decision: Decision, nodes: Nodes, columns: Sequence[Iterator["_Reading"]], now: float
+) -> Iterator[tuple[str, dict[str, Any]]]:
     metrics = sorted(decision.policy.metrics)
-    rows = zip(*(_readings(view.columns[metric]) for metric in metrics), strict=True)
-    for node, row in zip(view.nodes, rows if metrics else itertools.repeat(()), strict=False):
+    rows: Iterator[tuple[_Reading, ...]] = zip(*columns, strict=True)
+    for node, row in zip(nodes, rows if metrics else itertools.repeat(()), strict=False):
         yield (
             node,
             {

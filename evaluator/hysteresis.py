@@ -17,6 +17,7 @@ from evaluator.memory import Memory, Seen
 from evaluator.nodes import Moves, Nodes
 from evaluator.policy import Operator, Rule, Strategy
 from evaluator.rules import Sight, View, Violations
+from evaluator.steps import Steps
 from evaluator.store import Bools
 
 
@@ -87,14 +88,15 @@ class Past:
         return nodes.none if self.standing is None else self.moves.mask(self.standing.settled)
 
 
-def advance(strategy: Strategy, view: View, past: Past, *, now: float) -> Standing:
-    """How a strategy stands at `now`, after how it stood before."""
+def advance(strategy: Strategy, view: View, past: Past, *, now: float) -> Steps[Standing]:
+    """How a strategy stands at `now`, after how it stood before; a step for each rule that is timed."""
     nodes = view.nodes
     by_reading, by_lack = rules.by_rule(strategy, view)
     nowhere = nodes.nowhere(len(strategy.rules))
     broken = by_reading if by_lack is nowhere else by_reading | by_lack
     settled = _settled(strategy, view, past)
     timed = [number for number, rule in enumerate(strategy.rules) if rule.terms.timed]
+    yield
     if not timed:
         found = rules.combined(strategy, broken, by_lack, nowhere)
         return Standing(strategy.rules, found, settled)
@@ -107,10 +109,15 @@ def advance(strategy: Strategy, view: View, past: Past, *, now: float) -> Standi
         )
         for number, sight in enumerate(sights)
     ]
-    memories = {n: _remember(strategy, n, seen[n], view, past, now) for n in timed}
-    columns = [
-        _column(memories.get(number), seen[number], sight) for number, sight in enumerate(sights)
-    ]
+    yield
+    memories: dict[int, Memory] = {}
+    for number in timed:
+        memories[number] = _remember(strategy, number, seen[number], view, past, now)
+        yield
+    columns = []
+    for number, sight in enumerate(sights):
+        columns.append(_column(memories.get(number), seen[number], sight))
+        yield
     found = rules.combined(strategy, *(rules.table(c, nodes) for c in zip(*columns, strict=True)))
     due = min(memory.due(strategy.rules[number].terms) for number, memory in memories.items())
     return Standing(strategy.rules, found, settled, memories, due)

@@ -8,6 +8,7 @@ import numpy as np
 
 from evaluator.nodes import Mask, Moves, Nodes, NodeSet, union
 from evaluator.policy import PolicyKey
+from evaluator.steps import Steps
 
 
 class Mark(NamedTuple):
@@ -38,17 +39,22 @@ class Marks(Mapping[str, Mapping[str, str]]):
         """The nodes that bear a label."""
         return union((mark.nodes.mask for mark in self.marks), self.nodes)
 
-    def as_before(self, before: "Marks") -> "Marks":
+    def as_before(self, before: "Marks") -> "Steps[Marks]":
         """The object of before if it says the same, and else this one with the parts that are the same."""
         if before.nodes is not self.nodes:
             return self
         known = before.by_label
-        marks = [Mark(k, v, found.as_before(known.get((k, v)))) for k, v, found in self.marks]
+        yield
+        marks: list[Mark] = []
+        for key, value, found in self.marks:
+            marks.append(Mark(key, value, found.as_before(known.get((key, value)))))
+            yield
         if len(marks) == len(before.marks) and all(
             one.nodes is other.nodes and one[:2] == other[:2]
             for one, other in zip(marks, before.marks, strict=True)
         ):
             return before
+        yield
         return Marks(self.nodes, marks)
 
     def keeping(self, old: "Marks", where: Mask, moves: Moves) -> "Marks":
@@ -134,7 +140,7 @@ Claims = Sequence[tuple[PolicyKey, Marks]]
 Clashes = dict[PolicyKey, list[str]]
 
 
-def merged(claims: Claims, nodes: Nodes) -> tuple[Marks, Clashes]:
+def merged(claims: Claims, nodes: Nodes) -> Steps[tuple[Marks, Clashes]]:
     """All labels wanted, and what each policy has to be told where two of them want different values.
 
     Policies of one name in two namespaces share label keys. The first one given wins, so that the result does not depend
@@ -144,19 +150,25 @@ def merged(claims: Claims, nodes: Nodes) -> tuple[Marks, Clashes]:
     for policy, marks in claims:
         for mark in marks.marks:
             by_key.setdefault(mark.key, []).append((policy, mark))
+        yield
     found: list[Mark] = []
-    clashes: Clashes = {}
-    for key, claimed in sorted(by_key.items()):
+    contested: list[str] = []
+    for key, claimed in by_key.items():
         if all(policy == claimed[0][0] for policy, _ in claimed):
             found += [mark for _, mark in claimed]
         else:
-            found += _contest(key, claimed, nodes, clashes)
+            contested.append(key)
+        yield
+    clashes: Clashes = {}
+    for key in sorted(contested):
+        found += yield from _contest(key, by_key[key], nodes, clashes)
+        yield
     return Marks(nodes, found), clashes
 
 
 def _contest(
     key: str, claimed: Sequence[tuple[PolicyKey, Mark]], nodes: Nodes, clashes: Clashes
-) -> list[Mark]:
+) -> Steps[list[Mark]]:
     """Who bears which value of a key that several policies set; tells `clashes` who lost."""
     values = list(dict.fromkeys(mark.value for _, mark in claimed))
     owner, value = np.full(len(nodes), -1), np.full(len(nodes), -1)
@@ -169,4 +181,5 @@ def _contest(
             told.extend([sentence] if sentence not in told else [])
         free = mask & (value < 0)
         owner[free], value[free] = number, mine
+        yield
     return [Mark(key, v, NodeSet(nodes, value == mine)) for mine, v in enumerate(values)]

@@ -113,6 +113,11 @@ class Metrics:
             ["namespace", "policy", "metric"],
             registry=self.registry,
         )
+        self.rules_left_out = Gauge(
+            "plimsoll_rules_left_out",
+            "Rules that policies have beyond --maxRules: their strategies are not enforced.",
+            registry=self.registry,
+        )
         self.left_out = Gauge(
             "plimsoll_metrics_left_out",
             "Metrics that policies name beyond --maxMetrics: no source is asked for them.",

@@ -1,10 +1,10 @@
 """The operator's port: is it alive, is it ready, what does it measure, and why did it decide so. Plain HTTP."""
 
 import asyncio
-import gzip
 import itertools
 import time
-from collections.abc import Callable, Iterable
+import zlib
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from http import HTTPStatus
 from typing import Any, TypeVar
 from urllib.parse import unquote
@@ -12,6 +12,7 @@ from urllib.parse import unquote
 import msgspec
 from prometheus_client import Metric
 from prometheus_client.exposition import choose_encoder, gzip_accepted
+from prometheus_client.samples import Sample
 
 from evaluator import explain, explainpod
 from evaluator.assessor import ScorerError
@@ -21,8 +22,16 @@ from evaluator.gangs.explaingang import Desk
 from evaluator.metrics import Metrics
 from evaluator.panel import Panel
 from evaluator.policy import PolicyKey
+from evaluator.steps import Steps
 from plimsoll.http.limits import Limits
-from plimsoll.http.messages import Handler, Request, Response, plain_refusal, preference
+from plimsoll.http.messages import (
+    Handler,
+    Parts,
+    Request,
+    Response,
+    plain_refusal,
+    preference,
+)
 from plimsoll.http.routes import Route, Routes
 from plimsoll.turns import TooManyWaitError, Turns
 
@@ -35,6 +44,10 @@ for each of them that reads slowly.
 
 _GZIP_FROM = 1400
 """Bytes: what fits one packet gains nothing."""
+_DEFLATED = 64 << 10
+"""Bytes that are compressed at a time, in a millisecond or less."""
+_SERIES = 200
+"""Series of one gauge that are written at a time, in a millisecond or less."""
 _EOF = b"# EOF\n"
 """The end of OpenMetrics; what an encoder writes where there is no family."""
 _SLICE = 0.001
@@ -106,17 +119,14 @@ class Operations:
 
     async def _exposition(self, request: Request) -> Response:
         encode, content_type = _encoder(preference(request.headers, "accept"))
-        async with self._scraping.turn():
-            families = map(_Family, self._metrics.registry.collect())
-            pieces = await _unhurried(encode(family).removesuffix(_EOF) for family in families)
-        body = b"".join((*pieces, encode(_Family())))
         extra: tuple[tuple[str, str], ...] = (("vary", "Accept, Accept-Encoding"),)
-        if len(body) >= _GZIP_FROM and gzip_accepted(
-            preference(request.headers, "accept-encoding")
-        ):
-            body = gzip.compress(body, 1, mtime=0)
-            extra = (*extra, ("content-encoding", "gzip"))
-        return Response(HTTPStatus.OK, body, content_type, extra)
+        async with self._scraping.turn():
+            pieces = await _unhurried(_exposed(self._metrics.registry.collect(), encode))
+            long = sum(map(len, pieces)) >= _GZIP_FROM
+            if long and gzip_accepted(preference(request.headers, "accept-encoding")):
+                pieces = await _unhurried(_compressed(pieces))
+                extra = (*extra, ("content-encoding", "gzip"))
+        return Response(HTTPStatus.OK, _parts(pieces), content_type, extra)
 
     async def _overview(self, request: Request) -> Response:
         if pods := request.query.get("pod"):
@@ -124,16 +134,26 @@ class Operations:
         if gangs := request.query.get("gang"):
             return await self._gang(gangs[-1])
         async with self._making.turn():
-            entries = map(msgspec.json.encode, explain.overview(self._decider.latest))
-            pieces = await _unhurried(entries)
-            return _json(_page(self._waiting(), policies=b"[%s]" % _lines(pieces)))
+            decisions = self._decider.latest
+            pieces = await _unhurried(map(msgspec.json.encode, explain.overview(decisions)))
+            head = self._waiting()
+            if (more := len(decisions.policies) - len(pieces)) > 0:
+                head["policiesMore"] = more
+            return _json(_page(head, policies=b"[%s]" % _lines(pieces)))
 
     async def _policy(self, request: Request) -> Response:
         if len(request.path) > _LONGEST_PATH:
             return _error("no policy has so long a name")
         key = PolicyKey(*_names(request.path))
         async with self._making.turn():
-            found = explain.explain(self._decider.explainable(), key, now=self._clock())
+            decisions, now = self._decider.latest, self._clock()
+            node = request.query.get("node", ("",))[-1]
+            if node and node not in decisions.view.nodes.place:
+                return _error(f"no node {node[:_SHOWN]}")
+            with self._decider.readings() as readings:
+                found = await _stepwise(
+                    explain.explain(decisions, key, readings, now=now, node=node)
+                )
             if found is None:
                 return _error(f"no policy {key}; known: {self._known()}")
             pieces = await _unhurried(itertools.starmap(_entry, found.nodes))
@@ -250,6 +270,56 @@ async def _unhurried(pieces: Iterable[T]) -> list[T]:
             await asyncio.sleep(worked)
             begun = time.perf_counter()
     return made
+
+
+async def _stepwise(steps: Steps[T]) -> T:
+    """What steps return, made in the same way."""
+    done: list[T] = []
+
+    def result() -> Iterator[None]:
+        done.append((yield from steps))
+
+    await _unhurried(result())
+    return done[0]
+
+
+def _exposed(families: Iterable[Metric], encode: Callable[[Any], bytes]) -> Iterator[bytes]:
+    """An exposition in pieces; a gauge of thousands of series in several."""
+    for family in families:
+        piece, rest = family, family.samples[_SERIES:] if family.type == "gauge" else []
+        if rest:
+            piece = _with_samples(family, family.samples[:_SERIES])
+        yield encode(_Family(piece)).removesuffix(_EOF)
+        for begin in range(0, len(rest), _SERIES):
+            more = _with_samples(family, rest[begin : begin + _SERIES])
+            yield _without_header(encode(_Family(more)).removesuffix(_EOF))
+    yield encode(_Family())
+
+
+def _with_samples(family: Metric, samples: list[Sample]) -> Metric:
+    made = Metric(family.name, family.documentation, family.type, family.unit)
+    made.samples = samples
+    return made
+
+
+def _without_header(piece: bytes) -> bytes:
+    while piece.startswith(b"#"):
+        piece = piece.partition(b"\n")[2]
+    return piece
+
+
+def _compressed(pieces: Iterable[bytes]) -> Iterator[bytes]:
+    """As gzip."""
+    compressor = zlib.compressobj(1, wbits=16 + zlib.MAX_WBITS)
+    for piece in pieces:
+        for begin in range(0, len(piece), _DEFLATED):
+            yield compressor.compress(piece[begin : begin + _DEFLATED])
+    yield compressor.flush()
+
+
+def _parts(pieces: Sequence[bytes]) -> Parts:
+    """A body that is not held twice."""
+    return Parts(sum(map(len, pieces)), pieces)
 
 
 def _entry(name: str, value: object) -> bytes:

@@ -3,8 +3,10 @@
 Plain state like the store, with the same columns to read: times are passed in, nothing is asked for here.
 """
 
-from collections.abc import Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+import contextlib
+import copy
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 
@@ -120,8 +122,19 @@ class Polls:
         """The source has no answer, for this reason: what it said before keeps its age, and grows stale."""
         topic = self._topics.get(metric)
         if topic is not None and (not topic.failing or topic.fault != fault):
-            topic.spoken, topic.failing, topic.fault = True, True, fault
+            self._topics[metric] = replace(topic, spoken=True, failing=True, fault=fault)
             self.version += 1
+
+    @contextlib.contextmanager
+    def snapshot(self, _nodes: Sequence[str]) -> Iterator["Polls"]:
+        """The readings as they are now, whatever is answered later. Only for reading."""
+        frozen = copy.copy(self)
+        frozen.freeze()
+        yield frozen
+
+    def freeze(self) -> None:
+        """Stay what this is now, whatever the one of which it is a copy is told."""
+        self._topics = self._topics.copy()
 
     def column(self, metric: str, nodes: Sequence[str], now: float) -> Column:
         """One metric over some nodes, in arrays that later answers leave alone and that nobody is to write to."""
@@ -166,11 +179,16 @@ class Polls:
             return
         kept = [node for node in self._roster.rows if node in nodes]
         found = self._roster.find(kept)
-        for topic in self._topics.values():
+        for metric, topic in self._topics.items():
             rows = np.append(np.where(found < len(topic.at) - 1, found, -1), -1)
-            topic.values, topic.samples = topic.values[rows], topic.samples[rows]
-            topic.at = topic.at[rows]
-            topic.seen = topic.oldest = None
+            self._topics[metric] = replace(
+                topic,
+                values=topic.values[rows],
+                samples=topic.samples[rows],
+                at=topic.at[rows],
+                seen=None,
+                oldest=None,
+            )
         self._roster = Roster(kept)
 
     def _awaits(self, topic: _Topic, now: float) -> bool:

@@ -1,7 +1,9 @@
 """Readings beside which rules may name what scorers work out: columns of both kinds, through one Protocol."""
 
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+import contextlib
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cache
 
 import numpy as np
 
@@ -39,6 +41,15 @@ OFF = Scoring()
 """No scorers: all there is of a quantity is what to switch on."""
 
 
+@dataclass(slots=True)
+class _Known:
+    """Quantities of one view. `again`: in how many seconds there is to be another look."""
+
+    view: ClusterView | None = None
+    values: dict[str, Floats] = field(default_factory=dict)
+    again: float = np.inf
+
+
 class Quantified:
     """Readings of sources, and quantities for a pod that asks for nothing.
 
@@ -47,13 +58,13 @@ class Quantified:
     of this moment.
     """
 
-    def __init__(self, readings: Readings, scoring: Scoring) -> None:
+    def __init__(
+        self, readings: Readings, scoring: Scoring, *, known: "_Known | None" = None
+    ) -> None:
         self._readings = readings
         self._scorers = scoring.scorers
         self._survey = scoring.survey
-        self._last: tuple[ClusterView, dict[str, Floats]] | None = None
-        self._again = np.inf
-        """In how many seconds there is to be another look."""
+        self._known = known or _Known()
 
     def column(self, metric: str, nodes: Sequence[str], now: float) -> Column:
         """One metric or quantity over some nodes at a time."""
@@ -63,7 +74,7 @@ class Quantified:
         if quantity.scorer not in self._scorers:
             return unknown(len(nodes), awaited=False, fault=_switch_on(quantity.scorer))
         view = self._survey()
-        self._again = LOOK if view is not None else SOON
+        self._known.again = LOOK if view is not None else SOON
         if view is None:
             return unknown(len(nodes), awaited=True)
         try:
@@ -78,11 +89,18 @@ class Quantified:
             column = column._replace(awaited=lacking & awaited, at=at)
         return with_values(column, values)
 
+    @contextlib.contextmanager
+    def snapshot(self, nodes: Sequence[str]) -> Iterator["Quantified"]:
+        """Readings of one moment, and quantities of one view: that of when the first of them is asked for."""
+        with self._readings.snapshot(nodes) as readings:
+            scoring = Scoring(self._scorers, cache(self._survey))
+            yield Quantified(readings, scoring, known=self._known)
+
     def _now(self, metric: str, view: ClusterView) -> Floats:
         """A quantity for no pod; those of one scorer are worked out together, and once for a view."""
-        if self._last is None or self._last[0] is not view:
-            self._last = (view, {})
-        known = self._last[1]
+        if self._known.view is not view:
+            self._known.view, self._known.values = view, {}
+        known = self._known.values
         if metric not in known:
             scorer = QUANTITIES[metric].scorer
             alike = [name for name, other in QUANTITIES.items() if other.scorer == scorer]
@@ -100,7 +118,7 @@ class Quantified:
 
     def next_expiry(self, now: float) -> float:
         """When time alone will change a column, or may have done so."""
-        return min(self._readings.next_expiry(now), now + self._again)
+        return min(self._readings.next_expiry(now), now + self._known.again)
 
     def resume(self, since: float, now: float) -> None:
         """Nobody has listened for a while."""
@@ -108,7 +126,7 @@ class Quantified:
 
     def subscribe(self, metrics: Iterable[str]) -> None:
         """Keep just these metrics; quantities are none, and which there are is seen by what is asked for from now on."""
-        self._again = np.inf
+        self._known.again = np.inf
         self._readings.subscribe(quantities.measured(frozenset(metrics)))
 
     def prune(self, nodes: Collection[str], now: float) -> None:

@@ -1,6 +1,8 @@
 """Readings of several sources as one: per metric and node, the first source that has a fresh reading wins."""
 
-from collections.abc import Collection, Iterable, Mapping, Sequence
+import contextlib
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager
 from typing import Protocol, TypeVar
 
 import numpy as np
@@ -22,6 +24,13 @@ class Readings(Protocol):
 
     def column(self, metric: str, nodes: Sequence[str], now: float) -> Column:
         """One metric over some nodes at a time."""
+        ...
+
+    def snapshot(self, nodes: Sequence[str]) -> AbstractContextManager["Readings"]:
+        """The readings of these nodes as they are now, whatever comes until the context ends. Only for reading.
+
+        It takes no longer with more metrics: columns are copied when they are asked for.
+        """
         ...
 
     def next_expiry(self, now: float) -> float:
@@ -68,6 +77,13 @@ class Merged:
             origin[better] = number
             best = _put_together(best, other, better, places)
         return best._replace(origin=Origin(self._names, origin))
+
+    @contextlib.contextmanager
+    def snapshot(self, nodes: Sequence[str]) -> Iterator["Merged"]:
+        """Of every source at one moment."""
+        with contextlib.ExitStack() as stack:
+            pairs = zip(self._names, self._sources, strict=True)
+            yield Merged({name: stack.enter_context(x.snapshot(nodes)) for name, x in pairs})
 
     def next_expiry(self, now: float) -> float:
         """When time alone will change a column."""

@@ -1,5 +1,6 @@
 """Which row of an array is which node's; a list of nodes is looked up once, however many columns are read over it."""
 
+import copy
 from collections.abc import Iterable, Sequence
 
 import numpy as np
@@ -15,6 +16,12 @@ class Roster:
         self.rows: dict[str, int] = {node: row for row, node in enumerate(nodes)}
         self._sought: tuple[str, ...] | None = None
         self._found: Rows = np.zeros(0, np.intp)
+
+    def copy(self) -> "Roster":
+        """The same rows, whatever becomes of these."""
+        made = copy.copy(self)
+        made.rows = self.rows.copy()
+        return made
 
     def put(self, node: str, row: int) -> None:
         """This row is that node's from now on."""

@@ -224,7 +224,9 @@ def table(masks: Sequence[Bools], nodes: Nodes) -> Bools:
     """Masks, one for each rule, as a table of nodes and rules in which each rule's lies in one piece."""
     if len(masks) == 1:
         return masks[0].reshape(-1, 1)
-    return np.array(masks).T if masks else np.zeros((len(nodes), 0), dtype=bool)
+    if not masks:
+        return np.zeros((len(nodes), 0), dtype=bool)
+    return np.concatenate(masks).reshape(len(masks), -1).T
 
 
 def combined(strategy: Strategy, broken: Bools, missing: Bools, carried: Bools) -> Violations:

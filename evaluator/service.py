@@ -68,6 +68,7 @@ class Service:
             subscriptions,
             self._metrics,
             most_metrics=settings.max_metrics,
+            most_rules=settings.max_rules,
             scoring=host.scoring,
             scorers_take=host.taken,
         )

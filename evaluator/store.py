@@ -1,17 +1,22 @@
 """The latest reading of every subscribed metric for every node, in arrays that numpy can compare at once.
 
 The store is plain state: times are passed in, nothing is read or awaited. It is changed in place by the one thread that
-receives reports, and `decide()` runs on that thread between two changes, so no copy per report and no lock is needed.
+receives reports, so no lock is needed. A decision reads its columns one by one while reports arrive, from a snapshot:
+while one is open, the store keeps a copy of each row before the first report that changes it.
 """
 
-from collections.abc import Container, Iterable, Sequence
+import contextlib
+import copy
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
+from evaluator.lazyarrays import zeros
 from evaluator.roster import Roster, Rows
+from evaluator.undo import Undo
 from wire.codec import Delta
 
 Floats = npt.NDArray[np.float64]
@@ -135,25 +140,41 @@ class Store:
         self._metrics: dict[str, int] = {}
         self._roster = Roster()
         self._free: list[int] = []
-        self._lagging: set[int] = set()
-        """The rows of nodes that could not read something last."""
+        """Rows that were used and are not any more; those from `_used` on were never used."""
+        self._used = 0
+        self._spare: list[int] = []
+        """Columns without a metric."""
+        self._lagging: dict[int, Floats] = {}
+        """By the row of a node that could not read something last, the different times of what it read before."""
         self._last_heard: _Heard | None = None
         self._facts: dict[int, _Facts] = {}
         """By column, until one of its facts changes."""
-        self._make_room(rows=0)
+        self._open: list[Undo] = []
+        """Of the snapshots that are open."""
+        self._undo: Undo | None = None
+        """Of a snapshot: the rows that were changed since."""
+        self._make_room(columns=0, rows=0)
 
-    def _make_room(self, rows: int) -> None:
-        """The last row is nobody's, and stays empty: it is where -1 points."""
-        self._last_heard, self._facts = None, {}
-        shape = (len(self._metrics), rows + 1)
-        self._values: Floats = np.full(shape, np.nan)
-        self._samples: Counts = np.zeros(shape, dtype=np.int32)
-        self._latest: Floats = np.full(shape, NEVER)
+    def _make_room(self, *, columns: int, rows: int) -> None:
+        """Other arrays. The last row is nobody's, and stays empty: it is where -1 points.
+
+        Nothing is written before a row or column is used: then the system need not find memory for all of it at once.
+        """
+        self._last_heard, self._facts, self._open = None, {}, []
+        shape = (columns, rows + 1)
+        self._values: Floats = zeros(shape, np.float64)
+        self._samples: Counts = zeros(shape, np.int32)
+        self._latest: Floats = zeros(shape, np.float64)
         """When a reading was read at the latest, where that was before the node's last report; else infinity, or NEVER."""
-        self._unread: Bools = np.zeros(shape, dtype=bool)
+        self._unread: Bools = zeros(shape, np.bool_)
         self._heard: Floats = np.full(rows + 1, NEVER)
         self._expected: Floats = np.full(rows + 1, NEVER)
         """When a node was registered that has not reported since."""
+
+    def _clear(self, columns: int | slice, rows: int | slice) -> None:
+        """Nothing was ever reported there."""
+        self._values[columns, rows], self._samples[columns, rows] = np.nan, 0
+        self._latest[columns, rows], self._unread[columns, rows] = NEVER, False
 
     @property
     def metrics(self) -> frozenset[str]:
@@ -167,28 +188,67 @@ class Store:
 
     def subscribe(self, metrics: Iterable[str]) -> None:
         """Make room for just these metrics; readings of those that stay are kept."""
-        wanted = sorted(set(metrics))
-        kept = [name for name in wanted if name in self._metrics]
-        if len(kept) == len(wanted) == len(self._metrics):
+        wanted = set(metrics)
+        if wanted == self._metrics.keys():
             return
-        source = [self._metrics[name] for name in kept]
-        self._metrics = {name: column for column, name in enumerate(wanted)}
-        target = [self._metrics[name] for name in kept]
-        self._move(self.room, source, target)
+        kept = {name: column for name, column in self._metrics.items() if name in wanted}
+        new = sorted(wanted - kept.keys())
+        self._spare += [self._metrics[name] for name in self._metrics.keys() - wanted]
+        self._metrics = kept
+        if len(new) > len(self._spare) or self._open:
+            self._move(columns=len(wanted) + len(wanted) // 4, rows=self.room)
+        for name in new:
+            column = self._metrics[name] = self._spare.pop()
+            self._facts.pop(column, None)
+            self._clear(column, slice(self._used))
+            self._clear(column, -1)
         self.version += 1
 
-    def _move(self, rows: int, source: Sequence[int], target: Sequence[int]) -> None:
-        """Make room for more rows, or other metrics; these columns become those."""
-        used = self.room
+    def reserve(self, nodes: int) -> None:
+        """Make room for so many nodes, and some more, before they report: later, what is known has to be copied."""
+        if nodes > self.room:
+            self._move(columns=len(self._values), rows=nodes + nodes // 4)
+
+    def _move(self, *, columns: int, rows: int) -> None:
+        """Make room for so many columns and rows."""
         values, samples, latest = self._values, self._samples, self._latest
         unread, heard, expected = self._unread, self._heard, self._expected
-        self._make_room(rows)
-        self._values[target, :used] = values[source, :used]
-        self._samples[target, :used] = samples[source, :used]
-        self._latest[target, :used] = latest[source, :used]
-        self._unread[target, :used] = unread[source, :used]
-        self._heard[:used] = heard[:used]
-        self._expected[:used] = expected[:used]
+        used = slice(self._used)
+        self._make_room(columns=columns, rows=rows)
+        source = list(self._metrics.values())
+        self._metrics = dict(zip(self._metrics, range(columns), strict=False))
+        self._spare = list(range(len(source), columns))[::-1]
+        target = slice(len(source))
+        self._values[target, used] = values[source, used]
+        self._samples[target, used] = samples[source, used]
+        self._latest[target, used] = latest[source, used]
+        self._unread[target, used] = unread[source, used]
+        self._heard[used], self._expected[used] = heard[used], expected[used]
+        self._clear(target, -1)
+
+    @contextlib.contextmanager
+    def snapshot(self, nodes: Sequence[str]) -> Iterator["Store"]:
+        """The readings of these nodes as they are now, whatever is reported until it is closed. Only for reading."""
+        self._roster.find(nodes)
+        frozen = copy.copy(self)
+        undo = frozen.freeze()
+        self._open.append(undo)
+        try:
+            yield frozen
+        finally:
+            self._open = [other for other in self._open if other is not undo]
+
+    def freeze(self) -> Undo:
+        """Stay what this is now. To be told of each row before it changes: the large arrays are still those of another."""
+        self._roster, self._heard = self._roster.copy(), self._heard.copy()
+        self._expected, self._lagging = self._expected.copy(), self._lagging.copy()
+        self._undo = Undo(self._values, self._samples, self._latest, self._unread)
+        return self._undo
+
+    def _keep(self, row: int) -> None:
+        """This row is about to change."""
+        for undo in self._open:
+            undo.keep(row)
 
     def report(self, node: str, report: Delta, at: float) -> None:
         """Take in what a node said at a time. Metrics that nobody subscribed to are passed over."""
@@ -200,11 +260,13 @@ class Store:
         self._last_heard = None
         unread = [self._metrics[name] for name in report.unread if name in self._metrics]
         if unread or row in self._lagging:
+            self._keep(row)
             changed |= self._note_unread(row, unread, last)
         said = [(name, np.nan, 0) for name in report.absent]
         said += [(name, np.nan, count) for name, count in report.several.items()]
         said += [(name, value, 1) for name, value in report.values.items()]
         if said:
+            self._keep(row)
             changed |= self._put(row, said)
         self.version += changed
 
@@ -218,7 +280,10 @@ class Store:
         latest[known & ~unread] = np.inf
         self._unread[:, row] = unread
         self._facts.clear()
-        (self._lagging.add if columns else self._lagging.discard)(row)
+        if columns:
+            self._lagging[row] = np.unique(latest[known & unread])
+        else:
+            del self._lagging[row]
         return not np.array_equal(before, unread)
 
     def _put(self, row: int, said: Iterable[tuple[str, float, int]]) -> bool:
@@ -256,16 +321,17 @@ class Store:
         """Drop the readings of a node that is no more."""
         row = self._roster.drop(node)
         if row is not None:
-            self._values[:, row], self._samples[:, row] = np.nan, 0
-            self._latest[:, row], self._unread[:, row] = NEVER, False
+            self._keep(row)
+            self._clear(slice(None), row)
             self._heard[row] = self._expected[row] = NEVER
             self._last_heard, self._facts = None, {}
-            self._lagging.discard(row)
+            self._lagging.pop(row, None)
             self._free.append(row)
             self.version += 1
 
-    def prune(self, nodes: Container[str], now: float) -> None:
+    def prune(self, nodes: Collection[str], now: float) -> None:
         """Forget who is silent and not among these nodes: names that come and go must not pile up."""
+        self.reserve(len(nodes))
         silent = (self._heard > NEVER) & (self._heard < now - self.stale_after)
         if silent.any():
             rows = self._roster.rows.items()
@@ -293,7 +359,9 @@ class Store:
         if column is None or not self._roster.rows or not size:
             return unknown(size, awaited=starting)
         heard = self._hearing(self._roster.find(nodes), now)
-        facts = self._facts_of(column, heard.rows)
+        facts, values = self._facts_of(column, heard.rows), self._values[column].take(heard.rows)
+        if self._undo is not None:
+            facts, values = _restored(self._undo, column, facts, values)
         at, fresh, awaited = heard.at, heard.fresh, np.zeros(size, bool)
         if facts.older is not None:
             at = np.minimum(facts.older, heard.at)
@@ -303,7 +371,6 @@ class Store:
             awaited = (at == NEVER) & ((heard.fresh & ~facts.unread) | expected | starting)
         if self.pause.matters(now, self._grace):
             awaited = awaited | self.pause.hides(at, fresh, self.stale_after)
-        values = self._values[column].take(heard.rows)
         return Column(values, facts.samples, at, fresh, facts.unread, awaited)
 
     def _hearing(self, rows: Rows, now: float) -> _Heard:
@@ -328,11 +395,10 @@ class Store:
 
     def next_expiry(self, now: float) -> float:
         """When time alone will change something: a fresh reading has become too old, or the start is over."""
-        lagging = list(self._lagging)
-        older = np.minimum(self._latest[:, lagging], self._heard[lagging])
+        older = self._lagging.values()
         later = self._grace - self.stale_after
         waits = [self.started + later, self.pause.end + later]
-        times = np.concatenate([self._heard, self._expected + later, older.ravel(), waits])
+        times = np.concatenate([self._heard, self._expected + later, *older, waits])
         return float(times.min(where=times >= now - self.stale_after, initial=np.inf)) + (
             self.stale_after
         )
@@ -340,13 +406,24 @@ class Store:
     def _row(self, node: str) -> int:
         if (row := self._roster.rows.get(node)) is not None:
             return row
-        if not self._free:
-            self._grow()
-        row = self._free.pop()
+        row = self._free.pop() if self._free else self._unused_row()
         self._roster.put(node, row)
         return row
 
-    def _grow(self) -> None:
-        used, every = self.room, range(len(self._metrics))
-        self._move(max(16, 2 * used), every, every)
-        self._free = list(range(self.room - 1, used - 1, -1))
+    def _unused_row(self) -> int:
+        if self._used == self.room:
+            self._move(columns=len(self._values), rows=max(16, 2 * self._used))
+        row, self._used = self._used, self._used + 1
+        self._clear(slice(None), row)
+        return row
+
+
+def _restored(undo: Undo, column: int, facts: _Facts, values: Floats) -> tuple[_Facts, Floats]:
+    """Facts and values of a column as they were when a snapshot was taken."""
+    rows, older = facts.rows, facts.older
+    latest = np.full(values.shape, np.inf) if older is None else older
+    before = undo.restored(2, column, rows, latest)
+    samples = undo.restored(1, column, rows, facts.samples)
+    unread = undo.restored(3, column, rows, facts.unread)
+    facts = _Facts(rows, samples, unread, older if before is latest else before)
+    return facts, undo.restored(0, column, rows, values)

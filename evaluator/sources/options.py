@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from urllib.parse import urlsplit
 
-from evaluator.rations import MOST_METRICS
+from evaluator.rations import MOST_METRICS, MOST_RULES
 from evaluator.readings import AGENTS, CUSTOM_METRICS, PROMETHEUS
 from plimsoll import flags
 from plimsoll.flags import option
@@ -55,6 +55,14 @@ class SourceOptions:
         MOST_METRICS,
         "metrics that sources are asked for, of all that policies name; those of policies that name fewest come first, and "
         "a policy that goes short says so in its status",
+        metavar="N",
+        parse=flags.count,
+    )
+    max_rules: int = option(
+        "maxRules",
+        MOST_RULES,
+        "rules that are evaluated, of all that policies have; policies with the fewest come first, and a policy whose "
+        "strategy is left out says so in its status",
         metavar="N",
         parse=flags.count,
     )

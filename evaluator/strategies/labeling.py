@@ -14,6 +14,7 @@ from evaluator.marks import Mark
 from evaluator.nodes import NodeSet, Places
 from evaluator.policy import Operator, Strategy
 from evaluator.rules import View, Violations
+from evaluator.steps import Steps
 from evaluator.store import Bools, Floats
 
 _SHOWN = 5
@@ -61,8 +62,8 @@ def shown_values(values: tuple[str, ...]) -> str:
     return ", ".join(values[:_SHOWN]) + more
 
 
-def wanted(strategy: Strategy, view: View, found: Violations) -> Wanted:
-    """The labels that violated rules name."""
+def wanted(strategy: Strategy, view: View, found: Violations) -> Steps[Wanted]:
+    """The labels that violated rules name, in steps."""
     marks: list[Mark] = []
     contradictions: list[Contradiction] = []
     for key, by_value in rules_by_label(strategy).items():
@@ -76,10 +77,12 @@ def wanted(strategy: Strategy, view: View, found: Violations) -> Wanted:
         if contradicted.any():
             nodes = _at(places[contradicted], view)
             contradictions.append(Contradiction(key, tuple(by_value), nodes))
+        yield
         numbers = sorted(number for same in by_value.values() for number in same)
-        winner = _winner(strategy, view, broken, numbers, places)
+        winner = yield from _winner(strategy, view, found.broken, numbers, places)
         for value, same in by_value.items():
             marks.append(Mark(key, value, _at(places[np.isin(winner, same) & ~contradicted], view)))
+            yield
     return Wanted(tuple(marks), tuple(contradictions))
 
 
@@ -117,15 +120,16 @@ def rules_by_label(strategy: Strategy) -> Mapping[str, Mapping[str, list[int]]]:
 
 def _winner(
     strategy: Strategy, view: View, broken: Bools, numbers: list[int], places: Places
-) -> Floats:
+) -> Steps[Floats]:
     """At each of these places the number of the rule that decides a key, -1 where none of these rules is broken."""
     winner = np.full(len(places), -1.0)
     best = np.full(len(places), np.nan)
     for number in numbers:
         rule = strategy.rules[number]
         values = view.sight(rule.metric).values[places]
-        takes = broken[:, number] & ((winner < 0) | _beats(rule.operator, values, best))
+        takes = broken[places, number] & ((winner < 0) | _beats(rule.operator, values, best))
         winner[takes], best[takes] = number, values[takes]
+        yield
     return winner
 
 

@@ -66,6 +66,17 @@ def test_decide():
     assert any("aim" in line for line in lines)
 
 
+def test_stalls():
+    lines = lines_of(
+        "stalls", "--nodes=40", "--metrics=20", "--policies=4", "--rules=6", "--seconds=0.3"
+    )
+    assert [line["case"] for line in lines] == ["start", "rest", "readings", "explain", "metrics"]
+    for line in lines:
+        assert 0 < line["p999_ms"] <= line["longest_ms"]
+        assert line["callbacks"] > line["over_5_ms"]
+        assert "met" in line
+
+
 def test_gangs():
     lines = lines_of("gangs", "--nodes=40", "--pods=60", "--repeats=2")
     assert [line["case"] for line in lines[::2]] == [case.name for case in gangs.CASES]

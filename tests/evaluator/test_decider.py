@@ -352,9 +352,10 @@ def test_confirmed_readings_are_explained_with_their_age_of_now(world):
     world.decider.evaluate()
     world.clock.now += 20
     world.store.report("node-a", Delta(), world.clock.now)  # a heartbeat: nothing to decide
-    column = world.decider.explainable().view.columns["health_metric"]
+    nodes = world.decider.latest.view.nodes
+    with world.decider.readings() as readings:
+        column = readings.column("health_metric", nodes, world.clock.now)
     assert (world.clock.now - column.at).tolist() == [0.0, 20.0]
-    assert world.decider.explainable().policies is world.decider.latest.policies
 
 
 def test_the_log_keeps_the_words_that_users_of_tas_look_for(log_lines, demo):

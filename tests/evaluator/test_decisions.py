@@ -16,6 +16,7 @@ from evaluator.policy import parse as parse_policy
 from evaluator.reductions import Use
 from evaluator.remedies import remedy
 from evaluator.rules import View
+from evaluator.steps import finished
 from evaluator.store import Store
 from wire.codec import Delta
 
@@ -254,8 +255,9 @@ def test_a_deleted_policy_keeps_no_labels(store, decided, demo):
     assert decided(before=first).labels == {}
 
 
-def explained(decisions):
-    return [explain(decisions, key, now=NOW) for key in decisions.policies]
+def explained(decisions, store):
+    found = [finished(explain(decisions, key, store, now=NOW)) for key in decisions.policies]
+    return [(page.head, dict(page.nodes)) for page in found]
 
 
 def test_what_is_reported_between_two_steps_is_of_the_next_moment(store, decided, parsed, rule):
@@ -276,10 +278,10 @@ def test_what_is_reported_between_two_steps_is_of_the_next_moment(store, decided
     assert decided(*policies).labels.keys() == {"node-a"}
 
 
-def seen(decisions):
+def seen(decisions, store):
     """Everything a reader can see of decisions, as plain values."""
     return (
-        [(found.head, dict(found.nodes)) for found in explained(decisions)],
+        explained(decisions, store),
         {node: dict(labels) for node, labels in decisions.labels.items()},
         {key: decision.missing for key, decision in decisions.policies.items()},
     )
@@ -357,10 +359,10 @@ def test_any_order_of_policy_node_and_metric_arrival_makes_the_same_decisions(
             for node in agents if kind == "policy" else [what] if kind == "agent" else []:
                 store.report(node, spoken(readings[node], store.metrics), NOW)
                 decisions = decide(known, nodes, store, now=NOW, before=decisions)
-        return decisions
+        return decisions, store
 
     order = data.draw(st.permutations(arrivals))
-    assert seen(run(order)) == seen(run(arrivals))
+    assert seen(*run(order)) == seen(*run(arrivals))
 
 
 @given(worlds())
@@ -377,13 +379,14 @@ def test_deciding_again_changes_nothing(tas, rule, world):
     for node in NODES:
         store.report(node, spoken(readings[node], store.metrics), NOW)
     once = decide(policies, NODES, store, now=NOW)
-    assert seen(decide(policies, NODES, store, now=NOW, before=once)) == seen(once)
+    again = decide(policies, NODES, store, now=NOW, before=once)
+    assert seen(again, store) == seen(once, store)
 
 
-def told(decisions):
+def told(decisions, store):
     """Everything that decisions say, and what the next ones have to know of them."""
     return (
-        seen(decisions),
+        seen(decisions, store),
         decisions.valid_until,
         [
             (key, name, standing.found.violated.tolist(), standing.settled.tolist(), standing.due)
@@ -428,9 +431,9 @@ def test_what_is_used_again_is_what_would_come_out_anew(tas, rule, history):
             store.report(node, spoken(readings[node], store.metrics), now)
         sharing = decide(policies, NODES, store, now=now, before=sharing)
         anew = decide(policies, NODES, store, now=now, before=strange(anew))
-        assert told(sharing) == told(anew)
+        assert told(sharing, store) == told(anew, store)
         again = decide(policies, NODES, store, now=now, before=sharing)
-        assert told(again) == told(sharing)
+        assert told(again, store) == told(sharing, store)
         now += 3.0
 
 

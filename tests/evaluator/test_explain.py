@@ -2,14 +2,16 @@
 
 import json
 import math
+from dataclasses import replace
 
 import pytest
 
 from evaluator.decisions import decide
-from evaluator.explain import explain, overview
-from evaluator.policy import PolicyKey
+from evaluator.explain import MOST_READINGS, explain, overview
+from evaluator.policy import PolicyKey, StrategyName
 from evaluator.polls import Polls
 from evaluator.readings import Merged
+from evaluator.steps import finished
 from evaluator.store import Reading, Store
 from wire.codec import Delta
 
@@ -43,7 +45,7 @@ def whole(found):
 def explained(store, demo):
     def run(*nodes, now, decided_at=None):
         decisions = decide([demo], nodes, store, now=decided_at or now)
-        found = whole(explain(decisions, KEY, now=now))
+        found = whole(finished(explain(decisions, KEY, store, now=now)))
         return json.loads(json.dumps(found, allow_nan=False))  # it has to be JSON
 
     return run
@@ -149,7 +151,7 @@ def test_an_unread_metric_whose_reading_still_counts(store, explained):
 
 def test_an_unknown_policy_is_none(store, demo):
     decisions = decide([demo], ["a"], store, now=START)
-    assert explain(decisions, PolicyKey("ns", "other"), now=START) is None
+    assert finished(explain(decisions, PolicyKey("ns", "other"), store, now=START)) is None
 
 
 def test_the_overview_lists_all_policies_with_where_to_read_on(store, demo, parsed, rule):
@@ -183,8 +185,36 @@ def test_of_several_sources_each_reading_says_whose_it_is(store, demo):
     store.report("a", Delta({"m": 1.0}), START)
     polls.answer("m", {"b": Reading(1, 2.0, START)}, START)
     decisions = decide([demo], ["a", "b"], merged, now=START)
-    found = whole(explain(decisions, KEY, now=START))
+    found = whole(finished(explain(decisions, KEY, merged, now=START)))
     assert [found["nodes"][node]["readings"]["m"]["source"] for node in ("a", "b")] == [
         "agents",
         "prometheus",
     ]
+
+
+def test_a_page_names_some_nodes_and_counts_the_rest(parsed, rule):
+    """One policy within every bound, over many nodes: those in violation are shown, and any other can be asked for."""
+    metrics = [f"m{number}" for number in range(100)]
+    store = Store(stale_after=30.0, started=START)
+    store.subscribe(metrics)
+    nodes = [f"node-{number:04}" for number in range(1_000)]
+    for number, node in enumerate(nodes):
+        store.report(node, Delta(dict.fromkeys(metrics, float(number == 777))), START)
+    big = parsed(
+        dontschedule=[rule(f"{metric} Equals 1") for metric in metrics],
+        deschedule=[rule(f"{metric} Equals 0") for metric in metrics],
+    )
+    mild = replace(big, strategies={StrategyName.DONTSCHEDULE: big.strategies["dontschedule"]})
+    found = whole(finished(explain(decide([mild], nodes, store, now=START), KEY, store, now=START)))
+    shown = MOST_READINGS // len(metrics)
+    assert len(found["nodes"]) == shown
+    assert found["nodesMore"] == len(nodes) - shown
+    assert found["nodes"]["node-0777"]["dontschedule"]
+    decisions = decide([big], nodes, store, now=START)
+    found = whole(finished(explain(decisions, KEY, store, now=START)))
+    rules = found["strategies"]["deschedule"]["rules"]
+    assert {(len(one["broken"]), one["brokenMore"]) for one in rules} == {(100, 899)}
+    found = whole(finished(explain(decisions, KEY, store, now=START, node="node-0999")))
+    assert [*found["nodes"]] == ["node-0999"]
+    [policy] = overview(decisions)
+    assert (policy["deschedule"], policy["descheduleMore"]) == (nodes[:10], 989)

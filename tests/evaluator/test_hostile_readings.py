@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 from evaluator.decisions import decide
 from evaluator.explain import explain
 from evaluator.policy import parse as parse_policy
+from evaluator.steps import finished
 from evaluator.store import Store
 from wire.codec import Delta
 
@@ -47,13 +48,13 @@ def decided(policy, readings, nodes):
     store.subscribe(METRICS)
     for node, values in readings.items():
         store.report(node, Delta(values), NOW)
-    return decide([policy], nodes, store, now=NOW)
+    return decide([policy], nodes, store, now=NOW), store
 
 
-def about(decisions, key):
+def about(decisions, store, key):
     """What anybody sees of the other nodes."""
     decision = decisions.policies[key]
-    nodes = dict(explain(decisions, key, now=NOW).nodes)
+    nodes = dict(finished(explain(decisions, key, store, now=NOW)).nodes)
     return (
         {node: decision.dontschedule.get(node) for node in OTHERS},
         {node: decision.deschedule.get(node) for node in OTHERS},
@@ -87,12 +88,12 @@ def test_no_value_of_one_node_changes_what_is_decided_about_another(
     policy = parse_policy(tas("demo", **(rules | {"labeling": labelled})))
     everybody = (*OTHERS, MALLORY)
     without = decided(policy, readings, everybody)
-    spoiled = decided(policy, readings | {MALLORY: spoilt}, everybody)
-    assert about(spoiled, policy.key) == about(without, policy.key)
+    spoiled, store = decided(policy, readings | {MALLORY: spoilt}, everybody)
+    assert about(spoiled, store, policy.key) == about(*without, policy.key)
 
     scores = spoiled.policies[policy.key].ranking.scores(everybody)
     assert all(type(score) is int and 0 <= score <= 10 for _, score in scores)
-    found = explain(spoiled, policy.key, now=NOW)
+    found = finished(explain(spoiled, policy.key, store, now=NOW))
     strictly(found.head)
     told = strictly(dict(found.nodes))[MALLORY]["readings"]
     for metric, value in spoilt.items():

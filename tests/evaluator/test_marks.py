@@ -8,6 +8,7 @@ from hypothesis import strategies as st
 from evaluator.marks import Mark, Marks, merged
 from evaluator.nodes import Moves, Nodes, NodeSet
 from evaluator.policy import PolicyKey
+from evaluator.steps import finished
 
 NODES = Nodes(("a", "b", "c", "d"))
 labels = st.dictionaries(st.sampled_from(["k0", "k1"]), st.sampled_from(["v0", "v1"]), max_size=2)
@@ -62,9 +63,9 @@ def test_what_changed_is_what_differs_by_node(before, after):
 @given(by_node, by_node)
 def test_the_same_again_is_the_same_object_and_says_what_it_said(before, after):
     old, new = marks(before), marks(after)
-    assert new.as_before(old) == new
-    assert (new.as_before(old) is old) is (plain(before) == plain(after))
-    assert marks(before).as_before(old) is old
+    assert finished(new.as_before(old)) == new
+    assert (finished(new.as_before(old)) is old) is (plain(before) == plain(after))
+    assert finished(marks(before).as_before(old)) is old
 
 
 def test_other_nodes_are_a_change_of_all():
@@ -93,7 +94,7 @@ def test_merged_they_are_what_dictionaries_would_be(wanted):
                 winner = owners[node, key]
                 sentence = f"label {key}: policy {winner} sets another value, and it wins"
                 told.setdefault(policy, set()).add(sentence)
-    found, clashes = merged(list(zip(keys, map(marks, wanted), strict=True)), NODES)
+    found, clashes = finished(merged(list(zip(keys, map(marks, wanted), strict=True)), NODES))
     assert plain(found) == on_nodes
     assert {policy: set(said) for policy, said in clashes.items()} == told
     assert all(len(said) == len(set(said)) for said in clashes.values())

@@ -190,3 +190,18 @@ def test_a_column_is_a_copy(polls):
     before = polls.column("cpu", ("a",), START)
     polls.answer("cpu", said(START, a=2.0), START)
     assert before.values.tolist() == [1.0]
+
+
+def test_a_snapshot_stays_as_it_is_whatever_is_answered_or_fails():
+    polls = Polls("prometheus", stale_after=30.0, started=0.0)
+    polls.subscribe(["m", "n"])
+    for metric in ("m", "n"):
+        polls.answer(metric, {"a": Reading(1, 1.0, 100.0)}, 100.0)
+    with polls.snapshot(("a", "b")) as frozen:
+        polls.answer("m", {"b": Reading(1, 2.0, 101.0)}, 101.0)
+        polls.failed("n", "500")
+        found = [frozen.column(metric, ("a", "b"), 101.0) for metric in ("m", "n")]
+    for column in found:
+        assert column.samples.tolist() == [1, 0]
+        assert not column.unread.any()
+        assert column.fault == ""

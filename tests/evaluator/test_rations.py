@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from evaluator.rations import Rationed, ration
+from evaluator.rations import Rationed, RuleRation, ration
 from evaluator.store import Store
 
 
@@ -49,3 +49,57 @@ def test_nobody_waits_for_what_is_not_asked_for_and_it_says_why():
     assert not left_out.awaited.any()
     assert np.isnan(left_out.values).all()
     assert left_out.fault == "not asked for: policies name more than --maxMetrics=1"
+
+
+def rules_of(parsed, rule, name, **counts):
+    texts = {
+        strategy: [rule(f"m{n} GreaterThan {n}") for n in range(count)]
+        for strategy, count in counts.items()
+    }
+    return parsed(name, **texts)
+
+
+def counted(policy):
+    return {str(name): len(strategy.rules) for name, strategy in policy.strategies.items()}
+
+
+def test_what_fits_is_evaluated_as_it_is(parsed, rule):
+    policies = [
+        rules_of(parsed, rule, "a", dontschedule=2),
+        rules_of(parsed, rule, "b", deschedule=1),
+    ]
+    ration = RuleRation(3)
+    assert ration.limited(policies) is policies
+    assert ration.left_out == 0
+
+
+def test_policies_with_the_most_rules_go_short_by_whole_strategies_and_say_so(parsed, rule):
+    greedy = rules_of(parsed, rule, "greedy", dontschedule=90, deschedule=5)
+    modest = [rules_of(parsed, rule, f"modest-{n}", dontschedule=4) for n in range(5)]
+    ration = RuleRation(30)
+    found = {policy.key.name: policy for policy in ration.limited([greedy, *modest])}
+    assert counted(found.pop("greedy")) == {"deschedule": 5}
+    assert all(policy.strategies and not policy.problems for policy in found.values())
+    assert ration.left_out == 90
+    [short] = [p for p in ration.limited([greedy, *modest]) if p.problems]
+    assert short.problems == (
+        "dontschedule: its 90 rules are more than --maxRules=30 leaves, a limit on the rules of all policies together: "
+        "the strategy is not enforced",
+    )
+
+
+def test_which_rules_are_left_out_does_not_depend_on_the_order_of_policies(parsed, rule):
+    policies = [rules_of(parsed, rule, f"p{n}", dontschedule=7, deschedule=3) for n in range(5)]
+
+    def kept(order):
+        return {policy.key: counted(policy) for policy in RuleRation(23).limited(order)}
+
+    assert kept(policies) == kept(policies[::-1])
+
+
+def test_a_ration_is_made_anew_when_a_policy_is_another(parsed, rule):
+    ration, large = RuleRation(5), rules_of(parsed, rule, "a", dontschedule=9)
+    assert ration.limited([large])[0].problems
+    small = rules_of(parsed, rule, "a", dontschedule=5)
+    assert ration.limited([small]) == [small]
+    assert ration.left_out == 0

@@ -403,3 +403,79 @@ def test_an_expected_node_that_is_deleted_leaves_nothing_behind(store):
     store.report("b", Delta({"cpu": 1.0}, ["mem"]), LATER)
     assert not cell(store, "cpu", "a", LATER + 1)["awaited"]
     assert store.next_expiry(LATER + 1) == LATER + STALE
+
+
+changes = st.one_of(
+    st.tuples(st.just("report"), st.sampled_from("abcdef"), st.floats(0, 9), st.booleans()),
+    st.tuples(st.just("several"), st.sampled_from("abcdef")),
+    st.tuples(st.just("confirm"), st.sampled_from("abcdef")),
+    st.tuples(st.just("forget"), st.sampled_from("abcdef")),
+    st.tuples(st.just("subscribe"), st.sets(st.sampled_from(["cpu", "mem", "disk"]))),
+    st.tuples(st.just("reserve"), st.integers(0, 100)),
+    st.tuples(st.just("read"), st.sampled_from(["cpu", "mem"])),
+)
+
+
+def change(store, what, at):
+    match what:
+        case ("report", node, value, unread):
+            metrics = (["mem"], []) if unread else ([], ["mem"])
+            store.report(node, Delta({"cpu": value}, metrics[1], {}, metrics[0]), at)
+        case ("several", node):
+            store.report(node, Delta(several={"cpu": 2}), at)
+        case ("confirm", node):
+            store.report(node, Delta(), at)
+        case ("read", metric):
+            store.column(metric, tuple("abcdef"), at)
+        case (name, argument):
+            getattr(store, name)(argument)
+
+
+def plain(column):
+    return [np.asarray(part).tolist() for part in column]
+
+
+@given(st.lists(changes), st.lists(changes, min_size=1))
+def test_a_snapshot_is_of_one_moment_whatever_comes_while_it_is_read(before, meanwhile):
+    """Each column is read at once by one, and by the other after everything else has happened."""
+    nodes, now = tuple("abcdef"), START + 50
+
+    def made():
+        store = Store(stale_after=STALE, started=START)
+        store.subscribe(["cpu", "mem"])
+        for number, what in enumerate(before):
+            change(store, what, START + number % 50)
+        return store
+
+    expected = [plain(made().column(metric, nodes, now)) for metric in ("cpu", "mem")]
+    store = made()
+    with store.snapshot(nodes) as frozen:
+        expiry = frozen.next_expiry(now)
+        for number, what in enumerate(meanwhile):
+            change(store, what, now + number)
+            if number % 3 == 0:
+                frozen.column("cpu", nodes, now)
+        found = [plain(frozen.column(metric, nodes, now)) for metric in ("cpu", "mem")]
+        assert repr(found) == repr(expected)  # NaN is NaN
+        assert frozen.next_expiry(now) == expiry
+    after = [plain(store.column(metric, nodes, now + 60)) for metric in ("cpu", "mem")]
+    anew = made()
+    for number, what in enumerate(meanwhile):
+        change(anew, what, now + number)
+    assert repr(after) == repr([plain(anew.column(m, nodes, now + 60)) for m in ("cpu", "mem")])
+
+
+def test_a_store_has_room_for_the_nodes_of_the_cluster_before_they_report(store):
+    store.prune([f"node-{number}" for number in range(5_000)], START)
+    room = store.room
+    for number in range(5_000):
+        store.report(f"node-{number}", Delta({"cpu": 1.0}), START)
+    assert store.room == room  # nothing was moved
+
+
+def test_new_metrics_move_nothing_while_there_are_spare_columns(store):
+    store.report("a", Delta({"cpu": 1.0, "mem": 2.0}), START)
+    store.subscribe([f"m{number}" for number in range(100)])
+    store.subscribe([f"m{number}" for number in range(100)] + ["cpu"])
+    assert store.reading("cpu", "a").samples == 0  # what its column held before is forgotten
+    assert store.reading("m5", "a").samples == 0

@@ -6,6 +6,7 @@ from evaluator import rules
 from evaluator.marks import Marks
 from evaluator.policy import Label, Operator, Rule, Strategy
 from evaluator.rules import View
+from evaluator.steps import finished
 from evaluator.store import Store
 from evaluator.strategies import labeling
 from wire.codec import Delta
@@ -19,7 +20,7 @@ def wanted(strategy, values):
     store.subscribe({rule.metric for rule in strategy.rules})
     store.report("n", Delta({metric: float(value) for metric, value in values.items()}), NOW)
     view = View(("n",), {m: store.column(m, ("n",), NOW) for m in store.metrics})
-    found = labeling.wanted(strategy, view, rules.violations(strategy, view))
+    found = finished(labeling.wanted(strategy, view, rules.violations(strategy, view)))
     return dict(Marks(view.nodes, found.marks).get("n", {}))
 
 

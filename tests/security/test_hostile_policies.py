@@ -1,0 +1,93 @@
+"""Policies of tenants that keep to every bound of a single policy, and are too much together."""
+
+import gc
+import tracemalloc
+
+import pytest
+
+from evaluator import ops, policy
+from evaluator.cluster import Cluster
+from evaluator.decider import Decider
+from evaluator.metrics import Metrics
+from evaluator.objects import Meta, Node
+from evaluator.policy import PolicyKey
+from evaluator.rations import MOST_RULES
+from evaluator.store import Store
+from evaluator.subscription import Subscriptions
+from plimsoll.http.messages import Request
+from wire.codec import Delta
+
+NOW = 1000.0
+RULES = policy.MOST_RULES
+STRATEGIES = ("dontschedule", "deschedule", "labeling")
+
+
+def strict_policy(name, metrics):
+    """300 rules; `metrics` of them, each over half of the nodes."""
+
+    def rules(strategy):
+        return [
+            {
+                "metricname": f"m{(number + RULES * STRATEGIES.index(strategy)) % metrics}",
+                "operator": "GreaterThan",
+                "target": 50,
+                **({"labels": [f"l{number % 10}=v{number}"]} if strategy == "labeling" else {}),
+            }
+            for number in range(RULES)
+        ]
+
+    strategies = {strategy: {"rules": rules(strategy)} for strategy in STRATEGIES}
+    meta = {"namespace": "tenant", "name": name, "uid": name}
+    return policy.parse({"metadata": meta, "spec": {"strategies": strategies}})
+
+
+@pytest.fixture
+def evaluator():
+    """A decider on so many nodes that have reported so many metrics."""
+
+    def make(policies, nodes, metrics):
+        cluster, store, figures = Cluster(), Store(stale_after=30.0, started=NOW), Metrics()
+        decider = Decider(cluster, store, Subscriptions(), figures, clock=lambda: NOW)
+        cluster.policies.replace(policies)
+        names = [f"node-{number:04}" for number in range(nodes)]
+        cluster.nodes.replace([Node(Meta(name=name, uid=name)) for name in names])
+        cluster.pods.replace([])
+        store.subscribe([f"m{number}" for number in range(metrics)])
+        for number, name in enumerate(names):
+            values = {f"m{m}": float((number * 7 + m) % 100) for m in range(metrics)}
+            store.report(name, Delta(values), NOW)
+        return decider, figures
+
+    return make
+
+
+def test_many_policies_within_every_bound_do_not_fill_memory(evaluator):
+    """120 policies of 300 rules: what is decided of them is bounded over all, and those that go short say so."""
+    nodes = 500
+    policies = [strict_policy(f"p{number:03}", metrics=20) for number in range(120)]
+    decider, figures = evaluator(policies, nodes, metrics=20)
+    gc.collect()
+    tracemalloc.start()
+    try:
+        decider.evaluate()
+        taken, _ = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    decided = decider.latest.policies
+    evaluated = sum(len(s.rules) for d in decided.values() for s in d.policy.strategies.values())
+    assert 0 < evaluated <= MOST_RULES
+    assert figures.registry.get_sample_value("plimsoll_rules_left_out") == 36_000 - evaluated
+    assert all(d.problems for d in decided.values() if len(d.policy.strategies) < len(STRATEGIES))
+    assert taken < 15 * MOST_RULES * nodes
+
+
+async def test_the_page_of_the_largest_policy_is_bounded(evaluator):
+    """300 metrics of 5,000 nodes would be 119 MB."""
+    decider, figures = evaluator([strict_policy("huge", metrics=300)], nodes=5_000, metrics=300)
+    decider.evaluate()
+    operations = ops.Operations(decider, figures, clock=lambda: NOW)
+    assert decider.latest.policies[PolicyKey("tenant", "huge")].dontschedule
+    for path in ("/explain/tenant/huge", "/explain"):
+        response = await operations.answer(Request("GET", path, {}, {}))
+        assert response.status == 200
+        assert response.size < 5_000_000
