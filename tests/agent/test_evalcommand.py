@@ -123,7 +123,9 @@ def test_rules_that_are_wrong_are_told(run: Run, tmp_path: Path) -> None:
     done = run("node_many", f"--rules.file={tmp_path}/a.yaml")
     assert done.stdout == ""
     left_out, failed, *_ = done.stderr.splitlines()
-    assert left_out.startswith("rule node_odd of a is left out: the function mad_over_time()")
+    assert left_out.startswith(
+        "rule node_odd of a is left out: line 1, column 123: the function mad_over_time()"
+    )
     assert failed.startswith("rule node_many of a: found duplicate series")
 
 
