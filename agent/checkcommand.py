@@ -9,8 +9,8 @@ from agent import config
 from agent.rules import groups
 from agent.rules.groups import Context, RuleError, RuleFileError
 from agent.rules.rulefiles import LARGEST
-from collectors import steadyfile
-from collectors.refusal import RefusedError
+from collectors.base.refusal import RefusedError
+from collectors.readers import steadyfile
 from plimsoll import strictyaml
 from plimsoll.commandline import Parser
 

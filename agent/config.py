@@ -7,9 +7,9 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from agent.rules.options import RuleOptions
-from collectors.host import Host
-from collectors.registry import COLLECTORS
-from plimsoll import flags
+from collectors.base.host import Host
+from collectors.base.registry import COLLECTORS
+from plimsoll import durations, flags
 from plimsoll.commandline import Parser
 from plimsoll.flags import option
 from plimsoll.http import addresses
@@ -125,7 +125,7 @@ class Settings(LogOptions):
         0.1,
         "how often to look whether a *.prom file changed",
         metavar="DURATION",
-        parse=flags.duration,
+        parse=durations.duration,
     )
     disable_defaults: bool = option(
         "collector.disable-defaults",
@@ -137,7 +137,7 @@ class Settings(LogOptions):
         5.0,
         "how long a collector may take; then it counts as failed, and is not started again until it returns",
         metavar="DURATION",
-        parse=flags.duration,
+        parse=durations.duration,
     )
     host: Host = field(default_factory=Host)
     """The machine that is read, by name and paths."""

@@ -14,8 +14,8 @@ from pathlib import Path
 from agent import tls, webconfig
 from agent.passwords import Passwords
 from agent.webconfig import WebConfig, WebConfigError
-from collectors import steadyfile
-from collectors.steadyfile import Mark
+from collectors.readers import steadyfile
+from collectors.readers.steadyfile import Mark
 from plimsoll import logs
 from plimsoll.http.messages import Handler, Request, Response
 from plimsoll.http.tls import Tls

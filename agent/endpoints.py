@@ -13,7 +13,7 @@ from agent import exposition
 from agent.recorded import Recorded
 from agent.rounds import RoundMaker, Rounds
 from agent.selfmetrics import SelfMetrics
-from collectors.sample import Family
+from collectors.base.sample import Family
 from plimsoll import VERSION, logs
 from plimsoll.http.messages import Request, Response, preference
 

@@ -15,14 +15,15 @@ from agent.inquiry import FailedError
 from agent.rounds import Rounds
 from agent.rules import expositions
 from agent.rules.expositions import ExpositionError
-from agent.rules.expressions import Expression, ExpressionError, parse
+from agent.rules.expressions import Expression, parse
 from agent.rules.groups import Group, RuleFile
 from agent.rules.options import RuleOptions
+from agent.rules.refusals import ExpressionError
 from agent.rules.rulefiles import RuleFiles
 from agent.rules.values import EvaluationError, Moment
 from agent.sampler import Sampler
-from collectors import registry
-from plimsoll import flags, logs
+from collectors.base import registry
+from plimsoll import durations, flags, logs
 from plimsoll.commandline import Parser
 from plimsoll.flags import option
 
@@ -73,7 +74,7 @@ class Options:
         10.0,
         "how long to look, at most, where the expression looks back",
         metavar="DURATION",
-        parse=flags.duration,
+        parse=durations.duration,
     )
 
 

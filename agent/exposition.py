@@ -3,8 +3,8 @@
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 
-from collectors.numerals import format_float, parse_float
-from collectors.sample import Family, Labels, MetricType
+from collectors.base.sample import Family, Labels, MetricType
+from collectors.formats.numerals import format_float, parse_float
 
 _KEPT = 1 << 12  # families; a node has some 500
 _STEP_LABELS = {"histogram": "le", "summary": "quantile"}

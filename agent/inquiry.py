@@ -4,12 +4,13 @@ import sys
 from collections.abc import Collection, Iterable
 
 from agent.rules import hints, printing
-from agent.rules.expressions import Expression, Need
+from agent.rules.expressions import Expression
 from agent.rules.labels import Labels
+from agent.rules.parts import Need
 from agent.rules.values import Moment
 from agent.sampler import Sampler, ticks
-from collectors import catalog
-from collectors.registry import COLLECTORS
+from collectors.base import catalog
+from collectors.base.registry import COLLECTORS
 from plimsoll.durations import format_duration
 from plimsoll.sentences import SentenceError
 

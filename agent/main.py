@@ -18,7 +18,7 @@ from agent.recorded import Recorded
 from agent.rounds import Rounds
 from agent.selfmetrics import SelfMetrics
 from agent.webconfig import WebConfigError
-from collectors import registry
+from collectors.base import registry
 from plimsoll import VERSION, logs
 from plimsoll.http import addresses
 from plimsoll.http.addresses import Address

@@ -3,7 +3,7 @@
 from collections.abc import Collection, Hashable, Sequence
 from typing import Protocol
 
-from collectors.sample import Family
+from collectors.base.sample import Family
 
 
 class Recorded(Protocol):

@@ -7,9 +7,9 @@ from functools import partial
 from threading import Lock
 
 from agent.names import candidates
-from collectors import catalog
-from collectors.metric import Metric, Table
-from collectors.sample import (
+from collectors.base import catalog
+from collectors.base.metric import Metric, Table
+from collectors.base.sample import (
     Collector,
     CollectorError,
     Family,
@@ -17,7 +17,7 @@ from collectors.sample import (
     SourceAbsentError,
     Watchable,
 )
-from plimsoll import flags, logs
+from plimsoll import durations, logs
 from plimsoll.runner import Late, Runner
 
 METRICS = Table(
@@ -189,7 +189,7 @@ class Rounds:
 
     def _judge(self, name: str, outcome: _Outcome | Late) -> _Outcome:
         if isinstance(outcome, Late):
-            error = f"has not returned for {flags.format_duration(self._timeout)}"
+            error = f"has not returned for {durations.format_duration(self._timeout)}"
             outcome = _Outcome((), outcome.seconds, error)
         if outcome.error != self._errors.get(name, ""):
             with self._lock:

@@ -8,11 +8,12 @@ from agent.rounds import Round, Rounds
 from agent.rules import needs
 from agent.rules.clock import Clock
 from agent.rules.evaluation import Outcome, RunningGroup, Tick
-from agent.rules.expressions import Expression, Need
+from agent.rules.expressions import Expression
 from agent.rules.groups import Group, RuleError
 from agent.rules.groupset import metrics_of
 from agent.rules.history import History
 from agent.rules.labels import Labels, of_series
+from agent.rules.parts import Need
 from agent.rules.values import Moment, Vector
 
 SECOND = 1_000

@@ -3,7 +3,7 @@
 from collections.abc import Container, Iterable, Sequence
 
 from agent.names import candidates
-from collectors.sample import Family
+from collectors.base.sample import Family
 from wire.codec import Snapshot
 
 

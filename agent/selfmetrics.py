@@ -13,9 +13,9 @@ from collections import Counter
 from collections.abc import Iterator
 from threading import Lock
 
-from collectors.kernelfiles import FILES
-from collectors.metric import Metric, Table
-from collectors.sample import Family
+from collectors.base.metric import Metric, Table
+from collectors.base.sample import Family
+from collectors.readers.kernelfiles import FILES
 from plimsoll import VERSION
 
 _PROCESS = "/proc/self"  # the agent's own, whatever host it reads

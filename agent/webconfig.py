@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from pathlib import PurePath
 from typing import Any, TypeVar
 
-from plimsoll import flags
+from plimsoll import durations
 from plimsoll.sentences import SentenceError, shown
 
 S = TypeVar("S")
@@ -85,7 +85,7 @@ class RateLimit:
     @property
     def seconds(self) -> float:
         """The interval."""
-        return flags.duration(self.interval)
+        return durations.duration(self.interval)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

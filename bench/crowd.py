@@ -12,7 +12,8 @@ import numpy as np
 from bench import cluster
 from evaluator.nodes import Nodes
 from evaluator.scoring import inputs
-from evaluator.scoring.view import ClusterView, PodView, Resource, Usage
+from evaluator.scoring.pod import PodView, Resource
+from evaluator.scoring.view import ClusterView, Usage
 
 CORES = 8
 MEMORY = 16 << 30  # bytes

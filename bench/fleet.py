@@ -32,7 +32,7 @@ import numpy as np
 from bench import fleetagent
 from bench.authority import Authority
 from bench.fleetagent import COLUMNS, HABITS, Column, Habits
-from plimsoll import flags, logs
+from plimsoll import durations, logs
 
 _CONTEXT = multiprocessing.get_context("spawn")
 
@@ -192,7 +192,10 @@ def main() -> None:
         "--prefix", default="fleet-", help="of the nodes' names, a number follows (default fleet-)"
     )
     parser.add_argument(
-        "--interval", type=flags.duration, default=10.0, help="between two reports (default 10s)"
+        "--interval",
+        type=durations.duration,
+        default=10.0,
+        help="between two reports (default 10s)",
     )
     parser.add_argument(
         "--share", type=float, default=0.01, help="of the readings that change (default 0.01)"

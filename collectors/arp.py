@@ -7,12 +7,13 @@ another's place (proxy ARP) are listed in the file alone, and `--no-collector.ar
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from collectors import host, netroot
-from collectors.devicefilter import DeviceFilter
-from collectors.hexadecimals import parse_hex
-from collectors.metric import Metric, Table
-from collectors.patterns import regexp
-from collectors.sample import CollectorError, Family
+from collectors.base import host
+from collectors.base.metric import Metric, Table
+from collectors.base.sample import CollectorError, Family
+from collectors.formats.devicefilter import DeviceFilter
+from collectors.formats.hexadecimals import parse_hex
+from collectors.formats.patterns import regexp
+from collectors.readers import netroot
 from plimsoll.flags import option
 
 METRICS = Table(

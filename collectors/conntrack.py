@@ -2,11 +2,12 @@
 
 from collections.abc import Iterator, Mapping
 
-from collectors import host, netroot
-from collectors.hexadecimals import parse_hex
-from collectors.metric import Metric, Table
-from collectors.numerals import parse_uint
-from collectors.sample import CollectorError, Family, SourceAbsentError
+from collectors.base import host
+from collectors.base.metric import Metric, Table
+from collectors.base.sample import CollectorError, Family, SourceAbsentError
+from collectors.formats.hexadecimals import parse_hex
+from collectors.formats.numerals import parse_uint
+from collectors.readers import netroot
 
 _STAT = "<procfs>/1/net/stat/nf_conntrack"
 # Column of the file -> the last part of the metric's name. The file names its columns, and not all kernels have the same.

@@ -3,14 +3,15 @@
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
-from collectors import cpuinfo, host, sysfs
-from collectors.cpulibrary import CpuLibrary
-from collectors.cpulist import parse_cpu_list
-from collectors.cpustates import CpuStates
-from collectors.metric import Metric, Table
-from collectors.numerals import parse_uints
-from collectors.patterns import regexp
-from collectors.sample import CollectorError, Family
+from collectors.base import host
+from collectors.base.metric import Metric, Table
+from collectors.base.sample import CollectorError, Family
+from collectors.formats.cpulist import parse_cpu_list
+from collectors.formats.numerals import parse_uints
+from collectors.formats.patterns import regexp
+from collectors.readers import cpuinfo, sysfs
+from collectors.readers.cpulibrary import CpuLibrary
+from collectors.readers.cpustates import CpuStates
 from plimsoll.flags import option
 
 _STAT, _CPUS = "<procfs>/stat", "<sysfs>/devices/system/cpu"

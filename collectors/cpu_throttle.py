@@ -3,10 +3,10 @@
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 
-from collectors import sysfs
-from collectors.host import Host
-from collectors.metric import Metric, Table
-from collectors.sample import Family, SourceAbsentError
+from collectors.base.host import Host
+from collectors.base.metric import Metric, Table
+from collectors.base.sample import Family, SourceAbsentError
+from collectors.readers import sysfs
 
 _CPUS = "<sysfs>/devices/system/cpu/cpu*/thermal_throttle"
 METRICS = Table(

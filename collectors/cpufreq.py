@@ -4,10 +4,11 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
-from collectors import host, sysfs
-from collectors.cpulist import parse_cpu_list
-from collectors.metric import Metric, Table
-from collectors.sample import Family
+from collectors.base import host
+from collectors.base.metric import Metric, Table
+from collectors.base.sample import Family
+from collectors.formats.cpulist import parse_cpu_list
+from collectors.readers import sysfs
 
 _CPU = "<sysfs>/devices/system/cpu/cpu*/cpufreq"
 

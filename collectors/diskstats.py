@@ -6,13 +6,14 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import NamedTuple
 
-from collectors import diskinfo, host, udev
-from collectors.devicefilter import DeviceFilter
-from collectors.diskinfo import Disk
-from collectors.metric import Metric, Table
-from collectors.numerals import parse_uint
-from collectors.patterns import regexp
-from collectors.sample import CollectorError, Family, MetricType
+from collectors.base import host
+from collectors.base.metric import Metric, Table
+from collectors.base.sample import CollectorError, Family, MetricType
+from collectors.formats.devicefilter import DeviceFilter
+from collectors.formats.numerals import parse_uint
+from collectors.formats.patterns import regexp
+from collectors.readers import diskinfo, udev
+from collectors.readers.diskinfo import Disk
 from plimsoll.flags import option
 
 _SOURCE = "<procfs>/diskstats"

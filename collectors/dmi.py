@@ -2,9 +2,10 @@
 
 from collections.abc import Iterator
 
-from collectors import host, sysfs
-from collectors.metric import Metric, Table
-from collectors.sample import Family, SourceAbsentError
+from collectors.base import host
+from collectors.base.metric import Metric, Table
+from collectors.base.sample import Family, SourceAbsentError
+from collectors.readers import sysfs
 
 _LABELS = (
     *("bios_date", "bios_release", "bios_vendor", "bios_version"),

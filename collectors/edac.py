@@ -3,9 +3,10 @@
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
-from collectors import host, sysfs
-from collectors.metric import Metric, Table
-from collectors.sample import Family
+from collectors.base import host
+from collectors.base.metric import Metric, Table
+from collectors.base.sample import Family
+from collectors.readers import sysfs
 
 _CONTROLLER = "<sysfs>/devices/system/edac/mc/mc*"
 _ROW, _DIMM = f"{_CONTROLLER}/csrow*", f"{_CONTROLLER}/dimm*"

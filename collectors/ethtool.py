@@ -6,12 +6,13 @@ from contextlib import AbstractContextManager
 from dataclasses import dataclass, replace
 from functools import lru_cache
 
-from collectors import host, netroot, sysfs
-from collectors.devicefilter import DeviceFilter
-from collectors.driverinfo import Driver, Ioctl, Link, Modes, Questions
-from collectors.metric import Metric, Table
-from collectors.patterns import regexp
-from collectors.sample import CollectorError, Family
+from collectors.base import host
+from collectors.base.metric import Metric, Table
+from collectors.base.sample import CollectorError, Family
+from collectors.formats.devicefilter import DeviceFilter
+from collectors.formats.patterns import regexp
+from collectors.readers import netroot, sysfs
+from collectors.readers.driverinfo import Driver, Ioctl, Link, Modes, Questions
 from plimsoll.flags import option
 
 _IOCTL = "ethtool's ioctl"

@@ -10,13 +10,14 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from functools import partial
 
-from collectors import host, mounts
-from collectors.devicefilter import DeviceFilter
-from collectors.metric import Metric, Table
-from collectors.mounts import Mount
-from collectors.patterns import regexp
-from collectors.sample import CollectorError, Family
-from plimsoll import flags
+from collectors.base import host
+from collectors.base.metric import Metric, Table
+from collectors.base.sample import CollectorError, Family
+from collectors.formats.devicefilter import DeviceFilter
+from collectors.formats.patterns import regexp
+from collectors.readers import mounts
+from collectors.readers.mounts import Mount
+from plimsoll import durations
 from plimsoll.flags import option
 from plimsoll.runner import Late, Runner
 
@@ -62,7 +63,7 @@ _IN_MEMORY = frozenset({"btrfs", "ext2", "ext3", "ext4", "f2fs", "ramfs", "tmpfs
 
 
 def _timeout(text: str) -> float:
-    seconds = flags.duration(text)
+    seconds = durations.duration(text)
     if seconds == 0:
         raise ValueError("has to be longer than 0")
     return seconds

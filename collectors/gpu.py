@@ -5,11 +5,11 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
-from collectors import nvml, sysfs
-from collectors.gpudevices import Device, Gpus, Reading
-from collectors.host import Host
-from collectors.metric import Metric, Table
-from collectors.sample import CollectorError, Family, MetricType, SourceAbsentError
+from collectors.base.host import Host
+from collectors.base.metric import Metric, Table
+from collectors.base.sample import CollectorError, Family, MetricType, SourceAbsentError
+from collectors.readers import nvml, sysfs
+from collectors.readers.gpudevices import Device, Gpus, Reading
 from plimsoll import logs
 
 _DEVICE = (

@@ -6,12 +6,13 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import NamedTuple
 
-from collectors import host, sysfs
-from collectors.devicefilter import DeviceFilter
-from collectors.numerals import parse_float
-from collectors.patterns import regexp
-from collectors.sample import Family, SourceAbsentError
-from collectors.sensors import METRICS, Scale, clean, meaning, split
+from collectors.base import host
+from collectors.base.sample import Family, SourceAbsentError
+from collectors.formats.devicefilter import DeviceFilter
+from collectors.formats.numerals import parse_float
+from collectors.formats.patterns import regexp
+from collectors.readers import sysfs
+from collectors.readers.sensors import METRICS, Scale, clean, meaning, split
 from plimsoll.flags import option
 
 __all__ = ["METRICS", "HwMon", "Options"]

@@ -9,12 +9,13 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from collectors import attributes, host, sysfs
-from collectors.devicefilter import DeviceFilter
-from collectors.metric import Metric, Table
-from collectors.numerals import parse_float, parse_uint
-from collectors.patterns import regexp
-from collectors.sample import CollectorError, Family, SourceAbsentError
+from collectors.base import host
+from collectors.base.metric import Metric, Table
+from collectors.base.sample import CollectorError, Family, SourceAbsentError
+from collectors.formats.devicefilter import DeviceFilter
+from collectors.formats.numerals import parse_float, parse_uint
+from collectors.formats.patterns import regexp
+from collectors.readers import attributes, sysfs
 from plimsoll.flags import option
 
 _CLASS = "<sysfs>/class/infiniband"

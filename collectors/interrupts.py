@@ -3,11 +3,12 @@
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from collectors import host, percpu
-from collectors.devicefilter import DeviceFilter
-from collectors.metric import Metric, Table
-from collectors.patterns import regexp
-from collectors.sample import Family
+from collectors.base import host
+from collectors.base.metric import Metric, Table
+from collectors.base.sample import Family
+from collectors.formats import percpu
+from collectors.formats.devicefilter import DeviceFilter
+from collectors.formats.patterns import regexp
 from plimsoll.flags import option
 
 METRICS = Table(

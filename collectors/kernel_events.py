@@ -2,10 +2,10 @@
 
 from collections.abc import Iterator
 
-from collectors import sysfs
-from collectors.host import Host
-from collectors.metric import Metric, Table
-from collectors.sample import Family, SourceAbsentError
+from collectors.base.host import Host
+from collectors.base.metric import Metric, Table
+from collectors.base.sample import Family, SourceAbsentError
+from collectors.readers import sysfs
 
 
 def _row(event: str, what: str) -> Metric:

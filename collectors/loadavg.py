@@ -2,10 +2,10 @@
 
 from collections.abc import Iterator
 
-from collectors import host
-from collectors.metric import Metric, Table
-from collectors.numerals import parse_float
-from collectors.sample import CollectorError, Family
+from collectors.base import host
+from collectors.base.metric import Metric, Table
+from collectors.base.sample import CollectorError, Family
+from collectors.formats.numerals import parse_float
 
 _SOURCE = "<procfs>/loadavg"
 METRICS = Table(

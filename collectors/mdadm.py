@@ -4,10 +4,11 @@ import re
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
-from collectors import host, sysfs
-from collectors.metric import Metric, Table
-from collectors.numerals import parse_uint
-from collectors.sample import CollectorError, Family
+from collectors.base import host
+from collectors.base.metric import Metric, Table
+from collectors.base.sample import CollectorError, Family
+from collectors.formats.numerals import parse_uint
+from collectors.readers import sysfs
 
 _MDSTAT, _MD = "<procfs>/mdstat", "<sysfs>/block/md*/md"
 

@@ -4,10 +4,10 @@ import re
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 
-from collectors import host
-from collectors.metric import Metric, Table
-from collectors.numerals import parse_uint
-from collectors.sample import CollectorError, Family, SourceAbsentError
+from collectors.base import host
+from collectors.base.metric import Metric, Table
+from collectors.base.sample import CollectorError, Family, SourceAbsentError
+from collectors.formats.numerals import parse_uint
 
 _NODES = "<sysfs>/devices/system/node/node*"
 METRICS = Table(

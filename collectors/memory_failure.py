@@ -2,11 +2,11 @@
 
 from collections.abc import Iterator
 
-from collectors import sysfs
-from collectors.host import Host
-from collectors.metric import Metric, Table
-from collectors.numanodes import numa_nodes
-from collectors.sample import Family, SourceAbsentError
+from collectors.base.host import Host
+from collectors.base.metric import Metric, Table
+from collectors.base.sample import Family, SourceAbsentError
+from collectors.readers import sysfs
+from collectors.readers.numanodes import numa_nodes
 
 METRICS = Table(
     Metric(

@@ -8,11 +8,12 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
-from collectors import attributes, host, sysfs
-from collectors.attributes import parse_number
-from collectors.metric import Metric, Table
-from collectors.patterns import regexp
-from collectors.sample import Family, MetricType, SourceAbsentError
+from collectors.base import host
+from collectors.base.metric import Metric, Table
+from collectors.base.sample import Family, MetricType, SourceAbsentError
+from collectors.formats.patterns import regexp
+from collectors.readers import attributes, sysfs
+from collectors.readers.attributes import parse_number
 from plimsoll.flags import option
 
 _CLASS = "<sysfs>/class/net"

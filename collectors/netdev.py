@@ -10,13 +10,14 @@ import ipaddress
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
-from collectors import host, netroot, routenetlink, sysfs
-from collectors.devicefilter import DeviceFilter
-from collectors.metric import Metric, Table
-from collectors.numerals import parse_uint
-from collectors.patterns import regexp
-from collectors.routenetlink import IpAddress
-from collectors.sample import CollectorError, Family
+from collectors.base import host
+from collectors.base.metric import Metric, Table
+from collectors.base.sample import CollectorError, Family
+from collectors.formats.devicefilter import DeviceFilter
+from collectors.formats.numerals import parse_uint
+from collectors.formats.patterns import regexp
+from collectors.readers import netroot, routenetlink, sysfs
+from collectors.readers.routenetlink import IpAddress
 from plimsoll.flags import option
 
 _STATISTIC = Metric(

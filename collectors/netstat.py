@@ -9,11 +9,12 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import NamedTuple
 
-from collectors import host, netroot
-from collectors.metric import Metric, Table
-from collectors.numerals import parse_float
-from collectors.patterns import regexp
-from collectors.sample import CollectorError, Family
+from collectors.base import host
+from collectors.base.metric import Metric, Table
+from collectors.base.sample import CollectorError, Family
+from collectors.formats.numerals import parse_float
+from collectors.formats.patterns import regexp
+from collectors.readers import netroot
 from plimsoll.flags import option
 
 _FILES = {

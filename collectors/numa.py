@@ -2,12 +2,12 @@
 
 from collections.abc import Iterator
 
-from collectors import sysfs
-from collectors.host import Host
-from collectors.metric import Metric, Table
-from collectors.numanodes import NumaNode, numa_nodes
-from collectors.numerals import parse_uint
-from collectors.sample import CollectorError, Family, SourceAbsentError
+from collectors.base.host import Host
+from collectors.base.metric import Metric, Table
+from collectors.base.sample import CollectorError, Family, SourceAbsentError
+from collectors.formats.numerals import parse_uint
+from collectors.readers import sysfs
+from collectors.readers.numanodes import NumaNode, numa_nodes
 
 _NODES = "<sysfs>/devices/system/node/node*"
 METRICS = Table(

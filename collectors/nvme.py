@@ -4,9 +4,10 @@ import re
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
-from collectors import host, sysfs
-from collectors.metric import Metric, Table
-from collectors.sample import Family
+from collectors.base import host
+from collectors.base.metric import Metric, Table
+from collectors.base.sample import Family
+from collectors.readers import sysfs
 
 _DEVICE = "<sysfs>/class/nvme/<device>"
 _NAMESPACE = f"{_DEVICE}/<namespace>"

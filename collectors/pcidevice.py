@@ -5,11 +5,13 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import NamedTuple
 
-from collectors import host, pciids, sysfs
-from collectors.hexadecimals import parse_hex
-from collectors.metric import Metric, Table
-from collectors.numerals import parse_float
-from collectors.sample import CollectorError, Family, SourceAbsentError
+from collectors.base import host
+from collectors.base.metric import Metric, Table
+from collectors.base.sample import CollectorError, Family, SourceAbsentError
+from collectors.formats import pciids
+from collectors.formats.hexadecimals import parse_hex
+from collectors.formats.numerals import parse_float
+from collectors.readers import sysfs
 from plimsoll.flags import option
 
 _DEVICE = "<sysfs>/bus/pci/devices/<location>"

@@ -4,10 +4,11 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
-from collectors import host, sysfs
-from collectors.metric import Metric, Table
-from collectors.patterns import regexp
-from collectors.sample import Family
+from collectors.base import host
+from collectors.base.metric import Metric, Table
+from collectors.base.sample import Family
+from collectors.formats.patterns import regexp
+from collectors.readers import sysfs
 from plimsoll.flags import option
 
 _SUPPLY = "<sysfs>/class/power_supply/<power_supply>"

@@ -3,12 +3,13 @@
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from collectors import host, netroot, routenetlink
-from collectors.devicefilter import DeviceFilter
-from collectors.metric import Metric, Table
-from collectors.patterns import regexp
-from collectors.routenetlink import Qdisc
-from collectors.sample import Family, MetricType
+from collectors.base import host
+from collectors.base.metric import Metric, Table
+from collectors.base.sample import Family, MetricType
+from collectors.formats.devicefilter import DeviceFilter
+from collectors.formats.patterns import regexp
+from collectors.readers import netroot, routenetlink
+from collectors.readers.routenetlink import Qdisc
 from plimsoll.flags import option
 
 

@@ -6,13 +6,13 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from collectors import sqliteheader
-from collectors.host import Host
-from collectors.metric import Metric, Table
-from collectors.rasrecent import RecentErrors
-from collectors.rasrecords import Mark
-from collectors.sample import Family
-from collectors.sqliteheader import Header
+from collectors.base.host import Host
+from collectors.base.metric import Metric, Table
+from collectors.base.sample import Family
+from collectors.formats.rasrecent import RecentErrors
+from collectors.formats.rasrecords import Mark
+from collectors.readers import sqliteheader
+from collectors.readers.sqliteheader import Header
 from plimsoll.flags import option
 
 
@@ -127,9 +127,9 @@ class Rasdaemon:
         """Read what is new."""
         header = sqliteheader.read(self._path)
         if header is None or header != self._header:
-            from collectors import (
-                rasdatabase,
-            )  # SQLite takes 2 MB, which nodes without rasdaemon do without
+            from collectors.readers import (
+                rasdatabase,  # SQLite takes 2 MB, which nodes without rasdaemon do without
+            )
 
             with rasdatabase.opened(self._path) as database:
                 database.count(self._marks, self._counts, self._recent, self._clock())

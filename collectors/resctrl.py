@@ -3,13 +3,13 @@
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from collectors.host import Host
-from collectors.llcsizes import LlcSizes
-from collectors.metric import Metric, Table
-from collectors.podnames import container_id, pod_uid
-from collectors.resctrlsums import BandwidthSums, ControlGroup, Group, Unread, occupancy
-from collectors.resctrltree import Tree
-from collectors.sample import Family, MetricType
+from collectors.base.host import Host
+from collectors.base.metric import Metric, Table
+from collectors.base.sample import Family, MetricType
+from collectors.formats.podnames import container_id, pod_uid
+from collectors.formats.resctrlsums import BandwidthSums, ControlGroup, Group, Unread, occupancy
+from collectors.readers.llcsizes import LlcSizes
+from collectors.readers.resctrltree import Tree
 from plimsoll.flags import option
 
 _ROOT = "<sysfs>/fs/resctrl"

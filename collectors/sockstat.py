@@ -3,10 +3,11 @@
 import os
 from collections.abc import Iterator
 
-from collectors import host, netroot
-from collectors.metric import Metric, Table
-from collectors.numerals import parse_uint
-from collectors.sample import CollectorError, Family, SourceAbsentError
+from collectors.base import host
+from collectors.base.metric import Metric, Table
+from collectors.base.sample import CollectorError, Family, SourceAbsentError
+from collectors.formats.numerals import parse_uint
+from collectors.readers import netroot
 
 _FILES = {
     "sockstat": {

@@ -2,9 +2,10 @@
 
 from collections.abc import Iterator
 
-from collectors import host, percpu
-from collectors.metric import Metric, Table
-from collectors.sample import CollectorError, Family
+from collectors.base import host
+from collectors.base.metric import Metric, Table
+from collectors.base.sample import CollectorError, Family
+from collectors.formats import percpu
 
 METRICS = Table(
     Metric(

@@ -2,10 +2,11 @@
 
 from collections.abc import Iterator
 
-from collectors import host, netroot
-from collectors.hexadecimals import parse_hex
-from collectors.metric import Metric, Table
-from collectors.sample import CollectorError, Family, MetricType
+from collectors.base import host
+from collectors.base.metric import Metric, Table
+from collectors.base.sample import CollectorError, Family, MetricType
+from collectors.formats.hexadecimals import parse_hex
+from collectors.readers import netroot
 
 
 def _row(name: str, about: str, kind: MetricType = "counter") -> Metric:

@@ -6,10 +6,11 @@ import zlib
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
-from collectors.host import Host
-from collectors.metric import Metric, Table
-from collectors.sample import Family, Sample
-from plimsoll.flags import duration, option
+from collectors.base.host import Host
+from collectors.base.metric import Metric, Table
+from collectors.base.sample import Family, Sample
+from plimsoll.durations import duration
+from plimsoll.flags import option
 
 METRICS = Table(
     Metric(

@@ -23,12 +23,12 @@ from collections.abc import Callable, Collection, Hashable, Iterator, Mapping, S
 from dataclasses import dataclass, replace
 from typing import NamedTuple
 
-from collectors import textmerge
-from collectors.metric import Metric, Table
-from collectors.promfiles import Limits, PromFile, PromFiles
-from collectors.sample import Family
-from collectors.textmerge import Conflict
-from plimsoll import flags, logs
+from collectors.base.metric import Metric, Table
+from collectors.base.sample import Family
+from collectors.formats import textmerge
+from collectors.formats.textmerge import Conflict
+from collectors.readers.promfiles import Limits, PromFile, PromFiles
+from plimsoll import durations, logs
 from plimsoll.flags import option
 
 log = logs.get(__name__)
@@ -112,7 +112,7 @@ class Options:
         0.0,
         "a file that was not written for longer than this is an error, and not exported; 0 for any age",
         metavar="DURATION",
-        parse=flags.duration,
+        parse=durations.duration,
     )
 
 
@@ -209,7 +209,7 @@ class TextFile:
             if (refusal := file.refusal) is not None:
                 complaints.add(Complaint(_shown(path), refusal.reason, str(refusal)))
             elif path in now.stale:
-                age = f"was not written for more than {flags.format_duration(self._max_age)}"
+                age = f"was not written for more than {durations.format_duration(self._max_age)}"
                 complaints.add(Complaint(_shown(path), "age", age))
         for path, text in now.unreadable.items():
             complaints.add(Complaint(_shown(path), "directory", text))

@@ -4,9 +4,9 @@ import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
-from collectors import host
-from collectors.metric import Metric, Table
-from collectors.sample import CollectorError, Family
+from collectors.base import host
+from collectors.base.metric import Metric, Table
+from collectors.base.sample import CollectorError, Family
 
 _SOURCES = "<sysfs>/devices/system/clocksource/clocksource*"
 METRICS = Table(

@@ -3,9 +3,9 @@
 import os
 from collections.abc import Callable, Iterator
 
-from collectors import host
-from collectors.metric import Metric, Table
-from collectors.sample import Family
+from collectors.base import host
+from collectors.base.metric import Metric, Table
+from collectors.base.sample import Family
 
 METRICS = Table(
     Metric(

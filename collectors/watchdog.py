@@ -2,9 +2,10 @@
 
 from collections.abc import Iterator, Sequence
 
-from collectors import host, sysfs
-from collectors.metric import Metric, Table
-from collectors.sample import Family
+from collectors.base import host
+from collectors.base.metric import Metric, Table
+from collectors.base.sample import Family
+from collectors.readers import sysfs
 
 _TIMER = "<sysfs>/class/watchdog/<watchdog>"
 _NUMBERS = {

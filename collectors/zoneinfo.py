@@ -3,10 +3,10 @@
 import re
 from collections.abc import Iterator
 
-from collectors import host
-from collectors.metric import Metric, Table
-from collectors.numerals import parse_uint
-from collectors.sample import CollectorError, Family
+from collectors.base import host
+from collectors.base.metric import Metric, Table
+from collectors.base.sample import CollectorError, Family
+from collectors.formats.numerals import parse_uint
 
 _SOURCE = "<procfs>/zoneinfo"
 _LABELS = ("node", "zone")

@@ -18,9 +18,9 @@ from agent import rounds
 from agent.rules import accounts
 from agent.rules.options import RuleOptions
 from agent.selfmetrics import SelfMetrics
-from collectors import catalog
-from collectors.host import Host
-from collectors.registry import COLLECTORS
+from collectors.base import catalog
+from collectors.base.host import Host
+from collectors.base.registry import COLLECTORS
 from docs import figures, shipped
 from evaluator.metrics import Metrics
 from plimsoll import flags

@@ -6,9 +6,10 @@ from collections.abc import Callable
 from evaluator import adoption
 from evaluator.cluster import Cluster
 from evaluator.decider import Decider
-from evaluator.kube import Kube, KubeError, now
+from evaluator.kube import Kube, now
 from evaluator.labels import Apply
 from evaluator.mandate import NoMandateError
+from evaluator.session import KubeError
 from evaluator.tokens import Bucket
 from plimsoll import logs
 

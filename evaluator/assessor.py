@@ -15,8 +15,9 @@ import numpy as np
 from evaluator.metrics import Metrics
 from evaluator.scoring.checks import check
 from evaluator.scoring.demands import Demands
+from evaluator.scoring.pod import Amounts, PodView, Resource
 from evaluator.scoring.protocol import Assessment, Scorer
-from evaluator.scoring.view import Amounts, ClusterView, PodView, Resource
+from evaluator.scoring.view import ClusterView
 from evaluator.tokens import Bucket
 from plimsoll import logs
 

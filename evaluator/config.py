@@ -8,7 +8,7 @@ from evaluator.gangs.webhookoptions import WebhookOptions
 from evaluator.scoring.options import ScorerOptions
 from evaluator.sources.agentoptions import AgentOptions
 from evaluator.sources.options import SourceOptions
-from plimsoll import flags
+from plimsoll import durations, flags
 from plimsoll.flags import option
 from plimsoll.logs import LogOptions
 
@@ -56,14 +56,14 @@ class Settings(
         "how often agents read what policies name, and the longest time between two of their reports; "
         "a changed .prom file is reported at once",
         metavar="DURATION",
-        parse=flags.duration,
+        parse=durations.duration,
     )
     stale_after: float = option(
         "staleAfter",
         30.0,
         "a reading older than this is missing",
         metavar="DURATION",
-        parse=flags.duration,
+        parse=durations.duration,
     )
     cluster_stale_after: float = option(
         "clusterStaleAfter",
@@ -72,7 +72,7 @@ class Settings(
         "scheduler is still answered by it, but nothing is written and /readyz is red; a watch that is silent for half of "
         "it is opened again",
         metavar="DURATION",
-        parse=flags.duration,
+        parse=durations.duration,
     )
     ops_port: int = option(
         "opsPort",
@@ -98,7 +98,7 @@ class Settings(
         10.0,
         "the time in which at most --evictLimit pods of one policy are evicted",
         metavar="DURATION",
-        parse=flags.duration,
+        parse=durations.duration,
     )
     evict_limit: int = option(
         "evictLimit", 1, "pods of one policy evicted in one period", metavar="N", parse=flags.count
@@ -124,21 +124,21 @@ class Settings(
         12.0,
         "how long the others wait for a leader that says nothing any more; whole seconds",
         metavar="DURATION",
-        parse=flags.duration,
+        parse=durations.duration,
     )
     renew_deadline: float = option(
         "renewDeadline",
         8.0,
         "after this time without a renewal a leader stops writing",
         metavar="DURATION",
-        parse=flags.duration,
+        parse=durations.duration,
     )
     retry_period: float = option(
         "retryPeriod",
         2.0,
         "how often a leader renews the lease, and the others look at it",
         metavar="DURATION",
-        parse=flags.duration,
+        parse=durations.duration,
     )
     kube_qps: float = option(
         "kubeQPS",

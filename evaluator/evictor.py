@@ -11,10 +11,11 @@ from evaluator import events, evictions
 from evaluator.cluster import Cluster
 from evaluator.decider import Decider
 from evaluator.evictions import Eviction, Pace
-from evaluator.kube import Kube, KubeError, now
+from evaluator.kube import Kube, now
 from evaluator.metrics import Metrics
 from evaluator.notices import Notice
 from evaluator.policy import PolicyKey
+from evaluator.session import KubeError
 from plimsoll import logs
 
 log = logs.get(__name__)

@@ -15,8 +15,9 @@ from evaluator.decisions import Decision
 from evaluator.nodes import Mask, Nodes
 from evaluator.policy import StrategyName
 from evaluator.scoring.options import POLICIES
+from evaluator.scoring.pod import PodView
 from evaluator.scoring.protocol import BEST, Assessment, Scorer
-from evaluator.scoring.view import ClusterView, PodView, Refusal
+from evaluator.scoring.view import ClusterView, Refusal
 
 _PLUGIN_BEST = 100
 """kube-scheduler's MaxNodeScore."""

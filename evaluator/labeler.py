@@ -12,12 +12,13 @@ from dataclasses import dataclass
 from evaluator.cluster import Cluster
 from evaluator.conflictlog import ConflictLog
 from evaluator.decider import Decider
-from evaluator.kube import Kube, KubeError
+from evaluator.kube import Kube
 from evaluator.labelplan import LabelPlan
 from evaluator.labels import Apply, Conflict, NodeLabels
 from evaluator.mandate import NoMandateError
 from evaluator.metrics import Metrics
 from evaluator.objects import Node
+from evaluator.session import KubeError
 from evaluator.tokens import Bucket
 from plimsoll import logs
 from plimsoll.backoff import Backoff

@@ -10,9 +10,9 @@ from pathlib import Path
 from typing import Any, Protocol, assert_never
 
 from evaluator import lease
-from evaluator.kube import KubeError
 from evaluator.lease import Acquire, Renew, Seen, StepDown, Terms, Wait
 from evaluator.mandate import Mandate, clock
+from evaluator.session import KubeError
 from plimsoll import logs
 
 log = logs.get(__name__)

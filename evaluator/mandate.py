@@ -10,7 +10,7 @@ import math
 import time
 from collections.abc import AsyncIterator, Callable
 
-from evaluator.kube import KubeError
+from evaluator.session import KubeError
 
 _NEVER, _ALWAYS = -math.inf, math.inf
 _CHECK = 0.25

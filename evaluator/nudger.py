@@ -13,12 +13,13 @@ from evaluator import nudges, openings
 from evaluator.cluster import Cluster
 from evaluator.decider import Decider
 from evaluator.decisions import Decisions
-from evaluator.kube import Kube, KubeError
+from evaluator.kube import Kube
 from evaluator.metrics import Metrics
 from evaluator.nudges import Chance, Pace, Plan, Refusal, Refusals
 from evaluator.objects import NUDGED
 from evaluator.openings import Opening
 from evaluator.policy import PolicyKey
+from evaluator.session import KubeError
 from evaluator.timestamps import rfc3339
 from plimsoll import logs
 from plimsoll.backoff import Backoff

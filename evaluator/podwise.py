@@ -15,8 +15,9 @@ from evaluator.policy import PolicyKey, StrategyName
 from evaluator.quantified import Scoring
 from evaluator.rules import Sight, View, Violations
 from evaluator.scoring import quantities
+from evaluator.scoring.pod import Amounts, PodView
 from evaluator.scoring.quantities import QUANTITIES
-from evaluator.scoring.view import Amounts, ClusterView, PodView
+from evaluator.scoring.view import ClusterView
 from evaluator.strategies import scheduleonmetric
 from evaluator.terms import WhenMissing
 

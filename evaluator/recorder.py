@@ -14,11 +14,12 @@ from evaluator import events, notices
 from evaluator.decider import Decider
 from evaluator.decisions import Decision
 from evaluator.disputes import Disputes
-from evaluator.kube import Kube, KubeError, now
+from evaluator.kube import Kube, now
 from evaluator.labels import Conflict
 from evaluator.metrics import Metrics
 from evaluator.notices import Notice, Standing
 from evaluator.policy import PolicyKey
+from evaluator.session import KubeError
 from plimsoll import logs
 from plimsoll.backoff import Backoff
 

@@ -7,9 +7,10 @@ from typing import Any, NamedTuple
 
 from evaluator.conditions import Condition
 from evaluator.decider import Decider
-from evaluator.kube import Kube, KubeError, now
+from evaluator.kube import Kube, now
 from evaluator.labels import Conflict
 from evaluator.policy import PolicyKey
+from evaluator.session import KubeError
 from evaluator.status import Status, statuses
 from plimsoll import logs
 from plimsoll.backoff import Backoff

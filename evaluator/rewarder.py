@@ -13,11 +13,11 @@ from typing import Any, Protocol
 
 from evaluator import rewardstate
 from evaluator.inventory import Resident
-from evaluator.kube import KubeError
 from evaluator.mandate import NoMandateError
 from evaluator.rewarding import Rewarding
 from evaluator.rewardstate import StateError
 from evaluator.scoring.rewards import Outcome, Rewards
+from evaluator.session import KubeError
 from plimsoll import logs
 from plimsoll.backoff import Backoff
 

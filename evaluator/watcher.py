@@ -15,7 +15,8 @@ from typing import Generic, Protocol, TypeVar
 import msgspec
 
 from evaluator.decoding import UNREADABLE
-from evaluator.kube import Kube, KubeError, Resource
+from evaluator.kube import Kube, Resource
+from evaluator.session import KubeError
 from plimsoll import logs
 from plimsoll.backoff import Backoff
 

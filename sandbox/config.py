@@ -3,7 +3,8 @@
 import re
 from dataclasses import dataclass
 
-from plimsoll.flags import choice, duration, option, port
+from plimsoll.durations import duration
+from plimsoll.flags import choice, option, port
 
 _NODE_NAME = re.compile(
     r"[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?(\.[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?)*"

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from plimsoll.flags import format_duration
+from plimsoll.durations import format_duration
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,15 +6,9 @@ from operator import neg
 from typing import TypeVar
 
 from agent.rules import instants
-from agent.rules.functions import (
-    POINTWISE,
-    RANGES,
-    RangeFunction,
-    Relabelling,
-    histogram_quantile,
-    joining,
-    replacing,
-)
+from agent.rules.functions import POINTWISE, RANGES, RangeFunction
+from agent.rules.functions.histograms import histogram_quantile
+from agent.rules.functions.relabel import Relabelling, joining, replacing
 from agent.rules.labels import EMPTY, Labels
 from agent.rules.parts import Instant, Part, Range, Scalar, Text
 from agent.rules.patterns import compiled

@@ -11,13 +11,14 @@ from dataclasses import dataclass, field
 
 from agent.rules import labels, needs
 from agent.rules.budget import Budget, LimitError
-from agent.rules.expressions import Expression, Need, parse
+from agent.rules.expressions import Expression, parse
 from agent.rules.groups import Group, Rule, RuleError
 from agent.rules.history import FullError, History
 from agent.rules.labels import EMPTY, NAME, Labels
+from agent.rules.parts import Need
 from agent.rules.snapshots import Snapshot
 from agent.rules.values import EvaluationError, Moment, Vector
-from collectors.sample import Family
+from collectors.base.sample import Family
 from plimsoll.sentences import SentenceError
 
 _FEW_TICKS = 2

@@ -13,7 +13,7 @@ from agent.rules import labels as label_sets
 from agent.rules.labels import NAME, Labels
 from agent.rules.listed import Listed
 from agent.rules.printing import series
-from collectors.numerals import parse_float
+from collectors.formats.numerals import parse_float
 from plimsoll.sentences import SentenceError, shown
 
 

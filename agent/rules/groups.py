@@ -11,8 +11,9 @@ from functools import partial
 from typing import Any, NamedTuple, TypeVar
 
 from agent.rules import rulefields
-from agent.rules.expressions import Expression, ExpressionError, parse
+from agent.rules.expressions import Expression, parse
 from agent.rules.labels import Labels
+from agent.rules.refusals import ExpressionError
 from agent.rules.rulefields import InvalidError
 from plimsoll.sentences import SentenceError, shown
 

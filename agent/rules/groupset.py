@@ -7,13 +7,13 @@ from agent.rules import needs, published
 from agent.rules.accounts import GroupAccount
 from agent.rules.budget import Budget
 from agent.rules.evaluation import Outcome, RunningGroup, Tick
-from agent.rules.expressions import Need
 from agent.rules.groups import SHORTEST, Group
 from agent.rules.history import History
+from agent.rules.parts import Need
 from agent.rules.published import Published, Word
 from agent.rules.schedule import Schedule
 from agent.rules.snapshots import Snapshot
-from collectors.sample import Family
+from collectors.base.sample import Family
 
 _COUNT = 15_000
 """Milliseconds between two counts of the samples that are kept."""

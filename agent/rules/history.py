@@ -28,7 +28,7 @@ from agent.rules.runs import STALE, UNKNOWN, StoredSeries
 from agent.rules.snapshots import Snapshot
 from agent.rules.timeline import Timeline
 from agent.rules.values import LOOKBACK, Vector, same
-from collectors.sample import Sample
+from collectors.base.sample import Sample
 from plimsoll.sentences import SentenceError
 
 _TURNS = 16  # ticks in which each series has its turn at dropping what is too old

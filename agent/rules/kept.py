@@ -6,7 +6,7 @@ from agent.rules.labels import NAME, Labels
 from agent.rules.matchers import Selector
 from agent.rules.parts import Need
 from agent.rules.runs import StoredSeries
-from collectors.sample import Labels as Pairs
+from collectors.base.sample import Labels as Pairs
 
 _VIEWS = 1 << 12  # selectors whose series are remembered
 _NAMES = 1 << 12  # metrics that nobody needs that are remembered

@@ -3,10 +3,10 @@
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from functools import cache
 
-from agent.rules.expressions import Need
 from agent.rules.groups import Group
 from agent.rules.labels import NAME
 from agent.rules.matchers import Selector
+from agent.rules.parts import Need
 
 _PARTS = ("_bucket", "_sum", "_count")
 """What the samples of a histogram or summary add to its name."""

@@ -3,22 +3,22 @@
 import math
 from dataclasses import dataclass
 
-from collectors.numerals import parse_float
-from plimsoll import flags
+from collectors.formats.numerals import parse_float
+from plimsoll import durations, sizes
 from plimsoll.flags import option
 
 _SHORTEST = 1.0
 
 
 def _interval(text: str) -> float:
-    seconds = flags.duration(text)
+    seconds = durations.duration(text)
     if seconds < _SHORTEST:
         raise ValueError(f"{text!r} is shorter than 1s, the shortest there is")
     return seconds
 
 
 def _timeout(text: str) -> float:
-    seconds = flags.duration(text)
+    seconds = durations.duration(text)
     if seconds == 0:
         raise ValueError("has to be longer than 0")
     return seconds
@@ -63,7 +63,7 @@ class RuleOptions:
         "memory for the samples and results of all groups; a group whose samples, or a rule whose results, would take more "
         "records nothing",
         metavar="SIZE",
-        parse=flags.size,
+        parse=sizes.size,
     )
     timeout: float = option(
         "rules.timeout",

@@ -8,7 +8,7 @@ from agent.rules.evaluation import Outcome, unknown
 from agent.rules.groups import Group, RuleError
 from agent.rules.labels import NAME, Labels
 from agent.rules.values import Vector
-from collectors.sample import Family, Sample
+from collectors.base.sample import Family, Sample
 from plimsoll.sentences import one_line
 
 _SHOWN = 120  # characters of an expression in a HELP line

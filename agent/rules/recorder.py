@@ -17,17 +17,17 @@ from agent.rules import accounts, needs
 from agent.rules.accounts import GroupAccount
 from agent.rules.budget import Budget, CancelledError
 from agent.rules.clock import Clock
-from agent.rules.expressions import Need
 from agent.rules.followers import Followers
 from agent.rules.groups import RuleError, RuleFile
 from agent.rules.groupset import GroupSet, Reading, metrics_of
 from agent.rules.notices import Notices
 from agent.rules.options import RuleOptions
+from agent.rules.parts import Need
 from agent.rules.published import Published
 from agent.rules.rulefiles import RuleFiles
 from agent.rules.snapshots import Snapshot
 from agent.rules.statekeeper import StateKeeper
-from collectors.sample import Family
+from collectors.base.sample import Family
 from plimsoll import logs
 from plimsoll.runner import StoppedError
 

@@ -13,9 +13,9 @@ from dataclasses import dataclass
 from agent.rules import groups
 from agent.rules.budget import Budget
 from agent.rules.groups import Context, RuleFile, RuleFileError
-from collectors import steadyfile
-from collectors.refusal import RefusedError
-from collectors.steadyfile import Mark
+from collectors.base.refusal import RefusedError
+from collectors.readers import steadyfile
+from collectors.readers.steadyfile import Mark
 from plimsoll import logs, strictyaml
 
 log = logs.get(__name__)

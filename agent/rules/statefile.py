@@ -19,8 +19,8 @@ from pathlib import Path
 
 from agent.rules import snapshotcodec
 from agent.rules.snapshots import Snapshot, SnapshotError
-from collectors import host
-from collectors.sample import CollectorError
+from collectors.base import host
+from collectors.base.sample import CollectorError
 from plimsoll import logs
 from plimsoll.sentences import SentenceError
 from plimsoll.sizes import format_size

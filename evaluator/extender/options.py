@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 
-from plimsoll import flags
+from plimsoll import flags, sizes
 from plimsoll.flags import option
 from plimsoll.http.limits import Limits
 
@@ -77,21 +77,21 @@ class ExtenderOptions:
         _DEFAULT.header_bytes,
         "the largest header of a request",
         metavar="SIZE",
-        parse=flags.size,
+        parse=sizes.size,
     )
     max_body_bytes: int = option(
         "maxBodyBytes",
         _DEFAULT.body_bytes,
         "the largest body of a request; 5,000 whole nodes are some 60MiB",
         metavar="SIZE",
-        parse=flags.size,
+        parse=sizes.size,
     )
     max_bodies_bytes: int = option(
         "maxBodiesBytes",
         _DEFAULT.bodies_bytes,
         "the largest bodies of all requests at a time together; one more is told to come again (503)",
         metavar="SIZE",
-        parse=flags.size,
+        parse=sizes.size,
     )
     max_connections: int = option(
         "maxConnections",

@@ -3,7 +3,7 @@
 from evaluator import requests, workload
 from evaluator.decoding import UNREADABLE
 from evaluator.extender.messages import Args, BadRequestError
-from evaluator.scoring.view import PodView
+from evaluator.scoring.pod import PodView
 
 _MOST_OBJECTS = 100_000
 """In a pod; one with much in it, whose fields are owned by many, has some thousands."""

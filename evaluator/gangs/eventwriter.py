@@ -9,8 +9,9 @@ from collections.abc import Awaitable, Callable, Iterator
 
 from evaluator import events
 from evaluator.gangs.untold import Thread
-from evaluator.kube import Kube, KubeError, now
+from evaluator.kube import Kube, now
 from evaluator.notices import Notice
+from evaluator.session import KubeError
 
 
 class EventWriter:

@@ -22,8 +22,8 @@ from evaluator.gangs.lifting import Lifting
 from evaluator.gangs.roster import Roster
 from evaluator.gangs.space import Space
 from evaluator.gangs.verdicts import Memory, Outcome, Reason, Release, Terms
-from evaluator.kube import KubeError
 from evaluator.metrics import Metrics
+from evaluator.session import KubeError
 from plimsoll import logs
 from plimsoll.backoff import Backoff
 

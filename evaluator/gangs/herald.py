@@ -13,9 +13,10 @@ from evaluator.gangs.group import Gang, GangKey
 from evaluator.gangs.untold import Pace, Story, Untold
 from evaluator.gangs.verdicts import Outcome, Verdict
 from evaluator.inventory import Key, Resident
-from evaluator.kube import Kube, KubeError
+from evaluator.kube import Kube
 from evaluator.metrics import Metrics
 from evaluator.notices import Notice
+from evaluator.session import KubeError
 from evaluator.sources.loudness import Loudness
 from evaluator.tokens import Bucket
 from plimsoll import logs

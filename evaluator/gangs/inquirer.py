@@ -13,7 +13,7 @@ from evaluator.gangs.group import Gang, GangKey
 from evaluator.gangs.obstacles import Scene, obstacles
 from evaluator.gangs.scenes import Library, Scenes
 from evaluator.gangs.verdicts import Outcome, State
-from evaluator.kube import KubeError
+from evaluator.session import KubeError
 from plimsoll import logs
 from plimsoll.backoff import Backoff
 

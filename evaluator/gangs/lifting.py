@@ -16,8 +16,9 @@ from evaluator.gangs.group import Gang, GangKey, gang_among
 from evaluator.gangs.membership import GROUP_LABEL
 from evaluator.gangs.verdicts import Reason, Release
 from evaluator.inventory import Resident
-from evaluator.kube import Kube, KubeError
+from evaluator.kube import Kube
 from evaluator.metrics import Metrics
+from evaluator.session import KubeError
 from evaluator.timestamps import rfc3339
 from plimsoll import logs
 

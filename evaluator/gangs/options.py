@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from evaluator.gangs.verdicts import Terms
 from evaluator.requests import IGNORED
-from plimsoll import flags
+from plimsoll import durations, flags
 from plimsoll.flags import option
 
 _DEFAULT = Terms()
@@ -63,7 +63,7 @@ class GangOptions:
         0.0,
         "let a pod go that our gate has held for longer than this, alone if need be, with a warning event; 0: never",
         metavar="DURATION",
-        parse=flags.duration,
+        parse=durations.duration,
     )
     gang_count_all: bool = option(
         "gangCountAll",

@@ -14,7 +14,7 @@ from evaluator.gangs.makers import KINDS, Controller, Maker
 from evaluator.gangs.obstacles import Refusal, Scene
 from evaluator.gangs.quotas import Quota
 from evaluator.inventory import Resident
-from evaluator.kube import KubeError
+from evaluator.session import KubeError
 from plimsoll import logs
 
 log = logs.get(__name__)

@@ -5,7 +5,8 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from plimsoll.flags import boolean, format_duration
+from plimsoll.durations import format_duration
+from plimsoll.flags import boolean
 from plimsoll.sentences import SentenceError, shown
 
 API_VERSION = "kubescheduler.config.k8s.io/v1"

@@ -22,7 +22,7 @@ import yaml
 from evaluator.scheduler import configuration, staticpod
 from evaluator.scheduler.configuration import ConfigurationError, Extender
 from evaluator.scheduler.staticpod import ManifestError
-from plimsoll import flags
+from plimsoll import durations, flags
 from plimsoll.commandline import Parser
 from plimsoll.flags import option
 
@@ -82,7 +82,7 @@ class Settings:
         2.0,
         "how long kube-scheduler waits for an answer",
         metavar="DURATION",
-        parse=flags.duration,
+        parse=durations.duration,
     )
     ignorable: bool = option(
         "ignorable",

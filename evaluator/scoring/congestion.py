@@ -27,8 +27,9 @@ import numpy as np
 from evaluator.nodes import Floats
 from evaluator.scoring.inputs import CONGESTION, CONGESTION_FACTOR
 from evaluator.scoring.missing import WhenMissing, when_missing
+from evaluator.scoring.pod import PodView
 from evaluator.scoring.protocol import BEST, Assessment, Scores
-from evaluator.scoring.view import ClusterView, PodView, Refusal
+from evaluator.scoring.view import ClusterView, Refusal
 from plimsoll import flags
 from plimsoll.flags import option
 

@@ -8,7 +8,8 @@ import numpy as np
 import numpy.typing as npt
 
 from evaluator.nodes import Floats, Mask
-from evaluator.scoring.view import ClusterView, PodView, Refusal
+from evaluator.scoring.pod import PodView
+from evaluator.scoring.view import ClusterView, Refusal
 
 Scores = npt.NDArray[np.int64]
 """0 to 10 for each node of the view."""

@@ -11,8 +11,9 @@ from dataclasses import dataclass
 import numpy as np
 
 from evaluator.nodes import Floats
+from evaluator.scoring.pod import PodView
 from evaluator.scoring.protocol import Assessment, Scorer
-from evaluator.scoring.view import ClusterView, PodView
+from evaluator.scoring.view import ClusterView
 
 log = logging.getLogger(__name__)
 

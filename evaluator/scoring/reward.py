@@ -5,9 +5,10 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from evaluator.scoring.pod import PodView
 from evaluator.scoring.protocol import BEST, Assessment
 from evaluator.scoring.rewards import Rewards
-from evaluator.scoring.view import ClusterView, PodView
+from evaluator.scoring.view import ClusterView
 from plimsoll.flags import option
 
 

@@ -23,8 +23,9 @@ from evaluator.nodes import Floats, Mask
 from evaluator.scoring import inputs
 from evaluator.scoring.missing import WhenMissing, when_missing
 from evaluator.scoring.overload import Overload, Use, overload
+from evaluator.scoring.pod import PodView, Resource
 from evaluator.scoring.protocol import BEST, Assessment, Scores
-from evaluator.scoring.view import ClusterView, PodView, Refusal, Resource
+from evaluator.scoring.view import ClusterView, Refusal
 from plimsoll import flags
 from plimsoll.flags import option
 

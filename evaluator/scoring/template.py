@@ -4,8 +4,9 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from evaluator.scoring.pod import PodView
 from evaluator.scoring.protocol import Assessment
-from evaluator.scoring.view import ClusterView, PodView, Refusal
+from evaluator.scoring.view import ClusterView, Refusal
 
 
 class Template:

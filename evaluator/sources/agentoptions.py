@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 
 from evaluator.sources.agentlimits import AgentLimits
-from plimsoll import flags
+from plimsoll import flags, sizes
 from plimsoll.flags import option
 
 _DEFAULT = AgentLimits()
@@ -126,7 +126,7 @@ class AgentOptions:
         _DEFAULT.report_bytes,
         "the largest report; 1,000 readings are some 12KiB",
         metavar="SIZE",
-        parse=flags.size,
+        parse=sizes.size,
     )
 
     @property

@@ -7,7 +7,7 @@ from typing import Any, Protocol
 
 import msgspec
 
-from evaluator.kube import KubeError
+from evaluator.session import KubeError
 from evaluator.sources import metricvalues
 from evaluator.sources.answers import Answer, SourceError, moment
 

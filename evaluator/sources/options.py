@@ -5,7 +5,7 @@ from urllib.parse import urlsplit
 
 from evaluator.rations import MOST_METRICS, MOST_RULES
 from evaluator.readings import AGENTS, CUSTOM_METRICS, PROMETHEUS
-from plimsoll import flags
+from plimsoll import durations, flags
 from plimsoll.flags import option
 
 _NO_URL = "not an http or https URL: write it like http://prometheus.monitoring:9090"
@@ -71,7 +71,7 @@ class SourceOptions:
         5.0,
         "how long the custom metrics API or Prometheus may take to answer for one metric",
         metavar="DURATION",
-        parse=flags.duration,
+        parse=durations.duration,
     )
     prometheus_url: str = option(
         "prometheusUrl",

@@ -11,7 +11,7 @@ from evaluator.polls import Polls
 from evaluator.sources.answers import Answer, SourceError
 from evaluator.sources.coverage import Coverage
 from evaluator.subscription import Subscriptions
-from plimsoll import flags, logs
+from plimsoll import durations, logs
 
 log = logs.get(__name__)
 
@@ -115,7 +115,7 @@ class Poller:
         except SourceError as error:
             self._failed(metric, error.reason, str(error))
         except TimeoutError:
-            limit = flags.format_duration(self._pace.timeout)
+            limit = durations.format_duration(self._pace.timeout)
             self._failed(metric, "timeout", f"no answer within {limit}")
         except Exception:
             log.exception("a question that went wrong", source=self._polls.name, metric=metric)

@@ -16,7 +16,7 @@ from evaluator.sources import vectors
 from evaluator.sources.answers import Answer, SourceError, moment
 from evaluator.sources.queries import Queries
 from evaluator.sources.vectors import Join
-from plimsoll import VERSION, flags
+from plimsoll import VERSION, durations
 
 _LARGEST = 64 << 20
 """Bytes of an answer: 5,000 nodes are one or two million of them, and a query that matches everything is a mistake."""
@@ -83,7 +83,7 @@ class Prometheus:
             connector = aiohttp.TCPConnector(ssl=self._tls)
             agent = {"User-Agent": f"plimsoll-evaluator/{VERSION}"}
             self._session = aiohttp.ClientSession(connector=connector, headers=agent)
-        asked = {"query": query, "timeout": flags.format_duration(self._timeout)}
+        asked = {"query": query, "timeout": durations.format_duration(self._timeout)}
         short = len(query) <= _LONGEST
         headers, secret = self._credentials()
         async with self._session.request(

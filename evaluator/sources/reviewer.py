@@ -12,9 +12,9 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Protocol
 
-from evaluator.kube import KubeError
 from evaluator.objects import Pod
 from evaluator.redaction import redacted
+from evaluator.session import KubeError
 from evaluator.sources.identity import Bound, NotAnAgentError, TokenReview, bound
 from evaluator.sources.reviewlimits import LimitedError, ReviewGate, ReviewLimits
 from plimsoll import logs

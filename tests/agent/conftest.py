@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from collectors.host import Host
-from collectors.sample import Family, Sample
+from collectors.base.host import Host
+from collectors.base.sample import Family, Sample
 
 FIXTURES = Path(__file__).parents[1] / "collectors/fixtures"
 

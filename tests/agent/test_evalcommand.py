@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from collectors.host import Host
+from collectors.base.host import Host
 from tests.patience import PATIENCE
 
 Run = Callable[..., "subprocess.CompletedProcess[str]"]

@@ -18,8 +18,8 @@ from agent.exposition import (
     encode_text,
     negotiate,
 )
-from collectors import promtext
-from collectors.sample import Family, Sample
+from collectors.base.sample import Family, Sample
+from collectors.formats import promtext
 
 HISTOGRAM = Family(
     "h",

@@ -7,7 +7,7 @@ from agent.rounds import Rounds
 from agent.rules.clock import Clock
 from agent.rules.options import RuleOptions
 from agent.rules.recorder import Recorder
-from collectors.sample import CollectorError, Family, Sample
+from collectors.base.sample import CollectorError, Family, Sample
 from wire.codec import Snapshot
 
 RULES = """

@@ -5,8 +5,8 @@ import pytest
 import structlog
 
 from agent.rounds import Rounds, combine
-from collectors.registry import COLLECTORS, build
-from collectors.sample import CollectorError, Family, Sample, SourceAbsentError
+from collectors.base.registry import COLLECTORS, build
+from collectors.base.sample import CollectorError, Family, Sample, SourceAbsentError
 from plimsoll.runner import StoppedError
 
 SUCCESS = "node_scrape_collector_success"

@@ -5,7 +5,7 @@ import pytest
 from agent.rounds import Rounds
 from agent.rules.expressions import parse
 from agent.sampler import CLOCK, Sampler, ticks
-from collectors.sample import CollectorError
+from collectors.base.sample import CollectorError
 
 
 class Clock:

@@ -6,7 +6,7 @@ import pytest
 
 from agent.names import candidates
 from agent.selection import select
-from collectors.sample import Family, Sample
+from collectors.base.sample import Family, Sample
 from wire.codec import Snapshot
 
 

@@ -13,7 +13,7 @@ import pytest
 from agent.credentials import Credentials
 from agent.rounds import Rounds
 from agent.streamer import Streamer, Target, _Wanted
-from collectors.sample import CollectorError, Family, Sample
+from collectors.base.sample import CollectorError, Family, Sample
 from collectors.textfile import Options, TextFile
 from plimsoll import VERSION
 from plimsoll.backoff import Backoff

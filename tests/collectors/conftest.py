@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from collectors.host import Host
-from collectors.sample import Family
+from collectors.base.host import Host
+from collectors.base.sample import Family
 
 FIXTURES = Path(__file__).parent / "fixtures"
 

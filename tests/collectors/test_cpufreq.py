@@ -2,9 +2,9 @@ from pathlib import Path
 
 import pytest
 
+from collectors.base.host import Host
+from collectors.base.sample import CollectorError, SourceAbsentError
 from collectors.cpufreq import CpuFreq
-from collectors.host import Host
-from collectors.sample import CollectorError, SourceAbsentError
 
 CPUS = "sys/devices/system/cpu"
 

@@ -12,7 +12,6 @@ from hypothesis import strategies as st
 from collectors import (
     buddyinfo,
     cgroups,
-    diskinfo,
     diskstats,
     entropy,
     filefd,
@@ -20,18 +19,17 @@ from collectors import (
     interrupts,
     ksmd,
     meminfo_numa,
-    mounts,
     processes,
     schedstat,
     slabinfo,
     softirqs,
     stat,
-    udev,
     zoneinfo,
 )
 from collectors import os as os_release
-from collectors.devicefilter import DeviceFilter
-from collectors.sample import CollectorError, Family
+from collectors.base.sample import CollectorError, Family
+from collectors.formats.devicefilter import DeviceFilter
+from collectors.readers import diskinfo, mounts, udev
 
 XEON = Path(__file__).parent / "fixtures/xeon"
 EVERY = DeviceFilter("", "")

@@ -2,9 +2,9 @@ from pathlib import Path
 
 import pytest
 
+from collectors.base.host import Host
+from collectors.base.sample import CollectorError, SourceAbsentError
 from collectors.entropy import Entropy, parse
-from collectors.host import Host
-from collectors.sample import CollectorError, SourceAbsentError
 
 
 def test_available_and_size(machine, values) -> None:

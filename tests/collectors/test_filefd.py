@@ -2,9 +2,9 @@ from pathlib import Path
 
 import pytest
 
+from collectors.base.host import Host
+from collectors.base.sample import CollectorError, SourceAbsentError
 from collectors.filefd import FileFd, parse
-from collectors.host import Host
-from collectors.sample import CollectorError, SourceAbsentError
 
 
 def test_allocated_and_maximum(machine, values) -> None:

@@ -2,10 +2,10 @@ from pathlib import Path
 
 import pytest
 
-from collectors.host import Host
-from collectors.hwmon import METRICS, HwMon, Options
-from collectors.sample import SourceAbsentError
-from collectors.sensors import clean, meaning, split
+from collectors.base.host import Host
+from collectors.base.sample import SourceAbsentError
+from collectors.hwmon import HwMon, Options
+from collectors.readers.sensors import METRICS, clean, meaning, split
 
 CHIP = "sys/class/hwmon/hwmon0"
 

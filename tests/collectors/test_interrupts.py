@@ -2,10 +2,10 @@ from pathlib import Path
 
 import pytest
 
-from collectors.devicefilter import DeviceFilter
-from collectors.host import Host
+from collectors.base.host import Host
+from collectors.base.sample import CollectorError, SourceAbsentError
+from collectors.formats.devicefilter import DeviceFilter
 from collectors.interrupts import Interrupts, Options, parse
-from collectors.sample import CollectorError, SourceAbsentError
 
 EVERY = DeviceFilter("", "")
 # An ARM server: no blank between a name and a count that fills its column, names of chips with blanks in them.

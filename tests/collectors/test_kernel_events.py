@@ -1,7 +1,7 @@
 import pytest
 
+from collectors.base.sample import SourceAbsentError
 from collectors.kernel_events import KernelEvents
-from collectors.sample import SourceAbsentError
 
 
 def test_failures_of_the_kernel_since_boot(plant, values) -> None:

@@ -1,7 +1,7 @@
 import pytest
 
+from collectors.base.sample import CollectorError, SourceAbsentError
 from collectors.kernel_hung import KernelHung, parse
-from collectors.sample import CollectorError, SourceAbsentError
 
 
 def test_hung_tasks(machine, values) -> None:

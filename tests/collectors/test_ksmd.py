@@ -2,9 +2,9 @@ from pathlib import Path
 
 import pytest
 
-from collectors.host import Host
+from collectors.base.host import Host
+from collectors.base.sample import CollectorError, SourceAbsentError
 from collectors.ksmd import Ksmd, parse
-from collectors.sample import CollectorError, SourceAbsentError
 
 
 def test_all_files_and_a_profit_that_is_a_loss(machine, values) -> None:

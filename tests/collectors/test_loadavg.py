@@ -1,7 +1,7 @@
 import pytest
 
+from collectors.base.sample import CollectorError, SourceAbsentError
 from collectors.loadavg import LoadAvg, parse
-from collectors.sample import CollectorError, SourceAbsentError
 
 
 def test_three_averages(machine, values) -> None:

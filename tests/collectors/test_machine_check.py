@@ -1,7 +1,7 @@
 import pytest
 
+from collectors.base.sample import CollectorError, SourceAbsentError
 from collectors.machine_check import MachineCheck, parse
-from collectors.sample import CollectorError, SourceAbsentError
 
 SERVER = """\
             CPU0       CPU1       CPU2       CPU3

@@ -2,9 +2,9 @@ from pathlib import Path
 
 import pytest
 
-from collectors.host import Host
+from collectors.base.host import Host
+from collectors.base.sample import CollectorError, SourceAbsentError
 from collectors.mdadm import Array, MdAdm, families, parse
-from collectors.sample import CollectorError, SourceAbsentError
 
 HEAD = "Personalities : [raid1] [raid0] [raid6] [raid5] [raid4] [linear]\n"
 TAIL = "unused devices: <none>\n"

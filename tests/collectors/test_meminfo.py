@@ -1,7 +1,7 @@
 import pytest
 
+from collectors.base.sample import CollectorError
 from collectors.meminfo import MemInfo, parse
-from collectors.sample import CollectorError
 
 
 def test_fields_of_a_real_machine(machine, values) -> None:

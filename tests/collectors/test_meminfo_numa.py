@@ -2,9 +2,9 @@ from pathlib import Path
 
 import pytest
 
-from collectors.host import Host
+from collectors.base.host import Host
+from collectors.base.sample import CollectorError, SourceAbsentError
 from collectors.meminfo_numa import MemInfoNuma, parse_meminfo, parse_numastat
-from collectors.sample import CollectorError, SourceAbsentError
 
 MEMINFO = """\
 

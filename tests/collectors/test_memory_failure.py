@@ -1,7 +1,7 @@
 import pytest
 
+from collectors.base.sample import SourceAbsentError
 from collectors.memory_failure import MemoryFailure
-from collectors.sample import SourceAbsentError
 
 NODE = "sys/devices/system/node/node"
 

@@ -3,9 +3,9 @@ from pathlib import Path
 
 import pytest
 
-from collectors.host import Host
+from collectors.base.host import Host
+from collectors.base.sample import SourceAbsentError
 from collectors.netclass import NetClass, Options, families
-from collectors.sample import SourceAbsentError
 
 
 @pytest.fixture

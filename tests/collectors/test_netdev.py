@@ -5,9 +5,9 @@ from pathlib import Path
 
 import pytest
 
-from collectors.host import Host
+from collectors.base.host import Host
+from collectors.base.sample import CollectorError, SourceAbsentError
 from collectors.netdev import NetDev, Options, parse, scope, summed
-from collectors.sample import CollectorError, SourceAbsentError
 
 HEAD = "Inter-|   Receive\n face |bytes    packets\n"
 

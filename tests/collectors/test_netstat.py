@@ -1,7 +1,7 @@
 import pytest
 
+from collectors.base.sample import CollectorError
 from collectors.netstat import NetStat, Options, Picker, families, parse_lines, parse_pairs
-from collectors.sample import CollectorError
 
 EVERYTHING = ""
 

@@ -2,8 +2,8 @@ from pathlib import Path
 
 import pytest
 
+from collectors.base.sample import CollectorError, SourceAbsentError
 from collectors.numa import Numa, parse_distances, parse_meminfo
-from collectors.sample import CollectorError, SourceAbsentError
 
 NODES = "sys/devices/system/node"
 MEMINFO = """\

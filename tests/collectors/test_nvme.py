@@ -2,9 +2,9 @@ from pathlib import Path
 
 import pytest
 
-from collectors.host import Host
+from collectors.base.host import Host
+from collectors.base.sample import SourceAbsentError
 from collectors.nvme import Nvme
-from collectors.sample import SourceAbsentError
 
 DEVICE = "sys/class/nvme/nvme0"
 NAMESPACE = 'device="nvme0",nsid="1"'

@@ -2,9 +2,9 @@ from pathlib import Path
 
 import pytest
 
-from collectors.host import Host
+from collectors.base.host import Host
+from collectors.base.sample import CollectorError, SourceAbsentError
 from collectors.os import Os, families, parse
-from collectors.sample import CollectorError, SourceAbsentError
 
 ARCH = 'NAME="Arch Linux"\nPRETTY_NAME="Arch Linux"\nID=arch\nBUILD_ID=rolling\n'
 FLATCAR = """\

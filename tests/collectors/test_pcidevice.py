@@ -2,9 +2,9 @@ from pathlib import Path
 
 import pytest
 
-from collectors.host import Host
+from collectors.base.host import Host
+from collectors.base.sample import CollectorError, SourceAbsentError
 from collectors.pcidevice import Options, PciDevice, parse_place, parse_speed
-from collectors.sample import CollectorError, SourceAbsentError
 
 DEVICES = "sys/bus/pci/devices"
 DRIVE = 'segment="0000",bus="3b",device="00",function="0"'

@@ -1,7 +1,7 @@
 import pytest
 
+from collectors.base.sample import CollectorError, SourceAbsentError
 from collectors.pcie_aer import PcieAer, parse
-from collectors.sample import CollectorError, SourceAbsentError
 
 DEVICES = "sys/bus/pci/devices"
 CORRECTABLE = """\

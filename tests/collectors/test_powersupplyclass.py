@@ -2,9 +2,9 @@ from pathlib import Path
 
 import pytest
 
-from collectors.host import Host
+from collectors.base.host import Host
+from collectors.base.sample import SourceAbsentError
 from collectors.powersupplyclass import METRICS, Options, PowerSupplyClass
-from collectors.sample import SourceAbsentError
 
 CLASS = "sys/class/power_supply"
 BATTERY = {

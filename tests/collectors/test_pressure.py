@@ -3,10 +3,10 @@ from pathlib import Path
 
 import pytest
 
-from collectors import host
-from collectors.host import Host
+from collectors.base import host
+from collectors.base.host import Host
+from collectors.base.sample import CollectorError, SourceAbsentError
 from collectors.pressure import Pressure, parse
-from collectors.sample import CollectorError, SourceAbsentError
 
 LINE = "some avg10=0.00 avg60=0.00 avg300=0.00 total=1500000\n"
 

@@ -2,9 +2,9 @@ from contextlib import nullcontext
 
 import pytest
 
+from collectors.base.sample import SourceAbsentError
 from collectors.qdisc import Options, QueueDisciplines, families
-from collectors.routenetlink import Qdisc
-from collectors.sample import SourceAbsentError
+from collectors.readers.routenetlink import Qdisc
 
 
 class Kernel:

@@ -9,11 +9,11 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from agent.exposition import encode_openmetrics, encode_text
+from collectors.base.host import Host
+from collectors.base.registry import COLLECTORS
+from collectors.base.sample import CollectorError
 from collectors.cpu import Options as CpuOptions
-from collectors.host import Host
-from collectors.registry import COLLECTORS
 from collectors.resctrl import Options as ResctrlOptions
-from collectors.sample import CollectorError
 
 CPU, THERMAL = "sys/devices/system/cpu", "sys/class/thermal"
 NODE, RESCTRL, EVENT = "sys/devices/system/node", "sys/fs/resctrl", "llc_occupancy"

@@ -15,9 +15,6 @@ from collectors import (
     conntrack,
     cpu,
     cpu_vulnerabilities,
-    cpuinfo,
-    cpulist,
-    diskinfo,
     diskstats,
     entropy,
     ethtool,
@@ -28,39 +25,33 @@ from collectors import (
     interrupts,
     kernel_hung,
     ksmd,
-    llcsizes,
     loadavg,
     machine_check,
     mdadm,
     meminfo,
     meminfo_numa,
-    mounts,
     netclass,
     netdev,
-    netroot,
     netstat,
     numa,
     pcie_aer,
-    pciids,
     pressure,
     processes,
-    promtext,
-    resctrlsums,
-    resctrltree,
     schedstat,
     slabinfo,
     sockstat,
     softirqs,
     softnet,
     stat,
-    udev,
     udp_queues,
     vmstat,
     zoneinfo,
 )
 from collectors import os as os_release
-from collectors.devicefilter import DeviceFilter
-from collectors.sample import CollectorError
+from collectors.base.sample import CollectorError
+from collectors.formats import cpulist, pciids, promtext, resctrlsums
+from collectors.formats.devicefilter import DeviceFilter
+from collectors.readers import cpuinfo, diskinfo, llcsizes, mounts, netroot, resctrltree, udev
 
 EVERY_FIELD = re.compile("")
 EVERY_DEVICE = DeviceFilter("", "")

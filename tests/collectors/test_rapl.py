@@ -2,9 +2,9 @@ from pathlib import Path
 
 import pytest
 
-from collectors.host import Host
+from collectors.base.host import Host
+from collectors.base.sample import CollectorError, SourceAbsentError
 from collectors.rapl import Options, Rapl, split
-from collectors.sample import CollectorError, SourceAbsentError
 
 POWERCAP = "sys/class/powercap"
 XEON = {

@@ -7,10 +7,10 @@ from pathlib import Path
 
 import pytest
 
-from collectors.host import Host
+from collectors.base.host import Host
+from collectors.base.sample import CollectorError, SourceAbsentError
+from collectors.formats.rasrecords import mce_type
 from collectors.rasdaemon import Options, Rasdaemon
-from collectors.rasrecords import mce_type
-from collectors.sample import CollectorError, SourceAbsentError
 
 MC_EVENT = (
     "id INTEGER PRIMARY KEY, timestamp TEXT, err_count INTEGER, err_type TEXT, err_msg TEXT, label TEXT, mc INTEGER, "

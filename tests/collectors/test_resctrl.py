@@ -3,10 +3,10 @@ from pathlib import Path
 
 import pytest
 
-from collectors.host import Host
+from collectors.base.host import Host
+from collectors.base.sample import CollectorError, SourceAbsentError
+from collectors.readers.resctrltree import parse_schemata
 from collectors.resctrl import Options, Resctrl
-from collectors.resctrltree import parse_schemata
-from collectors.sample import CollectorError, SourceAbsentError
 
 ROOT = "sys/fs/resctrl"
 CPUS = "sys/devices/system/cpu"

@@ -3,9 +3,9 @@ from pathlib import Path
 
 import pytest
 
-from collectors.devicefilter import DeviceFilter
-from collectors.host import Host
-from collectors.sample import CollectorError, SourceAbsentError
+from collectors.base.host import Host
+from collectors.base.sample import CollectorError, SourceAbsentError
+from collectors.formats.devicefilter import DeviceFilter
 from collectors.slabinfo import Options, SlabInfo, parse
 
 EVERY = DeviceFilter("", "")

@@ -2,8 +2,8 @@ from pathlib import Path
 
 import pytest
 
-from collectors.host import Host
-from collectors.sample import CollectorError, SourceAbsentError
+from collectors.base.host import Host
+from collectors.base.sample import CollectorError, SourceAbsentError
 from collectors.softirqs import SoftIrqs, parse
 
 

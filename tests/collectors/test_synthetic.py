@@ -1,6 +1,6 @@
 import pytest
 
-from collectors.host import Host
+from collectors.base.host import Host
 from collectors.synthetic import Options, Synthetic, value
 
 

@@ -7,9 +7,9 @@ from pathlib import Path
 import pytest
 import structlog
 
-from collectors import steadyfile
-from collectors.refusal import REASONS
-from collectors.sample import CollectorError, Family, Sample, Watchable
+from collectors.base.refusal import REASONS
+from collectors.base.sample import CollectorError, Family, Sample, Watchable
+from collectors.readers import steadyfile
 from collectors.textfile import Options, TextFile
 from plimsoll.flags import options
 

@@ -8,7 +8,7 @@ import agent.config
 from agent.rounds import Rounds
 from agent.rules.clock import Clock
 from agent.rules.recorder import Recorder
-from collectors import registry
+from collectors.base import registry
 
 ROOT = Path(__file__).parents[2]
 NOW = 1_770_000_000

@@ -14,7 +14,7 @@ from prometheus_client.metrics import MetricWrapperBase
 from agent import rounds
 from agent.rules import accounts
 from agent.selfmetrics import SelfMetrics
-from collectors import catalog
+from collectors.base import catalog
 from evaluator.metrics import Metrics
 
 ROOT = Path(__file__).parents[2]

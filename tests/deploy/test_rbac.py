@@ -11,10 +11,11 @@ from aiohttp import web
 from evaluator import kube
 from evaluator.config import Settings
 from evaluator.gangs.makers import KINDS
-from evaluator.kube import Kube, KubeError
+from evaluator.kube import Kube
 from evaluator.labels import Apply
 from evaluator.policy import PolicyKey
 from evaluator.scoring.reward import RewardOptions
+from evaluator.session import KubeError
 
 VERBS = {"POST": "create", "PUT": "update", "PATCH": "patch", "DELETE": "delete"}
 LEASE = {"namespace": "plimsoll", "name": Settings().lease_name}

@@ -9,8 +9,9 @@ from evaluator.assessor import Assessor, ScorerError
 from evaluator.metrics import Metrics
 from evaluator.nodes import Nodes
 from evaluator.scoring.demands import Demands
+from evaluator.scoring.pod import PodView, Resource
 from evaluator.scoring.protocol import Assessment
-from evaluator.scoring.view import ClusterView, PodView, Refusal, Resource
+from evaluator.scoring.view import ClusterView, Refusal
 
 NODES = Nodes(("a", "b"))
 

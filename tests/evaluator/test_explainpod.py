@@ -8,8 +8,9 @@ import pytest
 from evaluator import explainpod
 from evaluator.decisions import decide
 from evaluator.nodes import Nodes
+from evaluator.scoring.pod import PodView, Resource
 from evaluator.scoring.protocol import Assessment
-from evaluator.scoring.view import ClusterView, PodView, Refusal, Resource
+from evaluator.scoring.view import ClusterView, Refusal
 from evaluator.store import Store
 from wire.codec import Delta
 

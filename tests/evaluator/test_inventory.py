@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from evaluator.amounts import NOTHING
 from evaluator.inventory import Inventory, Load, Resident, decode
 from evaluator.requests import amounts
-from evaluator.scoring.view import Resource
+from evaluator.scoring.pod import Resource
 
 WINDOW = 300.0
 EPOCH = 1_800_000_000.0

@@ -4,9 +4,10 @@ import json
 
 import pytest
 
-from evaluator.kube import LINKED_PODS, NODES, POLICIES, KubeError
+from evaluator.kube import LINKED_PODS, NODES, POLICIES
 from evaluator.labels import Apply
 from evaluator.policy import PolicyKey
+from evaluator.session import KubeError
 
 NODE = {"metadata": {"name": "n", "uid": "u", "resourceVersion": "7"}}
 

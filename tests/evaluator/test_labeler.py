@@ -12,12 +12,13 @@ from aiohttp import web
 from evaluator import cluster, labels
 from evaluator.cluster import Cluster
 from evaluator.decisions import Decisions
-from evaluator.kube import NODES, KubeError
+from evaluator.kube import NODES
 from evaluator.labeler import Labeler, disputed_keys
 from evaluator.labels import Conflict
 from evaluator.mandate import Mandate
 from evaluator.metrics import Metrics
 from evaluator.objects import Meta, Node
+from evaluator.session import KubeError
 from evaluator.tokens import Bucket
 from evaluator.watcher import Watcher
 from tests.patience import PATIENCE

@@ -23,9 +23,10 @@ from evaluator.quantified import OFF
 from evaluator.scoring.demands import Demands
 from evaluator.scoring.pigeon import Pigeon
 from evaluator.scoring.pigeonoptions import PigeonOptions
+from evaluator.scoring.pod import Resource
 from evaluator.scoring.protocol import Assessment
 from evaluator.scoring.template import Template
-from evaluator.scoring.view import ClusterView, Refusal, Resource
+from evaluator.scoring.view import ClusterView, Refusal
 from evaluator.store import Store
 from evaluator.subscription import Subscriptions
 from wire.codec import Delta

@@ -10,9 +10,10 @@ from evaluator.decisions import decide
 from evaluator.nodes import Nodes
 from evaluator.podwise import MOST_REMEMBERED, Podwise
 from evaluator.quantified import Quantified, Scoring
+from evaluator.scoring.pod import PodView, Resource
 from evaluator.scoring.protocol import Assessment
 from evaluator.scoring.quantities import NOBODY
-from evaluator.scoring.view import ClusterView, PodView, Resource
+from evaluator.scoring.view import ClusterView
 from evaluator.store import Store
 from tests.evaluator.scoring.share import Share
 from wire.codec import Delta

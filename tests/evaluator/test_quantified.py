@@ -6,7 +6,8 @@ import pytest
 from evaluator.decisions import decide
 from evaluator.nodes import Nodes
 from evaluator.quantified import LOOK, OFF, SOON, Quantified, Scoring
-from evaluator.scoring.view import ClusterView, Resource
+from evaluator.scoring.pod import Resource
+from evaluator.scoring.view import ClusterView
 from evaluator.store import NEVER, Store
 from tests.evaluator.scoring.share import Share
 from wire.codec import Delta

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from evaluator.requests import amounts, effective, others, pod_view
-from evaluator.scoring.view import Resource
+from evaluator.scoring.pod import Resource
 from evaluator.workload import Workload, decode
 
 MI = 2**20

@@ -1,9 +1,10 @@
 """What a rule's author writes: expressions, and regular expressions in them."""
 
-from agent.rules.expressions import ExpressionError, parse
+from agent.rules.expressions import parse
 from agent.rules.labels import of_series
 from agent.rules.listed import Listed
 from agent.rules.patterns import compiled
+from agent.rules.refusals import ExpressionError
 from agent.rules.values import EvaluationError, Moment
 from tests.fuzz.properties import at_most, documented
 

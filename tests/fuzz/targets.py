@@ -13,8 +13,8 @@ from pathlib import Path, PurePath
 import msgspec
 
 from agent import webconfig
-from collectors import promtext
-from collectors.sample import CollectorError
+from collectors.base.sample import CollectorError
+from collectors.formats import promtext
 from evaluator import kube, kubeclient, quantity, refusals, session
 from evaluator.cluster import Cluster, decode_node, decode_pod, decode_policy
 from evaluator.decisions import decide
@@ -29,7 +29,6 @@ from evaluator.gangs.membership import Membership, Owner
 from evaluator.gangs.obstacles import Refusal, Scene, obstacles
 from evaluator.gangs.quotas import Quota
 from evaluator.inventory import Resident
-from evaluator.kube import KubeError
 from evaluator.manifests import checker
 from evaluator.manifests.sentences import explained
 from evaluator.notices import Standing, told
@@ -37,7 +36,8 @@ from evaluator.objects import Pod
 from evaluator.policy import StrategyName
 from evaluator.reporter import transitions
 from evaluator.scheduler import configuration, staticpod
-from evaluator.scoring.view import Resource
+from evaluator.scoring.pod import Resource
+from evaluator.session import KubeError
 from evaluator.sources import metricvalues, queries, vectors
 from evaluator.sources.answers import Moment, SourceError, moment
 from evaluator.sources.conversation import Conversation, parse

@@ -7,14 +7,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from plimsoll import flags
+from plimsoll import durations, flags
 from plimsoll.flags import option
 
 
 @dataclass(frozen=True)
 class Settings:
     name: str = option("name", "", "who", env="T_NAME", metavar="NAME")
-    period: float = option("syncPeriod", 5.0, "how often", metavar="D", parse=flags.duration)
+    period: float = option("syncPeriod", 5.0, "how often", metavar="D", parse=durations.duration)
     port: int = option("port", 9001, "where", env="T_PORT", metavar="PORT", parse=flags.port)
     unsafe: bool = option("unsafe", False, "no TLS", env="T_UNSAFE")
     color: bool = option("color", True, "paint it")
@@ -58,7 +58,7 @@ def refusal(capsys):
     ],
 )
 def test_durations_are_gos(text, seconds):
-    assert flags.duration(text) == pytest.approx(seconds, rel=1e-12)
+    assert durations.duration(text) == pytest.approx(seconds, rel=1e-12)
 
 
 @pytest.mark.parametrize(
@@ -67,13 +67,15 @@ def test_durations_are_gos(text, seconds):
 )
 def test_what_is_no_duration_says_how_to_write_one(text):
     with pytest.raises(ValueError, match=r"not a duration.*500ms, 5s or 1m30s"):
-        flags.duration(text)
+        durations.duration(text)
 
 
 @given(st.integers(0, 10**6))
 def test_every_duration_we_print_reads_back_as_itself(milliseconds):
     seconds = milliseconds / 1000
-    assert flags.duration(flags.format_duration(seconds)) == pytest.approx(seconds, rel=1e-4)
+    assert durations.duration(durations.format_duration(seconds)) == pytest.approx(
+        seconds, rel=1e-4
+    )
 
 
 @pytest.mark.parametrize(
@@ -190,4 +192,4 @@ def test_options_lists_just_the_fields_that_are_flags():
     [(0, "0s"), (0.1, "100ms"), (5.0, "5s"), (90.0, "1m30s"), (3600.0, "1h"), (3661.5, "1h1m1.5s")],
 )
 def test_durations_are_shown_as_gos(seconds, text):
-    assert flags.format_duration(seconds) == text
+    assert durations.format_duration(seconds) == text

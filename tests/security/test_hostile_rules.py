@@ -11,11 +11,12 @@ import pytest
 
 from agent.rules import groups, needs
 from agent.rules.evaluation import RunningGroup, Tick
-from agent.rules.expressions import ExpressionError, parse
+from agent.rules.expressions import parse
 from agent.rules.groups import Group, Rule, RuleFileError
 from agent.rules.history import History
 from agent.rules.labels import make
 from agent.rules.listed import Listed
+from agent.rules.refusals import ExpressionError
 from agent.rules.values import EvaluationError, Moment
 from plimsoll import strictyaml
 

@@ -8,7 +8,7 @@ from agent.rules.functions.numerics import INF, NAN
 from agent.rules.labels import Labels, value, without_name
 from agent.rules.shapes import must_be_distinct
 from agent.rules.values import Vector
-from collectors.numerals import parse_float
+from collectors.formats.numerals import parse_float
 
 BOUND = "le"
 """The label that holds a bucket's upper bound, itself included."""

@@ -5,8 +5,9 @@ import math
 import pytest
 
 from agent.rules import labels
-from agent.rules.expressions import ExpressionError, parse
+from agent.rules.expressions import parse
 from agent.rules.listed import Listed
+from agent.rules.refusals import ExpressionError
 from agent.rules.values import EvaluationError, Moment
 
 MINUTE = 60_000

@@ -17,7 +17,7 @@ from agent.rules.listed import Listed
 from agent.rules.matchers import Matcher, Operator, Selector
 from agent.rules.parts import Need
 from agent.rules.values import LOOKBACK, Series, Window
-from collectors.sample import Sample
+from collectors.base.sample import Sample
 
 MINUTE = 60_000
 

@@ -15,7 +15,7 @@ from agent.rules.clock import Clock
 from agent.rules.options import RuleOptions
 from agent.rules.recorder import Recorder
 from agent.rules.statekeeper import StateKeeper
-from collectors.sample import CollectorError, Family, Sample
+from collectors.base.sample import CollectorError, Family, Sample
 
 MEMORY = "node_memory_MemAvailable_bytes"  # of the collector meminfo, and of no other
 LOAD = "node_load1"

@@ -10,8 +10,9 @@ from evaluator.extender import pods
 from evaluator.nodes import Nodes
 from evaluator.podwise import Podwise
 from evaluator.quantified import Quantified, Scoring
+from evaluator.scoring.pod import Resource
 from evaluator.scoring.protocol import Assessment
-from evaluator.scoring.view import ClusterView, Resource
+from evaluator.scoring.view import ClusterView
 from evaluator.store import Store
 
 NODES = Nodes(["node-a", "node-b", "node-c"])

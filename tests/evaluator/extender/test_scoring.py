@@ -9,9 +9,10 @@ from evaluator.assessor import Assessor
 from evaluator.extender.scoring import ScorerRoutes
 from evaluator.nodes import Nodes
 from evaluator.scoring.demands import Demands
+from evaluator.scoring.pod import Resource
 from evaluator.scoring.protocol import Assessment
 from evaluator.scoring.template import Template
-from evaluator.scoring.view import ClusterView, Refusal, Resource
+from evaluator.scoring.view import ClusterView, Refusal
 from plimsoll import VERSION
 
 NODES = ("node-a", "node-b", "node-c")

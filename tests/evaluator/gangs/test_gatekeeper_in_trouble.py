@@ -9,7 +9,7 @@ import pytest
 from evaluator.gangs import gatekeeper
 from evaluator.gangs.gatekeeper import UNLISTED
 from evaluator.gangs.verdicts import State
-from evaluator.kube import KubeError
+from evaluator.session import KubeError
 from tests.evaluator.gangs.replicas import (
     PODS,
     another_decision,

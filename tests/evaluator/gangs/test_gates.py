@@ -2,6 +2,7 @@
 
 import pytest
 
+from evaluator import workload
 from evaluator.gangs import gates
 from evaluator.gangs.gates import due
 from evaluator.gangs.group import GangKey
@@ -27,7 +28,7 @@ def patch(known, at=AT):
             gates.Meta(
                 meta["uid"], meta["resourceVersion"], meta.get("labels"), meta.get("annotations")
             ),
-            gates.Spec([gates.Gate(gate["name"]) for gate in spec["schedulingGates"]]),
+            gates.Spec([workload.Gate(gate["name"]) for gate in spec["schedulingGates"]]),
         ),
         at,
     )

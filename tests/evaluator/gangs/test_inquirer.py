@@ -10,7 +10,7 @@ from evaluator.gangs.membership import GATE
 from evaluator.gangs.roster import Roster
 from evaluator.gangs.verdicts import Memory, Outcome, State, Verdict
 from evaluator.inventory import Inventory, decode
-from evaluator.kube import KubeError
+from evaluator.session import KubeError
 
 TRAIN = GangKey("ns", "train")
 SHORT = ("Job train makes 2 at once (parallelism): no more than 2 of the 4 pods that are needed",)

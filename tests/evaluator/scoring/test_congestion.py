@@ -8,8 +8,9 @@ import pytest
 from evaluator.nodes import Nodes
 from evaluator.scoring.congestion import Congestion, CongestionOptions
 from evaluator.scoring.missing import WhenMissing
+from evaluator.scoring.pod import PodView
 from evaluator.scoring.protocol import Scorer
-from evaluator.scoring.view import ClusterView, PodView
+from evaluator.scoring.view import ClusterView
 
 NAN = math.nan
 PUBLISHED = [(100, 35, 7), (10, 7, 3), (100, 150, 0), (100, 5, 10), (100, 100, 0), (100, 0, 10)]

@@ -10,8 +10,9 @@ from hypothesis import strategies as st
 
 from evaluator.nodes import Nodes
 from evaluator.scorers import BUILT_IN
+from evaluator.scoring.pod import PodView, Resource
 from evaluator.scoring.protocol import BEST
-from evaluator.scoring.view import ClusterView, PodView, Resource, Usage
+from evaluator.scoring.view import ClusterView, Usage
 from tests.evaluator.scoring.scorers import SCORERS
 from tests.evaluator.scoring.views import fixed, likely_views, pods, reordered, views
 

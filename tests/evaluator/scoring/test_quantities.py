@@ -6,12 +6,13 @@ import pytest
 from evaluator.nodes import Nodes
 from evaluator.scoring import quantities
 from evaluator.scoring.congestion import Congestion, CongestionOptions
+from evaluator.scoring.pod import PodView, Resource
 from evaluator.scoring.protocol import Assessment
 from evaluator.scoring.quantities import NOBODY, QUANTITIES
 from evaluator.scoring.reward import Reward
 from evaluator.scoring.rewards import Rewards
 from evaluator.scoring.safe import Safe, SafeOptions
-from evaluator.scoring.view import ClusterView, PodView, Resource, Usage
+from evaluator.scoring.view import ClusterView, Usage
 
 VIEW = ClusterView(Nodes(["a", "b", "c"]))
 

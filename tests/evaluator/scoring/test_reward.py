@@ -3,10 +3,11 @@
 import pytest
 
 from evaluator.nodes import Nodes
+from evaluator.scoring.pod import PodView
 from evaluator.scoring.protocol import Scorer
 from evaluator.scoring.reward import Reward, RewardOptions, weight
 from evaluator.scoring.rewards import Rewards
-from evaluator.scoring.view import ClusterView, PodView
+from evaluator.scoring.view import ClusterView
 
 
 def assessed(rewards, nodes=("a", "b"), kind="web"):

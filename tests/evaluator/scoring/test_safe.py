@@ -9,8 +9,9 @@ from hypothesis import strategies as st
 
 from evaluator.nodes import Nodes
 from evaluator.scoring.missing import WhenMissing
+from evaluator.scoring.pod import PodView, Resource
 from evaluator.scoring.safe import BALANCE, OVERLOAD, Safe, SafeOptions, share
-from evaluator.scoring.view import ClusterView, PodView, Resource, Usage
+from evaluator.scoring.view import ClusterView, Usage
 
 NAN = math.nan
 MIB = 2.0**20

@@ -1,7 +1,8 @@
 from evaluator.nodes import Nodes
+from evaluator.scoring.pod import PodView
 from evaluator.scoring.protocol import Scorer
 from evaluator.scoring.template import Template
-from evaluator.scoring.view import ClusterView, PodView
+from evaluator.scoring.view import ClusterView
 
 
 def test_every_node_passes_and_gets_one():

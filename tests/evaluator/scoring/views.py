@@ -8,7 +8,8 @@ import numpy as np
 from hypothesis import strategies as st
 
 from evaluator.nodes import Nodes
-from evaluator.scoring.view import ClusterView, PodView, Resource, Usage
+from evaluator.scoring.pod import PodView, Resource
+from evaluator.scoring.view import ClusterView, Usage
 
 ANNOTATIONS = (
     *("mean-free-cpu", "std-free-cpu", "forcasted-free-cpu"),

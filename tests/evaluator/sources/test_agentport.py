@@ -2,11 +2,11 @@
 
 import pytest
 
+from evaluator.certfiles import TlsError
 from evaluator.cluster import Cluster
 from evaluator.config import Settings
 from evaluator.objects import Meta, Node
 from evaluator.sources import agentport
-from evaluator.tls import TlsError
 
 
 def settings(**given):

@@ -4,8 +4,8 @@ import asyncio
 
 import pytest
 
-from evaluator.kube import KubeError
 from evaluator.objects import Meta, Pod, PodSpec
+from evaluator.session import KubeError
 from evaluator.sources.identity import NotAnAgentError, ReviewedUser, TokenReview
 from evaluator.sources.reviewer import Reviewer, UnreviewedError
 from evaluator.sources.reviewlimits import ReviewLimits, network

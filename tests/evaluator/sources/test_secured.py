@@ -10,6 +10,7 @@ import grpc
 import pytest
 from grpc.experimental import session_cache
 
+from evaluator.certfiles import TlsError
 from evaluator.sources import verifier
 from evaluator.sources.agentlimits import AgentLimits
 from evaluator.sources.agents import Agents
@@ -19,7 +20,6 @@ from evaluator.sources.reviewer import UnreviewedError
 from evaluator.sources.verifier import Verifier
 from evaluator.store import Store
 from evaluator.subscription import Subscriptions
-from evaluator.tls import TlsError
 from tests.patience import PATIENCE
 from wire import telemetry_pb2, telemetry_pb2_grpc
 

@@ -5,8 +5,7 @@ import math
 import pytest
 
 from agent.rules import labels
-from agent.rules.functions import histogram_quantile
-from agent.rules.functions.histograms import bucket_quantile
+from agent.rules.functions.histograms import bucket_quantile, histogram_quantile
 from agent.rules.values import EvaluationError
 
 NAN, INF = math.nan, math.inf

@@ -7,8 +7,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agent.rules.functions import POINTWISE, RANGES, histogram_quantile
-from agent.rules.functions.histograms import bucket_quantile
+from agent.rules.functions import POINTWISE, RANGES
+from agent.rules.functions.histograms import bucket_quantile, histogram_quantile
 from agent.rules.functions.templates import parse_template
 from agent.rules.values import Window
 

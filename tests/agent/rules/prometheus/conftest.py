@@ -12,8 +12,9 @@ import pytest
 import urllib3
 
 from agent.rules import labels
-from agent.rules.expressions import ExpressionError, parse
+from agent.rules.expressions import parse
 from agent.rules.labels import NAME
+from agent.rules.refusals import ExpressionError
 from agent.rules.values import EvaluationError
 
 

@@ -16,7 +16,8 @@ from pathlib import Path
 
 import pytest
 
-from agent.rules.expressions import ExpressionError, parse
+from agent.rules.expressions import parse
+from agent.rules.refusals import ExpressionError
 
 FOLDER = Path(__file__).parent
 _NAME = re.compile(r"\$[A-Z]+")

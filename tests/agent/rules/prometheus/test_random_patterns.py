@@ -3,7 +3,8 @@
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from agent.rules.expressions import ExpressionError, parse
+from agent.rules.expressions import parse
+from agent.rules.refusals import ExpressionError
 
 
 def words(text):

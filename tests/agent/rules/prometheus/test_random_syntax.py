@@ -9,7 +9,8 @@ import re
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from agent.rules.expressions import ExpressionError, parse
+from agent.rules.expressions import parse
+from agent.rules.refusals import ExpressionError
 
 RIGHT = (
     'sum by (cpu) (rate(work_total{cpu=~"0|1",mode!="idle"}[5m] offset 1m)) > bool 0.5',

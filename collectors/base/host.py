@@ -1,0 +1,66 @@
+"""Where a node's own files are, also when they are mounted elsewhere; the one place that spells "/proc" and reads from it."""
+
+import errno
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+from collectors.base.sample import CollectorError, SourceAbsentError
+from collectors.readers import kernelfiles
+from collectors.readers.kernelfiles import FILES
+from plimsoll.flags import option
+
+_ABSENT = frozenset({errno.ENOENT, errno.ENOTDIR, errno.ENODEV, errno.ENXIO, errno.EOPNOTSUPP})
+
+
+@dataclass(frozen=True, slots=True)
+class Host:
+    """The machine that is read: its name and the roots of its file systems."""
+
+    name: str = option(
+        "node.name",
+        "",
+        "the Kubernetes node this agent reads; the host's name where neither is given",
+        env="NODE_NAME",
+        metavar="NAME",
+    )
+    # RUF009 does not know that a Path is immutable and that option() is dataclasses.field().
+    procfs: Path = option(
+        "path.procfs", Path("/proc"), "the host's procfs", metavar="DIR", parse=Path
+    )
+    sysfs: Path = option("path.sysfs", Path("/sys"), "the host's sysfs", metavar="DIR", parse=Path)
+    rootfs: Path = option(
+        "path.rootfs", Path("/"), "the host's root file system", metavar="DIR", parse=Path
+    )
+    udev: Path = option(
+        "path.udev.data", Path("/run/udev/data"), "udev's data", metavar="DIR", parse=Path
+    )
+
+
+def read(path: Path) -> str:
+    """The whole of a kernel file. One read(2) where it fits: a second one could show another moment.
+
+    Raises SourceAbsentError where there is no such file or the kernel has the feature switched off.
+    """
+    return _text(path, FILES.read)
+
+
+def read_once(path: Path) -> str:
+    """Like `read`, of a file that will not be asked for again, or that stands for something short-lived."""
+    return _text(path, kernelfiles.read_once)
+
+
+def read_optional(path: Path) -> str | None:
+    """Like `read`, but None where there is no such file."""
+    try:
+        return read(path)
+    except SourceAbsentError:
+        return None
+
+
+def _text(path: Path, content: Callable[[str], bytes]) -> str:
+    try:
+        return content(str(path)).decode("utf-8", "replace")
+    except OSError as error:
+        kind = SourceAbsentError if error.errno in _ABSENT else CollectorError
+        raise kind(f"{path}: {error.strerror}") from error

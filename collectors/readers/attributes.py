@@ -1,0 +1,40 @@
+"""Many attributes of one device out of its directory in sysfs: a network device has two dozen."""
+
+import os
+from collections.abc import Iterable
+
+from collectors.base.sample import CollectorError, SourceAbsentError
+from collectors.formats.hexadecimals import parse_hex
+from collectors.formats.numerals import parse_uint
+from collectors.readers import sysfs
+
+
+def read(directory: str, names: Iterable[str]) -> dict[str, str]:
+    """The text of those attributes that have one: a driver that knows no answer says so with an error.
+
+    SourceAbsentError where there is no such directory: devices go away.
+    """
+    texts = ((name, sysfs.attribute(f"{directory}/{name}")) for name in names)
+    found = {name: text for name, text in texts if text is not None}
+    if not found:
+        _check(directory)
+    return found
+
+
+def _check(directory: str) -> None:
+    try:
+        os.close(os.open(directory, os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC))
+    except (FileNotFoundError, NotADirectoryError) as error:
+        raise SourceAbsentError(f"{directory}: {error.strerror}") from error
+    except OSError as error:
+        raise CollectorError(f"{directory}: {error.strerror}") from error
+
+
+def parse_number(text: str) -> int | None:
+    """A whole number as drivers write it, `-1`, `1500` or `0x1003`; None for all else, such as `N/A`."""
+    try:
+        if text.startswith("0x"):
+            return parse_hex(text[2:])
+        return -parse_uint(text[1:]) if text.startswith("-") else parse_uint(text)
+    except ValueError:
+        return None

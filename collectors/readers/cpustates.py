@@ -1,0 +1,88 @@
+"""Which CPUs are online, and how often cores and packages were throttled, from <sysfs>/devices/system/cpu."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import NamedTuple
+
+from collectors.formats.cpulist import parse_cpu_list
+from collectors.readers import sysfs
+
+_CORE, _PACKAGE = "core_throttle_count", "package_throttle_count"
+Rows = list[tuple[Sequence[str], float]]
+
+
+class _Plan(NamedTuple):
+    """Where to look, for these CPUs in these states."""
+
+    cpus: sysfs.Listing
+    online: str | None
+    switches: Mapping[str, str]
+    """CPU to the file that switches it."""
+    cores: Mapping[tuple[str, str], str]
+    packages: Mapping[tuple[str], str]
+
+
+class CpuStates:
+    """What sysfs says of the CPUs. Whose counters to read is found out anew when a CPU comes, goes or is switched."""
+
+    def __init__(self, sysfs_root: Path) -> None:
+        self._directory = f"{sysfs_root}/devices/system/cpu"
+        self._plan = _Plan({}, None, {}, {}, {})
+
+    def look(self) -> None:
+        """See which CPUs there are now; the other methods answer for them."""
+        cpus = sysfs.listing_optional(self._directory)
+        online = sysfs.attribute(f"{self._directory}/online") if "online" in cpus else None
+        if online is None or online != self._plan.online or cpus != self._plan.cpus:
+            self._plan = _plan(self._directory, cpus, online)
+
+    def online(self) -> Rows:
+        """Whether each CPU is online; nothing where the first one cannot be switched off, as node_exporter has it."""
+        switches, online = self._plan.switches, self._plan.online
+        if "0" not in switches:
+            return []
+        if online is None:
+            states = {cpu: sysfs.number(path) for cpu, path in switches.items()}
+            return [((cpu,), float(state)) for cpu, state in states.items() if state is not None]
+        running = set(parse_cpu_list(online))
+        return [((cpu,), float(int(cpu) in running)) for cpu in switches]
+
+    def core_throttles(self) -> Rows:
+        """How often each core was throttled."""
+        return list(_counts(self._plan.cores))
+
+    def package_throttles(self) -> Rows:
+        """How often each package was throttled."""
+        return list(_counts(self._plan.packages))
+
+
+def _plan(directory: str, cpus: sysfs.Listing, online: str | None) -> _Plan:
+    """The CPUs of a core, and those of a package, share a counter: the first that has it is asked."""
+    switches: dict[str, str] = {}
+    cores: dict[tuple[str, str], str] = {}
+    packages: dict[tuple[str], str] = {}
+    for name in cpus:
+        cpu = name.removeprefix("cpu")
+        if cpu == name or not cpu.isdigit():
+            continue
+        path = f"{directory}/{name}"
+        if "online" in sysfs.listing_optional(path):
+            switches[cpu] = f"{path}/online"
+        package = sysfs.number(f"{path}/topology/physical_package_id")
+        core = sysfs.number(f"{path}/topology/core_id")
+        if package is None or core is None or package < 0:
+            continue  # an offline CPU, or one of a virtual machine without topology (-1)
+        counters = sysfs.listing_optional(f"{path}/thermal_throttle")
+        if _CORE in counters:
+            cores.setdefault((str(package), str(core)), f"{path}/thermal_throttle/{_CORE}")
+        if _PACKAGE in counters:
+            packages.setdefault((str(package),), f"{path}/thermal_throttle/{_PACKAGE}")
+    return _Plan(cpus, online, switches, cores, packages)
+
+
+def _counts(
+    paths: Mapping[tuple[str, str], str] | Mapping[tuple[str], str],
+) -> Iterator[tuple[Sequence[str], float]]:
+    for labels, path in paths.items():
+        if (count := sysfs.number(path)) is not None:
+            yield labels, float(count)

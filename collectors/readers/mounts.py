@@ -1,0 +1,56 @@
+"""What is mounted where and how, from <procfs>/<pid>/mountinfo."""
+
+import re
+from collections.abc import Iterator
+from typing import NamedTuple
+
+from collectors.base.sample import CollectorError
+
+_ESCAPED = re.compile(r"\\(?:011|012|040|134)")
+_READ_ONLY = frozenset({"ro", "emergency_ro"})
+
+
+class Mount(NamedTuple):
+    """One line of mountinfo."""
+
+    device: str
+    major: str
+    minor: str
+    point: str
+    kind: str
+    read_only: bool
+
+
+def parse(text: str) -> Iterator[Mount]:
+    """The mounts, in the order in which they were made."""
+    for line in text.split("\n"):
+        if line:
+            yield _mount(line)
+
+
+def _mount(line: str) -> Mount:
+    # Between the options and the dash stands any number of tags such as `shared:7`; names have their blanks escaped.
+    match line.split(" "):
+        case [_, _, number, _, point, options, *_, "-", kind, device, super_options]:
+            major, colon, minor = number.partition(":")
+            if colon and _is_number(major) and _is_number(minor):
+                read_only = _is_read_only(options) or _is_read_only(super_options)
+                return Mount(device, major, minor, unescaped(point), kind, read_only)
+        case _:
+            pass
+    raise CollectorError(f"mountinfo: unexpected line {line[:200]!r}")
+
+
+def _is_read_only(options: str) -> bool:
+    return not _READ_ONLY.isdisjoint(options.split(","))
+
+
+def _is_number(text: str) -> bool:
+    return text.isascii() and text.isdigit()
+
+
+def unescaped(path: str) -> str:
+    """A path in which blanks, tabs, newlines and backslashes are themselves again; the kernel escapes no other."""
+    if "\\" not in path:
+        return path
+    return _ESCAPED.sub(lambda match: chr(int(match.group()[1:], 8)), path)

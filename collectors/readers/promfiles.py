@@ -1,0 +1,206 @@
+"""The `*.prom` files of some directories: each read when it changed, with patience for one that is just being written."""
+
+import glob
+import os
+import stat
+import time
+from collections.abc import Callable, Hashable, Iterator, Mapping
+from dataclasses import dataclass, replace
+
+from collectors.base.refusal import RefusedError
+from collectors.formats import promtext
+from collectors.formats.promtext import TextFamily
+from collectors.readers import steadyfile
+from collectors.readers.steadyfile import Mark
+
+_NANOSECONDS = 1_000_000_000
+# File times advance in ticks of up to 10 ms: a file that changed within the last few may change again and keep its mark.
+_SETTLED = 0.05
+
+
+@dataclass(frozen=True, slots=True)
+class PromFile:
+    """What is known about one file: its families, or why there are none."""
+
+    mark: Mark | None = None
+    families: tuple[TextFamily, ...] = ()
+    refusal: RefusedError | None = None
+    settled: bool = False
+    held_since: float | None = None
+    samples: int = 0
+    """How many it has; of one that was refused for its samples, how many it would need at least."""
+
+    @property
+    def mtime(self) -> int | None:
+        """Whole seconds, as node_exporter has them."""
+        return None if self.mark is None else self.mark.mtime_ns // _NANOSECONDS
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """What files may have, alone and together."""
+
+    file_bytes: int
+    total_bytes: int
+    total_samples: int
+
+
+@dataclass(slots=True)
+class _Room:
+    """What is left of the limits for the files that follow."""
+
+    bytes: int
+    samples: int
+
+    def take(self, file: PromFile) -> None:
+        """Subtract what a file that is exported has."""
+        if file.families and file.mark is not None:
+            self.bytes -= file.mark.size
+            self.samples -= file.samples
+
+    def has(self, file: PromFile) -> bool:
+        """Whether a file that was read before still fits."""
+        if not file.families or file.mark is None:
+            return file.refusal is None or file.refusal.reason not in {"samples", "size"}
+        return file.mark.size <= self.bytes and file.samples <= self.samples
+
+
+@dataclass(frozen=True, slots=True)
+class _Listing:
+    """The files there are, and the directories that could not be listed with the reason."""
+
+    files: dict[str, os.stat_result | None]
+    homes: dict[str, str]
+    """The real path of each file's directory."""
+    unreadable: dict[str, str]
+
+
+class PromFiles:
+    """Reads the files of these directories, which may be glob patterns."""
+
+    def __init__(
+        self,
+        directories: tuple[str, ...],
+        *,
+        limits: Limits,
+        clock: Callable[[], float] = time.time,
+        patience: float = 1.0,
+    ) -> None:
+        """`patience`: how long a file may stay doubtful, rewritten again and again,
+        before its last good content is dropped.
+        """
+        self._directories = directories
+        self._limits = limits
+        self._clock = clock
+        self._patience = patience
+        self._files: dict[str, PromFile] = {}
+
+    def read(self) -> tuple[Mapping[str, PromFile], Mapping[str, str]]:
+        """All files, by path; those that did not change are the same objects as before. And what could not be listed."""
+        listing = _list(self._directories)
+        room = _Room(self._limits.total_bytes, self._limits.total_samples)
+        files: dict[str, PromFile] = {}
+        for path, status in listing.files.items():
+            files[path] = self._file(path, status, listing.homes[path], room)
+            room.take(files[path])
+        self._files = files
+        return files, listing.unreadable
+
+    def fingerprint(self) -> Hashable:
+        """Names and marks of all files, and which of them are so young that they want a second look."""
+        listing = _list(self._directories)
+        files: list[Hashable] = []
+        for path, status in listing.files.items():
+            found = None if status is None else steadyfile.mark(status)
+            files.append((path, found, found is not None and self._is_young(found)))
+        return tuple(files), tuple(listing.unreadable)
+
+    def _file(self, path: str, status: os.stat_result | None, home: str, room: _Room) -> PromFile:
+        before = self._files.get(path, _UNKNOWN)
+        if before.settled and status is not None and steadyfile.mark(status) == before.mark:
+            if room.has(before):
+                return before
+            if before.samples > room.samples:  # known without reading it again
+                return replace(before, families=(), refusal=_too_many_samples())
+        now = self._load(path, status, home, room)
+        doubtful = now.refusal or not now.families
+        if doubtful and not now.settled and before.families and room.has(before):
+            since = self._clock() if before.held_since is None else before.held_since
+            if self._clock() - since < self._patience:
+                return replace(before, settled=False, held_since=since)
+        return now
+
+    def _load(self, path: str, status: os.stat_result | None, home: str, room: _Room) -> PromFile:
+        if status is None:
+            gone = RefusedError("missing", "cannot be opened: No such file or directory")
+            return PromFile(refusal=gone, settled=True)
+        found = steadyfile.mark(status)
+        try:
+            # Not left to the reader: to open a device may be to set it off.
+            if not stat.S_ISREG(status.st_mode):
+                raise RefusedError("kind", "is not a regular file")
+            limit = min(self._limits.file_bytes, room.bytes)
+            found, content = steadyfile.read(path, limit=limit, beneath=home)
+            families = promtext.parse(content, most_samples=room.samples)
+        except RefusedError as refusal:
+            samples = room.samples + 1 if refusal.reason == "samples" else 0
+            return PromFile(
+                found, refusal=refusal, settled=not self._is_young(found), samples=samples
+            )
+        samples = sum(len(family.samples) for family in families)
+        return PromFile(found, families, settled=not self._is_young(found), samples=samples)
+
+    def _is_young(self, found: Mark) -> bool:
+        return abs(self._clock() - found.ctime_ns / _NANOSECONDS) < _SETTLED
+
+
+_UNKNOWN = PromFile()
+
+
+def _too_many_samples() -> RefusedError:
+    return RefusedError(
+        "samples", "has more samples than are left of --collector.textfile.max-samples"
+    )
+
+
+def _list(directories: tuple[str, ...]) -> _Listing:
+    listing = _Listing({}, {}, {})
+    for directory in _expand(directories):
+        try:
+            with os.scandir(directory) as found:
+                names = sorted(
+                    (entry for entry in found if entry.name.endswith(".prom")),
+                    key=lambda entry: entry.name,
+                )
+        except OSError as error:
+            listing.unreadable[directory] = f"directory cannot be read: {error.strerror}"
+            continue
+        home = os.path.realpath(directory)
+        for entry in names:
+            listing.files[entry.path] = _status(entry)
+            listing.homes[entry.path] = home
+    return listing
+
+
+def _status(entry: "os.DirEntry[str]") -> os.stat_result | None:
+    """A file's status, through symbolic links; None where a link leads nowhere or the file is gone."""
+    try:
+        return entry.stat()
+    except OSError:
+        return None
+
+
+def _expand(directories: tuple[str, ...]) -> Iterator[str]:
+    """Each directory once; a pattern that fits nothing is taken for a directory's name, and so reported."""
+    seen: set[str] = set()
+    for pattern in directories:
+        if not glob.has_magic(pattern):
+            matches = [pattern]
+        else:
+            in_python = pattern.replace("[^", "[!")  # Go's spelling of the same
+            matches = sorted(glob.glob(in_python, include_hidden=True)) or [pattern]  # noqa: PTH207 (patterns may be absolute)
+        for found in matches:
+            directory = os.path.normpath(found)
+            if directory not in seen:
+                seen.add(directory)
+                yield directory

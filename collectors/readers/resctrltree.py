@@ -1,0 +1,137 @@
+"""The directories of a mounted resctrl: its control and monitor groups, what they counted and what they are limited to."""
+
+import os
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import NamedTuple
+
+from collectors.base import host
+from collectors.base.sample import CollectorError, SourceAbsentError
+from collectors.formats.hexadecimals import parse_hex
+from collectors.formats.numerals import parse_uint
+from collectors.formats.resctrlsums import Cell, ControlGroup, Group, Reading, parse_reading
+from collectors.readers import sysfs
+
+DEFAULT_GROUP = "/"
+"""The name of the control group of all tasks that are in no other: the root directory itself, which has none."""
+
+_DOMAIN = "mon_L3_"  # below it, mon_sub_L3_* has parts of the same numbers where sub-NUMA clustering is on
+_NO_GROUPS = frozenset({"info", "mon_data", "mon_groups"})
+_CACHES = ("L2", "L3")
+
+
+class _Directory(NamedTuple):
+    identity: tuple[int, int]
+    name: str
+    path: Path
+
+
+class _File(NamedTuple):
+    """A counter's place below mon_data, the same in all groups."""
+
+    cell: Cell
+    path: str
+
+
+def parse_schemata(text: str) -> Iterator[tuple[str, str, int]]:
+    """Resource, domain and value of every limit: `L3:0=fffff;1=3c0`, `MB:0=100;1=  20`."""
+    for line in text.splitlines():
+        resource, _, limits = line.strip().partition(":")
+        if limits.strip() == "uninitialized":
+            continue  # about to become a pseudo-locked region
+        base = parse_hex if resource.startswith(_CACHES) else parse_uint
+        for limit in limits.split(";"):
+            domain, _, value = limit.partition("=")
+            try:
+                yield resource, str(parse_uint(domain.strip())), base(value.strip())
+            except ValueError as error:
+                raise CollectorError(f"schemata: {line[:80]!r}: {error}") from error
+
+
+class Tree:
+    """The file system at one place. It is only ever read, and never mounted by us."""
+
+    def __init__(self, root: Path) -> None:
+        self._root = root
+
+    def groups(self, events: Sequence[str]) -> list[ControlGroup]:
+        """Every group with its counters, those of a control group read before those of the monitor groups in it."""
+        files = self._files(events)
+        return [_control(directory, files) for directory in self._controls()]
+
+    def schemata(self) -> Iterator[tuple[str, str, str, int]]:
+        """Control group, resource, domain and value of every limit."""
+        for group in self._controls():
+            # A group may go away under our hands, and one that only monitors has no limits.
+            if (text := host.read_optional(group.path / "schemata")) is not None:
+                for resource, domain, value in parse_schemata(text):
+                    yield group.name, resource, domain, value
+
+    def events(self) -> list[str]:
+        """The names of the counters' files; none where the hardware only limits."""
+        features = host.read_optional(self._root / "info/L3_MON/mon_features")
+        return [] if features is None else features.split()
+
+    def rmids(self) -> int | None:
+        """How many groups can be monitored."""
+        return sysfs.number(f"{self._root}/info/L3_MON/num_rmids")
+
+    def check(self) -> None:
+        """SourceAbsentError where nothing is mounted: the directory is there as soon as the kernel can do it."""
+        if not (self._root / "info").is_dir():
+            raise SourceAbsentError(f"{self._root}: resctrl is not mounted")
+
+    def _controls(self) -> list[_Directory]:
+        try:
+            status = self._root.stat()
+        except OSError as error:
+            raise CollectorError(f"{self._root}: {error.strerror}") from error
+        root = _Directory((status.st_dev, status.st_ino), DEFAULT_GROUP, self._root)
+        return [root, *(d for d in _directories(self._root) if d.name not in _NO_GROUPS)]
+
+    def _files(self, events: Sequence[str]) -> list[_File]:
+        names = (d.name for d in _directories(self._root / "mon_data"))
+        domains = [name for name in names if name.startswith(_DOMAIN)]
+        return [
+            # A domain's number is padded to two digits here, and nowhere else in the kernel.
+            _File((str(int(number)), event), f"{_DOMAIN}{number}/{event}")
+            for number in (name.removeprefix(_DOMAIN) for name in domains)
+            if number.isascii() and number.isdigit()
+            for event in events
+        ]
+
+
+def _control(directory: _Directory, files: Sequence[_File]) -> ControlGroup:
+    readings = _readings(directory, files)
+    monitors = [
+        Group(leaf.identity, leaf.name, _readings(leaf, files))
+        for leaf in _directories(directory.path / "mon_groups")
+    ]
+    return ControlGroup(directory.identity, directory.name, readings, monitors)
+
+
+def _readings(group: _Directory, files: Sequence[_File]) -> dict[Cell, Reading]:
+    base = group.path / "mon_data"
+    return {
+        cell: parse_reading(text)
+        for cell, path in files
+        if (text := host.read_optional(base / path)) is not None
+    }
+
+
+def _directories(path: Path) -> list[_Directory]:
+    """The directories in one, by name; none where it is not there."""
+    try:
+        with os.scandir(path) as entries:
+            found = sorted((e.name, e.inode()) for e in entries if e.is_dir(follow_symlinks=False))
+            device = path.stat().st_dev
+    except (FileNotFoundError, NotADirectoryError):
+        return []
+    except OSError as error:
+        raise CollectorError(f"{path}: {error.strerror}") from error
+    return [_Directory((device, inode), _readable(name), path / name) for name, inode in found]
+
+
+def _readable(name: str) -> str:
+    """A group's name as text: it may be any bytes, and no two groups may end up with one name."""
+    return os.fsencode(name).decode("utf-8", "backslashreplace")

@@ -1,0 +1,77 @@
+from hypothesis import given
+from hypothesis import strategies as st
+
+from collectors.formats.monotonic import Increases
+
+
+def total(*readings: int | None) -> int:
+    """What one counter adds up to, that is there from the first look."""
+    increases: Increases[str] = Increases()
+    return sum(increases.advance({"a": reading}).get("a", 0) for reading in readings)
+
+
+def test_what_was_counted_before_the_first_look_is_no_increase() -> None:
+    assert total(5000) == 0
+    assert total(5000, 5100, 5100, 5250) == 250
+
+
+def test_a_counter_that_was_there_but_unreadable_begins_at_its_first_reading() -> None:
+    assert total(None, None, 5000, 5100) == 100
+
+
+def test_a_counter_that_appears_later_began_at_0() -> None:
+    increases: Increases[str] = Increases()
+    increases.advance({"a": 1})
+    assert increases.advance({"a": 1, "b": 700}) == {"a": 0, "b": 700}
+    assert increases.advance({"a": 1, "b": 700, "c": None}) == {"a": 0, "b": 0}
+    assert increases.advance({"c": 30})["c"] == 30
+
+
+def test_growth_while_unreadable_is_counted_afterwards() -> None:
+    assert total(100, None, None, 160) == 60
+
+
+def test_a_counter_that_begins_anew_counts_on() -> None:
+    assert total(1000, 1100, 0, 40, 90) == 100 + 90
+
+
+def test_a_counter_that_dips_and_comes_back_counts_nothing_twice() -> None:
+    assert total(1000, 1100, 0, 1105) == 105
+    assert total(1000, 1100, 0, 20, 1105) == 125
+
+
+def test_a_reading_that_is_a_little_behind_is_no_new_beginning() -> None:
+    assert total(1000, 998, 999, 1001) == 1
+
+
+def test_a_counter_that_is_away_for_a_moment_is_still_known() -> None:
+    increases: Increases[str] = Increases()
+    increases.advance({"a": 1000})
+    increases.advance({})
+    assert increases.advance({"a": 1010}) == {"a": 10}
+
+
+def test_a_counter_that_is_gone_for_good_is_forgotten() -> None:
+    increases: Increases[str] = Increases()
+    increases.advance({"a": 1000})
+    for _ in range(3):
+        increases.advance({})
+    assert increases.advance({"a": 20}) == {"a": 20}
+
+
+@given(st.lists(st.none() | st.integers(0, 1 << 64), max_size=50))
+def test_an_increase_is_never_negative_and_never_more_than_the_counter_says(readings) -> None:
+    increases: Increases[str] = Increases()
+    for reading in readings:
+        grown = increases.advance({"a": reading})
+        assert grown.keys() == (set() if reading is None else {"a"})
+        assert 0 <= grown.get("a", 0) <= (reading or 0)
+
+
+@given(st.lists(st.tuples(st.integers(0, 1000), st.booleans()), max_size=50))
+def test_a_counter_that_only_grows_is_counted_exactly(steps) -> None:
+    readings, truth = [], 7
+    for growth, readable in steps:
+        truth += growth
+        readings.append(truth if readable else None)
+    assert total(7, *readings, truth) == truth - 7

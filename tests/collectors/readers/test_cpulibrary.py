@@ -1,0 +1,71 @@
+"""py-cpuinfo speaks of the CPU that it runs on, so it may only be asked about that one, and once."""
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from collectors.base.host import Host
+from collectors.cpu import Cpu, Options
+from collectors.readers.cpulibrary import CpuLibrary, ask_library
+
+ANSWER = {"brand_raw": "Neoverse-N1", "vendor_id_raw": "ARM", "flags": ["aes", "asimd"], "bits": 64}
+
+
+@pytest.fixture
+def asked() -> list[str]:
+    return []
+
+
+@pytest.fixture
+def library(tmp_path: Path, asked: list[str]):
+    def ask() -> Mapping[str, Any]:
+        asked.append("asked")
+        return ANSWER
+
+    def make(ours: str, theirs: str | None) -> CpuLibrary:
+        for name, boot in (("own", ours), ("host", theirs)):
+            directory = tmp_path / name / "sys/kernel/random"
+            directory.mkdir(parents=True)
+            if boot is not None:
+                (directory / "boot_id").write_text(boot)
+        return CpuLibrary(tmp_path / "host", ask=ask, own=tmp_path / "own")
+
+    return make
+
+
+def test_facts_about_the_machine_it_runs_on_are_asked_for_once(library, asked) -> None:
+    found = library("7a-1\n", "7a-1\n")
+    assert asked == []
+    assert found.facts == {"model name": "Neoverse-N1", "vendor_id": "ARM", "flags": "aes asimd"}
+    assert found.facts
+    assert asked == ["asked"]
+
+
+@pytest.mark.parametrize("theirs", ["8b-2\n", None])
+def test_another_machines_procfs_is_not_explained_by_this_cpu(library, asked, theirs) -> None:
+    assert library("7a-1\n", theirs).facts == {}
+    assert asked == []
+
+
+def test_an_answer_without_what_is_wanted(tmp_path: Path) -> None:
+    (tmp_path / "sys/kernel/random").mkdir(parents=True)
+    (tmp_path / "sys/kernel/random/boot_id").write_text("x")
+    library = CpuLibrary(tmp_path, ask=lambda: {"flags": [], "brand_raw": ""}, own=tmp_path)
+    assert library.facts == {}
+
+
+def test_the_library_itself_knows_this_cpu() -> None:
+    answer = ask_library()
+    assert answer["arch_string_raw"]
+    assert isinstance(answer.get("flags", []), list)
+
+
+def test_a_copied_procfs_without_models_is_exported_as_it_is(tmp_path: Path, values) -> None:
+    (tmp_path / "stat").write_text("cpu0 1 2 3 4\n")
+    (tmp_path / "cpuinfo").write_text("processor: 0\nFeatures: fp asimd\n")
+    host = Host(procfs=tmp_path, sysfs=tmp_path)
+    found = values(Cpu(host, Options(cpu_info=True, cpu_flags_include="asimd")).collect())
+    assert found['node_cpu_flag_info{flag="asimd"}'] == 1
+    assert any('model_name=""' in series for series in found)

@@ -1,0 +1,143 @@
+"""On files of a kernel that is really there: only it makes files up."""
+
+import os
+import subprocess
+import sys
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from collectors.readers.kernelfiles import KernelFiles, read_once
+
+NAME = Path("/proc/thread-self/comm")
+
+
+class Clock:
+    now = 0.0
+
+    def __call__(self) -> float:
+        return self.now
+
+
+@pytest.fixture
+def files() -> KernelFiles:
+    return KernelFiles(10)
+
+
+@pytest.fixture
+def comm() -> Iterator[Path]:
+    """This thread's name, which the kernel tells and takes."""
+    path = NAME.resolve()
+    before = path.read_text()
+    yield path
+    path.write_text(before)
+
+
+def is_kept(files: KernelFiles, path: Path) -> bool:
+    return str(path) in files._held
+
+
+def test_a_file_of_the_kernel_is_kept_open_and_always_new(files: KernelFiles, comm: Path) -> None:
+    for name in ("one", "a longer one", "two"):
+        comm.write_text(name)
+        assert files.read(str(comm)) == f"{name}\n".encode()
+        assert files.attribute(str(comm)) == f"{name}\n".encode()
+        assert is_kept(files, comm)
+
+
+def test_a_file_on_a_disk_may_be_replaced(files: KernelFiles, tmp_path: Path) -> None:
+    path = tmp_path / "x"
+    for text in ("one", "", "a" * 4096, "b" * 200_000, "two"):
+        path.write_text(text)
+        assert files.read(str(path)) == text.encode()
+        assert not is_kept(files, path)
+        path.unlink()
+        with pytest.raises(FileNotFoundError):
+            files.read(str(path))
+
+
+def test_a_long_file_is_read_to_its_end(files: KernelFiles) -> None:
+    """As long as a read gives: the kernel stops each where its buffer is full."""
+    path = "/proc/kallsyms"
+    if not os.access(path, os.R_OK):
+        pytest.skip("no /proc/kallsyms here")
+    for _ in range(2):
+        content = files.read(path)
+        assert len(content) > 1 << 16
+        assert content.endswith(b"\n")
+    assert len(files.attribute(path)) <= 4096
+
+
+def test_what_is_gone_is_gone_although_it_was_kept(files: KernelFiles) -> None:
+    with subprocess.Popen([sys.executable, "-c", "input()"], stdin=subprocess.PIPE) as child:
+        path = Path(f"/proc/{child.pid}/comm")
+        assert files.read(str(path)) != b""
+        assert is_kept(files, path)
+        child.communicate(b"\n")
+    with pytest.raises((FileNotFoundError, ProcessLookupError)):
+        files.read(str(path))
+    assert not is_kept(files, path)
+
+
+def test_an_error_is_that_of_the_kernel(files: KernelFiles, tmp_path: Path) -> None:
+    for _ in range(2):
+        with pytest.raises(FileNotFoundError):
+            files.read(str(tmp_path / "nothing"))
+        with pytest.raises(IsADirectoryError):
+            files.read(str(tmp_path))
+
+
+def test_no_more_are_kept_than_allowed_and_those_unused_for_long_go_first(comm: Path) -> None:
+    clock = Clock()
+    files = KernelFiles(2, clock=clock)
+    one, two, three = (Path(f"/proc/self/{name}") for name in ("comm", "statm", "cmdline"))
+    for path in (one, two, three):
+        files.read(str(path))
+    assert [is_kept(files, path) for path in (one, two, three)] == [True, True, False]
+    clock.now = 500.0
+    files.read(str(two))
+    clock.now = 1000.0
+    files.read(str(three))
+    assert [is_kept(files, path) for path in (one, two, three)] == [False, True, True]
+
+
+def test_a_file_that_is_let_go_is_closed_once_nobody_reads_it(comm: Path) -> None:
+    files = KernelFiles(1)
+    files.read(str(comm))
+    descriptor = files._held[str(comm)].descriptor
+    assert os.fstat(descriptor)
+    files._held.clear()
+    with pytest.raises(OSError, match="Bad file descriptor"):
+        os.fstat(descriptor)
+
+
+def test_threads_may_read_the_same_files_at_once(files: KernelFiles) -> None:
+    paths = [f"/proc/self/{name}" for name in ("comm", "limits", "status", "statm")]
+    expected = {path: read_once(path).split()[0] for path in paths}
+    wrong: list[str] = []
+
+    def read() -> None:
+        for _ in range(200):
+            wrong.extend(p for p in paths[:3] if files.read(p).split()[0] != expected[p])
+            files._held.clear()
+
+    threads = [threading.Thread(target=read) for _ in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert wrong == []
+
+
+def test_a_file_of_which_there_is_no_next_time_is_not_kept(tmp_path: Path) -> None:
+    (tmp_path / "x").write_text("x" * 100_000)
+    assert read_once(str(tmp_path / "x")) == b"x" * 100_000
+    before = open_files()
+    read_once("/proc/self/comm")
+    assert open_files() == before
+
+
+def open_files() -> int:
+    return len(list(Path("/proc/self/fd").iterdir()))
