@@ -16,12 +16,12 @@ from agent.passwords import Passwords
 from agent.webconfig import WebConfig, WebConfigError
 from collectors.readers import steadyfile
 from collectors.readers.steadyfile import Mark
-from plimsoll import logs
-from plimsoll.http.messages import Handler, Request, Response
+from plimsoll.fairlock import TooManyWaitError
 from plimsoll.http.tls import Tls
-from plimsoll.turns import TooManyWaitError
+from plimsoll.http.types import Handler, Request, Response
+from plimsoll.logging import setup
 
-log = logs.get(__name__)
+log = setup.get(__name__)
 
 _SETTLED = 0.05  # seconds after which a second change of a file is certain to give it another time
 _NANOSECONDS = 1_000_000_000

@@ -14,10 +14,11 @@ from agent.recorded import Recorded
 from agent.rounds import RoundMaker, Rounds
 from agent.selfmetrics import SelfMetrics
 from collectors.base.sample import Family
-from plimsoll import VERSION, logs
-from plimsoll.http.messages import Request, Response, preference
+from plimsoll import VERSION
+from plimsoll.http.types import Request, Response, preference
+from plimsoll.logging import setup
 
-log = logs.get(__name__)
+log = setup.get(__name__)
 
 _GZIP_LEVEL = 1  # text this repetitive shrinks nine-fold at once; more effort costs the node more than it saves the wire
 _GZIP_FROM = 1400  # bytes: what fits one packet gains nothing

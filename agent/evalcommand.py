@@ -23,9 +23,10 @@ from agent.rules.rulefiles import RuleFiles
 from agent.rules.values import EvaluationError, Moment
 from agent.sampler import Sampler
 from collectors.base import registry
-from plimsoll import durations, flags, logs
+from plimsoll import durations, flags
 from plimsoll.commandline import Parser
 from plimsoll.flags import option
+from plimsoll.logging import setup
 
 PROGRAM = f"{config.PROGRAM} eval"
 _ABOUT = """
@@ -94,7 +95,7 @@ def main(argv: Sequence[str]) -> int:
     if options.recorded and (options.watch or namespace.patience is not None):
         command.error("--at is of a file, --watch and --for are of this machine: one or the other")
     # What is worth a line in the log of a service is not for everybody who asks it something.
-    logs.setup(settings.log_level if namespace.log_level else "warn", settings.log_format)
+    setup.setup(settings.log_level if namespace.log_level else "warn", settings.log_format)
     signal.signal(signal.SIGPIPE, signal.SIG_DFL)  # into `head`: end as other programs do
     signal.signal(signal.SIGINT, _interrupted)
     try:

@@ -12,7 +12,7 @@ from agent.sampler import Sampler, ticks
 from collectors.base import catalog
 from collectors.base.registry import COLLECTORS
 from plimsoll.durations import format_duration
-from plimsoll.sentences import SentenceError
+from plimsoll.text import SentenceError
 
 
 class FailedError(SentenceError):

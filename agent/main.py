@@ -19,14 +19,15 @@ from agent.rounds import Rounds
 from agent.selfmetrics import SelfMetrics
 from agent.webconfig import WebConfigError
 from collectors.base import registry
-from plimsoll import VERSION, logs
+from plimsoll import VERSION
 from plimsoll.http import addresses
 from plimsoll.http.addresses import Address
 from plimsoll.http.limits import Limits
+from plimsoll.http.listen import ListenError
 from plimsoll.http.server import Server
-from plimsoll.http.sockets import ListenError
+from plimsoll.logging import setup
 
-log = logs.get(__name__)
+log = setup.get(__name__)
 
 # A scrape has no body; a request that announces one is refused. A page is a megabyte or two, for each who does not take it.
 _LIMITS = Limits(body_bytes=0, bodies_bytes=0, connections=128, sending=16)
@@ -46,8 +47,8 @@ def main(argv: Sequence[str] | None = None) -> int:
 
         return checkcommand.main(arguments[1:])
     settings = config.parse(arguments, os.environ, hostname=socket.gethostname())
-    logs.setup(settings.log_level, settings.log_format)
-    logs.adopt()
+    setup.setup(settings.log_level, settings.log_format)
+    setup.adopt()
     try:
         asyncio.run(run(settings))
     except (ListenError, WebConfigError) as error:

@@ -6,7 +6,7 @@ import binascii
 import hashlib
 from collections.abc import Mapping
 
-from plimsoll.turns import Turns
+from plimsoll.fairlock import Turns
 
 _MAX_BYTES = 72  # bcrypt looks at no more
 _REMEMBERED = 100

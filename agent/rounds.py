@@ -17,8 +17,9 @@ from collectors.base.sample import (
     SourceAbsentError,
     Watchable,
 )
-from plimsoll import durations, logs
-from plimsoll.runner import Late, Runner
+from plimsoll import durations
+from plimsoll.logging import setup
+from plimsoll.threads import Late, Runner
 
 METRICS = Table(
     Metric(
@@ -38,7 +39,7 @@ METRICS = Table(
     ),
 )
 
-log = logs.get(__name__)
+log = setup.get(__name__)
 
 
 @dataclass(frozen=True, slots=True)

@@ -17,11 +17,12 @@ from agent.credentials import Credentials, CredentialsError, Metadata
 from agent.readings import Readings
 from agent.recorded import Recorded
 from agent.rounds import Rounds
-from plimsoll import VERSION, logs
+from plimsoll import VERSION
 from plimsoll.backoff import Backoff
+from plimsoll.logging import setup
 from wire import codec, telemetry_pb2, telemetry_pb2_grpc
 
-log = logs.get(__name__)
+log = setup.get(__name__)
 
 _OPTIONS = [
     ("grpc.keepalive_time_ms", 20_000),

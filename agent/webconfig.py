@@ -11,7 +11,7 @@ from pathlib import PurePath
 from typing import Any, TypeVar
 
 from plimsoll import durations
-from plimsoll.sentences import SentenceError, shown
+from plimsoll.text import SentenceError, shown
 
 S = TypeVar("S")
 

@@ -32,7 +32,8 @@ import numpy as np
 from bench import fleetagent
 from bench.authority import Authority
 from bench.fleetagent import COLUMNS, HABITS, Column, Habits
-from plimsoll import durations, logs
+from plimsoll import durations
+from plimsoll.logging import setup
 
 _CONTEXT = multiprocessing.get_context("spawn")
 
@@ -207,7 +208,7 @@ def main() -> None:
         help="folder with ca.crt, ca.key and node.key to make client certificates with (default: plain text)",
     )
     given = parser.parse_args()
-    logs.setup("error")
+    setup.setup("error")
     fleet = Fleet(
         given.address,
         names(given.agents, given.prefix),

@@ -28,7 +28,7 @@ from evaluator import scorers
 from evaluator.scorers import BUILT_IN
 from evaluator.scoring.options import ScorerOptions
 from evaluator.scoring.protocol import Assessment, Scorer
-from plimsoll import logs
+from plimsoll.logging import setup
 
 AIM = "pod_p50_ms <= 15"
 _WARM_UP = 5
@@ -153,7 +153,7 @@ def main() -> None:
         "--only", type=lambda text: text.split(","), default=list(BUILT_IN), help="these (all)"
     )
     given = parser.parse_args()
-    logs.setup("error")
+    setup.setup("error")
     for line in measured(given.nodes, given.requests, given.only):
         print(json.dumps(line), flush=True)
 

@@ -34,8 +34,8 @@ from evaluator.ops import Operations
 from evaluator.policy import Policy, parse
 from evaluator.store import Store
 from evaluator.subscription import Subscriptions
-from plimsoll import logs
-from plimsoll.http.messages import Request
+from plimsoll.http.types import Request
+from plimsoll.logging import setup
 from wire.codec import Delta
 
 CHANGING = 0.01
@@ -217,7 +217,7 @@ def main() -> None:
     parser.add_argument("--rules", type=int, default=100, help="of each policy (default 100)")
     parser.add_argument("--seconds", type=float, default=6.0, help="of each case (default 6)")
     given = parser.parse_args()
-    logs.setup("error")
+    setup.setup("error")
     asyncio.run(Bench(given).run())
 
 

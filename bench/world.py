@@ -13,7 +13,7 @@ from aiohttp import web
 
 from bench import cluster, nodes
 from bench.crowd import Crowd
-from plimsoll import logs
+from plimsoll.logging import setup
 from sandbox import manifests
 from sandbox.apiserver import ApiServer
 from sandbox.client import ApiError, Client, ensure
@@ -40,7 +40,7 @@ class Edit:
 
 def run(told: "Connection[Any, Any]", spec: Spec) -> None:
     """Serve, say both URLs, then edit as told for ever."""
-    logs.setup("warn")
+    setup.setup("warn")
     asyncio.run(_run(told, spec))
 
 

@@ -19,7 +19,7 @@ from collectors.readers import mounts
 from collectors.readers.mounts import Mount
 from plimsoll import durations
 from plimsoll.flags import option
-from plimsoll.runner import Late, Runner
+from plimsoll.threads import Late, Runner
 
 _STATVFS = "statvfs(2)"
 _MOUNTINFO = "<procfs>/1/mountinfo"

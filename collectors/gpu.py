@@ -10,7 +10,7 @@ from collectors.base.metric import Metric, Table
 from collectors.base.sample import CollectorError, Family, MetricType, SourceAbsentError
 from collectors.readers import nvml, sysfs
 from collectors.readers.gpudevices import Device, Gpus, Reading
-from plimsoll import logs
+from plimsoll.logging import setup
 
 _DEVICE = (
     "gpu",
@@ -86,7 +86,7 @@ METRICS = Table(
 _MEBIBYTE = 1 << 20
 _RETRY_SECONDS = 60.0
 
-log = logs.get(__name__)
+log = setup.get(__name__)
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,10 +10,10 @@ from evaluator.kube import Kube, now
 from evaluator.labels import Apply
 from evaluator.mandate import NoMandateError
 from evaluator.session import KubeError
-from evaluator.tokens import Bucket
-from plimsoll import logs
+from plimsoll.logging import setup
+from plimsoll.ratelimit import Bucket
 
-log = logs.get(__name__)
+log = setup.get(__name__)
 
 _PAUSE = 2.0
 """Seconds until what failed is tried again: a node that was written meanwhile (409), say."""

@@ -9,8 +9,8 @@ from collections.abc import Callable, Iterable, Mapping
 from functools import lru_cache
 from typing import Any
 
-from evaluator import quantity
 from evaluator.scoring.pod import Resource
+from plimsoll import quantity
 
 RESOURCES = tuple(Resource)
 """What is counted, in the order of a Vector."""

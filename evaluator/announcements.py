@@ -5,10 +5,10 @@ from collections.abc import Iterator, Mapping
 import structlog
 
 from evaluator.decisions import Decision, Decisions
-from plimsoll import logs
-from plimsoll.sentences import counted
+from plimsoll.logging import setup
+from plimsoll.text import counted
 
-log = logs.get(__name__)
+log = setup.get(__name__)
 
 _NAMED = 10
 """Nodes that the log names when a policy's view of many changes."""

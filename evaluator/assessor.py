@@ -18,10 +18,10 @@ from evaluator.scoring.demands import Demands
 from evaluator.scoring.pod import Amounts, PodView, Resource
 from evaluator.scoring.protocol import Assessment, Scorer
 from evaluator.scoring.view import ClusterView
-from evaluator.tokens import Bucket
-from plimsoll import logs
+from plimsoll.logging import setup
+from plimsoll.ratelimit import Bucket
 
-log = logs.get(__name__)
+log = setup.get(__name__)
 
 _REMEMBERED = 32
 """Assessments of 5,000 nodes are some 0.5 MB each."""

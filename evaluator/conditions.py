@@ -13,7 +13,7 @@ from evaluator.decisions import Decision
 from evaluator.policy import Strategy, StrategyName
 from evaluator.rules import View
 from evaluator.terms import WhenMissing
-from plimsoll.sentences import counted
+from plimsoll.text import counted
 
 VALID = "Valid"
 

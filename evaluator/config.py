@@ -10,7 +10,7 @@ from evaluator.sources.agentoptions import AgentOptions
 from evaluator.sources.options import SourceOptions
 from plimsoll import durations, flags
 from plimsoll.flags import option
-from plimsoll.logs import LogOptions
+from plimsoll.logging.setup import LogOptions
 
 
 def rate(text: str) -> float:

@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterable
 from typing import Any
 
 from evaluator.labels import Conflict
-from evaluator.sources.loudness import Loudness
+from plimsoll.logging.ratelimited import Loudness
 
 _NAMED = 10
 """Nodes that a line names; the rest is counted."""

@@ -18,7 +18,7 @@ from evaluator.scoring.quantities import measured
 from evaluator.steps import Steps
 from evaluator.subscription import Subscriptions
 from evaluator.tally import Tally
-from plimsoll.sentences import counted
+from plimsoll.text import counted
 
 _PAUSE = 0.005
 """Seconds between two evaluations, so that a burst of reports costs a few of them and not one each."""

@@ -2,9 +2,9 @@
 
 import resource
 
-from plimsoll import logs
+from plimsoll.logging import setup
 
-log = logs.get(__name__)
+log = setup.get(__name__)
 
 
 def make_room(wanted: int) -> int:

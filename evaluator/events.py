@@ -4,7 +4,7 @@ import hashlib
 from typing import Any, NamedTuple
 
 from evaluator.notices import Notice
-from plimsoll.sentences import one_line
+from plimsoll.text import one_line
 
 _LONGEST = 1024
 """Characters of a message: Kubernetes takes no more."""

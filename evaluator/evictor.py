@@ -16,9 +16,9 @@ from evaluator.metrics import Metrics
 from evaluator.notices import Notice
 from evaluator.policy import PolicyKey
 from evaluator.session import KubeError
-from plimsoll import logs
+from plimsoll.logging import setup
 
-log = logs.get(__name__)
+log = setup.get(__name__)
 
 _REST = 0.1
 """Seconds between two plans: every reading may change them, and nobody leaves in such a hurry."""

@@ -19,8 +19,8 @@ from evaluator.gangs.membership import Membership
 from evaluator.requests import amounts, effective, others
 from evaluator.scoring.inputs import WINDOW
 from evaluator.scoring.pod import PodView
-from evaluator.timestamps import unix
 from evaluator.workload import FINISHED, ContainerStatus, Workload
+from plimsoll.rfc3339 import unix
 
 Key = tuple[str, str]
 """Namespace and name."""

@@ -14,8 +14,8 @@ from kubernetes.aio import client, config
 
 from evaluator.session import KubeError, sentence
 from plimsoll import strictyaml
-from plimsoll.sentences import SentenceError
 from plimsoll.strictyaml import YAMLError
+from plimsoll.text import SentenceError
 
 # ConfigException: credentials could not be renewed; ValueError: they are no text for a header.
 _UNSENT = (aiohttp.ClientError, TimeoutError, OSError, ValueError, config.ConfigException)

@@ -19,11 +19,11 @@ from evaluator.mandate import NoMandateError
 from evaluator.metrics import Metrics
 from evaluator.objects import Node
 from evaluator.session import KubeError
-from evaluator.tokens import Bucket
-from plimsoll import logs
 from plimsoll.backoff import Backoff
+from plimsoll.logging import setup
+from plimsoll.ratelimit import Bucket
 
-log = logs.get(__name__)
+log = setup.get(__name__)
 
 _AT_ONCE = 8
 """More writes at a time add only latency at the API server."""

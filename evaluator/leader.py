@@ -13,9 +13,9 @@ from evaluator import lease
 from evaluator.lease import Acquire, Renew, Seen, StepDown, Terms, Wait
 from evaluator.mandate import Mandate, clock
 from evaluator.session import KubeError
-from plimsoll import logs
+from plimsoll.logging import setup
 
-log = logs.get(__name__)
+log = setup.get(__name__)
 
 _PATIENCE = 3.0
 """Seconds that giving up the lease may take: a program that is going away does not wait for an API server that is gone."""

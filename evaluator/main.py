@@ -16,9 +16,10 @@ from evaluator.scheduler import configurer
 from evaluator.scoring.protocol import Scorer
 from evaluator.service import Service
 from evaluator.sources.queries import QueriesError
-from plimsoll import flags, logs
+from plimsoll import flags
 from plimsoll.commandline import Parser
-from plimsoll.http.sockets import ListenError
+from plimsoll.http.listen import ListenError
+from plimsoll.logging import setup
 
 PROGRAM = "plimsoll-evaluator"
 _ABOUT = """
@@ -61,8 +62,8 @@ def main(argv: Sequence[str] | None = None) -> int:
         scoring = scorers.load(settings)
     except scorers.ScorersError as error:
         command.error(str(error))
-    logs.setup("debug" if settings.v >= 4 else settings.log_level, settings.log_format)
-    logs.adopt()
+    setup.setup("debug" if settings.v >= 4 else settings.log_level, settings.log_format)
+    setup.adopt()
     try:
         asyncio.run(run(settings, scoring))
     except (ConfigError, ListenError, OSError, QueriesError, TlsError) as error:

@@ -20,11 +20,11 @@ from evaluator.objects import NUDGED
 from evaluator.openings import Opening
 from evaluator.policy import PolicyKey
 from evaluator.session import KubeError
-from evaluator.timestamps import rfc3339
-from plimsoll import logs
 from plimsoll.backoff import Backoff
+from plimsoll.logging import setup
+from plimsoll.rfc3339 import rfc3339
 
-log = logs.get(__name__)
+log = setup.get(__name__)
 
 _PAUSE = 0.05
 """Seconds for each nudge before the next plan. Who was given a node meanwhile needs none: one bound pod wakes the others."""

@@ -23,17 +23,10 @@ from evaluator.metrics import Metrics
 from evaluator.panel import Panel
 from evaluator.policy import PolicyKey
 from evaluator.steps import Steps
+from plimsoll.fairlock import TooManyWaitError, Turns
 from plimsoll.http.limits import Limits
-from plimsoll.http.messages import (
-    Handler,
-    Parts,
-    Request,
-    Response,
-    plain_refusal,
-    preference,
-)
 from plimsoll.http.routes import Route, Routes
-from plimsoll.turns import TooManyWaitError, Turns
+from plimsoll.http.types import Handler, Parts, Request, Response, plain_refusal, preference
 
 LIMITS = Limits(body_bytes=0, bodies_bytes=0, connections=32, sending=8)
 """No request has a body here: one that announces a body is refused (413).

@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 from evaluator import labels, terms
 from evaluator.scoring import quantities
 from evaluator.terms import PLAIN, Terms
-from plimsoll.sentences import one_line, shown
+from plimsoll.text import one_line, shown
 
 VIOLATING = "violating"
 

@@ -13,11 +13,11 @@ from evaluator.ops import LIMITS, Operations
 from evaluator.readings import AGENTS
 from evaluator.sources import agentport
 from evaluator.sources.agents import Agents
-from plimsoll import logs
 from plimsoll.http.addresses import Address
 from plimsoll.http.server import Server
+from plimsoll.logging import setup
 
-log = logs.get(__name__)
+log = setup.get(__name__)
 
 _GRACE = 5.0
 """Seconds in which requests that were begun are still answered when all ends."""

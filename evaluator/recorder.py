@@ -20,10 +20,10 @@ from evaluator.metrics import Metrics
 from evaluator.notices import Notice, Standing
 from evaluator.policy import PolicyKey
 from evaluator.session import KubeError
-from plimsoll import logs
 from plimsoll.backoff import Backoff
+from plimsoll.logging import setup
 
-log = logs.get(__name__)
+log = setup.get(__name__)
 
 _VERSION = "telemetry.intel.com/v1alpha1"
 

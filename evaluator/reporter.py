@@ -12,10 +12,10 @@ from evaluator.labels import Conflict
 from evaluator.policy import PolicyKey
 from evaluator.session import KubeError
 from evaluator.status import Status, statuses
-from plimsoll import logs
 from plimsoll.backoff import Backoff
+from plimsoll.logging import setup
 
-log = logs.get(__name__)
+log = setup.get(__name__)
 
 _PAUSE = 1.0
 """Seconds between two rounds of writing: a status is for people, and a flapping reading must not load the API server."""

@@ -18,10 +18,10 @@ from evaluator.rewarding import Rewarding
 from evaluator.rewardstate import StateError
 from evaluator.scoring.rewards import Outcome, Rewards
 from evaluator.session import KubeError
-from plimsoll import logs
 from plimsoll.backoff import Backoff
+from plimsoll.logging import setup
 
-log = logs.get(__name__)
+log = setup.get(__name__)
 
 PAUSE = 30.0
 """Seconds between two writes: what is learned changes with every pod that comes or goes."""

@@ -14,7 +14,7 @@ from evaluator.policy import Operator, Rule, Strategy
 from evaluator.reductions import Use
 from evaluator.store import NEVER, Bools, Column, Counts, Floats
 from evaluator.terms import WhenMissing
-from plimsoll.sentences import counted
+from plimsoll.text import counted
 
 
 class Sight:

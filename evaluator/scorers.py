@@ -11,7 +11,7 @@ from evaluator.scoring.protocol import Scorer
 from evaluator.scoring.reward import Reward
 from evaluator.scoring.safe import Safe
 from evaluator.scoring.template import Template
-from plimsoll.sentences import one_line
+from plimsoll.text import one_line
 
 Factory = Callable[[ScorerOptions], Scorer]
 

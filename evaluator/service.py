@@ -28,9 +28,9 @@ from evaluator.store import Store
 from evaluator.subscription import Subscriptions
 from evaluator.watcher import Sink, Watcher
 from evaluator.writers import Writers
-from plimsoll import logs
+from plimsoll.logging import setup
 
-log = logs.get(__name__)
+log = setup.get(__name__)
 
 T = TypeVar("T")
 

@@ -10,8 +10,8 @@ from typing import Any, Protocol
 import aiohttp
 
 from evaluator import refusals
-from evaluator.redaction import redacted
-from plimsoll.sentences import SentenceError, one_line
+from plimsoll.redact import redacted
+from plimsoll.text import SentenceError, one_line
 
 _TIMEOUT = aiohttp.ClientTimeout(total=30)
 _RENEWAL_PAUSE = 1.0

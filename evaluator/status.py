@@ -13,7 +13,7 @@ from evaluator.labels import Conflict
 from evaluator.nodes import union
 from evaluator.policy import PolicyKey, StrategyName
 from evaluator.rules import View
-from plimsoll.sentences import counted
+from plimsoll.text import counted
 
 _KEPT_OFF = (StrategyName.DONTSCHEDULE, StrategyName.DESCHEDULE)
 """The strategies whose violators a policy is about; a label that is set is no violation."""

@@ -10,9 +10,9 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any
 
-from evaluator import quantity
+from plimsoll import quantity
 from plimsoll.durations import duration
-from plimsoll.sentences import shown
+from plimsoll.text import shown
 
 
 class WhenMissing(StrEnum):

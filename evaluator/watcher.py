@@ -17,10 +17,10 @@ import msgspec
 from evaluator.decoding import UNREADABLE
 from evaluator.kube import Kube, Resource
 from evaluator.session import KubeError
-from plimsoll import logs
 from plimsoll.backoff import Backoff
+from plimsoll.logging import setup
 
-log = logs.get(__name__)
+log = setup.get(__name__)
 
 T = TypeVar("T")
 

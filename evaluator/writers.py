@@ -23,8 +23,8 @@ from evaluator.recorder import Recorder
 from evaluator.reporter import Reporter
 from evaluator.rewarder import Rewarder
 from evaluator.scoring.rewards import Rewards
-from evaluator.tokens import Bucket
 from evaluator.watcher import Watcher
+from plimsoll.ratelimit import Bucket
 
 _NOTHING_LEARNED = Rewards()
 

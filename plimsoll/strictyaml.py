@@ -7,7 +7,7 @@ from typing import Any
 import yaml
 from yaml import YAMLError
 
-from plimsoll.sentences import SentenceError
+from plimsoll.text import SentenceError
 
 __all__ = ["Finder", "MalformedError", "YAMLError", "load", "sentence"]
 

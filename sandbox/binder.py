@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 import aiohttp
 
-from plimsoll import logs
+from plimsoll.logging import setup
 from sandbox import fitting, nudges, timestamps
 from sandbox.client import STRATEGIC, ApiError, Client
 from sandbox.events import Recorder
@@ -20,7 +20,7 @@ from sandbox.mirror import Mirror, following
 from sandbox.objects import NODES, PODS, Object
 from sandbox.pending import Pending
 
-log = logs.get(__name__)
+log = setup.get(__name__)
 
 SCHEDULER = "default-scheduler"
 

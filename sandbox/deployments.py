@@ -11,7 +11,7 @@ from typing import assert_never
 
 import aiohttp
 
-from plimsoll import logs
+from plimsoll.logging import setup
 from sandbox import replicas
 from sandbox.client import ApiError, Client
 from sandbox.mirror import Mirror, following
@@ -26,7 +26,7 @@ from sandbox.replicas import (
     WriteStatus,
 )
 
-log = logs.get(__name__)
+log = setup.get(__name__)
 
 _RETRY = 1.0
 _RACES = {404, 409}  # somebody was faster; what it did is in the next look

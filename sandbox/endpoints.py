@@ -7,7 +7,7 @@ from pathlib import Path
 
 import yaml
 
-from plimsoll.sentences import counted
+from plimsoll.text import counted
 
 _CONTEXT = "plimsoll-sandbox"
 

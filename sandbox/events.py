@@ -5,12 +5,12 @@ from collections.abc import Callable
 
 import aiohttp
 
-from plimsoll import logs
+from plimsoll.logging import setup
 from sandbox import timestamps
 from sandbox.client import ApiError, Client
 from sandbox.objects import EVENTS, Object
 
-log = logs.get(__name__)
+log = setup.get(__name__)
 
 _REMEMBERED = 1000
 

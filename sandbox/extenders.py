@@ -4,11 +4,11 @@ import asyncio
 from collections import Counter
 from collections.abc import Iterable, Sequence
 
-from plimsoll import logs
+from plimsoll.logging import setup
 from sandbox.extender import Extender, ExtenderError, Filtered
 from sandbox.objects import Object
 
-log = logs.get(__name__)
+log = setup.get(__name__)
 
 
 class Extenders:

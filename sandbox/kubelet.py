@@ -6,13 +6,13 @@ from collections.abc import Callable, Sequence
 
 import aiohttp
 
-from plimsoll import logs
+from plimsoll.logging import setup
 from sandbox import nodes, timestamps
 from sandbox.client import ApiError, Client
 from sandbox.mirror import Mirror, following
 from sandbox.objects import PODS, Object, key_of
 
-log = logs.get(__name__)
+log = setup.get(__name__)
 
 _RETRY = 1.0
 _CONDITIONS = (

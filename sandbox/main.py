@@ -7,8 +7,9 @@ import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from plimsoll import flags, logs
+from plimsoll import flags
 from plimsoll.commandline import Parser
+from plimsoll.logging import setup
 from sandbox import gangs, manifests, shell, story
 from sandbox.config import DemoSettings, UpSettings
 from sandbox.endpoints import table
@@ -80,7 +81,7 @@ def _parser() -> tuple[Parser, dict[str, Parser]]:
 
 
 async def _up(settings: UpSettings) -> int:
-    logs.setup(settings.log_level)
+    setup.setup(settings.log_level)
     me = asyncio.current_task()
     assert me is not None
     for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):

@@ -6,11 +6,11 @@ from collections.abc import AsyncIterator, Callable
 
 import aiohttp
 
-from plimsoll import logs
+from plimsoll.logging import setup
 from sandbox.client import ApiError, Client
 from sandbox.objects import Object, Resource, key_of
 
-log = logs.get(__name__)
+log = setup.get(__name__)
 
 OnChange = Callable[[Object | None, Object | None], None]
 """Told what an object was and what it is; None where it was not there, or is no longer."""

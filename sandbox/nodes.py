@@ -6,12 +6,13 @@ from collections.abc import Callable, Mapping, Sequence
 
 import aiohttp
 
-from plimsoll import VERSION, logs
+from plimsoll import VERSION
+from plimsoll.logging import setup
 from sandbox import timestamps
 from sandbox.client import STRATEGIC, ApiError, Client, ensure
 from sandbox.objects import LEASES, NAMESPACES, NODES, Object
 
-log = logs.get(__name__)
+log = setup.get(__name__)
 
 CAPACITY: Mapping[str, str] = {
     "cpu": "8",

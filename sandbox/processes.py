@@ -11,10 +11,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Self
 
-from plimsoll import logs
+from plimsoll.logging import setup
 from sandbox import tether
 
-log = logs.get(__name__)
+log = setup.get(__name__)
 
 STOP_TIMEOUT = 10.0
 _LAST_LINES = 15

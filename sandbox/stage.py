@@ -10,7 +10,7 @@ from pathlib import Path
 
 import aiohttp
 
-from plimsoll import logs
+from plimsoll.logging import setup
 from sandbox import manifests, shell
 from sandbox.client import ensure
 from sandbox.config import DemoSettings
@@ -68,7 +68,7 @@ class Play:
 
 async def perform(play: Play, settings: DemoSettings) -> int:
     """Tell it; the exit status, 0 only if every step was seen."""
-    logs.setup("error")
+    setup.setup("error")
     narrator = Narrator()
     narrator.title(play.title)
     with _folder(settings.dir) as folder:

@@ -12,7 +12,7 @@ from typing import Self
 
 import aiohttp
 
-from plimsoll import logs
+from plimsoll.logging import setup
 from sandbox import manifests
 from sandbox.apiserver import ApiServer
 from sandbox.binder import Binder
@@ -27,7 +27,7 @@ from sandbox.objects import CRDS
 from sandbox.processes import HeldPort, ProcessError, Processes
 from sandbox.programs import AgentLaunch, EvaluatorLaunch, agent_command, evaluator_command
 
-log = logs.get(__name__)
+log = setup.get(__name__)
 
 EVALUATOR = "evaluator"
 _POLL = 0.05

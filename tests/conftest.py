@@ -16,8 +16,8 @@ from hypothesis import HealthCheck, settings
 
 from plimsoll.http.addresses import Address
 from plimsoll.http.limits import Limits
-from plimsoll.http.messages import Handler
 from plimsoll.http.server import Server
+from plimsoll.http.types import Handler
 from tests.patience import PATIENCE
 
 # No test fails because the machine is slow or busy: neither by the time of an example nor by that of generating one.

@@ -7,7 +7,7 @@ import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from plimsoll.sentences import SentenceError
+from plimsoll.text import SentenceError
 from wire import telemetry_pb2 as pb
 
 _MOST_SAMPLES = 2**31 - 1

@@ -13,7 +13,7 @@ from agent.rules.quantiles import quantile
 from agent.rules.reductions import REDUCTIONS, Reduction
 from agent.rules.shapes import LabelSets, Picker, columns, latest, picker
 from agent.rules.values import EvaluationError, Vector
-from plimsoll.sentences import shown
+from plimsoll.text import shown
 
 Parameter = float | str | None
 Aggregator = Callable[[Vector, Parameter], Vector]

@@ -8,7 +8,7 @@ import math
 from collections.abc import Callable
 
 from plimsoll.durations import format_duration
-from plimsoll.sentences import SentenceError
+from plimsoll.text import SentenceError
 
 SERIES = 200
 """Bytes of a series in the result of a part, with what the part remembers of it (measured)."""

@@ -19,7 +19,7 @@ from agent.rules.parts import Need
 from agent.rules.snapshots import Snapshot
 from agent.rules.values import EvaluationError, Moment, Vector
 from collectors.base.sample import Family
-from plimsoll.sentences import SentenceError
+from plimsoll.text import SentenceError
 
 _FEW_TICKS = 2
 # What a mistake of ours in a function raises: the other rules of the group know nothing of it.

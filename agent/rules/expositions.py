@@ -14,7 +14,7 @@ from agent.rules.labels import NAME, Labels
 from agent.rules.listed import Listed
 from agent.rules.printing import series
 from collectors.formats.numerals import parse_float
-from plimsoll.sentences import SentenceError, shown
+from plimsoll.text import SentenceError, shown
 
 
 class ExpositionError(SentenceError):

@@ -15,7 +15,7 @@ from agent.rules.expressions import Expression, parse
 from agent.rules.labels import Labels
 from agent.rules.refusals import ExpressionError
 from agent.rules.rulefields import InvalidError
-from plimsoll.sentences import SentenceError, shown
+from plimsoll.text import SentenceError, shown
 
 Value = TypeVar("Value")
 _GROUP_FIELDS = frozenset({"name", "interval", "limit", "query_offset", "labels", "rules"})

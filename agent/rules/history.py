@@ -29,7 +29,7 @@ from agent.rules.snapshots import Snapshot
 from agent.rules.timeline import Timeline
 from agent.rules.values import LOOKBACK, Vector, same
 from collectors.base.sample import Sample
-from plimsoll.sentences import SentenceError
+from plimsoll.text import SentenceError
 
 _TURNS = 16  # ticks in which each series has its turn at dropping what is too old
 _REMEMBERED = 256  # ticks for which label sets that nobody needs are remembered

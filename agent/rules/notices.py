@@ -3,9 +3,9 @@
 from collections.abc import Iterable
 
 from agent.rules.groups import RuleError, RuleFile
-from plimsoll import logs
+from plimsoll.logging import setup
 
-log = logs.get(__name__)
+log = setup.get(__name__)
 
 
 class Notices:

@@ -10,7 +10,7 @@ from functools import lru_cache
 from typing import Protocol
 
 from agent.rules.refusals import ExpressionError, unsupported
-from plimsoll.sentences import shown
+from plimsoll.text import shown
 
 LONGEST = 2000
 """Characters of a pattern."""

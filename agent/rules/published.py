@@ -9,7 +9,7 @@ from agent.rules.groups import Group, RuleError
 from agent.rules.labels import NAME, Labels
 from agent.rules.values import Vector
 from collectors.base.sample import Family, Sample
-from plimsoll.sentences import one_line
+from plimsoll.text import one_line
 
 _SHOWN = 120  # characters of an expression in a HELP line
 _LIFE = 3  # intervals for which a result counts

@@ -28,10 +28,10 @@ from agent.rules.rulefiles import RuleFiles
 from agent.rules.snapshots import Snapshot
 from agent.rules.statekeeper import StateKeeper
 from collectors.base.sample import Family
-from plimsoll import logs
-from plimsoll.runner import StoppedError
+from plimsoll.logging import setup
+from plimsoll.threads import StoppedError
 
-log = logs.get(__name__)
+log = setup.get(__name__)
 
 _LOOK = 1_000
 """Milliseconds between two looks for changed rule files."""

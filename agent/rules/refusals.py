@@ -2,7 +2,7 @@
 
 from typing import Literal
 
-from plimsoll.sentences import SentenceError
+from plimsoll.text import SentenceError
 
 Reason = Literal["parse", "type", "unsupported"]
 """Not PromQL; PromQL that computes nothing, such as the rate of a scalar; PromQL that a node does not compute."""

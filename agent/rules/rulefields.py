@@ -6,7 +6,7 @@ from typing import Any
 
 from agent.rules import labels
 from agent.rules.labels import Labels
-from plimsoll.sentences import SentenceError, shown
+from plimsoll.text import SentenceError, shown
 
 _METRIC = re.compile(r"[a-zA-Z_:][a-zA-Z0-9_:]*", re.ASCII)
 _LABEL = re.compile(r"[a-zA-Z_][a-zA-Z0-9_]*", re.ASCII)

@@ -16,9 +16,10 @@ from agent.rules.groups import Context, RuleFile, RuleFileError
 from collectors.base.refusal import RefusedError
 from collectors.readers import steadyfile
 from collectors.readers.steadyfile import Mark
-from plimsoll import logs, strictyaml
+from plimsoll import strictyaml
+from plimsoll.logging import setup
 
-log = logs.get(__name__)
+log = setup.get(__name__)
 
 LARGEST = 256 << 10
 """Bytes of a file: expressions take thousands of times as much memory as text, and seconds to be understood."""

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from itertools import pairwise
 
 from agent.rules.labels import NAME, Labels
-from plimsoll.sentences import SentenceError
+from plimsoll.text import SentenceError
 
 _MOST = 1 << 31  # ticks: 68 years of seconds, and room for as much again in four bytes
 

@@ -21,9 +21,9 @@ from agent.rules import snapshotcodec
 from agent.rules.snapshots import Snapshot, SnapshotError
 from collectors.base import host
 from collectors.base.sample import CollectorError
-from plimsoll import logs
-from plimsoll.sentences import SentenceError
+from plimsoll.logging import setup
 from plimsoll.sizes import format_size
+from plimsoll.text import SentenceError
 
 VERSION = 1
 """The format's; a file of another one is dropped."""
@@ -36,7 +36,7 @@ _BOOT_ID = re.compile(r"[0-9a-f-]{36}", re.ASCII)
 _LEVEL = 1
 _SUFFIX = ".tmp"
 
-log = logs.get(__name__)
+log = setup.get(__name__)
 
 
 class StateFileError(SentenceError):

@@ -7,9 +7,9 @@ from threading import Lock
 from agent.rules import statefile
 from agent.rules.snapshots import Snapshot
 from agent.rules.statefile import StateFileError
-from plimsoll import logs
+from plimsoll.logging import setup
 
-log = logs.get(__name__)
+log = setup.get(__name__)
 
 
 class StateKeeper:

@@ -15,7 +15,7 @@ import promql_parser
 
 from agent.rules.patterns import Pattern, compiled
 from agent.rules.refusals import ExpressionError, Reason, unsupported
-from plimsoll.sentences import shown
+from plimsoll.text import shown
 
 LONGEST = 20_000
 """Characters of an expression."""

@@ -12,7 +12,7 @@ from typing import Protocol
 from agent.rules.budget import Budget
 from agent.rules.labels import Labels
 from agent.rules.matchers import Selector
-from plimsoll.sentences import SentenceError
+from plimsoll.text import SentenceError
 
 LOOKBACK = 300_000
 """How old (ms) a sample may be to count as a series' present value, as in Prometheus (--query.lookback-delta)."""

@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 
 from collectors.base.sample import CollectorError
-from plimsoll.sentences import one_line
+from plimsoll.text import one_line
 
 REASONS: Mapping[str, str] = {
     "age": "the file is older than --collector.textfile.max-age",

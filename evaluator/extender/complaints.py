@@ -3,11 +3,11 @@
 import time
 
 from evaluator.extender import messages
-from evaluator.tokens import Bucket
-from plimsoll import logs
-from plimsoll.http.messages import RefusedError, Request, Response
+from plimsoll.http.types import RefusedError, Request, Response
+from plimsoll.logging import setup
+from plimsoll.ratelimit import Bucket
 
-log = logs.get(__name__)
+log = setup.get(__name__)
 
 
 class Complaints:

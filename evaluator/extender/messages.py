@@ -11,7 +11,7 @@ from itertools import count
 import msgspec
 from msgspec import Raw
 
-from plimsoll.sentences import SentenceError
+from plimsoll.text import SentenceError
 
 Body = bytes | bytearray | memoryview
 

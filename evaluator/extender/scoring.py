@@ -14,11 +14,12 @@ from evaluator.extender.complaints import Complaints
 from evaluator.extender.verbs import NotReadyError
 from evaluator.metrics import Metrics
 from evaluator.scoring import answers
-from plimsoll import VERSION, logs
-from plimsoll.http.messages import Parts, RefusedError, Request, Response
+from plimsoll import VERSION
 from plimsoll.http.routes import Route, Routes
+from plimsoll.http.types import Parts, RefusedError, Request, Response
+from plimsoll.logging import setup
 
-log = logs.get(__name__)
+log = setup.get(__name__)
 
 _JSON = "application/json"
 _PREDICATES, _PRIORITIES, _SCORERS = "/scheduler/predicates/", "/scheduler/priorities/", "/scorers/"

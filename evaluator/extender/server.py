@@ -10,11 +10,11 @@ from evaluator.extender.complaints import Complaints
 from evaluator.extender.scoring import ScorerRoutes
 from evaluator.metrics import Metrics
 from evaluator.scoring.quantities import QuantityError
-from plimsoll import logs
-from plimsoll.http.messages import Parts, RefusedError, Request, Response
 from plimsoll.http.routes import Route, Routes
+from plimsoll.http.types import Parts, RefusedError, Request, Response
+from plimsoll.logging import setup
 
-log = logs.get(__name__)
+log = setup.get(__name__)
 
 _JSON = "application/json"
 _NAMED = 10

@@ -15,7 +15,7 @@ from evaluator.decoding import UNREADABLE
 from evaluator.gangs import reading
 from evaluator.gangs.membership import GATE, PRIORITY_LABEL
 from evaluator.workload import Gate
-from plimsoll.sentences import SentenceError
+from plimsoll.text import SentenceError
 
 API_VERSION = "admission.k8s.io/v1"
 KIND = "AdmissionReview"

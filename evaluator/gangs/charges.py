@@ -9,7 +9,7 @@ from typing import Any
 
 import msgspec
 
-from evaluator import quantity
+from plimsoll import quantity
 
 PODS = frozenset({"pods", "count/pods"})
 """The names of a quota for pods themselves."""

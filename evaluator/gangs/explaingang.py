@@ -12,8 +12,8 @@ from evaluator.gangs.shapes import shapes
 from evaluator.gangs.space import Space
 from evaluator.gangs.verdicts import Outcome, Terms, Turn
 from evaluator.inventory import Key, Resident
-from evaluator.timestamps import rfc3339
 from evaluator.workload import FINISHED
+from plimsoll.rfc3339 import rfc3339
 
 _NAMED = 10
 """Gangs that are named of those that go before, and of those that there are."""

@@ -5,7 +5,7 @@ from collections.abc import Iterable
 
 import msgspec
 
-from plimsoll.sentences import one_line
+from plimsoll.text import one_line
 
 _FAILED = frozenset({"FailedCreate", "FailedCreatePod"})
 _MADE = frozenset({"SuccessfulCreate", "SuccessfulCreatePod"})

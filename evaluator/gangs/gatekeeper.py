@@ -24,10 +24,10 @@ from evaluator.gangs.space import Space
 from evaluator.gangs.verdicts import Memory, Outcome, Reason, Release, Terms
 from evaluator.metrics import Metrics
 from evaluator.session import KubeError
-from plimsoll import logs
 from plimsoll.backoff import Backoff
+from plimsoll.logging import setup
 
-log = logs.get(__name__)
+log = setup.get(__name__)
 
 _SETTLE = 0.01
 """Seconds from a change to a decision: what changes together, as a gang that gets its nodes, costs few of them."""

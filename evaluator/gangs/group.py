@@ -9,7 +9,7 @@ from evaluator.gangs.membership import Membership, QoS
 from evaluator.gangs.shapes import Shape, shapes
 from evaluator.inventory import Resident
 from evaluator.workload import FINISHED
-from plimsoll.sentences import counted
+from plimsoll.text import counted
 
 _NOBODY = Membership()
 

@@ -17,12 +17,12 @@ from evaluator.kube import Kube
 from evaluator.metrics import Metrics
 from evaluator.notices import Notice
 from evaluator.session import KubeError
-from evaluator.sources.loudness import Loudness
-from evaluator.tokens import Bucket
-from plimsoll import logs
 from plimsoll.backoff import Backoff
+from plimsoll.logging import setup
+from plimsoll.logging.ratelimited import Loudness
+from plimsoll.ratelimit import Bucket
 
-log = logs.get(__name__)
+log = setup.get(__name__)
 
 _PAUSE = 0.5
 """Seconds between two rounds: what is decided may change many times a second, and people do not read so fast."""

@@ -14,10 +14,10 @@ from evaluator.gangs.obstacles import Scene, obstacles
 from evaluator.gangs.scenes import Library, Scenes
 from evaluator.gangs.verdicts import Outcome, State
 from evaluator.session import KubeError
-from plimsoll import logs
 from plimsoll.backoff import Backoff
+from plimsoll.logging import setup
 
-log = logs.get(__name__)
+log = setup.get(__name__)
 
 
 @dataclass(frozen=True, slots=True)

@@ -19,10 +19,10 @@ from evaluator.inventory import Resident
 from evaluator.kube import Kube
 from evaluator.metrics import Metrics
 from evaluator.session import KubeError
-from evaluator.timestamps import rfc3339
-from plimsoll import logs
+from plimsoll.logging import setup
+from plimsoll.rfc3339 import rfc3339
 
-log = logs.get(__name__)
+log = setup.get(__name__)
 
 _ATTEMPTS = 3
 """Times that pods are looked at again which changed under our hands."""

@@ -10,7 +10,7 @@ from evaluator.gangs.group import Gang, about
 from evaluator.gangs.makers import Maker
 from evaluator.gangs.quotas import Missing, Quota, in_the_way
 from evaluator.inventory import Resident
-from plimsoll.sentences import counted, one_line
+from plimsoll.text import counted, one_line
 
 _ANEW = "make it anew with podManagementPolicy Parallel"
 

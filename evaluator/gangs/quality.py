@@ -7,10 +7,10 @@ from collections.abc import Iterable, Mapping
 from fractions import Fraction
 from typing import Any
 
-from evaluator import quantity
 from evaluator.gangs.membership import QoS
 from evaluator.scoring.pod import Resource
 from evaluator.workload import Requests, Workload
+from plimsoll import quantity
 
 _NAMES = {
     "Guaranteed": QoS.GUARANTEED,

@@ -12,9 +12,9 @@ from typing import Any, NamedTuple
 
 import msgspec
 
-from evaluator import quantity
 from evaluator.gangs.charges import PODS, Member, charge
-from plimsoll.sentences import counted
+from plimsoll import quantity
+from plimsoll.text import counted
 
 
 class _Meta(msgspec.Struct):

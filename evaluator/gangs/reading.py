@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 import msgspec
 
-from evaluator import places, timestamps
+from evaluator import places
 from evaluator.extender.verbs import POLICY_LABEL
 from evaluator.gangs import quality
 from evaluator.gangs.membership import (
@@ -27,8 +27,8 @@ from evaluator.objects import Affinity, PodSpec, Toleration
 from evaluator.policy import PolicyKey
 from evaluator.workload import Meta, Workload
 from evaluator.workload import Spec as WorkloadSpec
-from plimsoll import int64
-from plimsoll.sentences import shown
+from plimsoll import int64, rfc3339
+from plimsoll.text import shown
 
 _LONG = 4096
 """Bytes of JSON; what workloads ask of a node is some hundred."""
@@ -118,11 +118,11 @@ def _marked(pod: Workload) -> str | None:
 
 
 def _admitted(pod: Workload) -> float | None:
-    return None if (text := _marked(pod)) is None else timestamps.unix(text)
+    return None if (text := _marked(pod)) is None else rfc3339.unix(text)
 
 
 def _broken_mark(pod: Workload) -> Iterable[str]:
-    if (text := _marked(pod)) is not None and timestamps.unix(text) is None:
+    if (text := _marked(pod)) is not None and rfc3339.unix(text) is None:
         yield f"its annotation {ADMITTED} is {shown(text)}, which is no time: passed over"
 
 

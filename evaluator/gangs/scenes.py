@@ -15,9 +15,9 @@ from evaluator.gangs.obstacles import Refusal, Scene
 from evaluator.gangs.quotas import Quota
 from evaluator.inventory import Resident
 from evaluator.session import KubeError
-from plimsoll import logs
+from plimsoll.logging import setup
 
-log = logs.get(__name__)
+log = setup.get(__name__)
 
 T = TypeVar("T")
 

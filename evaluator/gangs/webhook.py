@@ -15,16 +15,16 @@ from evaluator.certfiles import Rotation
 from evaluator.config import Settings
 from evaluator.gangs import admission
 from evaluator.metrics import Metrics
-from evaluator.tokens import Bucket
-from plimsoll import logs
+from plimsoll.fairlock import Turns
 from plimsoll.http.limits import Limits
-from plimsoll.http.messages import Buffer, RefusedError, Request, Response
 from plimsoll.http.routes import Route, Routes
 from plimsoll.http.server import Server
 from plimsoll.http.tls import Tls
-from plimsoll.turns import Turns
+from plimsoll.http.types import Buffer, RefusedError, Request, Response
+from plimsoll.logging import setup
+from plimsoll.ratelimit import Bucket
 
-log = logs.get(__name__)
+log = setup.get(__name__)
 
 PATH = "/gangs/gate"
 

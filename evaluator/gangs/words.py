@@ -2,7 +2,7 @@
 
 from evaluator.gangs.group import Gang, about
 from evaluator.gangs.space import Shortage
-from plimsoll.sentences import counted
+from plimsoll.text import counted
 
 SCHEDULED = "all of its pods have nodes"
 RELEASED = "no gate of ours holds its pods: kube-scheduler is finding nodes"

@@ -7,7 +7,7 @@ from typing import Any
 from evaluator.policy import Operator, Policy, Rule, Strategy, StrategyName
 from evaluator.strategies.labeling import rules_by_label
 from evaluator.terms import WhenMissing
-from plimsoll.sentences import counted
+from plimsoll.text import counted
 
 _EXACT = 2**53
 

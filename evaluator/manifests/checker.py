@@ -12,7 +12,7 @@ from evaluator.manifests.advice import advice
 from evaluator.manifests.documents import UnreadableError
 from evaluator.manifests.sentences import explained
 from plimsoll.commandline import Parser
-from plimsoll.sentences import counted, one_line
+from plimsoll.text import counted, one_line
 
 _MANIFESTS = (".yaml", ".yml", ".json")
 """Ends of the files' names that `kubectl apply --filename FOLDER` reads."""

@@ -6,7 +6,7 @@ from typing import Any
 
 import yaml
 
-from plimsoll.sentences import SentenceError
+from plimsoll.text import SentenceError
 
 _REPEATED = 100_000
 """Nodes that aliases may add to those that are written out."""

@@ -7,7 +7,7 @@ from typing import Any
 
 from plimsoll.durations import format_duration
 from plimsoll.flags import boolean
-from plimsoll.sentences import SentenceError, shown
+from plimsoll.text import SentenceError, shown
 
 API_VERSION = "kubescheduler.config.k8s.io/v1"
 RESOURCE = "telemetry/scheduling"

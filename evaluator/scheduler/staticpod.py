@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 import yaml
 
-from plimsoll.sentences import SentenceError
+from plimsoll.text import SentenceError
 
 _VOLUME = "plimsoll"
 _CONFIG = "--config="

@@ -19,15 +19,15 @@ from evaluator.sources.agentstream import AgentStream, Asked, Context, Ears
 from evaluator.sources.callers import Callers, TooManyError
 from evaluator.sources.conversation import parse
 from evaluator.sources.identity import is_node_name
-from evaluator.sources.loudness import Loudness
 from evaluator.sources.verifier import Refusal, Verifier
 from evaluator.store import Store
 from evaluator.subscription import Subscriptions
-from plimsoll import logs
+from plimsoll.logging import setup
+from plimsoll.logging.ratelimited import Loudness
 from wire import telemetry_pb2
 from wire.codec import Delta, MalformedReportError
 
-log = logs.get(__name__)
+log = setup.get(__name__)
 
 _SERVICE = "plimsoll.telemetry.v1.Telemetry"
 _AT_ONCE = 16

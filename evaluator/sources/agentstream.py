@@ -13,11 +13,11 @@ import grpc
 from evaluator.sources.agentlimits import AgentLimits
 from evaluator.sources.conversation import Conversation, parse
 from evaluator.sources.verifier import Refusal
-from evaluator.tokens import Bucket
-from plimsoll import logs
+from plimsoll.logging import setup
+from plimsoll.ratelimit import Bucket
 from wire.codec import Delta, MalformedReportError
 
-log = logs.get(__name__)
+log = setup.get(__name__)
 
 Context = grpc.aio.ServicerContext[bytes, bytes]
 Code = grpc.StatusCode

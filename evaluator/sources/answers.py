@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from evaluator.store import Reading
-from plimsoll.sentences import SentenceError
+from plimsoll.text import SentenceError
 
 
 class SourceError(SentenceError):

@@ -4,7 +4,7 @@ from collections import OrderedDict
 from typing import Generic, TypeVar
 
 from evaluator.sources.agentlimits import AgentLimits
-from evaluator.tokens import Bucket
+from plimsoll.ratelimit import Bucket
 
 T = TypeVar("T")
 

@@ -4,10 +4,10 @@ import functools
 
 import msgspec
 
-from evaluator import quantity
 from evaluator.decoding import UNREADABLE
 from evaluator.sources.answers import Answer, Moment, SourceError, reading, unix_time
-from plimsoll.sentences import one_line
+from plimsoll import quantity
+from plimsoll.text import one_line
 
 
 class _Described(msgspec.Struct):

@@ -11,9 +11,10 @@ from evaluator.polls import Polls
 from evaluator.sources.answers import Answer, SourceError
 from evaluator.sources.coverage import Coverage
 from evaluator.subscription import Subscriptions
-from plimsoll import durations, logs
+from plimsoll import durations
+from plimsoll.logging import setup
 
-log = logs.get(__name__)
+log = setup.get(__name__)
 
 
 class Source(Protocol):

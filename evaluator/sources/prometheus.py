@@ -11,12 +11,12 @@ from pathlib import Path
 import aiohttp
 
 from evaluator.certfiles import TlsError
-from evaluator.redaction import redacted
 from evaluator.sources import vectors
 from evaluator.sources.answers import Answer, SourceError, moment
 from evaluator.sources.queries import Queries
 from evaluator.sources.vectors import Join
 from plimsoll import VERSION, durations
+from plimsoll.redact import redacted
 
 _LARGEST = 64 << 20
 """Bytes of an answer: 5,000 nodes are one or two million of them, and a query that matches everything is a mistake."""

@@ -4,10 +4,11 @@ import os
 from collections.abc import Mapping
 from pathlib import Path
 
-from plimsoll import logs, strictyaml
-from plimsoll.sentences import one_line, shown
+from plimsoll import strictyaml
+from plimsoll.logging import setup
+from plimsoll.text import one_line, shown
 
-log = logs.get(__name__)
+log = setup.get(__name__)
 
 
 class QueriesError(Exception):

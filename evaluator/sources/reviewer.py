@@ -13,14 +13,14 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from evaluator.objects import Pod
-from evaluator.redaction import redacted
 from evaluator.session import KubeError
 from evaluator.sources.identity import Bound, NotAnAgentError, TokenReview, bound
 from evaluator.sources.reviewlimits import LimitedError, ReviewGate, ReviewLimits
-from plimsoll import logs
-from plimsoll.sentences import one_line
+from plimsoll.logging import setup
+from plimsoll.redact import redacted
+from plimsoll.text import one_line
 
-log = logs.get(__name__)
+log = setup.get(__name__)
 
 _FRESH = 60.0
 """Seconds for which an answer, yes or no, is not asked for again."""

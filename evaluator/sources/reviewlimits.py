@@ -12,7 +12,7 @@ from collections.abc import AsyncIterator, Callable
 from dataclasses import dataclass, field
 from urllib.parse import unquote
 
-from evaluator.tokens import Bucket
+from plimsoll.ratelimit import Bucket
 
 _MOST_PEERS = 20_000
 """Peers remembered; the one that was silent longest is forgotten first."""

@@ -2,8 +2,8 @@
 
 from collections.abc import Mapping
 
-from evaluator import quantity
 from evaluator.store import Store
+from plimsoll import quantity
 from wire.codec import Delta
 
 

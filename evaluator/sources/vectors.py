@@ -6,7 +6,7 @@ import msgspec
 
 from evaluator.decoding import UNREADABLE
 from evaluator.sources.answers import Answer, Moment, SourceError, reading
-from plimsoll.sentences import one_line
+from plimsoll.text import one_line
 
 Labels = Mapping[str, str]
 Join = Callable[[Labels], str | None]

@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from http import HTTPStatus
 
 from plimsoll.http.fields import FieldLines
-from plimsoll.http.messages import RefusedError
+from plimsoll.http.types import RefusedError
 
 _SIZE = rb"([0-9A-Fa-f]{1,16})(?:[\t ]*;[\t -~\x80-\xff]*)?\r\n"
 _FIRST, _NEXT = re.compile(_SIZE), re.compile(rb"\r\n" + _SIZE)

@@ -6,12 +6,12 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import replace
 from http import HTTPStatus
 
-from plimsoll import logs
-from plimsoll.http.bodies import Bodies
-from plimsoll.http.crowd import Doing
-from plimsoll.http.heads import Framing, Reading, written
+from plimsoll.http.body import Bodies
 from plimsoll.http.limits import Limits
-from plimsoll.http.messages import (
+from plimsoll.http.parser import Framing, Reading, written
+from plimsoll.http.pool import Doing
+from plimsoll.http.transport import Stream
+from plimsoll.http.types import (
     Buffer,
     Check,
     Handler,
@@ -22,9 +22,9 @@ from plimsoll.http.messages import (
     Response,
     always_right,
 )
-from plimsoll.http.stream import Stream
+from plimsoll.logging import setup
 
-log = logs.get(__name__)
+log = setup.get(__name__)
 
 _ONE_WRITE = 256 << 10
 """Bytes up to which the first part of a reply's body goes out together with its header."""

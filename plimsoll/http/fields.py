@@ -9,7 +9,7 @@ from httptools import (
     HttpRequestParser,
 )
 
-from plimsoll.http.messages import RefusedError
+from plimsoll.http.types import RefusedError
 
 MOST_FIELDS = 100
 """In one section. kube-scheduler, Prometheus and kubelets send fewer than ten."""

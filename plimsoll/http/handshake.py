@@ -6,7 +6,7 @@ import ssl
 import traceback
 
 from plimsoll.http.limits import Limits
-from plimsoll.http.stream import Stream
+from plimsoll.http.transport import Stream
 
 _PLAIN_HTTP = (
     b"HTTP/1.0 400 Bad Request\r\n"

@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from http import HTTPStatus
 
-from plimsoll.http.messages import Handler, Refuse, RefusedError, Request, Response
+from plimsoll.http.types import Handler, Refuse, RefusedError, Request, Response
 
 _SHOWN = 100
 """Characters of a method or a path that a refusal repeats."""

@@ -8,18 +8,18 @@ import socket
 from collections.abc import Callable, Sequence
 from functools import partial
 
-from plimsoll import logs
-from plimsoll.http import sockets
+from plimsoll.http import listen as sockets
 from plimsoll.http.addresses import Address
-from plimsoll.http.bodies import Bodies
+from plimsoll.http.body import Bodies
 from plimsoll.http.connection import Connection
-from plimsoll.http.crowd import Crowd, Doing
 from plimsoll.http.handshake import open_stream
 from plimsoll.http.limits import Limits
-from plimsoll.http.messages import Check, Handler, Refuse, always_right, plain_refusal
+from plimsoll.http.pool import Crowd, Doing
 from plimsoll.http.tls import Tls
+from plimsoll.http.types import Check, Handler, Refuse, always_right, plain_refusal
+from plimsoll.logging import setup
 
-log = logs.get(__name__)
+log = setup.get(__name__)
 
 _EXHAUSTED = frozenset({errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM})
 _PAUSE = 1.0

@@ -6,7 +6,7 @@ from urllib.parse import urlsplit
 
 from aiohttp import web
 
-from plimsoll.sentences import shown
+from plimsoll.text import shown
 from sandbox.api.errors import ApiError
 
 Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]

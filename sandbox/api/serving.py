@@ -7,7 +7,7 @@ from typing import Any
 
 from aiohttp import web
 
-from plimsoll import logs
+from plimsoll.logging import setup
 from sandbox.api import bodies, discovery, openapi
 from sandbox.api.actions import Actions
 from sandbox.api.cluster import Cluster, parse_revision
@@ -30,7 +30,7 @@ from sandbox.api.views import View, view
 from sandbox.api.watches import Watches, WatchQuery
 from sandbox.api.writes import APPLY_PATCH, Outcome, Writer
 
-log = logs.get(__name__)
+log = setup.get(__name__)
 
 _HEALTH = frozenset({"/healthz", "/readyz", "/livez"})
 _AGGREGATED = "apidiscovery.k8s.io"

@@ -14,7 +14,7 @@ import structlog
 from agent.doorkeeper import Doorkeeper
 from agent.webconfig import WebConfigError
 from plimsoll.http.limits import Limits
-from plimsoll.http.messages import Request, Response
+from plimsoll.http.types import Request, Response
 
 SALT = bcrypt.gensalt(4)
 

@@ -7,7 +7,7 @@ import structlog
 from agent.rounds import Rounds, combine
 from collectors.base.registry import COLLECTORS, build
 from collectors.base.sample import CollectorError, Family, Sample, SourceAbsentError
-from plimsoll.runner import StoppedError
+from plimsoll.threads import StoppedError
 
 SUCCESS = "node_scrape_collector_success"
 DURATION = "node_scrape_collector_duration_seconds"

@@ -13,8 +13,8 @@ import pytest
 from agent import tls
 from agent.webconfig import TlsConfig, WebConfigError
 from plimsoll.http.limits import Limits
-from plimsoll.http.messages import Request, Response
 from plimsoll.http.tls import Tls
+from plimsoll.http.types import Request, Response
 from tests.patience import PATIENCE
 
 

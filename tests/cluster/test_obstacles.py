@@ -14,7 +14,7 @@ from evaluator.gangs.roster import Roster
 from evaluator.gangs.verdicts import Outcome, State, Verdict
 from evaluator.inventory import Inventory, decode
 from evaluator.kube import Kube
-from evaluator.quantity import exact
+from plimsoll.quantity import exact
 from sandbox.client import ApiError, Client
 from sandbox.controlplane import NoControlPlaneError
 from sandbox.objects import DEPLOYMENTS, EVENTS, NAMESPACES, PODS, REPLICASETS, Resource

@@ -18,7 +18,7 @@ from aiohttp import web
 
 from evaluator import policy
 from evaluator.kube import Kube
-from plimsoll import logs
+from plimsoll.logging import setup
 from sandbox.apiserver import ApiServer
 from tests.patience import PATIENCE
 
@@ -370,7 +370,7 @@ def log_lines(capsys):
     handlers, level = root.handlers[:], root.level
 
     def start(fmt):
-        logs.setup("info", fmt)
+        setup.setup("info", fmt)
 
         def lines():
             return capsys.readouterr().err.splitlines()

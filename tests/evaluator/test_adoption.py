@@ -11,8 +11,8 @@ from evaluator.adopter import Adopter
 from evaluator.cluster import Cluster
 from evaluator.kube import NODES
 from evaluator.policy import Policy, PolicyKey
-from evaluator.tokens import Bucket
 from evaluator.watcher import Watcher
+from plimsoll.ratelimit import Bucket
 
 PREFIX = "telemetry.aware.scheduling."
 

@@ -19,8 +19,8 @@ from evaluator.mandate import Mandate
 from evaluator.metrics import Metrics
 from evaluator.objects import Meta, Node
 from evaluator.session import KubeError
-from evaluator.tokens import Bucket
 from evaluator.watcher import Watcher
+from plimsoll.ratelimit import Bucket
 from tests.patience import PATIENCE
 
 

@@ -17,7 +17,7 @@ from evaluator.nudger import Nudger
 from evaluator.policy import Policy, PolicyKey
 from evaluator.recorder import Recorder
 from evaluator.reporter import Reporter
-from evaluator.tokens import Bucket
+from plimsoll.ratelimit import Bucket
 from tests.patience import PATIENCE
 
 

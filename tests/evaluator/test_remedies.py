@@ -9,7 +9,7 @@ import pytest
 from evaluator.policy import Operator, parse
 from evaluator.reductions import Use
 from evaluator.remedies import remedy
-from plimsoll.sentences import LONGEST
+from plimsoll.text import LONGEST
 
 LONG = "node_" + "x" * 248
 RULES = Path(__file__).parents[2] / "deploy/rules"

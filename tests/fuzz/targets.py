@@ -15,7 +15,7 @@ import msgspec
 from agent import webconfig
 from collectors.base.sample import CollectorError
 from collectors.formats import promtext
-from evaluator import kube, kubeclient, quantity, refusals, session
+from evaluator import kube, kubeclient, refusals, session
 from evaluator.cluster import Cluster, decode_node, decode_pod, decode_policy
 from evaluator.decisions import decide
 from evaluator.decoding import UNREADABLE
@@ -47,10 +47,11 @@ from evaluator.sources.reviewer import Reviewer, UnreviewedError
 from evaluator.status import statuses
 from evaluator.store import Store
 from evaluator.watcher import Watcher
+from plimsoll import quantity
 from plimsoll.durations import duration
 from plimsoll.http.chunks import Chunks
-from plimsoll.http.heads import Reading
-from plimsoll.http.messages import RefusedError
+from plimsoll.http.parser import Reading
+from plimsoll.http.types import RefusedError
 from tests.fuzz.properties import LONGEST, documented, fits
 from tests.fuzz.rules import a_pattern, an_expression
 from tests.fuzz.shots import BOOK

@@ -14,7 +14,7 @@ from evaluator.policy import PolicyKey
 from evaluator.rations import MOST_RULES
 from evaluator.store import Store
 from evaluator.subscription import Subscriptions
-from plimsoll.http.messages import Request
+from plimsoll.http.types import Request
 from wire.codec import Delta
 
 NOW = 1000.0

@@ -10,7 +10,7 @@ from evaluator.gangs.untold import Pace
 from evaluator.gangs.verdicts import Outcome, State, Verdict
 from evaluator.mandate import Mandate
 from evaluator.metrics import Metrics
-from evaluator.tokens import Bucket
+from plimsoll.ratelimit import Bucket
 from tests.patience import PATIENCE
 
 EVENTS = "/api/v1/namespaces/default/events"

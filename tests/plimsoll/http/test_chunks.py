@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from plimsoll.http.chunks import Chunks
-from plimsoll.http.messages import RefusedError
+from plimsoll.http.types import RefusedError
 
 BODY = b"hello, " + b"x" * 300
 WHOLE = b'7;a="b c"\r\nhello, \r\n0012C\r\n%s\r\n0;last\r\nX-Sum: 1\r\n\r\n' % BODY[7:]

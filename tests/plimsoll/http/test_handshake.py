@@ -11,8 +11,8 @@ from http import HTTPStatus
 import pytest
 
 from plimsoll.http.limits import Limits
-from plimsoll.http.messages import Request, Response
 from plimsoll.http.tls import Tls, server_context
+from plimsoll.http.types import Request, Response
 
 pytestmark = pytest.mark.skipif(not shutil.which("openssl"), reason="openssl is not on PATH")
 

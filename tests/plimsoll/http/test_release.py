@@ -11,9 +11,9 @@ from http import HTTPStatus
 import pytest
 
 from plimsoll.http.limits import Limits
-from plimsoll.http.messages import Request, Response
-from plimsoll.http.stream import Stream
 from plimsoll.http.tls import Tls
+from plimsoll.http.transport import Stream
+from plimsoll.http.types import Request, Response
 
 LIMITS = Limits(handshake=0.2, header=0.2, body=0.2, idle=0.2, farewell=0.2, body_bytes=1 << 20)
 TIMES = 3

@@ -2,8 +2,8 @@ from http import HTTPStatus
 
 import pytest
 
-from plimsoll.http.messages import Request, Response, plain_refusal
 from plimsoll.http.routes import Route, Routes
+from plimsoll.http.types import Request, Response, plain_refusal
 
 
 async def echo(request):

@@ -12,9 +12,9 @@ import pytest
 
 from plimsoll.http.addresses import Address
 from plimsoll.http.limits import Limits
-from plimsoll.http.messages import Parts, Request, Response
+from plimsoll.http.listen import ListenError
 from plimsoll.http.server import Server
-from plimsoll.http.sockets import ListenError
+from plimsoll.http.types import Parts, Request, Response
 from tests.patience import PATIENCE
 
 

@@ -4,7 +4,7 @@ import time
 from collections.abc import Callable
 from typing import Any
 
-from evaluator.tokens import Bucket
+from plimsoll.ratelimit import Bucket
 
 
 class Loudness:

@@ -7,8 +7,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from plimsoll.http.heads import Framing, Reading, written
-from plimsoll.http.messages import RefusedError, Response
+from plimsoll.http.parser import Framing, Reading, written
+from plimsoll.http.types import RefusedError, Response
 
 LIMIT = 1000
 HEAD = (

@@ -2,7 +2,7 @@
 
 import pytest
 
-from evaluator.timestamps import rfc3339, unix
+from plimsoll.rfc3339 import rfc3339, unix
 
 
 @pytest.mark.parametrize("at", [0.0, 1_800_000_000.0, 1_800_000_000.25])

@@ -4,7 +4,7 @@ import asyncio
 
 import pytest
 
-from plimsoll.http.crowd import Crowd, Doing
+from plimsoll.http.pool import Crowd, Doing
 
 
 @pytest.fixture

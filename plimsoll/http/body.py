@@ -8,10 +8,10 @@ from collections.abc import AsyncIterator, Callable
 from http import HTTPStatus
 
 from plimsoll.http.chunks import Chunks
-from plimsoll.http.heads import CONTINUE, Framing
 from plimsoll.http.limits import Budget, Limits, Pace
-from plimsoll.http.messages import Buffer, RefusedError
-from plimsoll.http.stream import Stream
+from plimsoll.http.parser import CONTINUE, Framing
+from plimsoll.http.transport import Stream
+from plimsoll.http.types import Buffer, RefusedError
 
 _RETRY = (("retry-after", "1"),)
 _FIRST, _LARGEST = 256 << 10, 1 << 20

@@ -14,9 +14,10 @@ from typing import Any
 
 import structlog
 
-from plimsoll import flags, logvalues, sentences
+from plimsoll import flags, text
 from plimsoll.flags import option
-from plimsoll.loglines import Lines
+from plimsoll.logging import values
+from plimsoll.logging.handler import Lines
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -112,11 +113,11 @@ def _bounded(
     _logger: object, _method: str, event: MutableMapping[str, Any]
 ) -> MutableMapping[str, Any]:
     """Each value as text or number, and none longer than is read."""
-    bounded: dict[str, Any] = {key: logvalues.plain(value) for key, value in event.items()}
+    bounded: dict[str, Any] = {key: values.plain(value) for key, value in event.items()}
     if "msg" in event:
-        bounded["msg"] = logvalues.plain(event["msg"], logvalues.LONGEST_MESSAGE)
+        bounded["msg"] = values.plain(event["msg"], values.LONGEST_MESSAGE)
     if "exception" in event:
-        bounded["exception"] = logvalues.trace(str(event["exception"]))
+        bounded["exception"] = values.trace(str(event["exception"]))
     return bounded
 
 
@@ -125,7 +126,7 @@ def _printable(_logger: object, _method: str, line: str) -> str:
 
     As JSON does it, which readers of logfmt understand.
     """
-    return sentences.printable(line)
+    return text.printable(line)
 
 
 def _undeleted(_logger: object, _method: str, line: str) -> str:

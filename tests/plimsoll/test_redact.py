@@ -2,7 +2,7 @@
 
 import pytest
 
-from evaluator.redaction import redacted
+from plimsoll.redact import redacted
 
 
 @pytest.mark.parametrize(

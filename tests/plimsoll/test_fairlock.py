@@ -4,7 +4,7 @@ import asyncio
 
 import pytest
 
-from plimsoll.turns import TooManyWaitError, Turns
+from plimsoll.fairlock import TooManyWaitError, Turns
 
 
 class Work:

@@ -7,7 +7,7 @@ import os
 
 import pytest
 
-from plimsoll.loglines import Lines
+from plimsoll.logging.handler import Lines
 
 
 class Disk(io.RawIOBase):

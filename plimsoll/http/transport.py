@@ -5,7 +5,7 @@ import contextlib
 from collections.abc import Iterable, Mapping
 from typing import Any, cast
 
-from plimsoll.http.messages import Buffer
+from plimsoll.http.types import Buffer
 
 _AHEAD = 16 << 10
 """Bytes that are taken in though nobody has asked for them yet."""

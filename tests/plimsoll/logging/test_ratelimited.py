@@ -1,6 +1,6 @@
 """A crowd that is turned away does not flood the log, and is counted all the same."""
 
-from evaluator.sources.loudness import Loudness
+from plimsoll.logging.ratelimited import Loudness
 
 
 def test_what_is_too_much_is_counted_and_said_with_the_next():

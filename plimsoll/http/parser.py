@@ -7,7 +7,7 @@ from http import HTTPStatus
 from urllib.parse import parse_qs
 
 from plimsoll.http.fields import FieldLines
-from plimsoll.http.messages import RefusedError, Request, Response
+from plimsoll.http.types import RefusedError, Request, Response
 
 MOST_PARAMETERS = 100
 MOST_QUERY_BYTES = 4 << 10

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from evaluator.tokens import Bucket
+from plimsoll.ratelimit import Bucket
 
 
 def test_a_burst_is_free_and_then_it_is_the_rate():

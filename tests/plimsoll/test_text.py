@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from plimsoll.sentences import LONGEST, SentenceError, counted, one_line, shown
+from plimsoll.text import LONGEST, SentenceError, counted, one_line, shown
 
 
 @pytest.mark.parametrize(

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator
 
 import pytest
 
-from plimsoll.runner import Late, Runner, StoppedError
+from plimsoll.threads import Late, Runner, StoppedError
 from tests.patience import PATIENCE
 
 NAME = "test-runner"
