@@ -10,14 +10,14 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from agent import config
-from agent.broadcaster import Broadcaster
 from agent.config import Settings
-from agent.doorkeeper import Doorkeeper
-from agent.endpoints import OPEN_PATHS, Endpoints
-from agent.recorded import Recorded
-from agent.rounds import Rounds
-from agent.selfmetrics import SelfMetrics
-from agent.webconfig import WebConfigError
+from agent.rule_results import Recorded
+from agent.scrape.endpoints import OPEN_PATHS, Endpoints
+from agent.scrape.runner import Rounds
+from agent.scrape.self_metrics import SelfMetrics
+from agent.stream.fanout import Broadcaster
+from agent.web.config import WebConfigError
+from agent.web.guard import Doorkeeper
 from collectors.base import registry
 from plimsoll import VERSION
 from plimsoll.http import addresses
@@ -37,15 +37,13 @@ def main(argv: Sequence[str] | None = None) -> int:
     """Run until SIGTERM or SIGINT, or only the command that the first argument names. Returns the exit status."""
     arguments = sys.argv[1:] if argv is None else argv
     if [*arguments[:1]] == ["eval"]:
-        from agent import (
-            evalcommand,  # its parser and compiler: megabytes that serving does without
-        )
+        from agent.eval import command
 
-        return evalcommand.main(arguments[1:])
+        return command.main(arguments[1:])
     if [*arguments[:1]] == ["check-rules"]:
-        from agent import checkcommand  # as above
+        from agent.eval import check_rules  # as above
 
-        return checkcommand.main(arguments[1:])
+        return check_rules.main(arguments[1:])
     settings = config.parse(arguments, os.environ, hostname=socket.gethostname())
     setup.setup(settings.log_level, settings.log_format)
     setup.adopt()
@@ -112,8 +110,8 @@ def _recorder(settings: Settings, rounds: Rounds) -> Recorded | None:
     """The one place where rules are loaded: an agent without them does without a parser of YAML and one of PromQL."""
     if not settings.rules.files:
         return None
-    from agent.rules.recorder import Recorder
-    from agent.rules.statekeeper import StateKeeper
+    from agent.rules.engine import Recorder
+    from agent.rules.state_saver import StateKeeper
 
     rules = settings.rules
     keeper = None
@@ -153,8 +151,8 @@ async def _stream(
     loaded: asyncio.Event,
 ) -> None:
     """Keep a stream to the evaluator. The one place where gRPC is loaded: an agent that only serves does without."""
-    from agent.credentials import Credentials  # gRPC: 12 MB that serving does without
-    from agent.streamer import Streamer, Target
+    from agent.stream.client import Streamer, Target
+    from agent.stream.credentials import Credentials  # gRPC: 12 MB that serving does without
 
     own.watch_stream()
     await (

@@ -14,10 +14,10 @@ import agent.config
 import evaluator.config
 import evaluator.scheduler.configurer
 import sandbox.config
-from agent import rounds
-from agent.rules import accounts
+from agent.rules.groups import metrics
 from agent.rules.options import RuleOptions
-from agent.selfmetrics import SelfMetrics
+from agent.scrape import runner
+from agent.scrape.self_metrics import SelfMetrics
 from collectors.base import catalog
 from collectors.base.host import Host
 from collectors.base.registry import COLLECTORS
@@ -137,7 +137,7 @@ def metrics_page() -> Iterator[str]:
     yield from ("", "## What the collectors read", "")
     yield "A name in angle brackets stands for what the source calls its fields."
     yield ""
-    known = [*catalog.rows(), *(("", metric) for metric in rounds.METRICS)]
+    known = [*catalog.rows(), *(("", metric) for metric in runner.METRICS)]
     rows = [
         (
             f"`{metric.name}`",
@@ -166,12 +166,12 @@ def metrics_page() -> Iterator[str]:
     own.watch_stream()
     yield from ("", "## The agent about itself", "")
     about_itself = [f for f in own.families() if f.name.startswith("plimsoll_")]
-    yield from _families((f.name, f.type, f.help) for f in (*about_itself, *accounts.METRICS))
+    yield from _families((f.name, f.type, f.help) for f in (*about_itself, *metrics.METRICS))
     yield ""
     yield "`reason` of `plimsoll_rule_error` is one of these:"
     yield ""
     yield from _table(
-        ("reason", "what is wrong"), ((f"`{w}`", t) for w, t in accounts.REASONS.items())
+        ("reason", "what is wrong"), ((f"`{w}`", t) for w, t in metrics.REASONS.items())
     )
     yield ""
     yield "Beside these, `process_*` and `python_*` as every Python program with a Prometheus client has them."

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from agent.exposition import encode_text
-from agent.rounds import Rounds
+from agent.scrape.exposition import encode_text
+from agent.scrape.runner import Rounds
 from collectors.base.registry import COLLECTORS, build
 from collectors.cpu import Options as CpuOptions
 from collectors.textfile import Options as TextOptions

@@ -183,7 +183,7 @@ def test_an_agent_that_only_serves_stays_small() -> None:
 
 
 def test_a_streaming_agent_loads_no_more_than_it_needs() -> None:
-    code = "import sys, agent.main, agent.streamer; print(*sorted({m.partition('.')[0] for m in sys.modules}))"
+    code = "import sys, agent.main, agent.stream.client; print(*sorted({m.partition('.')[0] for m in sys.modules}))"
     loaded = subprocess.run(
         [sys.executable, "-c", code], capture_output=True, text=True, check=True
     )

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from agent.exposition import encode_openmetrics, encode_text
+from agent.scrape.exposition import encode_openmetrics, encode_text
 from collectors.base.host import Host
 from collectors.base.registry import COLLECTORS
 from collectors.base.sample import CollectorError

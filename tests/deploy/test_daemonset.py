@@ -6,7 +6,7 @@ from pathlib import Path, PurePosixPath
 import pytest
 
 import agent.config
-from agent.endpoints import OPEN_PATHS
+from agent.scrape.endpoints import OPEN_PATHS
 from evaluator.config import Settings as EvaluatorSettings
 from plimsoll import flags
 from plimsoll.commandline import Parser

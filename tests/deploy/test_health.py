@@ -5,9 +5,9 @@ from pathlib import Path
 import pytest
 
 import agent.config
-from agent.rounds import Rounds
 from agent.rules.clock import Clock
-from agent.rules.recorder import Recorder
+from agent.rules.engine import Recorder
+from agent.scrape.runner import Rounds
 from collectors.base import registry
 
 ROOT = Path(__file__).parents[2]

@@ -11,9 +11,9 @@ import pytest
 import yaml
 from prometheus_client.metrics import MetricWrapperBase
 
-from agent import rounds
-from agent.rules import accounts
-from agent.selfmetrics import SelfMetrics
+from agent.rules.groups import metrics
+from agent.scrape import runner
+from agent.scrape.self_metrics import SelfMetrics
 from collectors.base import catalog
 from evaluator.metrics import Metrics
 
@@ -94,7 +94,7 @@ def shipped_rules():
 @functools.cache  # reading the shipped rules takes a third of a second
 def known():
     """Every metric that agent and evaluator can have, as Prometheus names its series, with its labels."""
-    tables = (*rounds.METRICS, *accounts.METRICS)
+    tables = (*runner.METRICS, *metrics.METRICS)
     catalogued = [*(metric for _, metric in catalog.rows()), *tables]
     found = {metric.name: set(metric.labels) for metric in catalogued}
     found |= {rule["record"]: set(rule.get("labels", ())) for rule in shipped_rules()}

@@ -1,11 +1,11 @@
 """What a rule's author writes: expressions, and regular expressions in them."""
 
-from agent.rules.expressions import parse
-from agent.rules.labels import of_series
-from agent.rules.listed import Listed
-from agent.rules.patterns import compiled
-from agent.rules.refusals import ExpressionError
-from agent.rules.values import EvaluationError, Moment
+from agent.rules.promql.errors import ExpressionError
+from agent.rules.promql.expression import parse
+from agent.rules.promql.labels import of_series
+from agent.rules.promql.regex import compiled
+from agent.rules.promql.values import EvaluationError, Moment
+from agent.rules.storage.memory import Listed
 from tests.fuzz.properties import at_most, documented
 
 MOMENT = Moment(

@@ -12,7 +12,7 @@ from pathlib import Path, PurePath
 
 import msgspec
 
-from agent import webconfig
+from agent.web import config as webconfig
 from collectors.base.sample import CollectorError
 from collectors.formats import promtext
 from evaluator import kube, kubeclient, refusals, session

@@ -9,15 +9,15 @@ import time
 
 import pytest
 
-from agent.rules import groups, needs
-from agent.rules.evaluation import RunningGroup, Tick
-from agent.rules.expressions import parse
-from agent.rules.groups import Group, Rule, RuleFileError
-from agent.rules.history import History
-from agent.rules.labels import make
-from agent.rules.listed import Listed
-from agent.rules.refusals import ExpressionError
-from agent.rules.values import EvaluationError, Moment
+from agent.rules.groups import dependencies, file
+from agent.rules.groups.file import Group, Rule, RuleFileError
+from agent.rules.groups.group import RunningGroup, Tick
+from agent.rules.promql.errors import ExpressionError
+from agent.rules.promql.expression import parse
+from agent.rules.promql.labels import make
+from agent.rules.promql.values import EvaluationError, Moment
+from agent.rules.storage.head import History
+from agent.rules.storage.memory import Listed
 from plimsoll import strictyaml
 
 SECONDS = 30
@@ -193,7 +193,7 @@ def test_labels_do_not_double_without_end(call):
 def test_yaml_that_refers_to_itself_is_bounded_by_what_it_stands_for():
     one = [{"record": "a", "expr": "a"}] * 200
     with pytest.raises(RuleFileError, match="more than 10000 rules"):
-        groups.read({"groups": [{"name": str(i), "rules": one} for i in range(51)]})
+        file.read({"groups": [{"name": str(i), "rules": one} for i in range(51)]})
     assert strictyaml.load("a: &a [b]\nc: [*a, *a]") == {"a": ["b"], "c": [["b"], ["b"]]}
 
 
@@ -201,7 +201,7 @@ def test_a_rule_that_feeds_on_itself_ends_where_its_memory_does():
     more = [f'label_replace(r, "y", "${{1}}{letter}", "y", "(.*)")' for letter in "ab"]
     rule = Rule("r", parse(" or ".join(["r", *more, "vector(1)"])))
     group = Group("g", (rule,))
-    history = History(needs.needs(group), limit=1 << 20)
+    history = History(dependencies.needs(group), limit=1 << 20)
     running = RunningGroup(group, history, lambda _: frozenset())
     seen = []
     while running.history is not None:
@@ -214,4 +214,4 @@ def test_a_rule_that_feeds_on_itself_ends_where_its_memory_does():
 
 def test_groups_in_a_circle_are_all_there_once():
     made = [Group(f"g{i}", (Rule(f"r{i}", parse(f"r{(i + 1) % 50}")),)) for i in range(50)]
-    assert sorted(g.name for g in needs.ordered(made)) == sorted(g.name for g in made)
+    assert sorted(g.name for g in dependencies.ordered(made)) == sorted(g.name for g in made)

@@ -5,10 +5,10 @@ import random
 
 import pytest
 
-from agent.rules import labels
-from agent.rules.labels import NAME
-from agent.rules.listed import Listed
-from agent.rules.values import Moment
+from agent.rules.promql import labels
+from agent.rules.promql.labels import NAME
+from agent.rules.promql.values import Moment
+from agent.rules.storage.memory import Listed
 
 STEP = 15_000
 """The step of a subquery that says none."""

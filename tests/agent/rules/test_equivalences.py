@@ -6,10 +6,10 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from agent.rules import labels
-from agent.rules.expressions import parse
-from agent.rules.listed import Listed
-from agent.rules.values import EvaluationError, Moment
+from agent.rules.promql import labels
+from agent.rules.promql.expression import parse
+from agent.rules.promql.values import EvaluationError, Moment
+from agent.rules.storage.memory import Listed
 
 NOW = 1_700_000_000_000
 

@@ -7,10 +7,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agent.rules import labels
-from agent.rules.expressions import parse
-from agent.rules.listed import Listed
-from agent.rules.values import Moment
+from agent.rules.promql import labels
+from agent.rules.promql.expression import parse
+from agent.rules.promql.values import Moment
+from agent.rules.storage.memory import Listed
 
 NOW = 10_000_000
 # Whole numbers, whose sums and differences are exact in any order.

@@ -164,12 +164,12 @@ def loaded(*modules: str) -> set[str]:
 
 
 def test_an_agent_without_rules_loads_nothing_of_them() -> None:
-    modules = loaded("agent.main", "agent.streamer")
+    modules = loaded("agent.main", "agent.stream.client")
     assert "agent.rules.options" in modules
     rules = {m for m in modules if m.startswith("agent.rules.")} - {"agent.rules.options"}
     assert rules | ({"yaml", "promql_parser"} & modules) == set()
 
 
 def test_an_agent_with_rules_that_streams_to_nobody_loads_nothing_of_streams() -> None:
-    modules = loaded("agent.main", "agent.rules.recorder", "agent.rules.statekeeper")
+    modules = loaded("agent.main", "agent.rules.engine", "agent.rules.state_saver")
     assert {"grpc", "google", "wire"} & modules == set()

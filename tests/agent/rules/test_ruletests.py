@@ -17,11 +17,12 @@ import promql_parser
 import pytest
 import yaml
 
-from agent.rules import groups, labels
-from agent.rules.expressions import parse
-from agent.rules.labels import NAME
-from agent.rules.listed import Listed
-from agent.rules.values import Moment
+from agent.rules.groups import file as groups
+from agent.rules.promql import labels
+from agent.rules.promql.expression import parse
+from agent.rules.promql.labels import NAME
+from agent.rules.promql.values import Moment
+from agent.rules.storage.memory import Listed
 from plimsoll import strictyaml
 
 ROOT = Path(__file__).parents[3]

@@ -4,10 +4,10 @@ import asyncio
 
 import pytest
 
-from agent.rounds import Rounds
+from agent.rules.engine import Recorder
 from agent.rules.options import RuleOptions
-from agent.rules.recorder import Recorder
-from agent.streamer import Streamer, Target
+from agent.scrape.runner import Rounds
+from agent.stream.client import Streamer, Target
 from collectors.textfile import Options, TextFile
 from evaluator.sources.agents import Agents
 from evaluator.store import Store

@@ -5,7 +5,7 @@ from itertools import groupby
 
 import pytest
 
-from agent.rules.values import Window
+from agent.rules.promql.values import Window
 
 
 @pytest.fixture(scope="session")

@@ -7,10 +7,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agent.rules.functions import POINTWISE, RANGES
-from agent.rules.functions.histograms import bucket_quantile, histogram_quantile
-from agent.rules.functions.templates import parse_template
-from agent.rules.values import Window
+from agent.rules.promql.functions import POINTWISE, RANGES
+from agent.rules.promql.functions.histograms import bucket_quantile, histogram_quantile
+from agent.rules.promql.functions.label_templates import parse_template
+from agent.rules.promql.values import Window
 
 ANY = st.floats()
 TAME = st.one_of(

@@ -11,11 +11,11 @@ import threading
 import pytest
 import urllib3
 
-from agent.rules import labels
-from agent.rules.expressions import parse
-from agent.rules.labels import NAME
-from agent.rules.refusals import ExpressionError
-from agent.rules.values import EvaluationError
+from agent.rules.promql import labels
+from agent.rules.promql.errors import ExpressionError
+from agent.rules.promql.expression import parse
+from agent.rules.promql.labels import NAME
+from agent.rules.promql.values import EvaluationError
 
 
 def openmetrics(samples):

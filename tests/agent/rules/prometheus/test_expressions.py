@@ -16,8 +16,8 @@ from pathlib import Path
 
 import pytest
 
-from agent.rules.expressions import parse
-from agent.rules.refusals import ExpressionError
+from agent.rules.promql.errors import ExpressionError
+from agent.rules.promql.expression import parse
 
 FOLDER = Path(__file__).parent
 _NAME = re.compile(r"\$[A-Z]+")

@@ -7,8 +7,8 @@ import subprocess
 
 import pytest
 
-from agent.rules.expressions import parse
-from agent.rules.printing import lines
+from agent.rules.promql.expression import parse
+from agent.rules.promql.syntax.printer import lines
 
 EXPRESSIONS = [
     "temperature_celsius",

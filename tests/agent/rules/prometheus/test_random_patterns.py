@@ -3,8 +3,8 @@
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from agent.rules.expressions import parse
-from agent.rules.refusals import ExpressionError
+from agent.rules.promql.errors import ExpressionError
+from agent.rules.promql.expression import parse
 
 
 def words(text):

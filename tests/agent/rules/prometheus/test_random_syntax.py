@@ -9,8 +9,8 @@ import re
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from agent.rules.expressions import parse
-from agent.rules.refusals import ExpressionError
+from agent.rules.promql.errors import ExpressionError
+from agent.rules.promql.expression import parse
 
 RIGHT = (
     'sum by (cpu) (rate(work_total{cpu=~"0|1",mode!="idle"}[5m] offset 1m)) > bool 0.5',

@@ -13,11 +13,11 @@ import time
 
 import pytest
 
-from agent.rules import labels
-from agent.rules.expressions import parse
-from agent.rules.history import History
-from agent.rules.listed import Listed
-from agent.rules.values import Moment
+from agent.rules.promql import labels
+from agent.rules.promql.expression import parse
+from agent.rules.promql.values import Moment
+from agent.rules.storage.head import History
+from agent.rules.storage.memory import Listed
 from tests.patience import PATIENCE
 
 STEP = 15_000

@@ -1,0 +1,99 @@
+"""`plimsoll-agent check-rules`: whether rule files are valid, with every error at its line and column."""
+
+import glob
+import os
+import sys
+from collections.abc import Iterator, Sequence
+
+from agent import config
+from agent.rules.files import LARGEST
+from agent.rules.groups import file
+from agent.rules.groups.file import Context, RuleError, RuleFileError
+from collectors.base.refusal import RefusedError
+from collectors.readers import steadyfile
+from plimsoll import strictyaml
+from plimsoll.commandline import Parser
+
+PROGRAM = f"{config.PROGRAM} check-rules"
+_ABOUT = """
+Checks files with recording rules as the agent reads them (--rules.file), and prints every error with its line and column. Nothing is
+evaluated.
+"""
+_EXAMPLES = """
+examples:
+  plimsoll-agent check-rules rules.yaml
+      rules.yaml: 2 groups, 14 rules
+  plimsoll-agent check-rules '/etc/plimsoll/rules/*.yaml'
+      all files that a pattern matches, as in --rules.file
+  plimsoll-agent check-rules deploy/rules
+      all *.yaml and *.yml files of a folder
+
+An error looks like this; an expression that the agent does not support is one too, although Prometheus evaluates it:
+  rules.yaml: line 8, column 11: group "load", rule "node_busy_ratio": unclosed left parenthesis
+
+exit status: 0 if all files are valid; 1 if one is not, or cannot be read; 2 for a wrong flag.
+"""
+
+
+def main(argv: Sequence[str]) -> int:
+    """Check the files and print what was found; the exit status."""
+    command = Parser(PROGRAM, about=_ABOUT, examples=_EXAMPLES, usage=f"{PROGRAM} FILE...")
+    command.add_argument("files", metavar="FILE", nargs="+", help="a rule file, a glob or a folder")
+    failed = False
+    for pattern in command.parse_args(argv).files:
+        paths = list(_matches(pattern))
+        if not paths:
+            sys.stderr.write(f"{pattern}: no rule file is there\n")
+            failed = True
+        for path in paths:
+            failed |= not _check(path)
+    return int(failed)
+
+
+def _matches(pattern: str) -> Iterator[str]:
+    if os.path.isdir(pattern):  # noqa: PTH112 (a pattern may follow)
+        yield from sorted(
+            path
+            for suffix in ("yaml", "yml")
+            for path in glob.glob(f"{glob.escape(pattern)}/*.{suffix}")  # noqa: PTH207 (as --rules.file)
+        )
+    elif glob.has_magic(pattern):
+        yield from sorted(glob.glob(pattern.replace("[^", "[!")))  # noqa: PTH207 (as --rules.file)
+    else:
+        yield pattern
+
+
+def _check(path: str) -> bool:
+    """Print the errors of a file, else how much it has; whether it is valid."""
+    try:
+        text = steadyfile.read(path, limit=LARGEST)[1].decode()
+        found = file.read(strictyaml.load(text), Context(strictyaml.Finder(text).where))
+    except UnicodeDecodeError as error:
+        return _refuse(path, f"byte {error.start}: not UTF-8")
+    except (RefusedError, RuleFileError, strictyaml.MalformedError) as error:
+        return _refuse(path, str(error))
+    for wrong in found.errors:
+        _refuse(path, _spelled(wrong))
+    for note in found.notes:
+        sys.stdout.write(f"{path}: note: {note}\n")
+    if not found.errors:
+        rules = sum(len(group.rules) for group in found.groups)
+        sys.stdout.write(f"{path}: {len(found.groups)} groups, {rules} rules\n")
+    return not found.errors
+
+
+def _refuse(path: str, text: str) -> bool:
+    sys.stderr.write(f"{path}: {text}\n")
+    return False
+
+
+def _spelled(error: RuleError) -> str:
+    where, _, text = (
+        error.text.partition(": ") if error.text.startswith("line ") else ("", "", error.text)
+    )
+    rule = f', rule "{error.rule}"' if error.rule else ""
+    return f'{where + ": " if where else ""}group "{error.group}"{rule}: {text}'
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

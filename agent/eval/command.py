@@ -1,0 +1,172 @@
+"""`plimsoll-agent eval`: what an expression yields on this machine now, or yielded when an exposition was written."""
+
+import os
+import signal
+import socket
+import sys
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from agent import config
+from agent.config import Settings
+from agent.eval import run
+from agent.eval.run import FailedError
+from agent.eval.sampler import Sampler
+from agent.rules.files import RuleFiles
+from agent.rules.groups.file import Group, RuleFile
+from agent.rules.options import RuleOptions
+from agent.rules.promql.errors import ExpressionError
+from agent.rules.promql.expression import Expression, parse
+from agent.rules.promql.values import EvaluationError, Moment
+from agent.rules.storage import exposition as expositions
+from agent.rules.storage.exposition import ExpositionError
+from agent.scrape.runner import Rounds
+from collectors.base import registry
+from plimsoll import durations, flags
+from plimsoll.commandline import Parser
+from plimsoll.flags import option
+from plimsoll.logging import setup
+
+PROGRAM = f"{config.PROGRAM} eval"
+_ABOUT = """
+Evaluates a PromQL expression as a rule on this node would, and prints it as `promtool query instant` does. Only the collectors that
+the expression needs are run, once, or for as long as it looks back.
+"""
+_EXAMPLES = """
+examples:
+  plimsoll-agent eval 'node_load1'
+      node_load1 => 0.25 @[1700000000.123]
+  plimsoll-agent eval 'sum by (mode) (rate(node_cpu_seconds_total[5s]))'
+      look for five seconds, then say
+  plimsoll-agent eval 'max_over_time(node_pressure_cpu_waiting_seconds_total[2m])' --for 2m
+      look for two minutes, not just the first ten seconds
+  plimsoll-agent eval 'node_memory_MemAvailable_bytes / node_memory_MemTotal_bytes' --watch
+      again each second, until Ctrl-C
+  plimsoll-agent eval 'node_health_metric' --rules.file='/etc/plimsoll/rules/*.yaml'
+      what rules record, evaluated for it
+  curl -s node-a:9100/metrics | plimsoll-agent eval 'max(node_hwmon_temp_celsius)' --at -
+      what another node says; a file that was kept will do as well
+  plimsoll-agent eval --path.procfs=/host/proc --path.sysfs=/host/sys -- '-node_load1'
+      in the agent's container; -- before an expression that begins with a dash
+
+Flags of the agent mean here what they mean there (plimsoll-agent --help lists them), so its own can be given: --rules.file, for one,
+lets an expression name what rules record. Those of ports and streams do nothing.
+
+exit status: 0, also if there is nothing to print; 1 if something cannot be read or computed; 2 for an expression or a flag that is
+wrong; 130 after Ctrl-C.
+"""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Options:
+    """The flags that only `eval` has."""
+
+    recorded: str = option(
+        "at",
+        "",
+        "evaluate on an exposition in this file, at its latest timestamp if it has any, else at the file's own time; "
+        "- is standard input",
+        metavar="FILE",
+    )
+    watch: bool = option("watch", False, "evaluate again each second, until Ctrl-C")
+    patience: float = option(
+        "for",
+        10.0,
+        "how long to look, at most, where the expression looks back",
+        metavar="DURATION",
+        parse=durations.duration,
+    )
+
+
+_KINDS = {"parse": "parse error: ", "type": "type error: "}
+_INTERRUPTED = 128 + signal.SIGINT
+
+
+def main(argv: Sequence[str]) -> int:
+    """Evaluate and print; the exit status."""
+    command = Parser(PROGRAM, about=_ABOUT, examples=_EXAMPLES, usage=f"{PROGRAM} EXPR [flags]")
+    command.add_argument("expression", metavar="EXPR", help="a PromQL expression, in quotes")
+    flags.add_options(command, Options)
+    config.add_flags(command, hidden=True)
+    namespace = command.parse_args(argv)
+    options = flags.from_namespace(Options, command, namespace, env={})
+    settings = config.settings_of(command, namespace, os.environ, hostname=socket.gethostname())
+    if options.recorded and (options.watch or namespace.patience is not None):
+        command.error("--at is of a file, --watch and --for are of this machine: one or the other")
+    # What is worth a line in the log of a service is not for everybody who asks it something.
+    setup.setup(settings.log_level if namespace.log_level else "warn", settings.log_format)
+    signal.signal(signal.SIGPIPE, signal.SIG_DFL)  # into `head`: end as other programs do
+    signal.signal(signal.SIGINT, _interrupted)
+    try:
+        expression = parse(namespace.expression)
+        if options.recorded:
+            _recorded(expression, options.recorded, round(1000 * settings.rules.interval))
+        else:
+            _live(expression, settings, options)
+    except ExpressionError as error:
+        return _say(f"{_KINDS.get(error.reason, '')}{error}", 2)
+    except (EvaluationError, ExpositionError, FailedError) as error:
+        return _say(str(error), 1)
+    return 0
+
+
+def _interrupted(_number: int, _frame: object) -> None:
+    """Ctrl-C: at once. As an exception it may strike while a lock is held that the way out needs, and nothing is to be saved."""
+    os._exit(_INTERRUPTED)
+
+
+def _say(sentence: str, status: int) -> int:
+    sys.stderr.write(f"{PROGRAM}: {sentence}\n")
+    return status
+
+
+def _live(expression: Expression, settings: Settings, options: Options) -> None:
+    source = Rounds(
+        registry.build(settings.host, settings.collectors), timeout=settings.collector_timeout
+    )
+    step = round(1000 * settings.rules.interval)
+    sampled = Sampler(expression, source, _groups(settings.rules), step=step)
+    try:
+        if options.watch:
+            run.watch(expression, sampled)
+        else:
+            run.once(expression, sampled, patience=int(1000 * options.patience))
+    finally:
+        source.close()
+
+
+def _groups(options: RuleOptions) -> Sequence[Group]:
+    """The groups of rule files. What is wrong with one of these is in the log, as the agent says it."""
+    said = RuleFiles(options.files).look() or RuleFile()
+    for error in said.errors:
+        where = f"rule {error.rule} of {error.group}" if error.rule else f"group {error.group}"
+        run.say(f"{where} is left out: {error.text}")
+    return said.groups
+
+
+def _recorded(expression: Expression, name: str, step: int) -> None:
+    exposition = expositions.parse(_text(name))
+    now = _written_at(name) if exposition.latest is None else exposition.latest
+    moment = Moment(exposition.listed(now), now, step=step)
+    if not run.show(expression, moment):
+        run.hint(expression, {labels for labels, _, _ in exposition.samples}, "it")
+
+
+def _text(name: str) -> str:
+    try:
+        data = sys.stdin.buffer.read() if name == "-" else Path(name).read_bytes()
+        return data.decode()
+    except OSError as error:
+        raise FailedError(f"{name} cannot be read: {error.strerror}") from error
+    except UnicodeDecodeError as error:
+        raise FailedError(f"{name} is not text: {error}") from error
+
+
+def _written_at(name: str) -> int:
+    return int(1000 * (time.time() if name == "-" else Path(name).stat().st_mtime))
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

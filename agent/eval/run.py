@@ -1,0 +1,110 @@
+"""One expression evaluated over this machine, at once, after a look at it, or again each second; and said on a terminal."""
+
+import sys
+from collections.abc import Collection, Iterable
+
+from agent.eval.sampler import Sampler, ticks
+from agent.rules.promql.expression import Expression
+from agent.rules.promql.labels import Labels
+from agent.rules.promql.plan import Need
+from agent.rules.promql.syntax import hints, printer
+from agent.rules.promql.values import Moment
+from collectors.base import catalog
+from collectors.base.registry import COLLECTORS
+from plimsoll.durations import format_duration
+from plimsoll.text import SentenceError
+
+
+class FailedError(SentenceError):
+    """There is no result because something could not be read."""
+
+
+def show(expression: Expression, moment: Moment) -> bool:
+    """Print what an expression yields; whether there was anything. EvaluationError as `evaluate` raises it."""
+    lines = printer.lines(expression.evaluate(moment), moment.time + moment.epoch)
+    sys.stdout.writelines(f"{line}\n" for line in lines)
+    sys.stdout.flush()
+    return bool(lines)
+
+
+def hint(expression: Expression, known: Collection[Labels], where: str) -> None:
+    """Say why there is no result, given all series that there are."""
+    selectors = [need.selector for need in expression.needs]
+    for sentence in hints.nothing(selectors, known, where=where):
+        say(sentence)
+
+
+def once(expression: Expression, sampled: Sampler, *, patience: int) -> None:
+    """Look as long as the expression looks back, but no longer than so many milliseconds; then print.
+
+    Raises EvaluationError, and FailedError where nothing comes out because a collector failed.
+    """
+    moment = _look(sampled, min(sampled.reach, patience))
+    for error in sampled.errors:
+        say(f"rule {error.rule} of {error.group}: {error.text}")
+    if show(expression, moment):
+        return
+    if sampled.failed:
+        raise FailedError(f"these could not be read: {', '.join(sorted(sampled.failed))}")
+    known = sampled.everything()
+    hint(expression, known, "this machine")
+    _hint_at_switches(expression.needs, sampled.collectors)
+    _hint_at_inputs(expression, sampled, known)
+
+
+def watch(expression: Expression, sampled: Sampler) -> None:
+    """Print each second what an expression yields, for ever; what it looks back at builds up. EvaluationError as above."""
+    told = False
+    for now in ticks():
+        if not show(expression, sampled.take(now)) and not told:
+            told = True
+            hint(expression, sampled.everything(), "this machine")
+
+
+def _look(sampled: Sampler, duration: int) -> Moment:
+    """The moment after a look of so many milliseconds, a sample each second."""
+    if sampled.reach:
+        more = (
+            f" of {_spelled(sampled.reach)} (--for takes more)" if duration < sampled.reach else ""
+        )
+        say(f"it looks back: sampling each second for {_spelled(duration)}{more}")
+    progress = sys.stderr.isatty() and duration > 0
+    times = ticks()
+    begin = now = next(times)
+    moment = sampled.take(now)
+    while now - begin < duration:
+        if progress:
+            sys.stderr.write(f"\r{(now - begin) // 1000} of {duration // 1000} s")
+            sys.stderr.flush()
+        now = next(times)
+        moment = sampled.take(now)
+    if progress:
+        sys.stderr.write("\r\033[K")
+    return moment
+
+
+def _hint_at_inputs(expression: Expression, sampled: Sampler, known: Collection[Labels]) -> None:
+    """Name the series that the rules behind an expression look at and that are missing."""
+    for metric, needed in sampled.inputs({need.selector.metric for need in expression.needs}):
+        missing = [need for need in needed if not any(map(need.selector, known))]
+        if missing:
+            say(f"{metric} is recorded by a rule, some of whose input is missing:")
+        for sentence in hints.nothing([n.selector for n in missing], known, where="this machine"):
+            say(f"  {sentence}")
+        _hint_at_switches(missing, sampled.collectors)
+
+
+def _hint_at_switches(needed: Iterable[Need], enabled: Collection[str]) -> None:
+    for name in sorted({need.selector.metric for need in needed}):
+        serving = {n for n in catalog.collectors_of(name) if not COLLECTORS[n].open_ended}
+        for collector in sorted(serving.difference(enabled)):
+            say(f"{name} is of the collector {collector}, which is off: --collector.{collector}")
+
+
+def _spelled(milliseconds: int) -> str:
+    return format_duration(milliseconds / 1000)
+
+
+def say(sentence: str) -> None:
+    """To standard error."""
+    sys.stderr.write(f"{sentence}\n")

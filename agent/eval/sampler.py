@@ -1,0 +1,152 @@
+"""Reads this machine's metrics each second for one expression, and remembers as much as the expression looks back."""
+
+import time
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+
+from agent.rules.clock import Clock
+from agent.rules.groups import dependencies
+from agent.rules.groups.file import Group, RuleError
+from agent.rules.groups.group import Outcome, RunningGroup, Tick
+from agent.rules.groups.manager import metrics_of
+from agent.rules.promql.expression import Expression
+from agent.rules.promql.labels import Labels, of_series
+from agent.rules.promql.plan import Need
+from agent.rules.promql.values import Moment, Vector
+from agent.rules.storage.head import History
+from agent.scrape import runner
+from agent.scrape.runner import Round, Rounds
+
+SECOND = 1_000
+"""Milliseconds from one tick to the next."""
+
+
+CLOCK = Clock()
+
+
+def ticks(
+    clock: Callable[[], int] = CLOCK.boot, sleep: Callable[[float], None] = time.sleep
+) -> Iterator[int]:
+    """The time now, and again each second; a tick for which it is too late is left out.
+
+    The times are a second apart exactly, so that as many samples lie in a range as belong there.
+    """
+    begin, number = clock(), 0
+    while True:
+        yield begin + number * SECOND
+        passed = clock() - begin
+        number = max(number + 1, -(-passed // SECOND))
+        sleep((number * SECOND - passed) / 1000)
+
+
+class Sampler:
+    """What an expression needs of this machine, tick by tick: only collectors and rule groups that serve it are run."""
+
+    def __init__(
+        self,
+        expression: Expression,
+        source: Rounds,
+        groups: Sequence[Group] = (),
+        *,
+        step: int = 5 * SECOND,
+    ) -> None:
+        """`step` (ms) is for subqueries that do not say their own."""
+        self._source = source
+        self._step = step
+        self._history = History(expression.needs)
+        self._groups = [
+            RunningGroup(group, History(dependencies.needs(group)), self._serving)
+            for group in _groups_for(expression, groups)
+        ]
+        sources = (group.sources for group in self._groups)
+        self._names = self._serving(expression.needs).union(*sources)
+        self.reach = _reach(expression.needs) + sum(
+            _reach(dependencies.needs(group.group)) for group in self._groups
+        )
+        """Milliseconds for which to look until there is nothing more to know."""
+        self.failed: frozenset[str] = frozenset()
+        """Collectors that could not read their source at the last tick."""
+
+    @property
+    def collectors(self) -> Sequence[str]:
+        """Those that are enabled."""
+        return self._source.names
+
+    @property
+    def errors(self) -> tuple[RuleError, ...]:
+        """Why rules yielded nothing at the last tick."""
+        return tuple(error for group in self._groups for error in group.outcome.errors)
+
+    def inputs(self, metrics: Collection[str]) -> Sequence[tuple[str, Sequence[Need]]]:
+        """The metrics among these that rules record, and those that these rules record from; each with what its rules look at."""
+        wanted, found = set(metrics), dict[str, list[Need]]()
+        for running in reversed(self._groups):
+            for rule in reversed(running.group.rules):
+                if rule.record in wanted:
+                    found.setdefault(rule.record, []).extend(rule.expression.needs)
+                    wanted.update(need.selector.metric for need in rule.expression.needs)
+        return list(found.items())
+
+    def take(self, now: int) -> Moment:
+        """Read at a tick, which is now, or was a moment ago; what was read is in the moment's storage."""
+        found = self._source.run(self._names)
+        self.failed = found.failed
+        moment = Moment(self._history, now, CLOCK.epoch(), self._step)
+        recorded = self._record(moment, found)
+        self._history.begin(now)
+        for family in found.families:
+            self._history.add_family(family.samples)
+        for labels, value in recorded:
+            self._history.add(labels, value)
+        self._history.settle()
+        self._history.end()
+        return moment
+
+    def _record(self, moment: Moment, found: Round) -> Vector:
+        """What the rules say, but for metrics that are collected."""
+        collected = metrics_of(found.families)
+        outcomes: list[Outcome] = []
+        for group in self._groups:
+            tick = Tick(
+                moment.time,
+                moment.epoch,
+                self._step,
+                found.families,
+                collected,
+                found.failed,
+                outcomes,
+            )
+            outcomes.append(group.tick(tick))
+        return [
+            one for outcome in outcomes for vector in outcome.results.values() for one in vector
+        ]
+
+    def everything(self) -> list[Labels]:
+        """All series that there are at this moment."""
+        families = self._source.run().families
+        collected = [
+            of_series(one.name, one.labels) for family in families for one in family.samples
+        ]
+        results = (group.outcome.results.values() for group in self._groups)
+        return collected + [
+            labels for vectors in results for vector in vectors for labels, _ in vector
+        ]
+
+    def _serving(self, needed: Iterable[Need]) -> frozenset[str]:
+        accounts = {metric.name for metric in runner.METRICS}
+        return dependencies.collectors(needed, self._source.serving, self._source.names, accounts)
+
+
+def _groups_for(expression: Expression, groups: Sequence[Group]) -> list[Group]:
+    """Those whose results an expression looks at, directly or not, each after those that it looks at itself."""
+    first = [
+        group.name
+        for group in groups
+        for metric in dependencies.recorded([group])
+        if any(dependencies.may_name(need.selector, metric) for need in expression.needs)
+    ]
+    wanted = dependencies.closure(first, dependencies.dependencies(groups))
+    return [group for group in dependencies.ordered(groups) if group.name in wanted]
+
+
+def _reach(needed: Iterable[Need]) -> int:
+    return max((need.reach for need in needed), default=0)

@@ -1,0 +1,259 @@
+"""Evaluates the rule groups over this node's own samples, each at its pace, and publishes what they record.
+
+One thread at a time does the work, off the event loop: it looks for changed rule files, runs the collectors that the groups
+which are due need, once for all of them, and evaluates these groups in order. Whoever serves a request or a stream reads
+what was published last, which never changes.
+"""
+
+import asyncio
+import contextlib
+import time
+from collections.abc import Callable, Collection, Hashable, Iterable, Mapping, Sequence
+from threading import Lock
+
+from agent.rules.clock import Clock
+from agent.rules.files import RuleFiles
+from agent.rules.groups import dependencies
+from agent.rules.groups import metrics as accounts
+from agent.rules.groups.file import RuleError, RuleFile
+from agent.rules.groups.manager import GroupSet, Reading, metrics_of
+from agent.rules.groups.metrics import GroupAccount
+from agent.rules.groups.results import Published
+from agent.rules.log import Notices
+from agent.rules.options import RuleOptions
+from agent.rules.promql.budget import Budget, CancelledError
+from agent.rules.promql.plan import Need
+from agent.rules.state_saver import StateKeeper
+from agent.rules.storage.snapshot import Snapshot
+from agent.rules.subscribers import Followers
+from agent.scrape import runner
+from agent.scrape.runner import Rounds
+from collectors.base.sample import Family
+from plimsoll.logging import setup
+from plimsoll.threads import StoppedError
+
+log = setup.get(__name__)
+
+_LOOK = 1_000
+"""Milliseconds between two looks for changed rule files."""
+_SAVE = 60.0
+"""Seconds between two savings."""
+_PATIENCE = 3.0
+"""Seconds that a saving waits for the evaluation that is under way: it may wait for a collector."""
+_GROUP_TIMEOUT = 5  # times what a rule may take
+_ACCOUNTS = frozenset(metric.name for metric in runner.METRICS)
+
+
+Account = tuple[Sequence[GroupAccount], Sequence[RuleError], Sequence[tuple[str, str]]]
+"""Groups, rules that fail, and files that cannot be used with the reason: see `accounts`."""
+
+
+class Recorder:
+    """The rules of some files (`agent.rule_results.Recorded`). Blocking calls, and `run`, are for one at a time."""
+
+    def __init__(
+        self,
+        sources: Rounds,
+        options: RuleOptions,
+        *,
+        keeper: StateKeeper | None = None,
+        clock: Clock | None = None,
+    ) -> None:
+        self._rounds = sources
+        self._clock = clock or Clock()
+        self._budget = Budget(
+            self._clock.processor,
+            rule_seconds=options.timeout,
+            group_seconds=_GROUP_TIMEOUT * options.timeout,
+        )
+        self._files = RuleFiles(options.files, budget=self._budget)
+        self._looked: int | None = None
+        self._keeper = keeper
+        self._saved: Mapping[str, Snapshot] | None = None
+        self._working = Lock()
+        self._groups = GroupSet(
+            interval=round(options.interval * 1000),
+            max_memory=options.max_memory,
+            sources=self._sources,
+            budget=self._budget,
+        )
+        self._followers = Followers(options.notable_change)
+        self._notices = Notices()
+        self._refused: tuple[RuleError, ...] = ()
+        self._published = Published()
+        self._account: Account = ((), (), ())
+        self._woken: Callable[[], None] = lambda: None
+
+    # What others ask.
+
+    def accounts(self) -> Sequence[Family]:
+        """See `Recorded`."""
+        return tuple(accounts.families(*self._account))
+
+    def beside(self, collected: Iterable[Family]) -> Sequence[Family]:
+        """See `Recorded`."""
+        taken = metrics_of(collected)
+        found = self._current().families
+        self._notices.overridden(family.name for family in found if family.name in taken)
+        return [family for family in found if family.name not in taken]
+
+    def unread(self) -> Collection[str]:
+        """See `Recorded`."""
+        return self._current().unread
+
+    def subscribe(self, who: Hashable, metrics: Collection[str]) -> None:
+        """See `Recorded`; what records them is evaluated each second from now on."""
+        self._followers.subscribe(who, metrics)
+        self._woken()
+
+    def forget(self, who: Hashable) -> None:
+        """See `Recorded`."""
+        self._followers.forget(who)
+        self._woken()
+
+    def sent(self, who: Hashable) -> None:
+        """See `Recorded`."""
+        self._followers.sent(who, self._current().numbers)
+
+    def following(self, who: Hashable) -> Hashable:
+        """See `Recorded`."""
+        return self._followers.following(who, self._current().numbers)
+
+    def _current(self) -> Published:
+        """The latest results that are not too old."""
+        found = self._published
+        now = self._clock.boot()
+        return found if now <= found.until else self._groups.published(now)
+
+    # The work.
+
+    async def run(self) -> None:
+        """Evaluate until cancelled."""
+        loop = asyncio.get_running_loop()
+        woken = asyncio.Event()
+        self._woken = lambda: _set(loop, woken)
+        async with asyncio.TaskGroup() as work:
+            if self._keeper is not None:
+                work.create_task(self._keep(self._keeper))
+            work.create_task(self._repeat(woken))
+
+    async def _repeat(self, woken: asyncio.Event) -> None:
+        try:
+            await self._step_forever(woken)
+        finally:  # a thread cannot be cancelled: it has to look
+            self._budget.cancel()
+
+    async def _step_forever(self, woken: asyncio.Event) -> None:
+        while True:
+            woken.clear()
+            try:
+                pause = await asyncio.to_thread(self.step)
+            except (StoppedError, CancelledError):  # the agent stops
+                return
+            except Exception:
+                log.exception("rules cannot be evaluated")
+                pause = _LOOK
+            with contextlib.suppress(TimeoutError):
+                async with asyncio.timeout(pause / 1000):
+                    await woken.wait()
+
+    async def _keep(self, keeper: StateKeeper) -> None:
+        """Beside the evaluations: a disk may be slow."""
+        try:
+            while True:
+                await asyncio.sleep(_SAVE)
+                await asyncio.to_thread(self._save, keeper)
+        finally:
+            await asyncio.to_thread(self._save, keeper)
+
+    def _save(self, keeper: StateKeeper) -> None:
+        if not self._working.acquire(timeout=_PATIENCE):
+            log.warning("samples for rules are not saved", reason="a collector hangs")
+            return
+        try:
+            if self._saved is None:  # no rules were read so far
+                return
+            if not self._files.errors:  # else their groups may come again
+                self._saved = {}
+            snapshots = {**self._saved, **self._groups.snapshots()}
+        finally:
+            self._working.release()
+        keeper.save(snapshots)
+
+    def step(self) -> int:
+        """Do what is due now. Blocking. Returns in how many milliseconds to come again."""
+        with self._working:
+            return self._step()
+
+    def _step(self) -> int:
+        now = self._clock.boot()
+        if self._looked is None or now - self._looked >= _LOOK:
+            self.look()
+        self._groups.accelerate(self._followers.metrics, now)
+        due = self._groups.take(now)
+        spent = self._evaluate(due) if due else 0.0
+        self._account = self._sum_up(now)
+        following = min(self._groups.next or now + _LOOK, (self._looked or now) + _LOOK)
+        # Whatever somebody wrote into rules, they take no more than half of a core.
+        return max(following - self._clock.boot(), round(spent * 1000))
+
+    async def load(self) -> None:
+        """See `Recorded`."""
+        try:
+            await asyncio.to_thread(self.look)
+        except asyncio.CancelledError:
+            self._budget.cancel()
+            raise
+
+    def look(self) -> None:
+        """Read what changed in the rule files. Blocking."""
+        self._looked = self._clock.boot()
+        try:
+            if (said := self._files.look()) is not None:
+                self._adopt(said, self._looked)
+        except CancelledError:
+            raise
+        except Exception:
+            log.exception("rules cannot be read")
+
+    def _adopt(self, said: RuleFile, now: int) -> None:
+        self._refused = said.errors
+        if self._saved is None:
+            self._saved = self._keeper.load(now) if self._keeper is not None else {}
+        self._groups.adopt(said.groups, now, self._saved)
+        self._published = self._groups.published(now)
+        self._notices.read(said)
+
+    def _sources(self, needed: Iterable[Need]) -> frozenset[str]:
+        return dependencies.collectors(needed, self._rounds.serving, self._rounds.names, _ACCOUNTS)
+
+    def _evaluate(self, due: Sequence[str]) -> float:
+        """Returns the seconds that it took, without the reading of the sources."""
+        now, epoch = self._clock.boot(), self._clock.epoch()
+        found = self._rounds.run(self._groups.collectors(due))
+        collected = metrics_of(found.families)
+        reading = Reading(now, epoch, found.families, found.failed, collected)
+        began = time.perf_counter()
+        for name in due:
+            begin = time.perf_counter()
+            try:
+                self._notices.overridden(self._groups.evaluate(name, reading).overridden)
+            except CancelledError:
+                raise
+            except Exception as error:
+                log.exception("rule group is broken", group=name)
+                self._groups.broke(name, now, f"{type(error).__name__}: {error}")
+            self._groups.took(name, time.perf_counter() - begin)
+        self._published = self._groups.published(now)
+        self._notices.failing(self._published.errors)
+        return time.perf_counter() - began
+
+    def _sum_up(self, now: int) -> Account:
+        files = [(path, error.reason) for path, error in self._files.errors.items()]
+        errors = (*self._refused, *self._published.errors)
+        return self._groups.accounts(now), errors, files
+
+
+def _set(loop: asyncio.AbstractEventLoop, event: asyncio.Event) -> None:
+    with contextlib.suppress(RuntimeError):  # the agent has stopped
+        loop.call_soon_threadsafe(event.set)

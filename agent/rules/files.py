@@ -1,0 +1,136 @@
+"""Rule files on disk (`--rules.file`): found by patterns, read when they changed, and never forgotten for a bad moment.
+
+Changes are noticed by looking, as everywhere in the agent. A changed file is taken up when a second look finds it as the
+first did: one that is written in place is empty for a moment, and a rule that goes loses what was remembered for it. A file
+that cannot be read, or is no rule file, keeps the rules that it had.
+"""
+
+import glob
+import os
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+
+from agent.rules.groups import file as groups
+from agent.rules.groups.file import Context, RuleFile, RuleFileError
+from agent.rules.promql.budget import Budget
+from collectors.base.refusal import RefusedError
+from collectors.readers import steadyfile
+from collectors.readers.steadyfile import Mark
+from plimsoll import strictyaml
+from plimsoll.logging import setup
+
+log = setup.get(__name__)
+
+LARGEST = 256 << 10
+"""Bytes of a file: expressions take thousands of times as much memory as text, and seconds to be understood."""
+
+
+@dataclass(frozen=True, slots=True)
+class FileError:
+    """Why a file, or what it is now, does not count: a word for the metric, a sentence for the log."""
+
+    reason: str
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class _File:
+    """What is known of a file: its mark when it was read, and what it said when it last was a rule file."""
+
+    mark: Mark | None = None
+    rules: RuleFile | None = None
+    error: FileError | None = None
+
+
+class RuleFiles:
+    """The files that some patterns fit. One thread at a time."""
+
+    def __init__(self, patterns: Sequence[str], *, budget: Budget | None = None) -> None:
+        """`budget`: its cancellation ends `look`."""
+        self._patterns = tuple(patterns)
+        self._budget = budget or Budget()
+        self._files: dict[str, _File] = {}
+        self._seen: Mapping[str, Mark | None] | None = None
+        self._empty: frozenset[str] = frozenset()
+        self._said: RuleFile | None = None
+
+    @property
+    def errors(self) -> Mapping[str, FileError]:
+        """What is wrong with files now, by path."""
+        return {path: file.error for path, file in self._files.items() if file.error is not None}
+
+    def look(self) -> RuleFile | None:
+        """What all files say together; None while that is what they said before."""
+        found = self._list()
+        before, self._seen = self._seen, found
+        known = {path: file.mark for path, file in self._files.items()}
+        if before is not None and (found != before or found == known):
+            return None
+        self._files = {path: self._read(path, mark) for path, mark in found.items()}
+        files = {path: file.rules for path, file in self._files.items() if file.rules is not None}
+        said = groups.told_apart(files)
+        if said == self._said:
+            return None
+        self._said = said
+        return said
+
+    def _read(self, path: str, mark: Mark | None) -> _File:
+        before = self._files.get(path, _File())
+        if mark is not None and mark == before.mark:
+            return before
+        try:
+            text, mark = _text(path)
+            context = Context(strictyaml.Finder(text).where, self._budget.check_cancelled)
+            now = _File(mark, groups.read(strictyaml.load(text), context))
+            log.info("rules read", file=path, rules=sum(len(g.rules) for g in _groups(now)))
+        except RefusedError as error:
+            # Not remembered by its mark: what could not be read now may be readable the next time.
+            now = _File(None, before.rules, FileError(error.reason, str(error)))
+        except (strictyaml.MalformedError, RuleFileError) as error:
+            now = _File(mark, before.rules, FileError("syntax", str(error)))
+        if now.error is not None and now.error != before.error:
+            held = "its last good rules stay" if before.rules is not None else "it has no rules"
+            log.error("rule file is left out", file=path, reason=now.error.text, rules=held)
+        return now
+
+    def _list(self) -> dict[str, Mark | None]:
+        """Each file's mark, through symbolic links as a ConfigMap has them; None for what is not there."""
+        found: dict[str, Mark | None] = {}
+        empty: set[str] = set()
+        for pattern in self._patterns:
+            paths = list(_matches(pattern))
+            if not paths:
+                empty.add(pattern)
+            found.update((path, _mark(path)) for path in paths)
+        for pattern in sorted(empty - self._empty):
+            log.warning("no rule file is there", pattern=pattern)
+        self._empty = frozenset(empty)
+        return found
+
+
+def _groups(file: _File) -> Sequence[groups.Group]:
+    return file.rules.groups if file.rules is not None else ()
+
+
+def _text(path: str) -> tuple[str, Mark]:
+    mark, content = steadyfile.read(path, limit=LARGEST)
+    try:
+        return content.decode(), mark
+    except UnicodeDecodeError as error:
+        raise RefusedError("encoding", "is not UTF-8") from error
+
+
+def _mark(path: str) -> Mark | None:
+    try:
+        return steadyfile.mark(os.stat(path))  # noqa: PTH116 (as often as each second)
+    except OSError:
+        return None
+
+
+def _matches(pattern: str) -> Iterator[str]:
+    """The paths of a pattern; what is no pattern is the path of a file that has to be there."""
+    if not glob.has_magic(pattern):
+        yield pattern
+        return
+    in_python = pattern.replace("[^", "[!")  # Go's spelling of the same
+    yield from sorted(glob.glob(in_python))  # noqa: PTH207 (patterns may be absolute)

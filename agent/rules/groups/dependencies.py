@@ -1,0 +1,110 @@
+"""What rule groups need: whose results, which collectors, and in which order they are therefore evaluated."""
+
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from functools import cache
+
+from agent.rules.groups.file import Group
+from agent.rules.promql.labels import NAME
+from agent.rules.promql.plan import Need
+from agent.rules.promql.syntax.matchers import Selector
+
+_PARTS = ("_bucket", "_sum", "_count")
+"""What the samples of a histogram or summary add to its name."""
+
+Serving = Callable[[Collection[str]], Collection[str]]
+"""The collectors that can yield one of these metrics."""
+
+
+def needs(group: Group) -> tuple[Need, ...]:
+    """All that the expressions of a group look at."""
+    return tuple(dict.fromkeys(need for rule in group.rules for need in rule.expression.needs))
+
+
+def may_name(selector: Selector, metric: str) -> bool:
+    """Whether series of this metric may match."""
+    if selector.metric:
+        return selector.metric == metric
+    return all(matcher(metric) for matcher in selector.matchers if matcher.name == NAME)
+
+
+def recorded(groups: Iterable[Group]) -> frozenset[str]:
+    """The metrics that groups record."""
+    return frozenset(rule.record for group in groups for rule in group.rules)
+
+
+def dependencies(groups: Sequence[Group]) -> Mapping[str, frozenset[str]]:
+    """For each group the others, by name, whose results it looks at."""
+    recording: dict[str, set[str]] = {}
+    for group in groups:
+        for metric in recorded([group]):
+            recording.setdefault(metric, set()).add(group.name)
+
+    @cache
+    def looked_at(selector: Selector) -> frozenset[str]:
+        if selector.metric:
+            return frozenset(recording.get(selector.metric, ()))
+        seen = [names for metric, names in recording.items() if may_name(selector, metric)]
+        return frozenset[str]().union(*seen)
+
+    return {
+        group.name: frozenset[str]().union(*(looked_at(need.selector) for need in needs(group)))
+        - {group.name}
+        for group in groups
+    }
+
+
+def ordered(groups: Sequence[Group]) -> tuple[Group, ...]:
+    """Each group after those whose results it looks at, else as they were given; in a circle, the first one begins."""
+    by_name = {group.name: group for group in groups}
+    place = {name: number for number, name in enumerate(by_name)}
+    wanted = dependencies(groups)
+    found: dict[str, Group] = {}
+    for first in groups:
+        if first.name in found:
+            continue
+        # A path through the groups by hand: a chain may be longer than Python's stack is deep.
+        path = [first.name]
+        visiting = {first.name}
+        while path:
+            name = path[-1]
+            left = wanted[name] - found.keys() - visiting
+            ahead = min(left, key=place.__getitem__, default=None)
+            if ahead is None:
+                found.setdefault(path.pop(), by_name[name])
+            else:
+                path.append(ahead)
+                visiting.add(ahead)
+    return tuple(found.values())
+
+
+def closure(names: Iterable[str], wanted: Mapping[str, frozenset[str]]) -> frozenset[str]:
+    """These groups, and all whose results they look at, directly or not."""
+    found: set[str] = set()
+    left = set(names)
+    while left:
+        name = left.pop()
+        found.add(name)
+        left |= wanted.get(name, frozenset()) - found
+    return frozenset(found)
+
+
+def collectors(
+    needed: Iterable[Need], serving: Serving, enabled: Collection[str], accounts: Collection[str]
+) -> frozenset[str]:
+    """The collectors to run for these. `accounts` are the metrics that tell of the collectors themselves, by `collector`."""
+    found: set[str] = set()
+    for need in needed:
+        selector = need.selector
+        if not selector.metric:
+            found.update(enabled)  # any metric may match
+        elif selector.metric in accounts:
+            about = [matcher for matcher in selector.matchers if matcher.name == "collector"]
+            found.update(name for name in enabled if all(matcher(name) for matcher in about))
+        else:
+            found.update(serving(_families(selector.metric)))
+    return frozenset(found)
+
+
+def _families(metric: str) -> list[str]:
+    """The families that may have samples of this name."""
+    return [metric, *(metric.removesuffix(part) for part in _PARTS if metric.endswith(part))]

@@ -1,0 +1,51 @@
+"""What the log says of rules: each thing once, when it begins and when it ends."""
+
+from collections.abc import Iterable
+
+from agent.rules.groups.file import RuleError, RuleFile
+from plimsoll.logging import setup
+
+log = setup.get(__name__)
+
+
+class Notices:
+    """Any thread may call any method."""
+
+    def __init__(self) -> None:
+        self._failing: frozenset[tuple[str, str, str]] = frozenset()
+        self._overridden: set[str] = set()
+
+    def read(self, said: RuleFile) -> None:
+        """Rules were read, for the first time or again."""
+        for error in said.errors:
+            _say("rule is left out", error)
+        for note in said.notes:
+            log.info("a note on rules", note=note)
+        rules = sum(len(group.rules) for group in said.groups)
+        log.info(
+            "rules are in force", groups=len(said.groups), rules=rules, left_out=len(said.errors)
+        )
+
+    def failing(self, errors: Iterable[RuleError]) -> None:
+        """These rules fail now, and no others."""
+        before = self._failing
+        found = {error[:3]: error for error in sorted(errors)}
+        self._failing = frozenset(found)
+        for key, error in found.items():
+            if key not in before:
+                _say("rule fails", error)
+        for group, rule, reason in sorted(before - self._failing):
+            log.info("rule works again", group=group, rule=rule, kind=reason)
+
+    def overridden(self, metrics: Iterable[str]) -> None:
+        """These are collected, and so not recorded."""
+        for metric in metrics:
+            if metric not in self._overridden:
+                self._overridden.add(metric)
+                log.warning(
+                    "a recorded metric is collected too, the collected one counts", metric=metric
+                )
+
+
+def _say(event: str, error: RuleError) -> None:
+    log.error(event, group=error.group, rule=error.rule, kind=error.reason, reason=error.text)

@@ -1,0 +1,197 @@
+"""From the parser's tree to a plan: each node becomes a closure over those of its operands, once, when a rule is loaded."""
+
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from typing import Any
+
+import promql_parser
+
+from agent.rules.promql import compiler_calls, instant_selectors, range_selectors
+from agent.rules.promql.budget import SERIES
+from agent.rules.promql.errors import ExpressionError, unsupported
+from agent.rules.promql.operators import aggregations, binary
+from agent.rules.promql.operators.aggregations import Grouping
+from agent.rules.promql.operators.vector_matching import Card, Matching
+from agent.rules.promql.plan import Instant, Part, Range, Scalar, Scope, Text
+from agent.rules.promql.syntax.selectors import label_names, milliseconds, selection
+from agent.rules.promql.values import Moment, Vector
+
+DEEPEST = 100
+"""Levels of an expression: each takes up to three frames of Python's stack, which are a thousand for all."""
+
+_CARDS: Mapping[str, Card] = {
+    "VectorMatchCardinality.OneToOne": "one-to-one",
+    "VectorMatchCardinality.ManyToOne": "many-to-one",
+    "VectorMatchCardinality.OneToMany": "one-to-many",
+    "VectorMatchCardinality.ManyToMany": "one-to-one",  # of set operators, which do not look at it
+}
+
+
+def compiled(node: promql_parser.Expr, scope: Scope) -> Part:
+    """A node's part; what it needs is added to the scope. ExpressionError where it is not supported, by name."""
+    if scope.depth > DEEPEST:
+        raise ExpressionError(f"more than {DEEPEST} levels", "parse")
+    build = _NODES.get(type(node))
+    if build is None:
+        raise unsupported(type(node).__name__)
+    part = build(node, scope)
+    return replace(part, plan=_metered(part.plan)) if isinstance(part, Instant) else part
+
+
+def _metered(plan: Callable[[Moment], Vector]) -> Callable[[Moment], Vector]:
+    """The same, counted as what the evaluation takes."""
+
+    def metered(moment: Moment) -> Vector:
+        found = plan(moment)
+        moment.budget.take(SERIES * len(found))
+        return found
+
+    return metered
+
+
+def _number(node: promql_parser.NumberLiteral, _: Scope) -> Scalar:
+    number = node.val
+    return Scalar(lambda _: number)
+
+
+def _text(node: promql_parser.StringLiteral, _: Scope) -> Text:
+    return Text(node.val)
+
+
+def _parentheses(node: promql_parser.ParenExpr, scope: Scope) -> Part:
+    return compiled(node.expr, scope.deeper())
+
+
+def _minus(node: promql_parser.UnaryExpr, scope: Scope) -> Part:
+    operand = compiled(node.expr, scope.deeper())
+    if isinstance(operand, Scalar):
+        number = operand.plan
+        return Scalar(lambda moment: -number(moment))
+    return compiler_calls.negated(_instant(operand))
+
+
+def _selector(node: promql_parser.VectorSelector, scope: Scope) -> Instant:
+    return instant_selectors.selected(selection(node, scope.pattern), scope)
+
+
+def _range(node: promql_parser.MatrixSelector, scope: Scope) -> Range:
+    return range_selectors.selected(
+        selection(node.vector_selector, scope.pattern), milliseconds(node.range), scope
+    )
+
+
+def _subquery(node: promql_parser.SubqueryExpr, scope: Scope) -> Range:
+    length, back = milliseconds(node.range), milliseconds(node.offset)
+    step = milliseconds(node.step)
+    inner = range_selectors.inside(scope, length, step, back)
+    return range_selectors.subquery(_instant(compiled(node.expr, inner)), length, step, back)
+
+
+def _call(node: promql_parser.Call, scope: Scope) -> Part:
+    name = node.func.name
+    if name not in compiler_calls.SUPPORTED:  # said before anything of its arguments
+        raise unsupported(f"the function {name}()")
+    return compiler_calls.call(name, [compiled(argument, scope.deeper()) for argument in node.args])
+
+
+def _aggregation(node: promql_parser.AggregateExpr, scope: Scope) -> Instant:
+    name = str(node.op)
+    if name not in aggregations.SUPPORTED:
+        raise unsupported(f"the aggregation {name}()")
+    operand = _instant(compiled(node.expr, scope.deeper()))
+    grouping = _grouping(node.modifier)
+    aggregate, vector = aggregations.aggregator(name, grouping), operand.plan
+    parameter = None if node.param is None else compiled(node.param, scope.deeper())
+    match parameter:
+        case None:
+            return Instant(lambda moment: aggregate(vector(moment), None))
+        case Text(text):
+            return Instant(lambda moment: aggregate(vector(moment), text))
+        case Scalar(number):
+            return Instant(lambda moment: aggregate(vector(moment), number(moment)))
+        case _:
+            raise ExpressionError(f"the parameter of {name}() must be a scalar or a string", "type")
+
+
+def _grouping(modifier: promql_parser.AggModifier | None) -> Grouping:
+    if modifier is None:
+        return Grouping()
+    by = modifier.type == promql_parser.AggModifierType.By
+    return Grouping(by, frozenset(label_names(modifier.labels)))
+
+
+def _binary(node: promql_parser.BinaryExpr, scope: Scope) -> Part:
+    op, modifier = str(node.op), node.modifier
+    if op not in binary.SUPPORTED:
+        raise unsupported(f"the operator {op}")
+    left, right = compiled(node.lhs, scope.deeper()), compiled(node.rhs, scope.deeper())
+    return_bool = modifier is not None and modifier.return_bool
+    match left, right:
+        case Scalar(), Scalar():
+            return _of_scalars(op, left, right)
+        case Scalar(), Instant():
+            return _with_scalar(op, right, left, first=True, return_bool=return_bool)
+        case Instant(), Scalar():
+            return _with_scalar(op, left, right, first=False, return_bool=return_bool)
+        case Instant(), Instant():
+            return _of_vectors(op, left, right, _matching(modifier), return_bool)
+        case _:
+            raise ExpressionError(f"{op} takes scalars and instant vectors only", "type")
+
+
+def _of_scalars(op: str, left: Scalar, right: Scalar) -> Scalar:
+    apply, one, other = binary.scalars(op), left.plan, right.plan
+    return Scalar(lambda moment: apply(one(moment), other(moment)))
+
+
+def _with_scalar(
+    op: str, operand: Instant, scalar: Scalar, *, first: bool, return_bool: bool
+) -> Instant:
+    apply = binary.vector_with_scalar(op, first, return_bool)
+    vector, number = operand.plan, scalar.plan
+    return Instant(lambda moment: apply(vector(moment), number(moment)))
+
+
+def _of_vectors(
+    op: str, left: Instant, right: Instant, matching: Matching, return_bool: bool
+) -> Instant:
+    apply, one, other = binary.vectors(op, matching, return_bool), left.plan, right.plan
+
+    def plan(moment: Moment) -> Vector:
+        return apply(one(moment), other(moment))
+
+    return Instant(plan)
+
+
+def _matching(modifier: promql_parser.BinModifier | None) -> Matching:
+    if modifier is None:
+        return Matching()
+    fill = modifier.fill_values
+    if fill.lhs is not None or fill.rhs is not None:
+        raise unsupported("the fill modifier")
+    found, include = modifier.matching, tuple(label_names(modifier.group_labels or []))
+    if found is None:
+        return Matching(card=_CARDS[str(modifier.card)], include=include)
+    on = found.type == promql_parser.LabelModifierType.Include
+    names = frozenset(label_names(found.labels))
+    return Matching(on, names, _CARDS[str(modifier.card)], include)
+
+
+def _instant(part: Part) -> Instant:
+    if isinstance(part, Instant):
+        return part
+    raise ExpressionError("expected an instant vector", "type")
+
+
+_NODES: Mapping[type[promql_parser.Expr], Callable[[Any, Scope], Part]] = {
+    promql_parser.AggregateExpr: _aggregation,
+    promql_parser.BinaryExpr: _binary,
+    promql_parser.Call: _call,
+    promql_parser.MatrixSelector: _range,
+    promql_parser.NumberLiteral: _number,
+    promql_parser.ParenExpr: _parentheses,
+    promql_parser.StringLiteral: _text,
+    promql_parser.SubqueryExpr: _subquery,
+    promql_parser.UnaryExpr: _minus,
+    promql_parser.VectorSelector: _selector,
+}

@@ -1,0 +1,66 @@
+"""Expressions: PromQL text, understood once, then evaluated again and again."""
+
+from dataclasses import dataclass, field
+from typing import Literal, assert_never
+
+from agent.rules.promql.compiler import compiled
+from agent.rules.promql.errors import ExpressionError, out_of_range
+from agent.rules.promql.plan import Instant, Need, Part, Range, Scalar, Scope, Text
+from agent.rules.promql.syntax.parser import tree
+from agent.rules.promql.values import Moment, Plan, Value
+
+__all__ = ["Expression", "ExpressionError", "Need", "parse"]
+
+Kind = Literal["scalar", "vector", "string"]
+
+
+@dataclass(frozen=True, slots=True)
+class Expression:
+    """An expression that can be evaluated."""
+
+    text: str
+    kind: Kind
+    needs: tuple[Need, ...]
+    """What it looks at, each selector once with its longest reach."""
+    plan: Plan = field(repr=False, compare=False)
+
+    def evaluate(self, moment: Moment) -> Value:
+        """Its value at a moment; EvaluationError where the samples do not allow any."""
+        return self.plan(moment)
+
+
+def parse(text: str) -> Expression:
+    """The expression that a text says; ExpressionError where it says none that a node computes."""
+    try:
+        found = tree(text)
+        scope = Scope(found.pattern)
+        part = compiled(found.root, scope)
+    except OverflowError as error:  # the parser's way to hand over a duration of more than 10⁹ days
+        raise out_of_range() from error
+    kind, plan = _result(part)
+    return Expression(text, kind, _longest(scope.needs), plan)
+
+
+def _result(part: Part) -> tuple[Kind, Plan]:
+    match part:
+        case Scalar(plan):
+            return "scalar", plan
+        case Instant(plan):
+            return "vector", plan
+        case Text(text):
+            return "string", lambda _: text
+        case Range():
+            raise ExpressionError(
+                "a range vector is no result, only an argument of functions", "type"
+            )
+        case _:
+            assert_never(part)
+
+
+def _longest(needs: list[Need]) -> tuple[Need, ...]:
+    reaches: dict[object, Need] = {}
+    for need in needs:
+        known = reaches.get(need.selector)
+        if known is None or known.reach < need.reach:
+            reaches[need.selector] = need
+    return tuple(reaches.values())

@@ -1,0 +1,89 @@
+"""Quantiles of histograms: series whose label `le` says up to where they count."""
+
+from bisect import bisect_left
+from collections.abc import Sequence
+
+from agent.rules.promql.functions.numeric import INF, NAN
+from agent.rules.promql.labels import Labels, value, without_name
+from agent.rules.promql.memo import must_be_distinct
+from agent.rules.promql.operators.arithmetic import divide
+from agent.rules.promql.values import Vector
+from collectors.formats.numerals import parse_float
+
+BOUND = "le"
+"""The label that holds a bucket's upper bound, itself included."""
+
+Bucket = tuple[float, float]
+"""Upper bound, and how much was counted up to it."""
+
+
+def histogram_quantile(q: float, vector: Vector) -> Vector:
+    """The value at the share `q` of all that each histogram counted; even spread within a bucket is assumed.
+
+    Series without a bound that is a number are passed over. EvaluationError where histograms differ in their name alone.
+    """
+    histograms: dict[Labels, list[Bucket]] = {}
+    for labels, counted in vector:
+        try:
+            bound = parse_float(value(labels, BOUND))
+        except ValueError:
+            continue
+        rest = tuple(pair for pair in labels if pair[0] != BOUND)
+        histograms.setdefault(rest, []).append((bound, counted))
+    sets = [without_name(rest) for rest in histograms]
+    must_be_distinct(sets)
+    quantiles = (bucket_quantile(q, buckets) for buckets in histograms.values())
+    return list(zip(sets, quantiles, strict=True))
+
+
+def bucket_quantile(q: float, buckets: Sequence[Bucket]) -> float:
+    """The value at the share `q` of what these buckets, in any order, counted.
+
+    NaN without a bucket for all (+Inf), without a second one, or when nothing was counted. In the bucket for all it is the bound
+    before; in the first one it lies between zero and its bound, or is the bound if that is not above zero.
+    """
+    if q != q:
+        return NAN
+    if not 0 <= q <= 1:
+        return INF if q > 1 else -INF
+    bounds, counts = _cumulative(buckets)
+    if bounds[-1] != INF or len(bounds) < 2 or counts[-1] == 0:
+        return NAN
+    rank = q * counts[-1]
+    place = _place(counts, rank)
+    if place == len(bounds) - 1:
+        return bounds[-2]
+    if place == 0:
+        if bounds[0] <= 0:
+            return bounds[0]
+        return 0.0 + bounds[0] * divide(rank, counts[0])
+    below, counted = bounds[place - 1], counts[place - 1]
+    return below + (bounds[place] - below) * divide(rank - counted, counts[place] - counted)
+
+
+def _cumulative(buckets: Sequence[Bucket]) -> tuple[list[float], list[float]]:
+    """Bounds in their order, each once, and counts that do not fall: buckets are not all read, or rated, in the same instant."""
+    bounds: list[float] = []
+    counts: list[float] = []
+    for bound, counted in sorted(buckets, key=_bound):
+        if bounds and bound == bounds[-1]:
+            counts[-1] += counted
+        else:
+            bounds.append(bound)
+            counts.append(counted)
+    most = counts[0]
+    for index, counted in enumerate(counts):
+        if counted > most:
+            most = counted
+        elif counted < most:
+            counts[index] = most
+    return bounds, counts
+
+
+def _bound(bucket: Bucket) -> float:
+    return bucket[0]
+
+
+def _place(counts: list[float], rank: float) -> int:
+    """The first bucket in which the rank is; the last one where it is in none, as with NaN."""
+    return bisect_left(range(len(counts) - 1), True, key=lambda index: counts[index] >= rank)

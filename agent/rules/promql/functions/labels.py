@@ -1,0 +1,73 @@
+"""Labels made of other labels: label_replace and label_join."""
+
+from collections.abc import Callable, Sequence
+
+from agent.rules.promql.budget import Budget
+from agent.rules.promql.functions.label_templates import parse_template
+from agent.rules.promql.labels import Labels, replace, value
+from agent.rules.promql.memo import LabelSets, must_be_distinct
+from agent.rules.promql.regex import Pattern
+from agent.rules.promql.values import join_value
+
+Relabel = Callable[[Labels], Labels]
+_SET = 150  # bytes of a label set, besides its longest text; other texts are shared with the label set that it came from
+
+
+def replacing(dst: str, replacement: str, src: str, pattern: Pattern) -> Relabel:
+    """label_replace: sets the label `dst` to `replacement` if the label `src` matches `pattern` as a whole.
+
+    `$1`, `${1}` and `${name}` in the replacement stand for what a group matched; an empty label is removed. The result raises
+    EvaluationError if the label would be too long.
+    """
+    template = parse_template(replacement)
+
+    def relabel(labels: Labels) -> Labels:
+        match = pattern.fullmatch(value(labels, src))
+        return labels if match is None else replace(labels, {dst: template.expand(match)})
+
+    return relabel
+
+
+def joining(dst: str, separator: str, sources: Sequence[str]) -> Relabel:
+    """label_join: sets the label `dst` to the values of other labels, joined by the separator; an empty label is removed.
+
+    The result raises EvaluationError if the label would be too long.
+    """
+
+    def relabel(labels: Labels) -> Labels:
+        return replace(
+            labels, {dst: join_value(separator, [value(labels, source) for source in sources])}
+        )
+
+    return relabel
+
+
+class Relabelling:
+    """One such call in an expression. New label sets are computed only if other series come than at the last evaluation."""
+
+    def __init__(self, relabel: Relabel) -> None:
+        self._relabel = relabel
+        self._known: tuple[LabelSets, LabelSets, int] = (), (), 0
+
+    def __call__(self, sets: LabelSets, budget: Budget) -> LabelSets:
+        """The new label sets, in the same order.
+
+        EvaluationError if two series become one, or a label is too long; LimitError if they take too much memory or time.
+        """
+        known, results, size = self._known
+        if known == sets:
+            budget.take(size)
+            return results
+        before = budget.used
+        found = []
+        for labels in sets:
+            found.append(self._relabel(labels))
+            budget.take(_size(found[-1]) if found[-1] is not labels else 0)
+        results = tuple(found)
+        must_be_distinct(results)
+        self._known = sets, results, budget.used - before
+        return results
+
+
+def _size(labels: Labels) -> int:
+    return _SET + max((len(text) for _, text in labels), default=0)

@@ -1,0 +1,84 @@
+"""Sum, mean and spread of a series over a range.
+
+Sums are taken run by run where that gives the same digits. Where terms cancel out, where infinities or NaN are among them, and
+where a spread is tiny beside the mean, they are taken sample by sample in Prometheus' own order, rounding errors kept: only so is
+what remains the same.
+"""
+
+import math
+from operator import mul
+
+from agent.rules.promql.functions.numeric import NAN, plus, total
+from agent.rules.promql.values import Window
+
+_CANCELLED = 1e4  # how many times what is left of a sum may be its terms together
+_TINY = 1e-9  # a variance, of the mean's square
+
+
+def summed(window: Window, _start: int, _end: int) -> float:
+    """The sum of all samples."""
+    known = _plain_sum(window)
+    return total(window.values()) if known is None else known
+
+
+def average(window: Window, _start: int, _end: int) -> float:
+    """The mean of all samples."""
+    if len(window.levels) == 1:
+        return window.levels[0] + 0.0  # a sum begins with zero, so it is never -0
+    known = _plain_sum(window)
+    return _mean(window.values()) if known is None else known / len(window.times)
+
+
+def variance(window: Window, _start: int, _end: int) -> float:
+    """The population's variance of all samples."""
+    levels = window.levels
+    if len(levels) == 1:
+        return 0.0 if math.isfinite(levels[0]) else NAN
+    known = _plain_sum(window)
+    if known is not None:
+        mean = known / len(window.times)
+        squares = [(level - mean) * (level - mean) for level in levels]
+        found: float = sum(map(mul, squares, window.repeats)) / len(window.times)
+        if mean * mean * _TINY < found < math.inf:
+            return found
+    return _spread(window.values())
+
+
+def deviation(window: Window, start: int, end: int) -> float:
+    """The population's standard deviation of all samples."""
+    found = variance(window, start, end)
+    return math.sqrt(found) if found >= 0 else NAN
+
+
+def _plain_sum(window: Window) -> float | None:
+    """The sum, run by run; None where the order or the rounding could show in it."""
+    levels, repeats = window.levels, window.repeats
+    try:
+        found = math.fsum(map(mul, levels, repeats))
+        if not math.isfinite(found):
+            return None
+        if min(levels) >= 0 or max(levels) <= 0:
+            return found
+        terms = math.fsum(map(mul, map(abs, levels), repeats))
+    except (OverflowError, ValueError):  # too great on the way, or infinities of both signs
+        return None
+    return found if terms < abs(found) * _CANCELLED else None
+
+
+def _mean(values: list[float]) -> float:
+    mean = lost = 0.0
+    for count, value in enumerate(values, 1):
+        # An infinite mean stays as it is, but for NaN and the other infinity.
+        if math.isinf(mean) and value == value and value != -mean:
+            continue
+        mean, lost = plus(value / count - mean / count, mean, lost)
+    return mean if math.isinf(mean) else mean + lost
+
+
+def _spread(values: list[float]) -> float:
+    mean = mean_lost = squares = squares_lost = 0.0
+    for count, value in enumerate(values, 1):
+        off = value - (mean + mean_lost)
+        mean, mean_lost = plus(off / count, mean, mean_lost)
+        squares, squares_lost = plus(off * (value - (mean + mean_lost)), squares, squares_lost)
+    return (squares + squares_lost) / len(values)

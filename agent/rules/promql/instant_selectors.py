@@ -1,0 +1,44 @@
+"""Instant vectors straight from the storage: what a series' value is now, and when that was sampled."""
+
+from collections.abc import Callable
+
+from agent.rules.promql.plan import Instant, Need, Scope
+from agent.rules.promql.syntax.selectors import Selection
+from agent.rules.promql.values import LOOKBACK, Moment, Vector
+
+
+def selected(selection: Selection, scope: Scope) -> Instant:
+    """The present value of each series that a selector matches."""
+    selector, offset = selection.selector, selection.offset
+    moved = scope.reach or offset or scope.times > 1
+    reach = max(0, scope.reach + offset + LOOKBACK) if moved else 0
+    scope.needs.append(Need(selector, reach))
+
+    def plan(moment: Moment) -> Vector:
+        time = moment.time - offset
+        after = time - LOOKBACK - 1  # a sample just as old as that counts still
+        found: Vector = []
+        for series in moment.storage.select(selector):
+            sample = series.at(time, after)
+            if sample is not None:
+                found.append((series.labels, sample[1]))
+        return found
+
+    return Instant(plan, selection)
+
+
+def sampled(selection: Selection) -> Callable[[Moment], Vector]:
+    """When the present value of each series was sampled, in seconds of Unix time."""
+    selector, offset = selection.selector, selection.offset
+
+    def plan(moment: Moment) -> Vector:
+        time, epoch = moment.time - offset, moment.epoch
+        after = time - LOOKBACK - 1
+        found: Vector = []
+        for series in moment.storage.select(selector):
+            sample = series.at(time, after)
+            if sample is not None:
+                found.append((series.labels, (sample[0] + epoch) / 1000))
+        return found
+
+    return plan

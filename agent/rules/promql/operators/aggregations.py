@@ -1,0 +1,163 @@
+"""Aggregations: one result for each group of elements, or the elements of each group that stand out."""
+
+import re
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import partial
+
+from agent.rules.promql.labels import EMPTY, NAME, Labels, drop, keep, replace
+from agent.rules.promql.memo import LabelSets, Picker, columns, latest, picker
+from agent.rules.promql.operators.quantiles import quantile
+from agent.rules.promql.operators.reductions import REDUCTIONS, Reduction
+from agent.rules.promql.operators.topk import largest
+from agent.rules.promql.syntax.float_format import positional
+from agent.rules.promql.values import EvaluationError, Vector
+from plimsoll.text import shown
+
+Parameter = float | str | None
+Aggregator = Callable[[Vector, Parameter], Vector]
+
+
+@dataclass(frozen=True, slots=True)
+class Grouping:
+    """Which elements come together: `by` the labels named, or by all but these and the metric's name."""
+
+    by: bool = True
+    names: frozenset[str] = frozenset()
+
+    def __call__(self, labels: Labels) -> Labels:
+        """The group's labels."""
+        if not self.by:
+            return drop(labels, self.names)
+        return keep(labels, self.names) if self.names else EMPTY
+
+
+def aggregator(op: str, grouping: Grouping) -> Aggregator:
+    """The aggregation of that name; it takes a vector and the parameter (None where there is none).
+
+    EvaluationError where the parameter is not fit: a k that is no integer of 64 bits, an invalid label name.
+    """
+    if op in REDUCTIONS:
+        return _reduced(REDUCTIONS[op], grouping)
+    return _WITH_PARAMETER[op](grouping)
+
+
+def _groups(grouping: Grouping, sets: LabelSets) -> list[tuple[Labels, Picker]]:
+    """Each group's labels, and what picks its elements out of a column."""
+    members = _members(grouping, sets, range(len(sets)))
+    return [(labels, picker(places)) for labels, places in members.items()]
+
+
+def _members(
+    grouping: Grouping, sets: LabelSets, places: Iterable[int]
+) -> Mapping[Labels, list[int]]:
+    members: dict[Labels, list[int]] = {}
+    for place in places:
+        members.setdefault(grouping(sets[place]), []).append(place)
+    return members
+
+
+def _reduced(reduction: Reduction, grouping: Grouping) -> Aggregator:
+    groups = latest(partial(_groups, grouping))
+
+    def aggregate(vector: Vector, _: Parameter) -> Vector:
+        sets, values = columns(vector)
+        return [(labels, reduction(pick(values))) for labels, pick in groups(sets)]
+
+    return aggregate
+
+
+def _quantiles(grouping: Grouping) -> Aggregator:
+    groups = latest(partial(_groups, grouping))
+
+    def aggregate(vector: Vector, parameter: Parameter) -> Vector:
+        rank = _number(parameter)
+        sets, values = columns(vector)
+        return [(labels, quantile(rank, pick(values))) for labels, pick in groups(sets)]
+
+    return aggregate
+
+
+def _top(grouping: Grouping) -> Aggregator:
+    return _ends(grouping, lambda values: values)
+
+
+def _bottom(grouping: Grouping) -> Aggregator:
+    return _ends(grouping, lambda values: [-value for value in values])
+
+
+def _ends(grouping: Grouping, key: Callable[[Sequence[float]], Sequence[float]]) -> Aggregator:
+    """The k elements of each group whose key is largest, with the labels they have."""
+    groups = latest(partial(_ordered_groups, grouping))
+
+    def aggregate(vector: Vector, parameter: Parameter) -> Vector:
+        wanted = _integer(_number(parameter))
+        if wanted < 1:
+            return []
+        sets, values = columns(vector)
+        return [
+            (members[place], picked[place])
+            for members, pick in groups(sets)
+            for picked in [pick(values)]
+            for place in largest(wanted, key(picked))
+        ]
+
+    return aggregate
+
+
+def _ordered_groups(grouping: Grouping, sets: LabelSets) -> list[tuple[LabelSets, Picker]]:
+    """Each group's elements in the order of their labels, so that among equals the same ones stand out after a restart."""
+    ordered = sorted(range(len(sets)), key=sets.__getitem__)
+    members = _members(grouping, sets, ordered).values()
+    return [(tuple([sets[place] for place in places]), picker(places)) for places in members]
+
+
+def _count_values(grouping: Grouping) -> Aggregator:
+    """How many elements of each group have the same value, which becomes a label."""
+
+    def aggregate(vector: Vector, parameter: Parameter) -> Vector:
+        name = _label_name(parameter)
+        places = (_with_value(grouping, name, labels, value) for labels, value in vector)
+        return [(labels, float(count)) for labels, count in Counter(places).items()]
+
+    return aggregate
+
+
+def _with_value(grouping: Grouping, name: str, labels: Labels, value: float) -> Labels:
+    group = grouping(labels)
+    if not grouping.by and (name == NAME or name in grouping.names):
+        return group  # the label is set first and then dropped
+    return replace(group, {name: positional(value)})
+
+
+_WITH_PARAMETER: Mapping[str, Callable[[Grouping], Aggregator]] = {
+    "quantile": _quantiles,
+    "topk": _top,
+    "bottomk": _bottom,
+    "count_values": _count_values,
+}
+
+SUPPORTED = frozenset({*REDUCTIONS, *_WITH_PARAMETER})
+"""The names of all aggregations."""
+
+_INTEGERS = -(2.0**63), 2.0**63 - 1024  # the doubles that fit into 64 bits
+
+
+def _number(parameter: Parameter) -> float:
+    assert isinstance(parameter, int | float), "the parser checks types"
+    return parameter
+
+
+def _integer(number: float) -> int:
+    lowest, highest = _INTEGERS
+    if not lowest <= number <= highest:
+        raise EvaluationError(f"Scalar value {number:g} overflows int64")
+    return int(number)
+
+
+def _label_name(parameter: Parameter) -> str:
+    assert isinstance(parameter, str), "the parser checks types"
+    if re.fullmatch("[a-zA-Z_][a-zA-Z0-9_]*", parameter) is None:
+        raise EvaluationError(f"invalid label name {shown(parameter)}")
+    return parameter

@@ -1,0 +1,146 @@
+"""Binary operators between scalars and vectors.
+
+Arithmetic makes another metric of its operands, so the name is dropped; a comparison without `bool` is a filter and keeps
+it. `atan2` keeps the name too: so it is in Prometheus 2.42.
+"""
+
+from collections.abc import Callable, Iterable
+from functools import partial
+from itertools import compress, repeat
+from operator import itemgetter
+
+from agent.rules.promql.memo import LabelSets, columns, latest, nameless
+from agent.rules.promql.operators.arithmetic import (
+    ARITHMETIC,
+    COMPARISONS,
+    MIRRORED,
+    Arithmetic,
+    Comparison,
+    elementwise,
+)
+from agent.rules.promql.operators.set_operators import SET_OPERATORS, Sides, set_operator
+from agent.rules.promql.operators.vector_matching import (
+    Matching,
+    Naming,
+    Pairs,
+    must_match_once,
+    named,
+    pair,
+    renamed,
+    unnamed,
+)
+from agent.rules.promql.values import Vector
+
+WithScalar = Callable[[Vector, float], Vector]
+Elementwise = Callable[[Iterable[float], Iterable[float]], list[float]]
+
+SUPPORTED = frozenset({*ARITHMETIC, *COMPARISONS, *SET_OPERATORS})
+"""The texts of all operators."""
+
+_KEEPING = frozenset({"atan2"})  # arithmetic, but with the name
+
+
+def scalars(op: str) -> Arithmetic:
+    """An operator between two scalars; a comparison yields 1 or 0, as its `bool` is compulsory there."""
+    if op in COMPARISONS:
+        compare = COMPARISONS[op]
+        return lambda left, right: float(compare(left, right))
+    return ARITHMETIC[op]
+
+
+def vector_with_scalar(op: str, scalar_first: bool, return_bool: bool) -> WithScalar:
+    """An operator between a vector and a scalar; a comparison keeps the vector's value, on whichever side it stands."""
+    if op in COMPARISONS:
+        compare = COMPARISONS[MIRRORED[op] if scalar_first else op]
+        return _judged(compare) if return_bool else partial(_filtered, compare)
+    return _computed(op, scalar_first)
+
+
+def _filtered(compare: Comparison, vector: Vector, scalar: float) -> Vector:
+    return list(compress(vector, map(compare, map(itemgetter(1), vector), repeat(scalar))))
+
+
+def _judged(compare: Comparison) -> WithScalar:
+    results = latest(nameless)
+
+    def judge(vector: Vector, scalar: float) -> Vector:
+        sets, values = columns(vector)
+        verdicts = map(float, map(compare, values, repeat(scalar)))
+        return list(zip(results(sets), verdicts, strict=True))
+
+    return judge
+
+
+def _computed(op: str, scalar_first: bool) -> WithScalar:
+    apply = elementwise(op)
+    results = latest(_named if op in _KEEPING else nameless)
+
+    def compute(vector: Vector, scalar: float) -> Vector:
+        sets, values = columns(vector)
+        operands = repeat(scalar)
+        found = apply(operands, values) if scalar_first else apply(values, operands)
+        return list(zip(results(sets), found, strict=True))
+
+    return compute
+
+
+def _named(sets: LabelSets) -> LabelSets:
+    return sets
+
+
+def vectors(op: str, matching: Matching, return_bool: bool) -> Sides:
+    """An operator between two vectors; EvaluationError where elements do not match one to one, or as grouped."""
+    if op in SET_OPERATORS:
+        return set_operator(op, matching)
+    if op not in COMPARISONS:
+        return _combined(elementwise(op), matching, named if op in _KEEPING else renamed)
+    if return_bool:
+        return _combined(_verdicts(COMPARISONS[op]), matching, unnamed)
+    return _selected(COMPARISONS[op], matching)
+
+
+def _verdicts(compare: Comparison) -> Elementwise:
+    return lambda lefts, rights: list(map(float, map(compare, lefts, rights)))
+
+
+def _combined(apply: Elementwise, matching: Matching, naming: Naming) -> Sides:
+    """Every pair has a result."""
+    pairs = latest(partial(_once, matching, naming))
+
+    def combine(lefts: Vector, rights: Vector) -> Vector:
+        if not lefts or not rights:
+            return []
+        left_sets, left_values = columns(lefts)
+        right_sets, right_values = columns(rights)
+        found = pairs(left_sets, right_sets)
+        values = apply(found.lefts(left_values), found.rights(right_values))
+        return list(zip(found.results, values, strict=True))
+
+    return combine
+
+
+def _once(matching: Matching, naming: Naming, lefts: LabelSets, rights: LabelSets) -> Pairs:
+    found = pair(matching, naming, lefts, rights)
+    if found.signatures is not None:
+        must_match_once(matching, found.signatures, found.results)
+    return found
+
+
+def _selected(compare: Comparison, matching: Matching) -> Sides:
+    """The left value of the pairs for which the comparison holds; only among these must the match be unique."""
+    pairs = latest(partial(pair, matching, named))
+
+    def select(lefts: Vector, rights: Vector) -> Vector:
+        if not lefts or not rights:
+            return []
+        left_sets, left_values = columns(lefts)
+        right_sets, right_values = columns(rights)
+        found = pairs(left_sets, right_sets)
+        values = found.lefts(left_values)
+        holds = list(map(compare, values, found.rights(right_values)))
+        results = list(compress(found.results, holds))
+        if found.signatures is not None:
+            must_match_once(matching, list(compress(found.signatures, holds)), results)
+        return list(zip(results, compress(values, holds), strict=True))
+
+    return select

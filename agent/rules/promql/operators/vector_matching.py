@@ -1,0 +1,124 @@
+"""Which elements of two vectors belong together, and what the results are called: on, ignoring, group_left, group_right."""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+from agent.rules.promql.labels import Labels, drop, keep, replace, value, without_name
+from agent.rules.promql.memo import LabelSets, Picker, all_distinct, must_be_distinct, picker
+from agent.rules.promql.syntax.printer import series
+from agent.rules.promql.values import EvaluationError
+
+Card = Literal["one-to-one", "many-to-one", "one-to-many", "many-to-many"]
+
+
+@dataclass(frozen=True, slots=True)
+class Matching:
+    """How the elements of two vectors find each other."""
+
+    on: bool = False
+    """Whether `names` are the labels that must agree, or (ignoring) those that need not."""
+    names: frozenset[str] = frozenset()
+    card: Card = "one-to-one"
+    """Many-to-one is group_left, one-to-many group_right; set operators are many to many and do not look at it."""
+    include: tuple[str, ...] = ()
+    """Labels that the result takes from the side of one."""
+
+    def signature(self, labels: Labels) -> Labels:
+        """What must be equal of two elements that match."""
+        return keep(labels, self.names) if self.on else drop(labels, self.names)
+
+
+Naming = Callable[[Matching, Labels, Labels], Labels]
+"""What the result of a pair is called, of the labels on the side of many and of one."""
+
+
+@dataclass(frozen=True, slots=True)
+class Pairs:
+    """The matches of two vectors: columns of the same length."""
+
+    results: Sequence[Labels]
+    """What each result is called."""
+    lefts: Picker
+    """Picks the operands out of the values of the left vector."""
+    rights: Picker
+    signatures: Sequence[Labels] | None
+    """By what each pair matched; None where no two results stand in each other's way."""
+
+
+def pair(matching: Matching, naming: Naming, lefts: LabelSets, rights: LabelSets) -> Pairs:
+    """The matches of two vectors; EvaluationError where the side of one has several for the same labels."""
+    swapped = matching.card == "one-to-many"
+    many, ones = (rights, lefts) if swapped else (lefts, rights)
+    places = _places(matching, ones, "left" if swapped else "right")
+    results, signatures, many_at, one_at = [], [], [], []
+    for index, labels in enumerate(many):
+        signature = matching.signature(labels)
+        place = places.get(signature)
+        if place is not None:
+            results.append(naming(matching, labels, ones[place]))
+            signatures.append(signature)
+            many_at.append(index)
+            one_at.append(place)
+    left_at, right_at = (one_at, many_at) if swapped else (many_at, one_at)
+    distinct = all_distinct(results) and (matching.card != "one-to-one" or all_distinct(signatures))
+    return Pairs(results, picker(left_at), picker(right_at), None if distinct else signatures)
+
+
+def _places(matching: Matching, ones: LabelSets, side: str) -> Mapping[Labels, int]:
+    places: dict[Labels, int] = {}
+    for index, labels in enumerate(ones):
+        signature = matching.signature(labels)
+        if signature in places:
+            raise EvaluationError(
+                f"found duplicate series for the match group {series(signature)} on the {side} hand-side of the operation: "
+                f"[{series(labels)}, {series(ones[places[signature]])}]; "
+                "many-to-many matching not allowed: matching labels must be unique on one side"
+            )
+        places[signature] = index
+    return places
+
+
+def must_match_once(
+    matching: Matching, signatures: Sequence[Labels], results: Sequence[Labels]
+) -> None:
+    """Raise EvaluationError where several results stand for the same."""
+    if matching.card == "one-to-one":
+        if not all_distinct(signatures):
+            raise EvaluationError(
+                "multiple matches for labels: many-to-one matching must be explicit (group_left/group_right)"
+            )
+    elif len(set(zip(signatures, results, strict=True))) < len(results):
+        raise EvaluationError(
+            "multiple matches for labels: grouping labels must ensure unique matches"
+        )
+    must_be_distinct(results)
+
+
+def named(matching: Matching, many: Labels, one: Labels) -> Labels:
+    """The result's labels where the metric's name is kept."""
+    return _included(matching, _reduced(matching, many), one)
+
+
+def renamed(matching: Matching, many: Labels, one: Labels) -> Labels:
+    """The result's labels where the operator makes another metric of it; only group_left(__name__) names it anew."""
+    return _included(matching, without_name(_reduced(matching, many)), one)
+
+
+def unnamed(matching: Matching, many: Labels, one: Labels) -> Labels:
+    """The result's labels where it has no name whatever is included, as with bool."""
+    return without_name(named(matching, many, one))
+
+
+def _reduced(matching: Matching, many: Labels) -> Labels:
+    if matching.card != "one-to-one":
+        return many
+    if matching.on:
+        return keep(many, matching.names)
+    return tuple(found for found in many if found[0] not in matching.names)
+
+
+def _included(matching: Matching, many: Labels, one: Labels) -> Labels:
+    if not matching.include:
+        return many
+    return replace(many, {name: value(one, name) for name in matching.include})

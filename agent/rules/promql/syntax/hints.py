@@ -1,0 +1,63 @@
+"""Why an expression yields nothing, for the person who wrote it."""
+
+import difflib
+from collections.abc import Collection, Iterable, Iterator, Sequence
+
+from agent.rules.promql.labels import NAME, Labels
+from agent.rules.promql.labels import value as value_of
+from agent.rules.promql.syntax.matchers import Selector
+from agent.rules.promql.syntax.printer import quoted, series
+
+_SHOWN = 3
+_PREFIX = "node_"
+
+
+def nothing(selectors: Iterable[Selector], known: Collection[Labels], *, where: str) -> list[str]:
+    """A sentence for each selector that matches none of the series that are known, or one that this is not the cause.
+
+    `where` is whose series they are, such as "this machine".
+    """
+    found = [
+        sentence
+        for selector in dict.fromkeys(selectors)
+        if (sentence := _unmatched(selector, known, where))
+    ]
+    return found or ["there are such series, but the result is empty"]
+
+
+def written(selector: Selector) -> str:
+    """A selector as one would write it."""
+    conditions = [f"{one.name}{one.operator}{quoted(one.value)}" for one in selector.matchers]
+    return f"{selector.metric}{{{', '.join(conditions)}}}" if conditions else selector.metric
+
+
+def _unmatched(selector: Selector, known: Collection[Labels], where: str) -> str:
+    alike = []
+    for labels in known:
+        if selector(labels):
+            return ""
+        if selector.metric and value_of(labels, NAME) == selector.metric:
+            alike.append(series(labels))
+    if alike:
+        return f"no series {written(selector)}; {where} has: {_some(sorted(alike))}"
+    near = close(selector.metric, {value_of(labels, NAME) for labels in known})
+    has = f"; {where} has: {', '.join(near)}" if near else f" on {where}"
+    return f"no series {written(selector)}{has}"
+
+
+def close(metric: str, names: Iterable[str]) -> list[str]:
+    """The names that look most like a metric's, among them the one that only adds `node_`."""
+    candidates = sorted(names)
+    near = difflib.get_close_matches(_PREFIX + metric, candidates, _SHOWN, cutoff=0.8)
+    near += difflib.get_close_matches(metric, candidates, _SHOWN, cutoff=0.7)
+    return list(dict.fromkeys(near))[:_SHOWN]
+
+
+def _some(texts: Sequence[str]) -> str:
+    return ", ".join(_few(texts))
+
+
+def _few(texts: Sequence[str]) -> Iterator[str]:
+    yield from texts[:_SHOWN]
+    if (more := len(texts) - _SHOWN) > 0:
+        yield f"and {more} more"

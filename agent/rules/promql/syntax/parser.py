@@ -1,0 +1,168 @@
+"""From an expression's text to the parser's tree, but for what would harm the parser or what only newer releases take.
+
+The parser is a recursive one, and a native one: too deep a nesting would end the process, not raise.
+"""
+
+import json
+import math
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import partial
+from typing import Any
+
+import promql_parser
+
+from agent.rules.promql.errors import ExpressionError, Reason, unsupported
+from agent.rules.promql.regex import Pattern, compiled
+from plimsoll.text import shown
+
+LONGEST = 20_000
+"""Characters of an expression."""
+MOST_PARTS = 500
+"""Parentheses opened, and operators, of an expression."""
+
+_STRING = r""""(?:[^"\\]|\\.)*+"|'(?:[^'\\]|\\.)*+'|`[^`]*+`"""
+_COMMENT = r"#[^\n]*+"
+_LITERAL = re.compile(
+    rf"""(?:(?P<operator>[=!]~)(?P<between>(?:\s|{_COMMENT})*+))?(?P<text>{_STRING})|{_COMMENT}|(?P<open>["'`])""",
+    re.DOTALL,
+)
+_BRACES = re.compile(r"\{[^{}]*\}")
+_PART = re.compile(r"[(+\-*/%^<>=!]|\b(?:and|or|unless|atan2)\b", re.IGNORECASE)
+_BYTES = re.compile(r"\\(?:\\|x[89a-fA-F]|[23][0-7])")
+_NUMBER = re.compile(
+    r"(?<![\w.:])(?:\d++(?:\.\d*+)?|\.\d++)(?:e[+-]?\d++)?", re.ASCII | re.IGNORECASE
+)
+_QUOTED_NAME = re.compile(
+    r"""\{(?:[^{}]*,)?\s*"|\b(?:by|without|on|ignoring|group_left|group_right)\s*\([^()"]*\"""",
+    re.IGNORECASE,
+)
+_RANGE = re.compile(r"\[([^\[\]]*+)\]")
+_OFFSET = re.compile(r"\boffset\s*+[-+]?\s*+([\w.]++)", re.IGNORECASE)
+_DURATION = re.compile(r"(?:[0-9]+(?:ms|[smhdwy]))+")
+_DIGIT = re.compile(r"[0-9.]")
+_BARE = re.compile(r"(?<![\w.:])[0-9]++(?:ms|[smhdwy])", re.IGNORECASE)
+
+# What the parser says of trees that are PromQL by their grammar alone.
+_TYPES = (
+    "expected type",
+    "comparisons between scalars",
+    "set operator",
+    "subquery is only allowed",
+    "ranges only allowed",
+    "only allowed on expressions of type",
+    "must contain only scalar and instant vector",
+    "bool modifier",
+    "wrong number of arguments",
+    "argument(s) in call",
+    "vector matching only allowed",
+    "no grouping allowed",
+    "must not occur in ON and GROUP",
+)
+_UNKNOWN = re.compile(r"unknown function with name '(\w*)'")
+_OLDER = frozenset({"holt_winters"})  # functions of Prometheus that the parser does not know
+
+
+@dataclass(frozen=True, slots=True)
+class Tree:
+    """What the parser made of an expression. Where it has a regular expression, it has the pattern's place instead."""
+
+    root: promql_parser.Expr
+    patterns: Sequence[Pattern]
+
+    def pattern(self, matcher: promql_parser.Matcher) -> Pattern:
+        """The regular expression of a matcher."""
+        return self.patterns[int(matcher.value.removeprefix("|"))]
+
+
+def tree(text: str) -> Tree:
+    """The tree of an expression. ExpressionError if it is invalid, or not supported."""
+    if len(text) > LONGEST:
+        raise ExpressionError(f"more than {LONGEST} characters", "parse")
+    plain = _LITERAL.sub(_blanked, text)
+    unbraced = _BRACES.sub("", plain)
+    if len(_PART.findall(unbraced)) > MOST_PARTS:
+        raise ExpressionError(f"more than {MOST_PARTS} operators and parentheses", "parse")
+    # These before it is parsed, as the parser breaks down over `@ 1e99` and `[1e99]`.
+    if "@" in unbraced:
+        raise unsupported("the @ modifier")
+    _refuse_durations(unbraced)
+    for number in _NUMBER.findall(unbraced):
+        if math.isinf(float(number)):
+            raise ExpressionError(f"the number {shown(number)} is out of range", "parse")
+    _refuse_bytes(text)
+    patterns: list[Pattern] = []
+    root = _parsed(_LITERAL.sub(partial(_passed, patterns), text))
+    if _QUOTED_NAME.search(plain):
+        raise unsupported("a quoted name")
+    if _BARE.search(_OFFSET.sub("", _RANGE.sub("", unbraced))):
+        raise unsupported("a duration as a number")
+    return Tree(root, patterns)
+
+
+def _blanked(literal: re.Match[str]) -> str:
+    if literal["open"]:
+        line, column = position(literal.string, literal.start())
+        raise ExpressionError(f"{line}:{column}: unterminated string", "parse")
+    return f'{literal["operator"] or ""} ""' if literal["text"] else "\n"
+
+
+def _passed(patterns: list[Pattern], literal: re.Match[str]) -> str:
+    """What the parser is given for a literal or a comment."""
+    if not (text := literal["text"]):
+        return literal[0]
+    text = _requoted(text)
+    if not (operator := literal["operator"]):
+        return text
+    pattern = compiled(_parsed(text).val)
+    patterns.append(pattern)
+    # It refuses a selector all of whose matchers match the empty text, so its pattern must, where ours does.
+    empty = "|" if pattern.fullmatch("") else ""
+    return f'{operator}"{empty}{len(patterns) - 1}"'
+
+
+def position(text: str, place: int) -> tuple[int, int]:
+    """Line and column of a place in a text, from 1."""
+    return text.count("\n", 0, place) + 1, place - text.rfind("\n", 0, place)
+
+
+def _parsed(text: str) -> Any:
+    try:
+        return promql_parser.parse(text)
+    except ValueError as error:
+        raise _explained(str(error)) from error
+    except BaseException as error:
+        # A panic of the native parser is no Exception, and would end the process over a user's mistake.
+        if type(error).__name__ != "PanicException":
+            raise
+        raise ExpressionError(f"the parser cannot read it: {error}", "parse") from error
+
+
+def _requoted(text: str) -> str:
+    """A literal between double quotes: the parser takes backslashes between backquotes for escapes, Prometheus does not."""
+    return json.dumps(text[1:-1], ensure_ascii=False) if text.startswith("`") else text
+
+
+def _refuse_bytes(text: str) -> None:
+    """Go's strings are bytes, the parser's are characters: it reads `\\xff` as another text than Prometheus."""
+    for literal in _LITERAL.finditer(text):
+        quoted = literal["text"] or "`"
+        if quoted[0] != "`" and any(escape != r"\\" for escape in _BYTES.findall(quoted)):
+            raise unsupported(f"a byte that is no character, in {shown(quoted)},")
+
+
+def _refuse_durations(plain: str) -> None:
+    """Releases after 2.42 take any number of seconds for a duration, and so does the parser."""
+    between = [piece.strip() for found in _RANGE.findall(plain) for piece in found.split(":")]
+    for piece in between + _OFFSET.findall(plain):
+        if _DIGIT.match(piece) and not _DURATION.fullmatch(piece):
+            raise unsupported(f"the duration {shown(piece)}")
+
+
+def _explained(text: str) -> ExpressionError:
+    unknown = _UNKNOWN.search(text)
+    if unknown is not None and unknown[1] in _OLDER:
+        return unsupported(f"the function {unknown[1]}()")
+    reason: Reason = "type" if any(sign in text for sign in _TYPES) else "parse"
+    return ExpressionError(text, reason)

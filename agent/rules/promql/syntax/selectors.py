@@ -1,0 +1,93 @@
+"""From the parser's selectors and durations to ours."""
+
+import re
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from datetime import timedelta
+
+import promql_parser
+
+from agent.rules.promql.errors import out_of_range, unsupported
+from agent.rules.promql.labels import NAME, Labels, make
+from agent.rules.promql.regex import Pattern
+from agent.rules.promql.syntax.matchers import Matcher, Operator, Selector
+
+_OPERATORS: Mapping[str, Operator] = {
+    "MatchOp.Equal": Operator.EQUAL,
+    "MatchOp.NotEqual": Operator.NOT_EQUAL,
+    "MatchOp.Re": Operator.MATCHES,
+    "MatchOp.NotRe": Operator.NOT_MATCHES,
+}
+_LABEL = re.compile("[a-zA-Z_][a-zA-Z0-9_]*")
+_LONGEST = timedelta(days=292 * 365)  # what 64 bits of nanoseconds hold, Prometheus' bound
+
+
+@dataclass(frozen=True, slots=True)
+class Selection:
+    """A selector, and how long before the evaluation (ms; negative: after) its series are looked at."""
+
+    selector: Selector
+    offset: int
+
+
+Patterns = Callable[[promql_parser.Matcher], Pattern]
+"""The regular expression of a matcher."""
+
+
+def selection(node: promql_parser.VectorSelector, patterns: Patterns) -> Selection:
+    """What a vector selector asks for; ExpressionError where it does so in ways that are not supported."""
+    if node.matchers.or_matchers:
+        raise unsupported("`or` between matchers")
+    return Selection(_selector(node, patterns), milliseconds(node.offset))
+
+
+def milliseconds(duration: timedelta | None) -> int:
+    """A duration of the parser, 0 for none; ExpressionError where it is longer than Prometheus takes."""
+    found = duration or timedelta()
+    if abs(found) > _LONGEST:
+        raise out_of_range()
+    return found // timedelta(milliseconds=1)
+
+
+def label_names(names: list[str]) -> list[str]:
+    """The names as they are; ExpressionError of one that Prometheus' older releases would not take."""
+    for name in names:
+        if _LABEL.fullmatch(name) is None:
+            raise unsupported(f"the label name {name!r}")
+    return names
+
+
+def asserted(selector: Selector) -> Labels:
+    """The labels of a series that a selector says exactly, as absent() answers them; one that is asked for twice is not said."""
+    found: dict[str, str] = {}
+    seen: set[str] = set()
+    for matcher in selector.matchers:
+        if matcher.name == NAME:
+            continue
+        if matcher.operator is Operator.EQUAL and matcher.name not in seen:
+            seen.add(matcher.name)
+            found[matcher.name] = matcher.value
+        else:
+            found.pop(matcher.name, None)
+    return make(found.items())
+
+
+def _selector(node: promql_parser.VectorSelector, patterns: Patterns) -> Selector:
+    metric = node.name or ""
+    matchers = []
+    for found in node.matchers.matchers:
+        matcher = _matcher(found, patterns)
+        if not metric and matcher.name == NAME and matcher.operator is Operator.EQUAL:
+            metric = matcher.value
+        else:
+            matchers.append(matcher)
+    return Selector(metric, tuple(matchers))
+
+
+def _matcher(found: promql_parser.Matcher, patterns: Patterns) -> Matcher:
+    operator = _OPERATORS[str(found.op)]
+    label_names([found.name])
+    if operator in {Operator.EQUAL, Operator.NOT_EQUAL}:
+        return Matcher(found.name, operator, found.value)
+    pattern = patterns(found)
+    return Matcher(found.name, operator, pattern.text, pattern)

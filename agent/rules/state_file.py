@@ -1,0 +1,190 @@
+"""The one small file in which the histories of rules outlive the agent: whole or not there, and never believed blindly.
+
+    magic 8 bytes, format version u32, boot id 36 bytes, snapshots (zlib), CRC-32 of all before u32; little-endian
+
+Times in it are of a clock that starts with the machine, so they mean nothing after another boot.
+"""
+
+import errno
+import os
+import re
+import stat
+import struct
+import tempfile
+import zlib
+from collections.abc import Mapping
+from contextlib import suppress
+from io import BufferedWriter
+from pathlib import Path
+
+from agent.rules.storage import snapshot_codec
+from agent.rules.storage.snapshot import Snapshot, SnapshotError
+from collectors.base import host
+from collectors.base.sample import CollectorError
+from plimsoll.logging import setup
+from plimsoll.sizes import format_size
+from plimsoll.text import SentenceError
+
+VERSION = 1
+"""The format's; a file of another one is dropped."""
+
+_MAGIC = b"PLIMRULE"
+_HEAD = struct.Struct("<8sI36s")
+_CHECKSUM = struct.Struct("<I")
+_BOOT_ID = re.compile(r"[0-9a-f-]{36}", re.ASCII)
+# What hardly changes shrinks to nothing at any level, and what changes always does not shrink at any.
+_LEVEL = 1
+_SUFFIX = ".tmp"
+
+log = setup.get(__name__)
+
+
+class StateFileError(SentenceError):
+    """The file cannot be written, or holds nothing to go by; the text says why."""
+
+
+class _OtherBootError(StateFileError):
+    """Nothing is wrong: the machine was started anew."""
+
+
+def boot_id(procfs: Path) -> str:
+    """What tells this boot of the machine from all others. StateFileError where the kernel does not say."""
+    path = procfs / "sys/kernel/random/boot_id"
+    try:
+        found = host.read_once(path).strip()
+    except CollectorError as error:
+        raise StateFileError(str(error)) from error
+    if not _BOOT_ID.fullmatch(found):
+        raise StateFileError(f"{path}: not a boot id: {found}")
+    return found
+
+
+def save(path: Path, boot: str, snapshots: Mapping[str, Snapshot], *, limit: int) -> None:
+    """Put the snapshots of groups, by name, in place of what the file held. StateFileError: then it is as it was.
+
+    `boot`: see `boot_id`. `limit`: bytes that the snapshots may have.
+    """
+    try:
+        descriptor, temporary = tempfile.mkstemp(_SUFFIX, _prefix(path), path.parent)
+        try:
+            _write(descriptor, boot, snapshots, limit)
+            Path(temporary).replace(path)
+        except BaseException:
+            with suppress(OSError):
+                Path(temporary).unlink()
+            raise
+        _sync(path.parent)
+    except OSError as error:
+        raise StateFileError(f"{path}: cannot be written: {error.strerror}") from error
+
+
+def _write(descriptor: int, boot: str, snapshots: Mapping[str, Snapshot], limit: int) -> None:
+    with os.fdopen(descriptor, "wb") as file:
+        head = _HEAD.pack(_MAGIC, VERSION, boot.encode())
+        file.write(head)
+        checksum = zlib.crc32(head)
+        compressor = zlib.compressobj(_LEVEL)
+        size = 0
+        for piece in snapshot_codec.encode(snapshots):
+            size += len(piece)
+            if size > limit:
+                raise StateFileError(f"more than {format_size(limit)} of samples: none are saved")
+            checksum = _append(file, compressor.compress(piece), checksum)
+        checksum = _append(file, compressor.flush(), checksum)
+        file.write(_CHECKSUM.pack(checksum))
+        file.flush()
+        os.fsync(file.fileno())
+
+
+def _append(file: BufferedWriter, packed: bytes, checksum: int) -> int:
+    file.write(packed)
+    return zlib.crc32(packed, checksum)
+
+
+def _sync(directory: Path) -> None:
+    """Make sure that the new name outlives a loss of power."""
+    descriptor = os.open(directory, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
+
+
+def load(path: Path, boot: str, *, now: int, limit: int) -> dict[str, Snapshot]:
+    """The snapshots that were saved, by group; none, and a line in the log, where the file is of no use.
+
+    `boot`, `limit`: as for `save`. `now`: the time (ms) on the histories' clock: no sample can be later. Also takes away what
+    an agent left that was killed while it saved.
+    """
+    _sweep(path)
+    try:
+        return _decode(_read(path, limit), boot, now, limit)
+    except FileNotFoundError:
+        log.info("no samples for rules were saved, long ranges begin now", file=str(path))
+    except _OtherBootError as error:
+        log.info("saved samples for rules are dropped", file=str(path), reason=str(error))
+    except OSError as error:
+        symlink = error.errno == errno.ELOOP
+        reason = "a symbolic link, which is not followed" if symlink else error.strerror
+        log.warning("saved samples for rules cannot be read", file=str(path), reason=reason)
+    except (StateFileError, SnapshotError) as error:
+        log.warning("saved samples for rules are dropped", file=str(path), reason=str(error))
+    return {}
+
+
+def _read(path: Path, limit: int) -> bytes:
+    # Without O_NONBLOCK, opening a FIFO waits for a writer, for ever.
+    flags = os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_NOCTTY
+    descriptor = os.open(path, flags)
+    try:
+        status = os.fstat(descriptor)
+        if not stat.S_ISREG(status.st_mode):
+            raise StateFileError("not a regular file")
+        most = limit + limit // 100 + 1_000  # what cannot be packed grows by less than that
+        if status.st_size > most:
+            raise StateFileError(f"larger than {format_size(limit)}")
+        return os.pread(descriptor, most, 0)
+    finally:
+        os.close(descriptor)
+
+
+def _decode(content: bytes, boot: str, now: int, limit: int) -> dict[str, Snapshot]:
+    if len(content) < _HEAD.size + _CHECKSUM.size:
+        raise StateFileError("cut short")
+    magic, version, saved_boot = _HEAD.unpack_from(content)
+    if magic != _MAGIC:
+        raise StateFileError("not a file of ours")
+    if version != VERSION:
+        raise StateFileError(f"format version {version}, this agent has {VERSION}")
+    (checksum,) = _CHECKSUM.unpack_from(content, len(content) - _CHECKSUM.size)
+    body = memoryview(content)[: -_CHECKSUM.size]
+    if zlib.crc32(body) != checksum:
+        raise StateFileError("damaged: its checksum is wrong")
+    if saved_boot != boot.encode():
+        raise _OtherBootError("of another boot of this machine")
+    snapshots = snapshot_codec.decode(_unpack(body[_HEAD.size :], limit))
+    if any(snapshot.times and snapshot.times[-1] >= now for snapshot in snapshots.values()):
+        raise StateFileError("it has samples of the future")
+    return snapshots
+
+
+def _unpack(packed: memoryview, limit: int) -> bytes:
+    unpacker = zlib.decompressobj()
+    try:
+        content = unpacker.decompress(packed, limit + 1)
+    except zlib.error as error:
+        raise StateFileError("damaged: it cannot be unpacked") from error
+    if len(content) > limit or not unpacker.eof or unpacker.unused_data:
+        raise StateFileError(f"damaged, or larger than {format_size(limit)} unpacked")
+    return content
+
+
+def _prefix(path: Path) -> str:
+    return f".{path.name}."
+
+
+def _sweep(path: Path) -> None:
+    with suppress(OSError):
+        for found in path.parent.iterdir():
+            if found.name.startswith(_prefix(path)) and found.suffix == _SUFFIX:
+                found.unlink()

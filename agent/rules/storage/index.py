@@ -1,0 +1,117 @@
+"""Which series a rule group keeps: those that some selector matches, found by metric, by exporter's label set, by selector."""
+
+from collections.abc import Iterable, Iterator, Sequence
+
+from agent.rules.promql.labels import NAME, Labels
+from agent.rules.promql.plan import Need
+from agent.rules.promql.syntax.matchers import Selector
+from agent.rules.storage.series import StoredSeries
+from collectors.base.sample import Labels as Pairs
+
+_VIEWS = 1 << 12  # selectors whose series are remembered
+_NAMES = 1 << 12  # metrics that nobody needs that are remembered
+_METRIC = 700  # bytes of a metric without series (measured)
+_PAIRS = 160  # bytes of a label set that is remembered in the exporter's order (measured)
+
+
+_View = tuple[Selector | None, int, list[StoredSeries]]
+_NO_VIEW: _View = (None, -1, [])
+
+
+class KeptMetric:
+    """The series of one metric."""
+
+    __slots__ = ("_needs", "known", "series", "unneeded", "version")
+
+    def __init__(self, needs: Sequence[Need]) -> None:
+        self._needs = needs
+        self.series: dict[Labels, StoredSeries] = {}
+        self.known: dict[Pairs, StoredSeries | None] = {}
+        """By label sets in the exporter's order; None for those that nobody needs."""
+        self.unneeded = 0
+        """How many those are."""
+        self.version = 0
+        """Changes with `series`."""
+
+    def reach(self, labels: Labels) -> int | None:
+        """How long (ms) samples of a series are to be kept; None if nobody needs it."""
+        return max((n.reach for n in self._needs if n.selector(labels)), default=None)
+
+    def add(self, series: StoredSeries) -> None:
+        """Keep a new series."""
+        self.series[series.labels] = series
+        self.version += 1
+
+    def remember(self, pairs: Pairs, series: StoredSeries | None) -> None:
+        """Which series has this label set in the exporter's order."""
+        self.known[pairs] = series
+        self.unneeded += series is None
+
+    def forget_unneeded(self) -> None:
+        """Drop what is remembered of label sets that nobody needs: they may never come again."""
+        if self.unneeded:
+            self.known = {pairs: series for pairs, series in self.known.items() if series}
+            self.unneeded = 0
+
+    def forget_empty(self) -> None:
+        """Drop series of which nothing is left."""
+        self.series = {labels: series for labels, series in self.series.items() if series.starts}
+        self.known = {p: series for p, series in self.known.items() if not series or series.starts}
+        self.version += 1
+
+
+class Kept:
+    """The series of a group, by metric."""
+
+    def __init__(self, needs: Iterable[Need]) -> None:
+        self._needs = tuple(needs)
+        self._metrics: dict[str, KeptMetric] = {}
+        self._unneeded: set[str] = set()
+        self._views: dict[int, _View] = {}
+
+    def __iter__(self) -> Iterator[KeptMetric]:
+        return iter(self._metrics.values())
+
+    @property
+    def bytes(self) -> int:
+        """What it takes in memory besides the series, about."""
+        pairs = sum([len(metric.known) for metric in self._metrics.values()])
+        return _METRIC * len(self._metrics) + _PAIRS * pairs
+
+    def metric(self, name: str) -> KeptMetric | None:
+        """What is kept of a metric; None if no selector can match a series of it."""
+        metric = self._metrics.get(name)
+        if metric is None and name not in self._unneeded:
+            metric = self._new_metric(name)
+        return metric
+
+    def _new_metric(self, name: str) -> KeptMetric | None:
+        if needs := [need for need in self._needs if _may_match(need.selector, name)]:
+            metric = self._metrics[name] = KeptMetric(needs)
+            return metric
+        if len(self._unneeded) >= _NAMES:
+            self._unneeded.clear()
+        self._unneeded.add(name)
+        return None
+
+    def select(self, selector: Selector) -> Sequence[StoredSeries]:
+        """The series that a selector matches. Cheap where it is the same object as before."""
+        metrics = self._metrics.values() if not selector.metric else self._named(selector.metric)
+        version = sum([metric.version for metric in metrics])
+        known, before, found = self._views.get(id(selector), _NO_VIEW)
+        if known is not selector or before != version:
+            found = [s for metric in metrics for s in metric.series.values() if selector(s.labels)]
+            if len(self._views) >= _VIEWS:
+                self._views.clear()
+            self._views[id(selector)] = selector, version, found
+        return found
+
+    def _named(self, name: str) -> tuple[KeptMetric, ...]:
+        metric = self._metrics.get(name)
+        return () if metric is None else (metric,)
+
+
+def _may_match(selector: Selector, name: str) -> bool:
+    if selector.metric:
+        return selector.metric == name
+    return all(matcher(name) for matcher in selector.matchers if matcher.name == NAME)

@@ -1,0 +1,78 @@
+"""A storage of samples that are written down one by one: for an expression over a recorded exposition, and for tests.
+
+It keeps what it is told, forever, and takes any series at any times; what the agent keeps while it runs is a history.
+"""
+
+from bisect import bisect_left, bisect_right
+from collections.abc import Iterable, Mapping, Sequence
+
+from agent.rules.promql.labels import NAME, Labels, value
+from agent.rules.promql.syntax.matchers import Selector
+from agent.rules.promql.values import Series, Window, same
+
+Mark = float | None
+"""A sample's value; None marks its series as stale from there on, as Prometheus does when a series is not scraped again."""
+
+
+class ListedSeries:
+    """One series with its samples in order of time."""
+
+    def __init__(self, labels: Labels) -> None:
+        self.labels = labels
+        self._times: list[int] = []
+        self._marks: list[Mark] = []
+
+    def add(self, time: int, mark: Mark) -> None:
+        """A sample later than all others of this series; ValueError where it is not."""
+        if self._times and time <= self._times[-1]:
+            raise ValueError(f"{dict(self.labels)}: {time} does not come after {self._times[-1]}")
+        self._times.append(time)
+        self._marks.append(mark)
+
+    def at(self, time: int, after: int) -> tuple[int, float] | None:
+        """Time and value of the latest sample not later than `time`, if it is later than `after` and no stale mark."""
+        index = bisect_right(self._times, time) - 1
+        if index < 0 or self._times[index] <= after or (mark := self._marks[index]) is None:
+            return None
+        return self._times[index], mark
+
+    def window(self, start: int, end: int) -> Window | None:
+        """The samples from `start` to `end`, both included, without stale marks; None where there are none."""
+        first, behind = bisect_left(self._times, start), bisect_right(self._times, end)
+        times: list[int] = []
+        levels: list[float] = []
+        repeats: list[int] = []
+        for index in range(first, behind):
+            if (mark := self._marks[index]) is None:
+                continue
+            times.append(self._times[index])
+            if levels and same(levels[-1], mark):
+                repeats[-1] += 1
+            else:
+                levels.append(mark)
+                repeats.append(1)
+        return Window(times, levels, repeats) if times else None
+
+
+class Listed:
+    """Series by their label sets, and those by their metric's name."""
+
+    def __init__(self, samples: Mapping[Labels, Iterable[tuple[int, Mark]]] | None = None) -> None:
+        """Of samples as (milliseconds, value or None), rising in time for each series; ValueError where they do not."""
+        self._series: dict[Labels, ListedSeries] = {}
+        self._named: dict[str, list[ListedSeries]] = {}
+        for labels, marks in (samples or {}).items():
+            for time, mark in marks:
+                self.add(labels, time, mark)
+
+    def add(self, labels: Labels, time: int, mark: Mark) -> None:
+        """A sample later than all others of its series; ValueError where it is not."""
+        if (series := self._series.get(labels)) is None:
+            series = self._series[labels] = ListedSeries(labels)
+            self._named.setdefault(value(labels, NAME), []).append(series)
+        series.add(time, mark)
+
+    def select(self, selector: Selector) -> Sequence[Series]:
+        """The series that a selector matches, in order of their arrival."""
+        asked = self._named.get(selector.metric, ()) if selector.metric else self._series.values()
+        return [series for series in asked if selector(series.labels)]

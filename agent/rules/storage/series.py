@@ -1,0 +1,229 @@
+"""One series in memory, as runs of equal samples: a counter that never changes costs the same for a minute and for a day.
+
+A run begins at a tick and goes on until the next one begins. Where a series ends, or nothing is known of it for a while,
+there is a run that is a gap.
+"""
+
+from array import array
+from bisect import bisect_left, bisect_right
+from itertools import pairwise
+
+from agent.rules.promql.labels import Labels
+from agent.rules.promql.values import Window, same
+from agent.rules.storage.snapshot import SeriesSnapshot
+from agent.rules.storage.timeline import Timeline
+
+STALE, UNKNOWN = 0.0, 1.0
+"""The kinds of gaps, as they stand in `values`: the series was not there; or it is not known whether it was."""
+
+# One part in this many of what is kept may be too old: dropping costs a copy of the rest.
+_SLACK = 8
+# Bytes, as measured: a series without samples, with its places in lists and dicts; a label, besides its text; a run, with
+# what arrays hold in reserve.
+_FIXED, _LABEL, _RUN = 300, 135, 13
+
+
+class StoredSeries:
+    """One series of a group. `value`, `seen`, `live` and `starts`/`values` are written by the group's History."""
+
+    __slots__ = (
+        "_fixed", "_timeline", "bytes", "gaps", "labels", "live", "reach", "seen", "source", "starts", "value",
+        "values",
+    )  # fmt: skip
+
+    def __init__(self, labels: Labels, timeline: Timeline, reach: int) -> None:
+        self.labels = labels
+        self.reach = reach
+        """How long (ms) samples are kept."""
+        self.starts = array("I")
+        """The tick at which each run begins."""
+        self.values = array("d")
+        """The value of each run, or its kind where it is a gap."""
+        self.gaps: array[int] | None = None
+        """The ticks at which those runs begin that are gaps; None where there is none."""
+        self.value: float | None = None
+        """The value of the latest run; None in a gap."""
+        self.seen = -1
+        """The latest tick at which it had a sample."""
+        self.live = False
+        """Whether it has not become stale since."""
+        self.source = ""
+        """The rule whose result it is; empty if it was collected."""
+        self._timeline = timeline
+        text = sum(len(name) + len(value) for name, value in labels)
+        self._fixed = _FIXED + _LABEL * len(labels) + text
+        self.bytes = self._fixed
+        """What it takes in memory, about, when it was last looked at."""
+
+    def measure(self) -> int:
+        """Estimate `bytes` anew."""
+        gaps = 0 if self.gaps is None else 100 + 5 * len(self.gaps)
+        self.bytes = self._fixed + _RUN * len(self.starts) + gaps
+        return self.bytes
+
+    @property
+    def samples(self) -> int:
+        """How many samples it has, those included that are older than the reach but not yet dropped."""
+        return sum(
+            until - since for since, until, _ in self._stretches(self._timeline.base, self.seen)
+        )
+
+    def add(self, tick: int, value: float) -> None:
+        """A sample at the latest tick; a second one at the same tick is passed over."""
+        if self.seen == tick and self.value is not None:
+            return
+        if self.value is None or not same(value, self.value):
+            if self.starts and self.starts[-1] == tick:  # it was said to be stale just now
+                self._reopen()
+            self.starts.append(tick)
+            self.values.append(value)
+            self.value = value
+        self.seen = tick
+
+    def _reopen(self) -> None:
+        assert self.gaps is not None
+        self.gaps.pop()
+        self.starts.pop()
+        self.values.pop()
+
+    def gap(self, tick: int, kind: float) -> None:
+        """Nothing from this tick on: `STALE`, or `UNKNOWN`."""
+        if self.seen == tick:
+            return
+        if self.value is None and self.starts[-1] == tick:
+            self._reopen()
+        self.starts.append(tick)
+        self.values.append(kind)
+        if self.gaps is None:
+            self.gaps = array("I")
+        self.gaps.append(tick)
+        self.value = None
+
+    def at(self, time: int, after: int) -> tuple[int, float] | None:
+        """See `values.Series`."""
+        starts = self.starts
+        timeline = self._timeline
+        tick = timeline.upto(time)
+        run = len(starts) - 1
+        if run >= 0 and tick < starts[run]:
+            run = bisect_right(starts, tick) - 1
+        if run < 0:
+            return None
+        if self.gaps is not None and self._is_gap(starts[run]):
+            if self.values[run] == STALE or run == 0:
+                return None
+            run -= 1  # what was known before
+        last = starts[run + 1] - 1 if run + 1 < len(starts) else self.seen
+        tick = min(tick, last)
+        if tick < timeline.base:
+            return None
+        found = timeline.times[tick - timeline.base]
+        return (found, self.values[run]) if found > after else None
+
+    def window(self, start: int, end: int) -> Window | None:
+        """See `values.Series`."""
+        starts, timeline = self.starts, self._timeline
+        if not starts:
+            return None
+        low, high = timeline.since(start), timeline.upto(end)
+        if low < starts[0]:
+            low = starts[0]
+        if self.value is not None and high > self.seen:
+            high = self.seen
+        if low > high:
+            return None
+        if self.gaps is not None:
+            return self._window_with_gaps(low, high)
+        first = bisect_right(starts, low) - 1
+        last = bisect_right(starts, high, first) if high < starts[-1] else len(starts)
+        times = timeline.between(low, high)
+        levels = self.values[first:last]
+        return Window(times, levels, _repeats(low, starts[first + 1 : last], high))
+
+    def _window_with_gaps(self, low: int, high: int) -> Window | None:
+        base, ticks = self._timeline.base, self._timeline.times
+        times = array("q")
+        levels = array("d")
+        repeats: list[int] = []
+        for since, until, value in self._stretches(low, high):
+            times += ticks[since - base : until - base]
+            if levels and same(value, levels[-1]):
+                repeats[-1] += until - since
+            else:
+                levels.append(value)
+                repeats.append(until - since)
+        return Window(times, levels, repeats) if levels else None
+
+    def _stretches(self, low: int, high: int) -> list[tuple[int, int, float]]:
+        """First tick, the tick after the last one, and value of the runs between two ticks that are no gaps."""
+        first = max(bisect_right(self.starts, low) - 1, 0)
+        last = bisect_right(self.starts, high)
+        starts = self.starts[first:last]
+        gaps = frozenset(self.gaps or ())
+        ends = [*starts[1:], high + 1]
+        return [
+            (max(low, since), until, value)
+            for since, until, value in zip(starts, ends, self.values[first:last], strict=True)
+            if since not in gaps
+        ]
+
+    def snapshot(self) -> SeriesSnapshot | None:
+        """A copy of what it holds; None if there is nothing but a gap."""
+        base = self._timeline.base
+        first = max(bisect_right(self.starts, base) - 1, 0)
+        starts, gaps = self.starts[first:], array("I")
+        if self.gaps is not None:
+            gaps += self.gaps[bisect_left(self.gaps, starts[0]) :]
+        if len(gaps) == len(starts):
+            return None
+        return SeriesSnapshot(self.labels, self.source, starts, self.values[first:], gaps)
+
+    def restore(self, snapshot: SeriesSnapshot) -> None:
+        """Take over what another one held on the same timeline, at its latest tick."""
+        self.source = snapshot.source
+        self.starts, self.values = snapshot.starts[:], snapshot.values[:]
+        self.gaps = snapshot.gaps[:] or None
+        if self.gaps and self.gaps[-1] == self.starts[-1]:
+            self.live = self.values[-1] != STALE
+            self.seen = self.starts[-1] - 1
+        else:
+            self.live = True
+            self.value = self.values[-1]
+            self.seen = self._timeline.latest
+
+    def _is_gap(self, start: int) -> bool:
+        gaps = self.gaps
+        assert gaps is not None
+        place = bisect_left(gaps, start)
+        return place < len(gaps) and gaps[place] == start
+
+    def forget(self, tick: int) -> bool:
+        """Drop what is before this tick, once it is worth the trouble; whether nothing at all is left.
+
+        The latest sample stays, unless the series is stale.
+        """
+        starts = self.starts
+        if not self.live and starts and starts[-1] <= tick:
+            del self.starts[:], self.values[:]
+            self.gaps = None
+        if not starts:
+            return True
+        old = bisect_right(starts, tick, 0, len(starts) - (self.value is None)) - 1
+        if old > len(starts) // _SLACK:
+            del self.starts[:old], self.values[:old]
+            self._forget_gaps()
+        return False
+
+    def _forget_gaps(self) -> None:
+        gaps = self.gaps
+        if gaps is not None:
+            del gaps[: bisect_left(gaps, self.starts[0])]
+            if not gaps:
+                self.gaps = None
+
+
+def _repeats(low: int, starts: "array[int]", high: int) -> list[int]:
+    """How many ticks lie in each run of an unbroken range of ticks, given where all but the first begin."""
+    if len(starts) == high - low:
+        return [1] * (len(starts) + 1)
+    return [until - since for since, until in pairwise((low, *starts, high + 1))]

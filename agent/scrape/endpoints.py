@@ -1,0 +1,187 @@
+"""What each path of the agent answers: metrics, whether it lives and is ready, and a page that says where to look."""
+
+import asyncio
+import contextlib
+import gzip
+import html
+from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
+from functools import partial
+from http import HTTPStatus
+from operator import attrgetter
+
+from agent.rule_results import Recorded
+from agent.scrape import exposition
+from agent.scrape.runner import RoundMaker, Rounds
+from agent.scrape.self_metrics import SelfMetrics
+from collectors.base.sample import Family
+from plimsoll import VERSION
+from plimsoll.http.types import Request, Response, preference
+from plimsoll.logging import setup
+
+log = setup.get(__name__)
+
+_GZIP_LEVEL = 1  # text this repetitive shrinks nine-fold at once; more effort costs the node more than it saves the wire
+_GZIP_FROM = 1400  # bytes: what fits one packet gains nothing
+
+# What a kubelet asks, which has neither user nor certificate; the answer is no more than yes or no.
+OPEN_PATHS = frozenset({"/healthz", "/readyz"})
+
+_PAGE = """<!DOCTYPE html>
+<html lang="en"><head><meta charset="utf-8"><title>Plimsoll agent</title></head>
+<body style="font-family: sans-serif; margin: 2em">
+<h1>Plimsoll agent {version}</h1>
+<p>Reads what <b>{node}</b> feels: {collectors}.</p>
+<ul>
+<li><a href="{metrics}">Metrics</a>, for Prometheus; <code>?collect[]=cpu</code> asks for one collector</li>
+<li><a href="/healthz">/healthz</a>: the process lives</li>
+<li><a href="/readyz">/readyz</a>: the collectors have run once</li>
+</ul>
+</body></html>
+"""
+
+
+_FAILURE = Response(HTTPStatus.INTERNAL_SERVER_ERROR, b"internal error\n")
+
+
+class Endpoints:
+    """The agent's pages. `ready` is set by whoever saw the first round end."""
+
+    def __init__(
+        self,
+        rounds: Rounds,
+        own: SelfMetrics,
+        *,
+        node: str,
+        telemetry_path: str,
+        max_requests: int = 40,
+        recorder: Recorded | None = None,
+    ) -> None:
+        """`max_requests`: how many scrapes are answered at once; 0 for as many as there are connections."""
+        self._rounds = rounds
+        self._own = own
+        self._recorder = recorder
+        self._node = node
+        self._telemetry_path = telemetry_path
+        self._pages: Mapping[str, Callable[[Request], Awaitable[Response]]] = {
+            "/": self._landing,
+            "/healthz": self._health,
+            "/readyz": self._readiness,
+            telemetry_path: self._metrics,
+        }
+        self._max_requests = max_requests
+        self._scraping = 0
+        self.ready = False
+
+    async def answer(self, request: Request) -> Response:
+        """The reply to any request."""
+        page = self._pages.get(request.path)
+        if page is None:
+            return _text(
+                HTTPStatus.NOT_FOUND, f"no such page; metrics are at {self._telemetry_path}"
+            )
+        if request.method not in {"GET", "HEAD"}:
+            refusal = _text(HTTPStatus.METHOD_NOT_ALLOWED, "only GET and HEAD")
+            return Response(refusal.status, refusal.body, headers=(("allow", "GET, HEAD"),))
+        return await page(request)
+
+    async def _health(self, _: Request) -> Response:
+        return _text(HTTPStatus.OK, "ok")
+
+    async def _readiness(self, _: Request) -> Response:
+        if self.ready:
+            return _text(HTTPStatus.OK, "ok")
+        return _text(
+            HTTPStatus.SERVICE_UNAVAILABLE, "the first round of the collectors is not over"
+        )
+
+    async def _landing(self, _: Request) -> Response:
+        page = _PAGE.format(
+            version=html.escape(VERSION),
+            node=html.escape(self._node),
+            collectors=html.escape(", ".join(self._rounds.names)),
+            metrics=html.escape(self._telemetry_path),
+        )
+        return Response(HTTPStatus.OK, page.encode(), "text/html; charset=utf-8")
+
+    async def _metrics(self, request: Request) -> Response:
+        try:
+            names = choose(request.query, self._rounds.names)
+        except ValueError as error:
+            response = _text(HTTPStatus.BAD_REQUEST, str(error))
+        else:
+            response = await self._bounded(request.headers, names)
+        self._own.scraped(int(response.status))
+        return response
+
+    async def _bounded(self, headers: Mapping[str, str], names: Collection[str] | None) -> Response:
+        if self._max_requests and self._scraping >= self._max_requests:
+            text = f"{self._max_requests} scrapes are being answered, which is the limit; try again later"
+            return _text(HTTPStatus.SERVICE_UNAVAILABLE, text)
+        self._scraping += 1
+        try:
+            return await self._scrape(headers, names)
+        finally:
+            self._scraping -= 1
+
+    async def _scrape(self, headers: Mapping[str, str], names: Collection[str] | None) -> Response:
+        """One round, written in the thread that collected it: each thread more that takes part costs as much as a collector."""
+        loop = asyncio.get_running_loop()
+        answer: asyncio.Future[Response] = loop.create_future()
+
+        def write(make: RoundMaker) -> None:
+            try:
+                families = self._families(make, whole=names is None)
+                settle = partial(_settle, answer, _written(headers, families))
+            except Exception:
+                log.exception("scrape failed")
+                settle = partial(_settle, answer, _FAILURE)
+            with contextlib.suppress(RuntimeError):  # the agent has stopped
+                loop.call_soon_threadsafe(settle)
+
+        look = self._rounds.start(names, write)
+        while not answer.done():
+            await asyncio.wait([answer], timeout=self._rounds.moment)
+            if not answer.done():
+                await asyncio.to_thread(look)
+        return answer.result()
+
+    def _families(self, make: RoundMaker, *, whole: bool) -> Sequence[Family]:
+        """A round with what the agent says of itself; what rules record only if all collectors were asked."""
+        if self._recorder is None:
+            return make(self._own.families()).families
+        found = make([*self._own.families(), *self._recorder.accounts()]).families
+        recorded = self._recorder.beside(found) if whole else ()
+        return sorted((*found, *recorded), key=attrgetter("name")) if recorded else found
+
+
+def _written(headers: Mapping[str, str], families: Sequence[Family]) -> Response:
+    """Families the way the client likes them."""
+    wanted = exposition.negotiate(preference(headers, "accept"))
+    body = wanted.encode(families)
+    extra: tuple[tuple[str, str], ...] = (("vary", "Accept, Accept-Encoding"),)
+    if len(body) >= _GZIP_FROM and exposition.accepts_gzip(preference(headers, "accept-encoding")):
+        body = gzip.compress(body, _GZIP_LEVEL, mtime=0)
+        extra = (*extra, ("content-encoding", "gzip"))
+    return Response(HTTPStatus.OK, body, wanted.content_type, extra)
+
+
+def _settle(answer: asyncio.Future[Response], response: Response) -> None:
+    if not answer.done():  # nobody wants it any more
+        answer.set_result(response)
+
+
+def choose(query: Mapping[str, Sequence[str]], enabled: Sequence[str]) -> Collection[str] | None:
+    """The collectors that `collect[]` or `exclude[]` ask for; None for all. ValueError if they make no sense."""
+    collect, exclude = query.get("collect[]", ()), query.get("exclude[]", ())
+    if collect and exclude:
+        raise ValueError("collect[] and exclude[] do not go together")
+    for name in (*collect, *exclude):
+        if name not in enabled:
+            raise ValueError(f"no enabled collector {name!r}; there are: {', '.join(enabled)}")
+    if exclude:
+        return frozenset(enabled) - frozenset(exclude)
+    return frozenset(collect) or None
+
+
+def _text(status: HTTPStatus, text: str) -> Response:
+    return Response(status, f"{text}\n".encode())

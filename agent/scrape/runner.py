@@ -1,0 +1,245 @@
+"""Runs the collectors, says for each whether it succeeded and how long it took, and lets none hide or delay another."""
+
+import time
+from collections.abc import Callable, Collection, Hashable, Iterable, Mapping
+from dataclasses import dataclass, replace
+from functools import partial
+from threading import Lock
+
+from agent.metric_names import candidates
+from collectors.base import catalog
+from collectors.base.metric import Metric, Table
+from collectors.base.sample import (
+    Collector,
+    CollectorError,
+    Family,
+    Guest,
+    SourceAbsentError,
+    Watchable,
+)
+from plimsoll import durations
+from plimsoll.logging import setup
+from plimsoll.threads import Late, Runner
+
+METRICS = Table(
+    Metric(
+        "node_scrape_collector_duration_seconds",
+        "gauge",
+        "node_exporter: Duration of a collector scrape.",
+        "",
+        ("collector",),
+        "seconds",
+    ),
+    Metric(
+        "node_scrape_collector_success",
+        "gauge",
+        "node_exporter: Whether a collector succeeded.",
+        "",
+        ("collector",),
+    ),
+)
+
+log = setup.get(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class Round:
+    """What one pass over the collectors found."""
+
+    families: tuple[Family, ...]
+    """Everything collected, sorted by name, the success and duration of each collector included."""
+    failed: frozenset[str]
+    """Collectors that could not read their source this time: what they would have said is unknown, not absent."""
+    absent: frozenset[str] = frozenset()
+    """Collectors whose source this machine does not have: success 0 too, but what they would have said is absent."""
+
+
+RoundMaker = Callable[[Iterable[Family]], Round]
+"""Makes a round of what was collected and of families from elsewhere, which go before guests' ones."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Outcome:
+    families: tuple[Family, ...]
+    seconds: float
+    error: str = ""
+    absent: bool = False
+
+
+class Rounds:
+    """The enabled collectors. Any thread may call any method at any time; none takes much longer than `timeout` seconds."""
+
+    def __init__(
+        self,
+        collectors: Mapping[str, Collector],
+        *,
+        timeout: float = 5.0,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self._collectors = dict(collectors)
+        self._timeout = timeout
+        self._clock = clock
+        self._calls = {
+            name: partial(self._collect, name, collector) for name, collector in collectors.items()
+        }
+        self._runner = Runner[str, _Outcome](timeout, name="collectors")
+        watchable = ((n, c) for n, c in collectors.items() if isinstance(c, Watchable))
+        self._guests = {n: c for n, c in collectors.items() if isinstance(c, Guest)}
+        self._fingerprints = {name: partial(self._look, name, c) for name, c in watchable}
+        self._watcher = Runner[str, Hashable](timeout, name="watcher")
+        self._errors: dict[str, str] = {}
+        self._blind: dict[str, str] = {}
+        self._lock = Lock()
+        self._clashes: frozenset[str] = frozenset()
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """The enabled collectors."""
+        return tuple(self._collectors)
+
+    def run(self, names: Collection[str] | None = None, *, beside: Iterable[Family] = ()) -> Round:
+        """Run these collectors, or all. Blocks until each has returned or is late. StoppedError after close().
+
+        `beside` are families from elsewhere that go into the same round; collectors that are guests give way to them too.
+        """
+        return self._round(self._runner.run(self._chosen(names)), beside)
+
+    def start(
+        self, names: Collection[str] | None, then: Callable[[RoundMaker], None]
+    ) -> Callable[[], None]:
+        """As `run`, without waiting: `then` is called, in a thread of the collectors', with what makes the round.
+
+        Returns what is to be called every `moment` seconds until then: it gives up collectors that are late.
+        """
+        return self._runner.start(
+            self._chosen(names), lambda found: then(partial(self._round, found))
+        )
+
+    @property
+    def moment(self) -> float:
+        """See `start`."""
+        return self._runner.moment
+
+    def _chosen(self, names: Collection[str] | None) -> Mapping[str, Callable[[], _Outcome]]:
+        if names is None:
+            return self._calls
+        return {name: call for name, call in self._calls.items() if name in names}
+
+    def _round(self, found: Mapping[str, _Outcome | Late], beside: Iterable[Family]) -> Round:
+        outcomes = {name: self._judge(name, outcome) for name, outcome in found.items()}
+        hosts = [o.families for name, o in outcomes.items() if name not in self._guests]
+        families, clashes = combine([beside, _accounts(outcomes), *hosts])
+        for name in self._guests.keys() & outcomes.keys():
+            fitting = self._guests[name].fit(outcomes[name].families, families)
+            families, more = combine([families.values(), fitting])
+            clashes |= more
+        for clash in sorted(clashes - self._clashes):
+            log.warning("two collectors export the same series, the first counts", metric=clash)
+        self._clashes |= clashes
+        return Round(
+            tuple(family for _, family in sorted(families.items())),
+            frozenset(n for n, outcome in outcomes.items() if outcome.error and not outcome.absent),
+            frozenset(n for n, outcome in outcomes.items() if outcome.absent),
+        )
+
+    def read(self, names: Collection[str]) -> tuple[Family, ...]:
+        """The families that a run of these collectors found."""
+        return self.run(names).families
+
+    def serving(self, metrics: Collection[str]) -> frozenset[str]:
+        """The enabled collectors that can yield one of these metrics; a policy may leave out the prefix `node_`."""
+        names = {name for metric in metrics for name in candidates(metric)}
+        found = frozenset[str]().union(*map(catalog.collectors_of, names))
+        return found & self._collectors.keys()
+
+    def fingerprint(self) -> Hashable:
+        """Changes when a source that can be watched changed; cheap enough for many times a second."""
+        found = self._watcher.run(self._fingerprints)
+        return tuple(None if isinstance(seen, Late) else seen for seen in found.values())
+
+    def close(self) -> None:
+        """End what waits for collectors; those that hang are left behind."""
+        self._runner.close()
+        self._watcher.close()
+
+    def _collect(self, name: str, collector: Collector) -> _Outcome:
+        begin = self._clock()
+        try:
+            families = tuple(collector.collect())
+        except SourceAbsentError as error:
+            return _Outcome((), self._clock() - begin, str(error) or "absent", absent=True)
+        except CollectorError as error:
+            return _Outcome((), self._clock() - begin, str(error) or "failed")
+        except Exception as error:
+            text = f"{type(error).__name__}: {error}"
+            if self._errors.get(name) != text:
+                log.exception("collector is broken", collector=name)
+                self._errors[name] = text
+            return _Outcome((), self._clock() - begin, text)
+        return _Outcome(families, self._clock() - begin)
+
+    def _look(self, name: str, collector: Watchable) -> Hashable:
+        try:
+            return collector.fingerprint()
+        except Exception as error:
+            text = f"{type(error).__name__}: {error}"
+            if self._blind.get(name) != text:
+                log.exception("collector cannot be watched", collector=name)
+                self._blind[name] = text
+            return text
+
+    def _judge(self, name: str, outcome: _Outcome | Late) -> _Outcome:
+        if isinstance(outcome, Late):
+            error = f"has not returned for {durations.format_duration(self._timeout)}"
+            outcome = _Outcome((), outcome.seconds, error)
+        if outcome.error != self._errors.get(name, ""):
+            with self._lock:
+                self._report(name, outcome)
+        return outcome
+
+    def _report(self, name: str, outcome: _Outcome) -> None:
+        """One line when a collector begins to fail, fails differently, or recovers; none for more of the same."""
+        before = self._errors.get(name, "")
+        self._errors[name] = outcome.error
+        if outcome.error == before:
+            return
+        if outcome.absent:
+            log.debug("collector has no source here", collector=name, reason=outcome.error)
+        elif outcome.error:
+            log.error("collector failed", collector=name, reason=outcome.error)
+        else:
+            log.info("collector works again", collector=name)
+
+
+def combine(parts: Iterable[Iterable[Family]]) -> tuple[dict[str, Family], frozenset[str]]:
+    """Families by name, and the names on which those who brought them disagree: there the first one counts."""
+    found: dict[str, Family] = {}
+    clashes: set[str] = set()
+    for families in parts:
+        for family in families:
+            known = found.get(family.name)
+            if known is None:
+                found[family.name] = family
+                continue
+            taken = {(sample.name, sample.labels) for sample in known.samples}
+            fresh = tuple(s for s in family.samples if (s.name, s.labels) not in taken)
+            if known.type != family.type:
+                fresh = ()
+            if len(fresh) < len(family.samples):
+                clashes.add(family.name)
+            found[family.name] = replace(known, samples=known.samples + fresh)
+    return found, frozenset(clashes)
+
+
+def _accounts(outcomes: Mapping[str, _Outcome]) -> tuple[Family, ...]:
+    items = sorted(outcomes.items())
+    return (
+        METRICS.family(
+            "node_scrape_collector_duration_seconds",
+            (((name,), round(outcome.seconds, 9)) for name, outcome in items),
+        ),
+        METRICS.family(
+            "node_scrape_collector_success",
+            (((name,), float(not outcome.error)) for name, outcome in items),
+        ),
+    )

@@ -1,0 +1,234 @@
+"""Streams to the evaluator what policies name: at once when a file or a recorded value changed, else at the pace it asks for.
+
+The stream is opened again after every loss, with jittered back-off, and later where the evaluator said no. A report is only ever sent after a round of reading:
+an agent that cannot read says nothing, and its readings grow stale where they are kept.
+"""
+
+import asyncio
+import contextlib
+import math
+import random
+from collections.abc import Callable, Hashable
+from dataclasses import dataclass
+
+import grpc
+
+from agent.rule_results import Recorded
+from agent.scrape.runner import Rounds
+from agent.stream.credentials import Credentials, CredentialsError, Metadata
+from agent.stream.snapshot import Readings
+from plimsoll import VERSION
+from plimsoll.backoff import Backoff
+from plimsoll.logging import setup
+from wire import codec, telemetry_pb2, telemetry_pb2_grpc
+
+log = setup.get(__name__)
+
+_OPTIONS = [
+    ("grpc.keepalive_time_ms", 20_000),
+    ("grpc.keepalive_timeout_ms", 10_000),
+    ("grpc.keepalive_permit_without_calls", 0),
+    # A subscription now and then tells nothing of the network's bandwidth, but would be followed by a ping each.
+    ("grpc.http2.bdp_probe", 0),
+]
+_DEFAULT_INTERVAL = 5.0
+_REST = 10  # looking for changed files may take one eleventh of the time
+_STEADY = 10.0
+"""Seconds that a stream has to last before its loss is met with the shortest delay again."""
+
+# Whose agent this is will hardly be another matter a second later. Whether there is such a node may be: one that was
+# deleted is often registered anew within seconds, and has no readings until its agent is back.
+_REFUSALS = frozenset(
+    {
+        grpc.StatusCode.UNAUTHENTICATED,
+        grpc.StatusCode.PERMISSION_DENIED,
+        grpc.StatusCode.ALREADY_EXISTS,
+        grpc.StatusCode.RESOURCE_EXHAUSTED,
+    }
+)
+
+Stream = grpc.aio.StreamStreamCall[telemetry_pb2.Report, telemetry_pb2.Subscription]
+
+
+@dataclass(frozen=True, slots=True)
+class Target:
+    """Whom to stream to, as which node, and how often (seconds) to look for changes. No credentials: plain text."""
+
+    address: str
+    node: str
+    poll_interval: float = 0.1
+    credentials: Credentials | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class _Loss:
+    """How a stream ended: what to log, and whether it is the evaluator's will that there is none."""
+
+    why: str
+    refused: bool = False
+    planned: bool = False
+
+
+class Streamer:
+    """One stream to the evaluator, for ever. `on_state` hears when it is up and when it is lost."""
+
+    def __init__(
+        self,
+        target: Target,
+        rounds: Rounds,
+        *,
+        recorded: Recorded | None = None,
+        on_state: Callable[[bool], None] = lambda _up: None,
+        backoff: Backoff | None = None,
+        refused: Backoff | None = None,
+    ) -> None:
+        self._target = target
+        self._readings = Readings(rounds, recorded)
+        self._on_state = on_state
+        rng = random.Random()  # noqa: S311 (jitter, not a secret)
+        self._backoff = backoff or Backoff(rng.random, first=0.25, longest=15.0)
+        self._refused = refused or Backoff(rng.random, first=5.0, longest=120.0)
+        self._up_since = math.inf
+
+    async def run(self) -> None:
+        """Stream until cancelled."""
+        while True:
+            self._up_since = math.inf
+            loss = await self._attempt()
+            self._on_state(False)
+            delay = self._delay(loss)
+            level = log.info if loss.planned else log.warning
+            level(
+                "the evaluator turned this agent away, trying again"
+                if loss.refused
+                else "no stream to the evaluator, trying again",
+                address=self._target.address,
+                error=loss.why,
+                delay=round(delay, 2),
+            )
+            await asyncio.sleep(delay)
+
+    async def _attempt(self) -> _Loss:
+        """One stream, from its opening to its end."""
+        try:
+            channel, metadata = await self._channel()
+            async with channel:
+                stub = telemetry_pb2_grpc.TelemetryStub(channel)  # type: ignore[no-untyped-call]
+                await self._session(stub.Stream(metadata=metadata))
+        except grpc.aio.AioRpcError as error:
+            return _Loss(error.details() or error.code().name, refused=error.code() in _REFUSALS)
+        except asyncio.InvalidStateError:
+            # A report was to be written when the stream had just been lost.
+            return _Loss("the stream was lost")
+        except CredentialsError as error:
+            return _Loss(str(error))
+        return _Loss("the evaluator ended the stream", planned=True)
+
+    async def _channel(self) -> tuple[grpc.aio.Channel, Metadata]:
+        address, credentials = self._target.address, self._target.credentials
+        if credentials is None:
+            return grpc.aio.insecure_channel(address, _OPTIONS), ()
+        secrets, metadata = await asyncio.to_thread(credentials.load)
+        options = list[tuple[str, str | int]](_OPTIONS)
+        if credentials.server_name:
+            options.append(("grpc.ssl_target_name_override", credentials.server_name))
+        return grpc.aio.secure_channel(address, secrets, options), metadata
+
+    def _delay(self, loss: _Loss) -> float:
+        """A stream that broke at once is no success: an evaluator that turns us away must not be hammered."""
+        if asyncio.get_running_loop().time() - self._up_since > _STEADY:
+            self._backoff.reset()
+            self._refused.reset()
+        return (self._refused if loss.refused else self._backoff).next()
+
+    async def _session(self, stream: Stream) -> None:
+        """One stream, from the introduction until it is lost."""
+        await stream.write(telemetry_pb2.Report(node_name=self._target.node, agent_version=VERSION))
+        wanted = _Wanted()
+        listening = asyncio.create_task(self._listen(stream, wanted))
+        reporting = asyncio.create_task(self._report(stream, wanted))
+        try:
+            await asyncio.wait([listening, reporting], return_when=asyncio.FIRST_COMPLETED)
+        finally:
+            for task in (listening, reporting):
+                task.cancel()
+            self._readings.close()
+            results = await asyncio.gather(listening, reporting, return_exceptions=True)
+        for result in results:
+            if isinstance(result, Exception):
+                raise result
+
+    async def _listen(self, stream: Stream, wanted: "_Wanted") -> None:
+        async for subscription in stream:
+            log.info(
+                "subscription",
+                generation=subscription.generation,
+                metrics=len(subscription.metrics),
+                interval_ms=subscription.interval_ms,
+            )
+            self._up_since = min(self._up_since, asyncio.get_running_loop().time())
+            self._on_state(True)
+            wanted.put(subscription)
+
+    async def _report(self, stream: Stream, wanted: "_Wanted") -> None:
+        subscription = await wanted.get()
+        last: codec.Snapshot | None = None
+        self._readings.want(subscription.metrics)
+        while True:
+            metrics = list(subscription.metrics)
+            # Taken before the reading: a file that changes while it is read has another one afterwards.
+            seen = await asyncio.to_thread(self._readings.fingerprint)
+            found = await asyncio.to_thread(self._readings.read, metrics)
+            report = telemetry_pb2.Report(
+                node_name=self._target.node, generation=subscription.generation
+            )
+            await stream.write(codec.encode(report, metrics, found, last))
+            last = found
+            interval = subscription.interval_ms / 1000 or _DEFAULT_INTERVAL
+            await self._until_due(wanted, seen, interval)
+            if wanted.is_new:
+                subscription, last = await wanted.get(), None
+                self._readings.want(subscription.metrics)
+
+    async def _until_due(self, wanted: "_Wanted", seen: Hashable, interval: float) -> None:
+        """Return when the interval is over, a source or a recorded value has changed, or the evaluator wants something else."""
+        loop = asyncio.get_running_loop()
+        due = loop.time() + interval
+        pause = self._target.poll_interval
+        while (left := due - loop.time()) > 0:
+            if await wanted.within(min(pause, left)):
+                return
+            begin = loop.time()
+            if await asyncio.to_thread(self._readings.fingerprint) != seen:
+                return
+            # A look at thousands of files, or at a slow disk, is not repeated without a pause that is in proportion.
+            pause = max(self._target.poll_interval, _REST * (loop.time() - begin))
+
+
+class _Wanted:
+    """The evaluator's latest subscription, and whether it was taken up yet."""
+
+    def __init__(self) -> None:
+        self._latest: telemetry_pb2.Subscription | None = None
+        self._arrived = asyncio.Event()
+
+    @property
+    def is_new(self) -> bool:
+        return self._arrived.is_set()
+
+    def put(self, subscription: telemetry_pb2.Subscription) -> None:
+        self._latest = subscription
+        self._arrived.set()
+
+    async def get(self) -> telemetry_pb2.Subscription:
+        await self._arrived.wait()
+        self._arrived.clear()
+        assert self._latest is not None
+        return self._latest
+
+    async def within(self, seconds: float) -> bool:
+        """Wait so long for another subscription; whether it came."""
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(seconds):
+                await self._arrived.wait()
+        return self._arrived.is_set()

@@ -1,0 +1,30 @@
+"""Which of a round's samples answer to the metric names that policies use."""
+
+from collections.abc import Container, Iterable, Sequence
+
+from agent.metric_names import candidates
+from collectors.base.sample import Family
+from wire.codec import Snapshot
+
+
+def select(
+    families: Iterable[Family], metrics: Sequence[str], unread: Container[str] = ()
+) -> Snapshot:
+    """The single value of each metric; those with several samples are counted, the others are absent.
+
+    `unread` are metrics whose source could not be read: unless a value is there all the same, nothing is known of them.
+    """
+    asked: dict[str, list[str]] = {}
+    for metric in metrics:
+        for name in candidates(metric):
+            asked.setdefault(name, []).append(metric)
+    found: dict[str, list[float]] = {}
+    for family in families:
+        for sample in family.samples:
+            for metric in asked.get(sample.name, ()):
+                found.setdefault(metric, []).append(sample.value)
+    return Snapshot(
+        {metric: values[0] for metric, values in found.items() if len(values) == 1},
+        {metric: len(values) for metric, values in found.items() if len(values) > 1},
+        frozenset(metric for metric in metrics if metric not in found and metric in unread),
+    )

@@ -1,0 +1,174 @@
+"""Keeps the web config: reads it again when it changed, and lets past only whom it lets past.
+
+The file is looked at whenever somebody comes, so a change counts from the next connection (TLS) or request (the rest) on;
+connections that stand are left alone. A file that became wrong changes nothing but the log. Neither does one that takes a
+protection away as a whole: that may be a file cut short, and is only believed after a restart.
+"""
+
+import time
+from collections.abc import Callable, Container, Iterable
+from dataclasses import dataclass
+from http import HTTPStatus
+from pathlib import Path
+
+from agent.web import config as webconfig
+from agent.web import tls
+from agent.web.basic_auth import Passwords
+from agent.web.config import WebConfig, WebConfigError
+from collectors.readers import steadyfile
+from collectors.readers.steadyfile import Mark
+from plimsoll.fairlock import TooManyWaitError
+from plimsoll.http.tls import Tls
+from plimsoll.http.types import Handler, Request, Response
+from plimsoll.logging import setup
+
+log = setup.get(__name__)
+
+_SETTLED = 0.05  # seconds after which a second change of a file is certain to give it another time
+_NANOSECONDS = 1_000_000_000
+
+Marks = dict[str, Mark | None]
+
+
+@dataclass(frozen=True, slots=True)
+class _House:
+    """A config that is in force."""
+
+    config: WebConfig
+    tls: Tls | None
+
+
+class Doorkeeper:
+    """One for all addresses. Used by the event loop's thread only."""
+
+    def __init__(
+        self,
+        path: Path,
+        *,
+        clock: Callable[[], float] = time.monotonic,
+        now: Callable[[], float] = time.time,
+    ) -> None:
+        """Read the file. WebConfigError if it cannot be used."""
+        self._path = path
+        self._now = now
+        self._marks: Marks = {}
+        self._settled = False
+        self._complaint = ""
+        self._passwords = Passwords()
+        self._house = self._read()
+        limit = self._house.config.rate_limit
+        self._bucket = _Bucket(limit.seconds, limit.burst, clock) if limit.seconds else None
+
+    def tls(self) -> Tls | None:
+        """How a new connection is to shake hands; None for plain HTTP."""
+        self._look()
+        return self._house.tls
+
+    def guard(self, handler: Handler, *, open_paths: Container[str]) -> Handler:
+        """A handler that answers only those whom the config lets pass, and everybody at the open paths."""
+
+        async def answer(request: Request) -> Response:
+            self._look()
+            config = self._house.config
+            response = None if request.path in open_paths else await self._refusal(request, config)
+            if response is None:
+                response = await handler(request)
+            return response.with_headers(config.http.headers)
+
+        return answer
+
+    async def _refusal(self, request: Request, config: WebConfig) -> Response | None:
+        if self._bucket is not None and not self._bucket.take():
+            return Response(HTTPStatus.TOO_MANY_REQUESTS, b"too many requests\n")
+        given = request.headers.get("authorization", "")
+        try:
+            if not config.users or await self._passwords.fit(config.users, given):
+                return None
+        except TooManyWaitError:
+            return Response(
+                HTTPStatus.TOO_MANY_REQUESTS,
+                b"too many passwords are being looked at\n",
+                headers=(("retry-after", "1"),),
+            )
+        challenge = (("www-authenticate", "Basic"),)
+        return Response(HTTPStatus.UNAUTHORIZED, b"unauthorized\n", headers=challenge)
+
+    def _look(self) -> None:
+        """Read the file again if it, or a file that it names, has changed."""
+        before = self._marks
+        if self._settled and _marks(before) == before:
+            return
+        try:
+            self._house = self._read(self._house)
+        except WebConfigError as error:
+            if str(error) != self._complaint:
+                log.error("web config not taken, the old one stays", reason=str(error))
+            self._complaint = str(error)
+            return
+        self._complaint = ""
+        if self._marks != before:
+            log.info("web config read again", file=str(self._path))
+
+    def _read(self, before: _House | None = None) -> _House:
+        # Marks are taken before what they are of is read: a change in between shows as a change afterwards.
+        marks = _marks([str(self._path)])
+        try:
+            config = webconfig.parse(self._path.read_text(), self._path.parent)
+            if config.tls is not None:
+                marks |= _marks(config.tls.files)
+            house = _House(config, None if config.tls is None else tls.build(config.tls))
+        except (OSError, UnicodeDecodeError) as error:
+            reason = (error.strerror if isinstance(error, OSError) else "") or "not UTF-8"
+            raise WebConfigError(f"{self._path}: {reason}") from error
+        except WebConfigError as error:
+            raise WebConfigError(f"{self._path}: {error}") from error
+        finally:
+            youngest = max((m.ctime_ns for m in marks.values() if m), default=0)
+            self._settled = self._now() - youngest / _NANOSECONDS > _SETTLED
+            self._marks = marks
+        if before is not None and (loss := _loss(before.config, config)):
+            raise WebConfigError(f"{self._path}: {loss}; if that is meant, restart the agent")
+        return house
+
+
+def _marks(paths: Iterable[str]) -> Marks:
+    return {path: _mark(path) for path in paths}
+
+
+def _mark(path: str) -> Mark | None:
+    try:
+        return steadyfile.mark(Path(path).stat())
+    except OSError:
+        return None
+
+
+def _loss(before: WebConfig, now: WebConfig) -> str:
+    """The protection that there was before and is no more."""
+    if before.tls is not None and now.tls is None:
+        return "there is no TLS any more"
+    if before.users and not now.users:
+        return "there are no users any more"
+    asked = before.tls is not None and before.tls.verifies_clients
+    if asked and not (now.tls is not None and now.tls.verifies_clients):
+        return "client certificates are not required any more"
+    return ""
+
+
+class _Bucket:
+    """The token bucket of `rate_limit`."""
+
+    def __init__(self, interval: float, burst: int, clock: Callable[[], float]) -> None:
+        self._interval = interval
+        self._burst = burst
+        self._clock = clock
+        self._tokens = float(burst)
+        self._at = clock()
+
+    def take(self) -> bool:
+        now = self._clock()
+        self._tokens = min(self._burst, self._tokens + (now - self._at) / self._interval)
+        self._at = now
+        if self._tokens < 1:
+            return False
+        self._tokens -= 1
+        return True

@@ -1,0 +1,69 @@
+"""`check-rules`: every error of every file, where it stands."""
+
+import pytest
+
+from agent.eval import check_rules
+
+GOOD = "groups:\n- name: g\n  rules:\n  - {record: a, expr: up}\n"
+BAD = """groups:
+- name: first
+  intervall: 5s
+  rules:
+  - record: a
+    expr: sum(
+    labels: {a-b: c}
+  - record: 1a
+    exp: up
+- name: second
+  rules:
+  - record: b
+    expr: rate(up)
+"""
+
+
+def run(capsys, *argv):
+    status = check_rules.main([str(arg) for arg in argv])
+    out, err = capsys.readouterr()
+    return status, out, err
+
+
+def test_a_valid_file_is_summed_up(tmp_path, capsys):
+    (tmp_path / "a.yaml").write_text(GOOD)
+    assert run(capsys, tmp_path / "a.yaml") == (0, f"{tmp_path}/a.yaml: 1 groups, 1 rules\n", "")
+
+
+def test_all_errors_of_a_file_are_named_with_line_and_column(tmp_path, capsys):
+    (tmp_path / "a.yaml").write_text(BAD)
+    status, _, err = run(capsys, tmp_path / "a.yaml")
+    assert status == 1
+    said = [line.removeprefix(f"{tmp_path}/a.yaml: ") for line in err.splitlines()]
+    assert [one.split(": ")[:2] for one in said] == [
+        ["line 3, column 14", 'group "first"'],
+        ["line 6, column 11", 'group "first", rule "a"'],
+        ["line 7, column 13", 'group "first", rule "a"'],
+        ["line 9, column 10", 'group "first", rule "1a"'],
+        ["line 8, column 13", 'group "first", rule "1a"'],
+        ["line 8, column 5", 'group "first", rule "1a"'],
+        ["line 13, column 11", 'group "second", rule "b"'],
+    ]
+
+
+@pytest.mark.parametrize("what", ["{}", "{}/*.yaml"])
+def test_folders_and_globs_are_checked(tmp_path, capsys, what):
+    (tmp_path / "a.yaml").write_text(GOOD)
+    (tmp_path / "b.yaml").write_text("groups: [")
+    status, out, err = run(capsys, what.format(tmp_path))
+    assert (status, out) == (1, f"{tmp_path}/a.yaml: 1 groups, 1 rules\n")
+    assert err.startswith(f"{tmp_path}/b.yaml: line 1, column ")
+
+
+@pytest.mark.parametrize("name", ["missing.yaml", "none-*.yaml"])
+def test_what_is_not_there_is_an_error(tmp_path, capsys, name):
+    status, _, err = run(capsys, tmp_path / name)
+    assert status == 1
+    assert name in err
+
+
+def test_a_file_that_is_no_text_is_an_error(tmp_path, capsys):
+    (tmp_path / "a.yaml").write_bytes(b"\xff")
+    assert run(capsys, tmp_path / "a.yaml")[::2] == (1, f"{tmp_path}/a.yaml: byte 0: not UTF-8\n")

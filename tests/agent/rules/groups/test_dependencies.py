@@ -1,0 +1,77 @@
+"""Which groups build on which, in which order they are evaluated, and which collectors they take."""
+
+import pytest
+
+from agent.rules.groups import dependencies
+from agent.rules.groups.file import Group, Rule
+from agent.rules.promql.expression import parse
+
+
+def group(name: str, **rules: str) -> Group:
+    return Group(name, tuple(Rule(record, parse(text)) for record, text in rules.items()))
+
+
+def order(*groups: Group) -> list[str]:
+    return [found.name for found in dependencies.ordered(groups)]
+
+
+def test_groups_stand_as_given_unless_one_builds_on_another() -> None:
+    assert order(group("b", b="x"), group("a", a="y"), group("c", c="z")) == ["b", "a", "c"]
+    assert order(group("b", b="a"), group("a", a="c"), group("c", c="z")) == ["c", "a", "b"]
+
+
+def test_in_a_circle_every_group_has_a_place() -> None:
+    assert sorted(order(group("a", a="c"), group("b", b="a"), group("c", c="b"))) == [*"abc"]
+    assert order(group("a", a="a offset 1m")) == ["a"]
+
+
+def test_a_chain_may_be_long() -> None:
+    groups = [group(f"g{i}", **{f"m{i}": f"m{i + 1}"}) for i in range(300)]
+    assert order(*groups) == [f"g{i}" for i in reversed(range(300))]
+
+
+@pytest.mark.parametrize(
+    ("text", "builds"),
+    [
+        ("recorded", True),
+        ("recorded_too", False),
+        ('{__name__=~"rec.*"}', True),
+        ('{__name__=~"rec"}', False),
+        ('{__name__!="recorded", job="x"}', False),
+        ('{job="x"}', True),
+        ("sum(rate(recorded[5m])) or vector(0)", True),
+        ("max_over_time(rate(recorded[5m])[1h:]) > 3", True),
+    ],
+)
+def test_a_group_builds_on_one_whose_results_a_selector_of_its_may_match(text, builds) -> None:
+    found = dependencies.dependencies([group("a", recorded="1"), group("b", b=text)])
+    assert found == {"a": frozenset(), "b": frozenset({"a"} if builds else ())}
+
+
+def test_what_is_needed_for_a_group_is_needed_for_all_that_build_on_it() -> None:
+    groups = [group("a", a="b"), group("b", b="c"), group("c", c="x"), group("d", d="y")]
+    wanted = dependencies.dependencies(groups)
+    assert dependencies.closure(["a"], wanted) == {"a", "b", "c"}
+    assert dependencies.closure([], wanted) == frozenset()
+
+
+@pytest.mark.parametrize(
+    ("text", "names"),
+    [
+        ("a", {"of_a"}),
+        ("a / b", {"of_a", "of_b"}),
+        ("rate(a_bucket[5m])", {"of_a"}),
+        ("nothing", set()),
+        ("vector(1)", set()),
+        ('{l="x"}', {"of_a", "of_b", "of_c"}),
+        ('success{collector="of_c"}', {"of_c"}),
+        ('success{collector!="of_c"}', {"of_a", "of_b"}),
+        ("success", {"of_a", "of_b", "of_c"}),
+    ],
+)
+def test_the_collectors_of_an_expression(text, names) -> None:
+    def serving(metrics):
+        return {f"of_{metric}" for metric in metrics if metric in {"a", "b", "c"}}
+
+    enabled = ["of_a", "of_b", "of_c"]
+    assert dependencies.collectors(parse(text).needs, serving, enabled, {"success"}) == names

@@ -1,0 +1,85 @@
+"""Extremes, quantiles and the last sample of a range."""
+
+import math
+
+import pytest
+
+from agent.rules.promql.functions import RANGES
+
+NAN, INF = math.nan, math.inf
+
+
+def ask(name, window, *numbers):
+    return RANGES[name].compute(window, 0, 600_000, *numbers)
+
+
+@pytest.mark.parametrize(
+    ("values", "lowest", "highest"),
+    [
+        ([3, 1, 2], 1, 3),
+        ([NAN, 1, 2], 1, 2),
+        ([1, NAN, 2], 1, 2),
+        ([1, 2, NAN], 1, 2),
+        ([NAN, -INF, INF, NAN], -INF, INF),
+        ([7], 7, 7),
+    ],
+)
+def test_nan_is_neither_lowest_nor_highest(window, values, lowest, highest):
+    assert ask("min_over_time", window(values)) == lowest
+    assert ask("max_over_time", window(values)) == highest
+
+
+def test_nan_alone_is_both(window):
+    assert math.isnan(ask("min_over_time", window([NAN, NAN])))
+    assert math.isnan(ask("max_over_time", window([NAN, NAN])))
+
+
+def test_samples_are_counted_not_levels(window):
+    samples = window([4, 4, None, 4, 5, 5])
+    assert ask("count_over_time", samples) == 5
+    assert ask("last_over_time", samples) == 5
+    assert ask("present_over_time", samples) == 1
+
+
+def test_only_the_last_sample_is_still_the_metric_itself():
+    assert [name for name, function in RANGES.items() if function.keeps_name] == ["last_over_time"]
+
+
+@pytest.mark.parametrize(
+    ("q", "values", "found"),
+    [
+        (0, [3, 1, 2], 1),
+        (0.5, [3, 1, 2], 2),
+        (1, [3, 1, 2], 3),
+        (0.75, [0, 1], 0.75),
+        (0.9, [1, 2, 3, 4], 3.7),
+        (0.5, [1, 1, 1, 9], 1),
+        (0.75, [1, 1, 1, 9], 3),
+        (0.25, [9, 1, 1, 9, 1, 5], 1),
+        (0.7, [9, 1, 1, 9, 1, 5], 7),
+        (-0.1, [1, 2], -INF),
+        (1.1, [1, 2], INF),
+        (0.5, [NAN, 1, 2], 1),
+        (1, [2, NAN, NAN, 1], 2),
+        (0.5, [-INF, NAN, 5], -INF),
+        (0.5, [9, -INF, NAN, NAN, 9], -INF),
+    ],
+)
+def test_quantiles_are_interpolated_and_nan_comes_first(window, q, values, found):
+    assert ask("quantile_over_time", window(values), q) == pytest.approx(found)
+
+
+@pytest.mark.parametrize(
+    ("q", "values"),
+    [
+        (NAN, [1, 2]),
+        (0, [1, NAN]),
+        (0, [-INF, -INF, NAN, NAN]),
+        (0, [1, INF]),
+        (0.5, [-INF, NAN, -INF, NAN, -INF]),
+        (0.5, [-INF, INF]),
+    ],
+)
+def test_quantiles_that_are_no_number(window, q, values):
+    # Infinity weighted with zero is NaN.
+    assert math.isnan(ask("quantile_over_time", window(values), q))

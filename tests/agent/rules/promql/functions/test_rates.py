@@ -1,0 +1,115 @@
+"""How fast counters and gauges move; the numbers are Prometheus 2.42's answers, or worked out by hand where that is said."""
+
+import math
+
+import pytest
+
+from agent.rules.promql.functions import RANGES
+
+NAN = math.nan
+
+
+def ask(name, window, start, end):
+    return RANGES[name].compute(window, start * 1000, end * 1000)
+
+
+def test_samples_at_both_ends_are_taken_as_they_are(window):
+    samples = window([100, 110, 120, 130, 140])
+    assert ask("increase", samples, 0, 60) == 40
+    assert ask("rate", samples, 0, 60) == pytest.approx(40 / 60)
+    assert ask("delta", samples, 0, 60) == 40
+
+
+@pytest.mark.parametrize(
+    ("start", "end", "seconds"),
+    [
+        (0, 60, 60),
+        (-15, 60, 75),  # as far as the usual gap: the counter ran there too
+        (-16.4, 60, 76.4),  # up to a tenth further
+        (-16.5, 60, 67.5),  # no further: half a gap only
+        (-60, 60, 67.5),
+        (0, 76.4, 76.4),
+        (0, 76.5, 67.5),
+        (-60, 120, 75),
+        (-10, 65, 75),
+    ],
+)
+def test_what_was_seen_is_stretched_to_ends_that_are_near(window, start, end, seconds):
+    # Far from zero, so that its beginning has no say. By hand: 40 in 60 s.
+    samples = window([1e6, 1e6 + 10, 1e6 + 20, 1e6 + 30, 1e6 + 40])
+    for name in ("increase", "delta"):
+        assert ask(name, samples, start, end) == pytest.approx(40 * seconds / 60)
+    assert ask("rate", samples, start, end) == pytest.approx(40 * seconds / 60 / (end - start))
+
+
+@pytest.mark.parametrize(
+    ("values", "found"),
+    [
+        ([0, 10, 20], 20),  # it was zero right at the first sample
+        ([5, 15, 25], 25),  # and here 7.5 s before
+        ([10, 20, 30], 30),
+        (
+            [100, 110, 120],
+            20 * 45 / 30,
+        ),  # by its slope zero is long ago, but the end of the range is near
+        ([-5, 5, 15], 20 * 45 / 30),  # no counter, so nothing follows from zero
+    ],
+)
+def test_a_counter_is_not_stretched_beyond_where_it_was_zero(window, values, found):
+    samples = window(values, begin=15)
+    assert ask("increase", samples, 0, 45) == pytest.approx(found)
+    assert ask("delta", samples, 0, 45) == pytest.approx((values[-1] - values[0]) * 45 / 30)
+
+
+def test_zero_may_be_further_away_than_a_usual_gap_but_nearer_than_the_range(window):
+    # By hand: zero is 30 s before the first sample, more than 1.1 gaps: half a gap is added.
+    assert ask("increase", window([20, 30, 40], begin=60), 0, 90) == pytest.approx(20 * 37.5 / 30)
+    # And here 16 s before, less than 1.1 gaps, though the range begins 60 s before.
+    assert ask("increase", window([32, 62, 92], begin=60), 0, 90) == pytest.approx(92)
+
+
+@pytest.mark.parametrize(
+    ("values", "found"),
+    [
+        ([5, 8, 2, 4], 7),
+        ([5, 0, 0, 0], 0),
+        ([5, 3, 2, 1], 6),
+        ([9, 9, 4, 4], 4),
+        ([1, NAN, 3, 4], 3),
+        ([5, NAN, 3, 4], -1),  # a fall that NaN hides is none
+    ],
+)
+def test_what_a_counter_had_before_it_was_set_back_counts(window, values, found):
+    assert ask("increase", window(values), 0, 45) == found
+    assert ask("rate", window(values), 0, 45) == pytest.approx(found / 45)
+
+
+def test_missing_samples_make_the_usual_gap_wider(window):
+    # By hand: 5 samples in 90 s, a gap of 22.5 s; the end is 24 s away, within 24.75 s.
+    samples = window([1e6, 1e6 + 1, None, None, 1e6 + 4, 1e6 + 5, 1e6 + 6])
+    assert ask("increase", samples, 0, 114) == pytest.approx(6 * 114 / 90)
+
+
+def test_the_last_two_samples_alone(window):
+    assert ask("irate", window([1, 2, 100, 130]), 0, 600) == 2
+    assert ask("idelta", window([1, 2, 100, 130]), 0, 600) == 30
+    assert ask("irate", window([1, 2, 100, 30]), 0, 600) == 2
+    assert ask("idelta", window([1, 2, 100, 30]), 0, 600) == -70
+    assert ask("irate", window([1, 7, 7]), 0, 600) == 0
+    assert ask("idelta", window([1, 7, 7]), 0, 600) == 0
+    assert ask("irate", window([100, None, None, 130]), 0, 600) == pytest.approx(30 / 45)
+
+
+def test_infinity_less_itself_is_nan(window):
+    for name in ("increase", "rate", "delta", "irate", "idelta"):
+        assert math.isnan(ask(name, window([math.inf] * 3), 0, 30)), name
+
+
+@pytest.mark.parametrize("name", ["rate", "increase", "delta", "irate", "idelta"])
+def test_one_sample_says_nothing_of_a_movement(window, name):
+    assert ask(name, window([5]), -60, 60) is None
+
+
+@pytest.mark.parametrize("name", ["rate", "increase", "delta", "irate", "idelta"])
+def test_what_stands_still_does_not_move(window, name):
+    assert ask(name, window([5] * 17280, every=5), 0, 86400) == 0

@@ -1,0 +1,48 @@
+"""Why there is no result: a name that is nearly right, labels that nothing has, or neither."""
+
+from agent.rules.promql.labels import make
+from agent.rules.promql.syntax.hints import nothing
+from agent.rules.promql.syntax.matchers import Matcher, Operator, Selector
+
+KNOWN = [
+    make({"__name__": name, **pairs}.items())
+    for name, pairs in [
+        ("node_load1", {}),
+        ("node_load5", {}),
+        ("node_load15", {}),
+        ("node_forks_total", {}),
+        *(("node_disk_reads_completed_total", {"device": f"sd{x}"}) for x in "dcba"),
+    ]
+]
+
+
+def hint(metric, *matchers):
+    return nothing([Selector(metric, matchers)], KNOWN, where="this machine")
+
+
+def test_a_name_without_its_prefix():
+    (said,) = hint("forks_total")
+    assert said == "no series forks_total; this machine has: node_forks_total"
+
+
+def test_a_name_that_is_nearly_right():
+    (said,) = hint("node_laod1")
+    assert said == "no series node_laod1; this machine has: node_load1, node_load15, node_load5"
+
+
+def test_a_name_like_no_other():
+    assert hint("zzz") == ["no series zzz on this machine"]
+
+
+def test_labels_that_nothing_has():
+    (said,) = hint("node_disk_reads_completed_total", Matcher("device", Operator.EQUAL, 'nvme"0'))
+    name = "node_disk_reads_completed_total"
+    shown = ", ".join(f'{name}{{device="sd{x}"}}' for x in "abc")
+    assert said == rf'no series {name}{{device="nvme\"0"}}; this machine has: {shown}, and 1 more'
+
+
+def test_series_that_are_there_are_not_to_blame():
+    assert hint("node_load1") == ["there are such series, but the result is empty"]
+    assert (
+        len(nothing([Selector("a"), Selector("a"), Selector("node_load1")], KNOWN, where="it")) == 1
+    )

@@ -1,0 +1,102 @@
+"""Recorded expositions: both formats, with and without times, and what is none."""
+
+import pytest
+
+from agent.rules.promql.labels import make
+from agent.rules.promql.syntax.matchers import Selector
+from agent.rules.storage.exposition import ExpositionError, parse
+
+NOW = 1_700_000_000_000
+
+
+def labels(name, **pairs):
+    return make({"__name__": name, **pairs}.items())
+
+
+def test_the_text_format_without_times():
+    text = '# HELP a Help.\n# TYPE a gauge\na{x="1",y=""} 1.5\n a 2e3 \n\na{ x = "2" , } +Inf\nb{}NaN\n'
+    found = parse(text)
+    assert found.latest is None
+    assert [(found, time) for found, time, _ in found.samples] == [
+        (labels("a", x="1"), None),
+        (labels("a"), None),
+        (labels("a", x="2"), None),
+        (labels("b"), None),
+    ]
+    assert [value for _, _, value in found.samples][:3] == [1.5, 2000.0, float("inf")]
+
+
+def test_times_are_milliseconds_in_the_text_format_and_seconds_in_openmetrics():
+    text = "a_total 1 1700000000\na_total 2 1700000015\n"
+    assert [time for _, time, _ in parse(text).samples] == [1_700_000_000, 1_700_000_015]
+    found = parse(f"# TYPE a counter\n{text}a_total 3 1.7e9\n# EOF\n")
+    assert [time for _, time, _ in found.samples] == [NOW, NOW + 15_000, NOW]
+    assert found.latest == NOW + 15_000
+
+
+def test_samples_are_a_history_in_order_of_time():
+    found = parse("a 3 3000\na 1 1000\nb 7\na 2 2000\n").listed(3000)
+    (a,) = found.select(Selector("a"))
+    assert (a.window(0, 9000).times, a.window(0, 9000).values()) == ([1000, 2000, 3000], [1, 2, 3])
+    (b,) = found.select(Selector("b"))
+    assert b.at(3000, 0) == (3000, 7.0)
+
+
+def test_exemplars_types_and_odd_names_are_no_hindrance():
+    text = (
+        "# TYPE h gaugehistogram\n# UNIT h seconds\n"
+        'h_bucket{le="1.0",p="a}b,c=\\"d\\"\\n"} 4 1700000000.5 # {trace="x"} 0.5 1700000000\n'
+        '{"m.with.dots","l.x"="y"} 1\n# EOF\n'
+    )
+    found = parse(text).samples
+    assert found[0][0] == labels("h_bucket", le="1.0", p='a}b,c="d"\n')
+    assert found[0][1:] == (NOW + 500, 4.0)
+    assert found[1][0] == make({"__name__": "m.with.dots", "l.x": "y"}.items())
+
+
+@pytest.mark.parametrize(
+    ("line", "says"),
+    [
+        ("<html>", "not a sample: '<html>'"),
+        ("a", "not a sample"),
+        ("a 1 2 3", "not a sample"),
+        ("a{b=c} 1", "not labels: 'b=c'"),
+        ("a{b='c'} 1", "not labels"),
+        ('a{b="c" 1', "not a sample"),
+        ("{} 1", "a sample without a name"),
+        ("a 0x10", "not a number: '0x10'"),
+        ("a 1 1.5", "not a time: '1.5'"),
+        ("a 1 99999999999999999999", "not a time"),
+        ("a 1 200000000000000", "not a time of ours"),
+        ("\x1b]0;x 1", r"not a sample: '\x1b]0;x 1'"),
+    ],
+)
+def test_what_is_no_exposition_is_told_with_its_line(line, says):
+    with pytest.raises(ExpositionError) as caught:
+        parse(f"# TYPE a gauge\na 1\n{line}\n")
+    assert str(caught.value).startswith(f"line 3: {says}")
+
+
+@pytest.mark.parametrize("time", ["inf", "nan", "1e300", "x"])
+def test_openmetrics_times_are_of_this_world(time):
+    with pytest.raises(ExpositionError, match="line 1: not a "):
+        parse(f"a 1 {time}\n# EOF\n")
+
+
+def test_a_series_has_one_value_at_a_time():
+    with pytest.raises(ExpositionError, match=r'twice at one time: a\{b="c"\}'):
+        parse('a{b="c"} 1\na{b="c"} 1\n').listed(NOW)
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "{" * 100_000,
+        'a{b="' + "\\" * 100_001,
+        "a{" + 'b="c",' * 50_000,
+        "a{" + 'b="c",' * 200_000 + "} x",
+    ],
+)
+def test_a_hostile_line_takes_no_longer_than_its_length(line):
+    with pytest.raises(ExpositionError):
+        parse(line)

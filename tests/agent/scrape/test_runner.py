@@ -1,0 +1,284 @@
+import threading
+from collections.abc import Iterator
+
+import pytest
+import structlog
+
+from agent.scrape.runner import Rounds, combine
+from collectors.base.registry import COLLECTORS, build
+from collectors.base.sample import CollectorError, Family, Sample, SourceAbsentError
+from plimsoll.threads import StoppedError
+
+SUCCESS = "node_scrape_collector_success"
+DURATION = "node_scrape_collector_duration_seconds"
+
+
+def table(families) -> dict[str, dict[tuple[str, ...], float]]:
+    return {
+        family.name: {tuple(v for _, v in s.labels): s.value for s in family.samples}
+        for family in families
+    }
+
+
+@pytest.fixture
+def logged() -> Iterator[list[dict[str, object]]]:
+    with structlog.testing.capture_logs() as lines:
+        yield lines
+
+
+def test_a_round_has_what_was_collected_and_how_it_went(source, family) -> None:
+    ticks = iter([10.0, 10.25, 20.0, 20.5])
+    rounds = Rounds(
+        {"b": source([family("node_b", 2)]), "a": source([family("node_a", 1)])},
+        clock=lambda: next(ticks),
+    )
+    found = rounds.run()
+    assert [f.name for f in found.families] == ["node_a", "node_b", DURATION, SUCCESS]
+    assert table(found.families)[DURATION] == {("a",): 0.5, ("b",): 0.25}
+    assert table(found.families)[SUCCESS] == {("a",): 1, ("b",): 1}
+    assert found.failed == frozenset()
+
+
+def test_one_that_fails_hides_no_other_and_leaves_nothing_half_done(source, family) -> None:
+    rounds = Rounds(
+        {
+            "broken": source([family("node_half", 1)], ZeroDivisionError("oops")),
+            "failing": source([family("node_part", 1)], CollectorError("EIO")),
+            "missing": source([], SourceAbsentError("no such file")),
+            "good": source([family("node_good", 1)]),
+        }
+    )
+    found = rounds.run()
+    assert table(found.families)[SUCCESS] == {
+        ("broken",): 0,
+        ("failing",): 0,
+        ("missing",): 0,
+        ("good",): 1,
+    }
+    assert {"node_good"} == table(found.families).keys() - {SUCCESS, DURATION}
+    assert found.failed == {"broken", "failing"}
+    assert found.absent == {"missing"}
+
+
+def test_time_is_taken_until_the_last_family_is_there(source, family) -> None:
+    now = [0.0]
+
+    class Slow:
+        def collect(self) -> Iterator[Family]:
+            yield family("node_a", 1)
+            now[0] += 3.0
+
+    rounds = Rounds({"slow": Slow()}, clock=lambda: now[0])
+    assert table(rounds.run().families)[DURATION] == {("slow",): 3.0}
+
+
+def test_a_round_can_be_of_some_collectors_only(source, family) -> None:
+    a, b = source([family("node_a", 1)]), source([family("node_b", 1)])
+    rounds = Rounds({"a": a, "b": b})
+    assert table(rounds.run(["b", "unknown"]).families).keys() == {"node_b", SUCCESS, DURATION}
+    assert (a.runs, b.runs) == (0, 1)
+
+
+def test_the_same_error_is_logged_once(source, logged) -> None:
+    failing = source([], CollectorError("EIO"))
+    rounds = Rounds({"disk": failing})
+    for _ in range(3):
+        rounds.run()
+    failing.error = CollectorError("ENOSPC")
+    rounds.run()
+    failing.error = None
+    for _ in range(2):
+        rounds.run()
+    failing.error = ZeroDivisionError("oops")
+    for _ in range(2):
+        rounds.run()
+    assert [(line["log_level"], line.get("reason")) for line in logged] == [
+        ("error", "EIO"),
+        ("error", "ENOSPC"),
+        ("info", None),
+        ("error", None),
+    ]
+
+
+def test_a_missing_source_is_no_error_to_an_operator(source, logged) -> None:
+    Rounds({"psi": source([], SourceAbsentError("no PSI"))}).run()
+    assert [line["log_level"] for line in logged] == ["debug"]
+
+
+def test_two_rounds_at_once_do_not_run_one_collector_twice_at_once(source, family) -> None:
+    inside = 0
+    most = 0
+    both_started = threading.Barrier(2)
+
+    def enter() -> None:
+        nonlocal inside, most
+        inside += 1
+        most = max(most, inside)
+        threading.Event().wait(0.02)
+        inside -= 1
+
+    rounds = Rounds({"a": source([family("node_a", 1)], before=enter)})
+
+    def run() -> None:
+        both_started.wait(10)
+        rounds.run()
+
+    threads = [threading.Thread(target=run) for _ in range(2)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert most == 1
+
+
+@pytest.fixture
+def stuck(source) -> Iterator[tuple[object, threading.Event]]:
+    """A collector that hangs until the test is over, and what it sets when it begins to."""
+    go_on, entered = threading.Event(), threading.Event()
+
+    def stall() -> None:
+        entered.set()
+        assert go_on.wait(30)
+
+    yield source([], before=stall), entered
+    go_on.set()
+
+
+def test_a_slow_collector_does_not_keep_another_round_from_the_rest(source, family, stuck) -> None:
+    collector, entered = stuck
+    rounds = Rounds({"stuck": collector, "good": source([family("node_good", 1)])}, timeout=2.0)
+    thread = threading.Thread(target=rounds.run)
+    thread.start()
+    assert entered.wait(30)
+    assert "node_good" in table(rounds.run(["good"]).families)
+    thread.join()
+
+
+def test_a_stuck_collector_has_failed_and_hides_no_other(source, family, stuck, logged) -> None:
+    collector, _ = stuck
+    rounds = Rounds({"stuck": collector, "good": source([family("node_good", 1)])}, timeout=1.0)
+    for _ in range(3):
+        found = rounds.run()
+        assert table(found.families)["node_good"] == {(): 1}
+        assert table(found.families)[SUCCESS] == {("good",): 1, ("stuck",): 0}
+        assert table(found.families)[DURATION][("stuck",)] >= 1.0
+        assert found.failed == {"stuck"}
+    assert collector.runs == 1, "it is not started again"
+    assert [line["reason"] for line in logged] == ["has not returned for 1s"]
+
+
+def test_after_closing_there_are_no_more_rounds(source) -> None:
+    rounds = Rounds({"a": source()})
+    rounds.close()
+    with pytest.raises(StoppedError):
+        rounds.run()
+
+
+def test_a_fingerprint_that_hangs_is_given_up_and_one_that_fails_is_logged_once(logged) -> None:
+    class Watched:
+        def __init__(self, look) -> None:
+            self.fingerprint = look
+
+        def collect(self) -> list[Family]:
+            return []
+
+    def fail() -> None:
+        raise OSError("EIO")
+
+    hang = threading.Event()
+    rounds = Rounds(
+        {"stuck": Watched(lambda: hang.wait(30)), "bad": Watched(fail), "w": Watched(lambda: 1)},
+        timeout=1.0,
+    )
+    try:
+        assert rounds.fingerprint() == rounds.fingerprint() == (None, "OSError: EIO", 1)
+    finally:
+        hang.set()
+    assert [line["collector"] for line in logged] == ["bad"]
+
+
+def test_which_collectors_serve_a_metric(xeon) -> None:
+    rounds = Rounds(build(xeon, {name: entry.options() for name, entry in COLLECTORS.items()}))
+    files = {"textfile", "synthetic"}
+    assert rounds.serving([]) == frozenset()
+    assert rounds.serving(["node_load1"]) == {"loadavg"} | files
+    assert rounds.serving(["memory_MemAvailable_bytes"]) == {"meminfo"} | files
+    assert rounds.serving(["health_metric"]) == files
+    assert rounds.serving(["vmstat_oom_kill", "load5"]) == {"vmstat", "loadavg"} | files
+
+
+def test_a_collector_that_is_off_serves_nothing(xeon) -> None:
+    rounds = Rounds(build(xeon, {"loadavg": COLLECTORS["loadavg"].options()}))
+    assert rounds.serving(["node_load1", "node_memory_MemFree_bytes"]) == {"loadavg"}
+
+
+def test_the_fingerprint_is_that_of_watchable_collectors(source, family) -> None:
+    class Watched:
+        mark = 1
+
+        def collect(self) -> list[Family]:
+            return []
+
+        def fingerprint(self) -> int:
+            return self.mark
+
+    watched = Watched()
+    rounds = Rounds({"a": source(), "w": watched})
+    before = rounds.fingerprint()
+    assert rounds.fingerprint() == before
+    watched.mark = 2
+    assert rounds.fingerprint() != before
+
+
+def series(name: str, *values: tuple[str, float], kind="gauge") -> Family:
+    samples = tuple(Sample(name, (("l", label),), value) for label, value in values)
+    return Family(name, kind, "Help.", samples)
+
+
+def test_families_of_one_name_become_one() -> None:
+    found, clashes = combine([[series("x", ("a", 1))], [series("x", ("b", 2))]])
+    assert [sample.value for sample in found["x"].samples] == [1, 2]
+    assert clashes == frozenset()
+
+
+def test_where_two_collectors_disagree_the_first_one_counts() -> None:
+    found, clashes = combine(
+        [
+            [series("x", ("a", 1)), series("y", ("a", 1))],
+            [series("x", ("a", 9), ("b", 2)), series("y", ("b", 2), kind="counter")],
+        ]
+    )
+    assert [sample.value for sample in found["x"].samples] == [1, 2]
+    assert [sample.value for sample in found["y"].samples] == [1]
+    assert clashes == {"x", "y"}
+
+
+def test_a_guest_gives_way_to_the_others_and_to_what_goes_beside(source, family, logged) -> None:
+    class Told:
+        def collect(self) -> list[Family]:
+            return [family(name, 9) for name in ("node_a", "node_b", "node_c", SUCCESS)]
+
+        def fit(self, own, others):
+            self.others = set(others)
+            return [f for f in own if f.name not in others]
+
+    guest = Told()
+    rounds = Rounds({"guest": guest, "a": source([family("node_a", 1)])})
+    found = table(rounds.run(beside=[family("node_b", 2)]).families)
+    assert guest.others == {"node_a", "node_b", SUCCESS, DURATION}
+    assert (found["node_a"], found["node_b"], found["node_c"]) == ({(): 1}, {(): 2}, {(): 9})
+    assert found[SUCCESS] == {("a",): 1, ("guest",): 1}
+    assert logged == []
+
+
+def test_a_clash_is_logged_once(source, family, logged) -> None:
+    rounds = Rounds({"a": source([family("node_a", 1)]), "b": source([family("node_a", 2)])})
+    for _ in range(3):
+        assert table(rounds.run().families)["node_a"] == {(): 1}
+    assert [line["metric"] for line in logged] == ["node_a"]
+
+
+def test_no_collector_fails_on_the_node_of_a_test(xeon) -> None:
+    rounds = Rounds(build(xeon, {name: entry.options() for name, entry in COLLECTORS.items()}))
+    found = rounds.run()
+    assert found.failed == frozenset()

@@ -1,0 +1,82 @@
+"""Which samples answer to a policy's metric name, and what is said where there is not exactly one."""
+
+import math
+
+import pytest
+
+from agent.metric_names import candidates
+from agent.stream.selection import select
+from collectors.base.sample import Family, Sample
+from wire.codec import Snapshot
+
+
+def family(name, *values):
+    """A family with one sample for each value, told apart by a label where there are several."""
+    labels = [()] if len(values) == 1 else [(("i", str(i)),) for i in range(len(values))]
+    samples = (Sample(name, given, value) for given, value in zip(labels, values, strict=True))
+    return Family(name, "gauge", "x", tuple(samples))
+
+
+@pytest.mark.parametrize(
+    ("metric", "series"),
+    [
+        ("health_metric", ("health_metric", "node_health_metric")),
+        ("node_load1", ("node_load1", "node_node_load1")),
+    ],
+)
+def test_the_prefix_may_be_left_out(metric, series):
+    assert candidates(metric) == series
+
+
+@pytest.mark.parametrize("series", ["health_metric", "node_health_metric"])
+def test_a_metric_is_found_under_either_name(series):
+    assert select([family(series, 1.0)], ["health_metric"]) == Snapshot({"health_metric": 1.0})
+
+
+def test_a_metric_under_both_names_has_two_samples_and_no_value():
+    found = select([family("load1", 1.0), family("node_load1", 1.0)], ["load1"])
+    assert found == Snapshot(several={"load1": 2})
+
+
+def test_both_spellings_may_be_asked_for():
+    found = select([family("node_load1", 0.5)], ["load1", "node_load1"])
+    assert found == Snapshot({"load1": 0.5, "node_load1": 0.5})
+
+
+def test_several_samples_are_counted():
+    assert select([family("x", 1.0, 2.0, 3.0)], ["x"]) == Snapshot(several={"x": 3})
+
+
+def test_samples_of_one_name_in_several_families_are_counted_together():
+    parts = [Family("x", "gauge", "h", (Sample("x", (("a", v),), 1.0),)) for v in "pq"]
+    assert select(parts, ["x"]) == Snapshot(several={"x": 2})
+
+
+@pytest.mark.parametrize("value", [0.0, -0.0, math.inf, 2.0**53, 1e-300])
+def test_every_number_is_a_value(value):
+    assert select([family("x", value)], ["x"]).values == {"x": value}
+
+
+def test_nan_is_a_value_too():
+    assert math.isnan(select([family("x", math.nan)], ["x"]).values["x"])
+
+
+def test_what_is_not_there_is_not_named():
+    assert select([family("y", 1.0)], ["x"]) == Snapshot()
+    assert select([family("x")], ["x"]) == Snapshot()
+
+
+def test_what_nobody_asked_for_is_left_out():
+    assert select([family("x", 1.0), family("y", 2.0)], ["x"]).values == {"x": 1.0}
+    assert select([family("x", 1.0)], []) == Snapshot()
+
+
+def test_the_parts_of_a_histogram_go_by_their_own_names():
+    samples = (Sample("h_bucket", (("le", "1"),), 1.0), Sample("h_sum", (), 2.5))
+    histogram = Family("h", "histogram", "x", samples)
+    assert select([histogram], ["h", "h_sum"]) == Snapshot({"h_sum": 2.5})
+
+
+def test_what_could_not_be_read_is_unread_unless_it_was_found_all_the_same():
+    found = select([family("x", 1.0)], ["x", "y", "z"], unread={"x", "y"})
+    assert found == Snapshot({"x": 1.0}, unread=frozenset({"y"}))

@@ -1,0 +1,121 @@
+"""What a stream reads: collected metrics, recorded ones beside them, and what is not known of either."""
+
+import pytest
+
+from agent.rules.clock import Clock
+from agent.rules.engine import Recorder
+from agent.rules.options import RuleOptions
+from agent.scrape.runner import Rounds
+from agent.stream.snapshot import Readings
+from collectors.base.sample import CollectorError, Family, Sample
+from wire.codec import Snapshot
+
+RULES = """
+groups:
+- name: g
+  rules:
+  - {record: node_free_ratio, expr: node_memory_MemAvailable_bytes / 100}
+  - {record: node_each, expr: node_load1}
+"""
+
+
+@pytest.fixture
+def memory(source, family):
+    return source([family("node_memory_MemAvailable_bytes", 40)])
+
+
+@pytest.fixture
+def load(source):
+    samples = tuple(Sample("node_load1", (("i", i),), 1.0) for i in "abc")
+    return source([Family("node_load1", "gauge", "x", samples)])
+
+
+@pytest.fixture
+def text(source):
+    return source()
+
+
+@pytest.fixture
+def rounds(memory, load, text):
+    made = Rounds({"meminfo": memory, "loadavg": load, "textfile": text})
+    yield made
+    made.close()
+
+
+@pytest.fixture
+def tick(rounds, tmp_path):
+    """Let the recorder work a second on."""
+    (tmp_path / "r.yaml").write_text(RULES)
+    now = [1_000_000]
+    options = RuleOptions(files=(str(tmp_path / "r.yaml"),), interval=1.0)
+    recorder = Recorder(rounds, options, clock=Clock(boot=lambda: now[0], wall=lambda: now[0]))
+
+    def step() -> Recorder:
+        now[0] += 1000
+        recorder.step()
+        return recorder
+
+    return step
+
+
+def test_recorded_metrics_are_read_like_collected_ones(rounds, tick) -> None:
+    readings = Readings(rounds, tick())
+    asked = ["free_ratio", "node_free_ratio", "each", "load1", "missing"]
+    assert readings.read(asked) == Snapshot(
+        {"free_ratio": 0.4, "node_free_ratio": 0.4}, {"each": 3, "load1": 3}
+    )
+
+
+def test_what_a_failed_collector_keeps_from_rules_is_unread_under_either_name(
+    rounds, memory, tick
+) -> None:
+    tick()
+    memory.error, memory.families = CollectorError("EIO"), ()
+    readings = Readings(rounds, tick())
+    found = readings.read(["free_ratio", "node_free_ratio", "each", "missing"])
+    assert found == Snapshot({}, {"each": 3}, frozenset({"free_ratio", "node_free_ratio"}))
+
+
+def test_a_collected_metric_counts_and_not_the_recorded_one(rounds, text, tick, family) -> None:
+    readings = Readings(rounds, tick())
+    text.families = [family("node_free_ratio", 0.9)]
+    assert readings.read(["free_ratio"]) == Snapshot({"free_ratio": 0.9})
+
+
+def test_an_operators_word_counts_without_the_prefix_too(rounds, text, tick, family) -> None:
+    readings = Readings(rounds, tick())
+    text.families = [family("free_ratio", 0.9)]
+    assert readings.read(["free_ratio", "node_free_ratio"]) == Snapshot(
+        {"free_ratio": 0.9, "node_free_ratio": 0.4}
+    )
+
+
+def test_an_operators_word_that_cannot_be_read_is_not_replaced(rounds, text, tick, family) -> None:
+    readings = Readings(rounds, tick())
+    text.families = [family("node_free_ratio", 0.9)]
+    readings.read(["free_ratio"])
+    text.error, text.families = CollectorError("EIO"), ()
+    assert readings.read(["free_ratio"]) == Snapshot({}, {}, frozenset({"free_ratio"}))
+    text.error = None
+    assert readings.read(["free_ratio"]) == Snapshot({"free_ratio": 0.4})
+
+
+def test_there_is_news_when_a_wanted_value_moved(rounds, memory, tick, family) -> None:
+    recorder = tick()
+    readings = Readings(rounds, recorder)
+    readings.want(["free_ratio"])
+    readings.read(["free_ratio"])
+    seen = readings.fingerprint()
+    tick()
+    assert readings.fingerprint() == seen
+    memory.families = [family("node_memory_MemAvailable_bytes", 80)]
+    tick()
+    assert readings.fingerprint() != seen
+
+
+def test_without_rules_only_sources_count(rounds) -> None:
+    readings = Readings(rounds)
+    readings.want(["load1"])
+    assert readings.read(["load1"]) == Snapshot({}, {"load1": 3})
+    assert readings.fingerprint() == readings.fingerprint()
+    readings.close()
