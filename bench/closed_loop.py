@@ -22,9 +22,9 @@ import aiohttp
 
 from plimsoll.logging import setup
 from sandbox import manifests
-from sandbox.client import ensure
-from sandbox.objects import NAMESPACES, POLICIES
-from sandbox.up import Cluster, ClusterSpec
+from sandbox.client.client import ensure
+from sandbox.client.objects import NAMESPACES, POLICIES
+from sandbox.cluster import Cluster, ClusterSpec
 
 NODE = "node-b"
 SYNC_PERIOD = 5.0  # the evaluator's default; the sandbox's own is shorter

@@ -5,7 +5,7 @@ import random
 from collections.abc import Iterable
 from typing import Any
 
-from sandbox import nodes as sandboxed
+from sandbox.controllers import nodes as sandboxed
 
 Object = dict[str, Any]
 

@@ -10,7 +10,7 @@ from multiprocessing.connection import Connection
 from pathlib import Path
 from typing import Any
 
-from sandbox import tether
+from sandbox import pdeathsig
 from sandbox.processes import loopback_environment
 
 _PATIENCE = 10.0
@@ -34,7 +34,7 @@ def beside(target: Callable[..., None], *args: object) -> Iterator["Connection[A
 @contextlib.contextmanager
 def program(argv: Sequence[str], log: Path) -> Iterator[subprocess.Popen[bytes]]:
     """A program that writes to a file and dies with us; stopped at the end, by force if it does not stop."""
-    launcher = (sys.executable, "-I", "-S", tether.__file__, str(os.getpid()))
+    launcher = (sys.executable, "-I", "-S", pdeathsig.__file__, str(os.getpid()))
     with log.open("ab") as output:
         process = subprocess.Popen(
             [*launcher, *argv],

@@ -33,12 +33,12 @@ import grpc
 from bench.processes import beside
 from plimsoll.logging import setup
 from sandbox import manifests
-from sandbox.apiserver import ApiServer
-from sandbox.client import ApiError, Client, ensure
-from sandbox.controlplane import ControlPlane, find
+from sandbox.apiserver.server import ApiServer
+from sandbox.client.client import ApiError, Client, ensure
+from sandbox.client.objects import CRDS, NAMESPACES, NODES, POLICIES
+from sandbox.controllers.nodes import node_object
 from sandbox.endpoints import kubeconfig
-from sandbox.nodes import node_object
-from sandbox.objects import CRDS, NAMESPACES, NODES, POLICIES
+from sandbox.envtest import ControlPlane, find
 from sandbox.processes import HeldPort, Processes
 from sandbox.programs import EvaluatorLaunch, evaluator_command
 from wire import telemetry_pb2, telemetry_pb2_grpc

@@ -18,11 +18,11 @@ from bench.authority import Authority
 from bench.relabel import beside, named, until
 from plimsoll.logging import setup
 from sandbox import manifests
-from sandbox.apiserver import ApiServer
-from sandbox.client import ApiError, Client, ensure
+from sandbox.apiserver.server import ApiServer
+from sandbox.client.client import ApiError, Client, ensure
+from sandbox.client.objects import CRDS, NAMESPACES, NODES, POLICIES
+from sandbox.controllers.nodes import node_object
 from sandbox.endpoints import kubeconfig
-from sandbox.nodes import node_object
-from sandbox.objects import CRDS, NAMESPACES, NODES, POLICIES
 from sandbox.processes import HeldPort, Processes
 from sandbox.programs import EvaluatorLaunch, evaluator_command
 

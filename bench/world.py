@@ -15,9 +15,9 @@ from bench import cluster, nodes
 from bench.crowd import Crowd
 from plimsoll.logging import setup
 from sandbox import manifests
-from sandbox.apiserver import ApiServer
-from sandbox.client import ApiError, Client, ensure
-from sandbox.objects import CRDS, NAMESPACES, POLICIES
+from sandbox.apiserver.server import ApiServer
+from sandbox.client.client import ApiError, Client, ensure
+from sandbox.client.objects import CRDS, NAMESPACES, POLICIES
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,12 +10,13 @@ from pathlib import Path
 from plimsoll import flags
 from plimsoll.commandline import Parser
 from plimsoll.logging import setup
-from sandbox import gangs, manifests, shell, story
+from sandbox import manifests
+from sandbox.cluster import Cluster, ClusterError, ClusterSpec
 from sandbox.config import DemoSettings, UpSettings
+from sandbox.demo import gangs, health_metric, shell
+from sandbox.demo.stage import Play, perform
 from sandbox.endpoints import table
 from sandbox.processes import ProcessError
-from sandbox.stage import Play, perform
-from sandbox.up import Cluster, ClusterError, ClusterSpec
 
 _ABOUT = """\
 A Kubernetes cluster on this machine, for a laptop, a demo and a test. It needs no root, no containers and no network:
@@ -40,7 +41,7 @@ Exit status 0 only if every step was observed.
   plimsoll-sandbox demo gangs    pods wait for one another, and go together and in order of importance
 """
 
-STORIES: Mapping[str, Play] = {"health-metric": story.PLAY, "gangs": gangs.PLAY}
+STORIES: Mapping[str, Play] = {"health-metric": health_metric.PLAY, "gangs": gangs.PLAY}
 
 
 def main(argv: Sequence[str] | None = None) -> int:

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import yaml
 
-from sandbox.objects import Object
+from sandbox.client.objects import Object
 
 _HERE = Path(__file__).resolve().parent
 

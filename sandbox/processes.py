@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Self
 
 from plimsoll.logging import setup
-from sandbox import tether
+from sandbox import pdeathsig
 
 log = setup.get(__name__)
 
@@ -76,7 +76,7 @@ class Processes:
             raise ProcessError(f"{name} runs already")
         self._logs_dir.mkdir(parents=True, exist_ok=True)
         path = self._logs_dir / f"{name}.log"
-        launcher = (sys.executable, "-I", "-S", str(Path(tether.__file__)), str(os.getpid()))
+        launcher = (sys.executable, "-I", "-S", str(Path(pdeathsig.__file__)), str(os.getpid()))
         with path.open("ab") as output:
             process = await asyncio.create_subprocess_exec(
                 *launcher,

@@ -22,17 +22,17 @@ import grpc
 import pytest
 
 from sandbox import manifests
-from sandbox.apiserver import ApiServer
-from sandbox.binder import Binder
-from sandbox.client import STRATEGIC, ApiError, Client, ensure
-from sandbox.controlplane import ControlPlane, NoControlPlaneError, find
+from sandbox.apiserver.server import ApiServer
+from sandbox.client.client import STRATEGIC, ApiError, Client, ensure
+from sandbox.client.objects import CRDS, NAMESPACES, NODES, PODS, POLICIES, Resource
+from sandbox.controllers.nodes import node_object
 from sandbox.endpoints import kubeconfig
-from sandbox.extender import Extender, ExtenderSpec
-from sandbox.extenders import Extenders
-from sandbox.nodes import node_object
-from sandbox.objects import CRDS, NAMESPACES, NODES, PODS, POLICIES, Resource
+from sandbox.envtest import ControlPlane, NoControlPlaneError, find
 from sandbox.processes import HeldPort, Processes
 from sandbox.programs import EvaluatorLaunch, evaluator_command
+from sandbox.scheduler.extender import Extender, ExtenderSpec
+from sandbox.scheduler.extenders import Extenders
+from sandbox.scheduler.scheduler import Binder
 from tests.patience import PATIENCE
 from wire import telemetry_pb2, telemetry_pb2_grpc
 

@@ -5,8 +5,8 @@ import json
 
 import pytest
 
-from sandbox.client import ApiError
-from sandbox.objects import NAMESPACES, POLICIES
+from sandbox.client.client import ApiError
+from sandbox.client.objects import NAMESPACES, POLICIES
 
 HEALTH = "health_metric"
 

@@ -2,8 +2,8 @@
 
 import pytest
 
-from sandbox.client import APPLY, JSON_PATCH, ApiError
-from sandbox.objects import NODES
+from sandbox.client.client import APPLY, JSON_PATCH, ApiError
+from sandbox.client.objects import NODES
 
 OURS = "plimsoll"
 

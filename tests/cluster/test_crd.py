@@ -3,8 +3,8 @@
 import pytest
 
 from sandbox import manifests
-from sandbox.client import ApiError, ensure
-from sandbox.objects import CRDS, POLICIES
+from sandbox.client.client import ApiError, ensure
+from sandbox.client.objects import CRDS, POLICIES
 
 pytestmark = pytest.mark.e2e
 

@@ -10,9 +10,9 @@ import subprocess
 import pytest
 from aiohttp import web
 
-from sandbox.client import ApiError
-from sandbox.controlplane import ControlPlane
-from sandbox.objects import Resource
+from sandbox.client.client import ApiError
+from sandbox.client.objects import Resource
+from sandbox.envtest import ControlPlane
 from tests.patience import PATIENCE
 
 SERVICES = Resource("services")

@@ -2,8 +2,8 @@
 
 import pytest
 
-from sandbox.client import ApiError
-from sandbox.objects import EVENTS, PODS, Resource
+from sandbox.client.client import ApiError
+from sandbox.client.objects import EVENTS, PODS, Resource
 
 pytestmark = pytest.mark.e2e
 

@@ -12,8 +12,8 @@ from evaluator.gangs.rooms import Rooms
 from evaluator.gangs.shapes import shapes
 from evaluator.gangs.space import Packing
 from evaluator.inventory import Inventory
-from sandbox.client import STRATEGIC
-from sandbox.objects import NODES, PODS
+from sandbox.client.client import STRATEGIC
+from sandbox.client.objects import NODES, PODS
 
 pytestmark = pytest.mark.e2e
 

@@ -13,7 +13,7 @@ from evaluator.gangs.verdicts import Outcome, State, Verdict
 from evaluator.inventory import Inventory, decode
 from evaluator.kube import Kube
 from evaluator.metrics import Metrics
-from sandbox.objects import EVENTS, PODS
+from sandbox.client.objects import EVENTS, PODS
 
 pytestmark = pytest.mark.e2e
 

@@ -9,8 +9,8 @@ import random
 
 import pytest
 
-from sandbox.client import JSON_PATCH, STRATEGIC
-from sandbox.objects import EVENTS, NODES, PODS
+from sandbox.client.client import JSON_PATCH, STRATEGIC
+from sandbox.client.objects import EVENTS, NODES, PODS
 
 pytestmark = pytest.mark.e2e
 

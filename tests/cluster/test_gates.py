@@ -2,8 +2,8 @@
 
 import pytest
 
-from sandbox.client import JSON_PATCH, MERGE, STRATEGIC, ApiError
-from sandbox.objects import PODS
+from sandbox.client.client import JSON_PATCH, MERGE, STRATEGIC, ApiError
+from sandbox.client.objects import PODS
 
 pytestmark = pytest.mark.e2e
 

@@ -2,8 +2,8 @@
 
 import pytest
 
-from sandbox.client import ApiError
-from sandbox.objects import NODES, POLICIES
+from sandbox.client.client import ApiError
+from sandbox.client.objects import NODES, POLICIES
 
 pytestmark = pytest.mark.e2e
 

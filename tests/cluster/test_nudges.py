@@ -2,7 +2,7 @@
 
 import pytest
 
-from sandbox.objects import PODS, POLICIES
+from sandbox.client.objects import PODS, POLICIES
 
 pytestmark = pytest.mark.e2e
 

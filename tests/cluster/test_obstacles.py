@@ -15,9 +15,9 @@ from evaluator.gangs.verdicts import Outcome, State, Verdict
 from evaluator.inventory import Inventory, decode
 from evaluator.kube import Kube
 from plimsoll.quantity import exact
-from sandbox.client import ApiError, Client
-from sandbox.controlplane import NoControlPlaneError
-from sandbox.objects import DEPLOYMENTS, EVENTS, NAMESPACES, PODS, REPLICASETS, Resource
+from sandbox.client.client import ApiError, Client
+from sandbox.client.objects import DEPLOYMENTS, EVENTS, NAMESPACES, PODS, REPLICASETS, Resource
+from sandbox.envtest import NoControlPlaneError
 from tests.patience import PATIENCE
 
 QUOTAS = Resource("resourcequotas", "v1")

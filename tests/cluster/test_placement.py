@@ -10,8 +10,8 @@ import pytest
 
 from evaluator.cluster import decode_node, decode_pod
 from evaluator.placement import would_take
-from sandbox.client import STRATEGIC
-from sandbox.objects import NODES, PODS
+from sandbox.client.client import STRATEGIC
+from sandbox.client.objects import NODES, PODS
 
 HOST = "plimsoll.io/placement"
 CORDON = "node.kubernetes.io/unschedulable"

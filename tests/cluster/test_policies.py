@@ -8,7 +8,7 @@ from collections import Counter
 
 import pytest
 
-from sandbox.objects import EVENTS, NODES, POLICIES
+from sandbox.client.objects import EVENTS, NODES, POLICIES
 
 pytestmark = pytest.mark.e2e
 

@@ -8,7 +8,7 @@ import signal
 
 import pytest
 
-from sandbox.objects import NODES
+from sandbox.client.objects import NODES
 from tests.patience import PATIENCE
 
 pytestmark = pytest.mark.e2e

@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 from evaluator.main import main
-from sandbox.controlplane import ControlPlane
-from sandbox.objects import PODS
+from sandbox.client.objects import PODS
+from sandbox.envtest import ControlPlane
 
 pytestmark = pytest.mark.e2e
 

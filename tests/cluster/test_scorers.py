@@ -2,7 +2,7 @@
 
 import pytest
 
-from sandbox.objects import NODES, PODS
+from sandbox.client.objects import NODES, PODS
 
 pytestmark = pytest.mark.e2e
 

@@ -2,7 +2,7 @@
 
 import pytest
 
-from sandbox.objects import POLICIES
+from sandbox.client.objects import POLICIES
 
 pytestmark = pytest.mark.e2e
 

@@ -2,8 +2,8 @@
 
 import pytest
 
-from sandbox.client import APPLY, JSON_PATCH
-from sandbox.objects import NODES
+from sandbox.client.client import APPLY, JSON_PATCH
+from sandbox.client.objects import NODES
 
 pytestmark = pytest.mark.e2e
 

@@ -8,7 +8,7 @@ import pytest
 from evaluator.kube import Kube
 from evaluator.sources.identity import NotAnAgentError
 from evaluator.sources.reviewer import Reviewer
-from sandbox.apiserver import ApiServer
+from sandbox.apiserver.server import ApiServer
 from sandbox.processes import Processes
 from sandbox.programs import AgentLaunch, agent_command
 

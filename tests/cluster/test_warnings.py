@@ -9,9 +9,9 @@ import pytest
 
 from evaluator.scoring.quantities import QUANTITIES
 from sandbox import manifests
-from sandbox.apiserver import ApiServer
-from sandbox.client import ensure
-from sandbox.objects import Resource
+from sandbox.apiserver.server import ApiServer
+from sandbox.client.client import ensure
+from sandbox.client.objects import Resource
 from tests.patience import PATIENCE
 
 FOLDER = manifests.folder() / "crd-warnings"

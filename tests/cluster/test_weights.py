@@ -5,9 +5,9 @@ import json
 import pytest
 from aiohttp import web
 
-from sandbox.client import STRATEGIC
-from sandbox.controlplane import ControlPlane
-from sandbox.objects import NODES, PODS
+from sandbox.client.client import STRATEGIC
+from sandbox.client.objects import NODES, PODS
+from sandbox.envtest import ControlPlane
 
 PREFERENCE = 100 * 3
 """What TaintToleration gives a node without taints more than one that is better avoided: all its points, times its weight."""

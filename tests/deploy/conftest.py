@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 import yaml
 
-from sandbox.controlplane import ControlPlane, NoControlPlaneError, find
+from sandbox.envtest import ControlPlane, NoControlPlaneError, find
 
 ROOT = Path(__file__).parents[2]
 DEPLOY = ROOT / "deploy"

@@ -7,7 +7,7 @@ import subprocess
 import pytest
 import yaml
 
-from sandbox.apiserver import ApiServer
+from sandbox.apiserver.server import ApiServer
 from sandbox.endpoints import kubeconfig
 
 pytestmark = pytest.mark.e2e

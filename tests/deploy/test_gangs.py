@@ -12,9 +12,9 @@ from evaluator.gangs import webhook
 from evaluator.gangs.membership import ADMITTED, GATE
 from plimsoll import flags
 from plimsoll.commandline import Parser
-from sandbox.client import ApiError, Client, ensure
-from sandbox.nodes import node_object
-from sandbox.objects import EVENTS, NAMESPACES, NODES, PODS
+from sandbox.client.client import ApiError, Client, ensure
+from sandbox.client.objects import EVENTS, NAMESPACES, NODES, PODS
+from sandbox.controllers.nodes import node_object
 from sandbox.processes import HeldPort, Processes
 from sandbox.programs import EvaluatorLaunch, evaluator_command
 from tests.patience import PATIENCE

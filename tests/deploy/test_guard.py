@@ -13,10 +13,10 @@ from evaluator.gangs.membership import ADMITTED, GATE
 from evaluator.kube import Kube
 from evaluator.labels import Apply
 from evaluator.objects import NUDGED
-from sandbox.client import MERGE, ApiError, Client
+from sandbox.client.client import MERGE, ApiError, Client
+from sandbox.client.objects import NODES, PODS
+from sandbox.controllers.nodes import node_object
 from sandbox.endpoints import kubeconfig
-from sandbox.nodes import node_object
-from sandbox.objects import NODES, PODS
 from tests.patience import PATIENCE
 
 pytestmark = pytest.mark.e2e

@@ -13,10 +13,10 @@ from evaluator.config import Settings
 from evaluator.gangs.membership import GATE
 from plimsoll import flags
 from plimsoll.commandline import Parser
-from sandbox.client import ApiError, Client, ensure
+from sandbox.client.client import ApiError, Client, ensure
+from sandbox.client.objects import EVENTS, NODES, PODS, POLICIES, Resource
+from sandbox.controllers.nodes import node_object
 from sandbox.endpoints import kubeconfig
-from sandbox.nodes import node_object
-from sandbox.objects import EVENTS, NODES, PODS, POLICIES, Resource
 from sandbox.processes import HeldPort, Processes
 from sandbox.programs import EvaluatorLaunch, evaluator_command
 from tests.patience import PATIENCE

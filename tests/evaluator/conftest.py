@@ -19,7 +19,7 @@ from aiohttp import web
 from evaluator import policy
 from evaluator.kube import Kube
 from plimsoll.logging import setup
-from sandbox.apiserver import ApiServer
+from sandbox.apiserver.server import ApiServer
 from tests.patience import PATIENCE
 
 ROOT = Path(__file__).parents[2]

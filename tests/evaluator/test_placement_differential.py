@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 
 from evaluator.cluster import decode_node, decode_pod
 from evaluator.placement import would_take
-from sandbox.constraints import violation
+from sandbox.scheduler.constraints import violation
 
 KEYS = st.sampled_from(["a", "b"])
 VALUES = st.sampled_from(

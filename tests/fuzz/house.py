@@ -12,7 +12,7 @@ import aiohttp
 import grpc
 import yaml
 
-from sandbox.apiserver import ApiServer
+from sandbox.apiserver.server import ApiServer
 from sandbox.processes import HeldPort, Processes
 from tests.patience import PATIENCE
 from wire import telemetry_pb2, telemetry_pb2_grpc

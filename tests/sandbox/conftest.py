@@ -5,7 +5,7 @@ import copy
 
 import pytest
 
-from sandbox.client import Client
+from sandbox.client.client import Client
 from tests.patience import PATIENCE
 
 
@@ -64,7 +64,7 @@ def changed():
 
 @pytest.fixture
 async def client():
-    from sandbox.apiserver import ApiServer
+    from sandbox.apiserver.server import ApiServer
 
     server = ApiServer()
     url = await server.start()

@@ -3,10 +3,18 @@
 import pytest
 
 from sandbox import manifests
-from sandbox.client import ensure
-from sandbox.extender import Extender, ExtenderSpec
-from sandbox.objects import DEPLOYMENTS, EVENTS, NAMESPACES, NODES, PODS, POLICIES, REPLICASETS
-from sandbox.up import Cluster, ClusterSpec
+from sandbox.client.client import ensure
+from sandbox.client.objects import (
+    DEPLOYMENTS,
+    EVENTS,
+    NAMESPACES,
+    NODES,
+    PODS,
+    POLICIES,
+    REPLICASETS,
+)
+from sandbox.cluster import Cluster, ClusterSpec
+from sandbox.scheduler.extender import Extender, ExtenderSpec
 
 pytestmark = pytest.mark.e2e
 

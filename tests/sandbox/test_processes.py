@@ -135,11 +135,11 @@ async def test_no_child_outlives_a_supervisor_that_is_killed(spawn, tmp_path, ev
 
 
 async def test_a_child_whose_supervisor_died_before_it_could_ask_ends_itself(spawn):
-    from sandbox import tether
+    from sandbox import pdeathsig
 
     gone = await spawn(sys.executable, "-c", "")
     await gone.wait()
-    child = await spawn(sys.executable, "-I", "-S", tether.__file__, str(gone.pid), *WAIT)
+    child = await spawn(sys.executable, "-I", "-S", pdeathsig.__file__, str(gone.pid), *WAIT)
     _, text = await child.communicate()
     assert (child.returncode, text.decode().strip()) == (1, f"process {gone.pid} is gone")
 

@@ -5,10 +5,10 @@ import shutil
 import pytest
 
 from sandbox import manifests
-from sandbox.client import ensure
-from sandbox.extender import Extender, ExtenderError, ExtenderSpec
-from sandbox.objects import NAMESPACES, POLICIES
-from sandbox.up import Cluster, ClusterSpec
+from sandbox.client.client import ensure
+from sandbox.client.objects import NAMESPACES, POLICIES
+from sandbox.cluster import Cluster, ClusterSpec
+from sandbox.scheduler.extender import Extender, ExtenderError, ExtenderSpec
 
 pytestmark = pytest.mark.e2e
 

@@ -3,10 +3,10 @@
 import aiohttp
 import pytest
 
-from sandbox.client import ensure
-from sandbox.extender import Extender, ExtenderSpec
-from sandbox.objects import PODS
-from sandbox.up import Cluster, ClusterSpec
+from sandbox.client.client import ensure
+from sandbox.client.objects import PODS
+from sandbox.cluster import Cluster, ClusterSpec
+from sandbox.scheduler.extender import Extender, ExtenderSpec
 
 pytestmark = pytest.mark.e2e
 

@@ -8,10 +8,10 @@ import aiohttp
 import pytest
 
 from sandbox import manifests
-from sandbox.client import ensure
-from sandbox.objects import NAMESPACES, POLICIES
+from sandbox.client.client import ensure
+from sandbox.client.objects import NAMESPACES, POLICIES
+from sandbox.cluster import Cluster, ClusterSpec
 from sandbox.programs import agent_command
-from sandbox.up import Cluster, ClusterSpec
 from tests.patience import PATIENCE
 
 pytestmark = [

@@ -14,8 +14,8 @@ import pytest
 import yaml
 from aiohttp import web
 
-from sandbox.apiserver import ApiServer
-from sandbox.nodes import node_object
+from sandbox.apiserver.server import ApiServer
+from sandbox.controllers.nodes import node_object
 from sandbox.processes import HeldPort, Processes
 from tests.patience import PATIENCE
 

@@ -16,7 +16,7 @@ import grpc
 import pytest
 import pytest_asyncio
 
-from sandbox.nodes import node_object
+from sandbox.controllers.nodes import node_object
 from tests.fuzz.house import READINGS, House
 from tests.patience import PATIENCE
 from tests.security import rawh2

@@ -12,10 +12,10 @@ import grpc
 import pytest
 
 from sandbox import manifests
-from sandbox.client import ApiError, Client, ensure
+from sandbox.client.client import ApiError, Client, ensure
+from sandbox.client.objects import CRDS, NODES, POLICIES
+from sandbox.controllers.nodes import node_object
 from sandbox.endpoints import kubeconfig
-from sandbox.nodes import node_object
-from sandbox.objects import CRDS, NODES, POLICIES
 from sandbox.processes import HeldPort, Processes
 from sandbox.programs import EvaluatorLaunch, evaluator_command
 from tests.patience import PATIENCE

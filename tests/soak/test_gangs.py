@@ -12,9 +12,9 @@ from dataclasses import dataclass, field
 
 import pytest
 
-from sandbox.nodes import CAPACITY
-from sandbox.objects import PODS
-from sandbox.up import Cluster, ClusterSpec
+from sandbox.client.objects import PODS
+from sandbox.cluster import Cluster, ClusterSpec
+from sandbox.controllers.nodes import CAPACITY
 from tests.patience import PATIENCE
 
 pytestmark = pytest.mark.e2e

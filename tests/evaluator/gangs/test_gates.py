@@ -8,8 +8,8 @@ from evaluator.gangs.gates import due
 from evaluator.gangs.group import GangKey
 from evaluator.gangs.membership import ADMITTED, GATE, Owner
 from evaluator.gangs.verdicts import Reason, Release
-from sandbox.api.errors import ApiError
-from sandbox.api.patch import json_patch
+from sandbox.apiserver.http.errors import ApiError
+from sandbox.apiserver.writes.patch import json_patch
 
 AT = "2027-01-15T08:00:00.000Z"
 KEY = GangKey("default", "train")

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from evaluator.manifests import checker
 from sandbox import manifests
-from sandbox.api import schema
+from sandbox.apiserver.kinds import schema
 from tests.patience import PATIENCE
 
 CRD = next(manifests.crds())["spec"]["versions"][0]["schema"]["openAPIV3Schema"]

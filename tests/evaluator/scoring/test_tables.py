@@ -8,10 +8,10 @@ import aiohttp
 import pytest
 
 from sandbox import manifests
-from sandbox.apiserver import ApiServer
-from sandbox.client import Client, ensure
+from sandbox.apiserver.server import ApiServer
+from sandbox.client.client import Client, ensure
+from sandbox.client.objects import CRDS
 from sandbox.endpoints import kubeconfig
-from sandbox.objects import CRDS
 from sandbox.processes import HeldPort, Processes
 from sandbox.programs import EvaluatorLaunch, evaluator_command
 from tests.patience import PATIENCE

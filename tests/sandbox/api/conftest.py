@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 import aiohttp
 import pytest
 
-from sandbox.apiserver import ApiServer
+from sandbox.apiserver.server import ApiServer
 from tests.patience import PATIENCE
 
 MERGE = "application/merge-patch+json"

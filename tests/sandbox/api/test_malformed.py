@@ -5,15 +5,15 @@ import logging
 
 import pytest
 
-from sandbox.api.actions import Actions
-from sandbox.api.cluster import Cluster
-from sandbox.api.columns import columns_of
-from sandbox.api.deletion import DeleteOptions, Remover
-from sandbox.api.errors import ApiError
-from sandbox.api.requests import Target
-from sandbox.api.tables import row
-from sandbox.api.upkeep import Upkeep
-from sandbox.api.writes import WriteOptions, Writer
+from sandbox.apiserver.controllers import Upkeep
+from sandbox.apiserver.http.columns import columns_of
+from sandbox.apiserver.http.errors import ApiError
+from sandbox.apiserver.http.requests import Target
+from sandbox.apiserver.http.tables import row
+from sandbox.apiserver.storage.cluster import Cluster
+from sandbox.apiserver.writes.actions import Actions
+from sandbox.apiserver.writes.deletion import DeleteOptions, Remover
+from sandbox.apiserver.writes.writes import WriteOptions, Writer
 
 LABELS = {"app": "web"}
 CONTAINER = {

@@ -9,10 +9,10 @@ from kubernetes.aio.client import rest
 from wires import Connector
 
 from sandbox import manifests
-from sandbox.apiserver import ApiServer
-from sandbox.client import ApiError, Client, ensure
-from sandbox.nodes import node_object
-from sandbox.objects import CRDS, EVENTS, LEASES, NODES, PODS, POLICIES
+from sandbox.apiserver.server import ApiServer
+from sandbox.client.client import ApiError, Client, ensure
+from sandbox.client.objects import CRDS, EVENTS, LEASES, NODES, PODS, POLICIES
+from sandbox.controllers.nodes import node_object
 
 ADMIN = "admin"
 RIVAL = "rival"

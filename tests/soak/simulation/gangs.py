@@ -8,8 +8,8 @@ import contextlib
 
 from cluster import NAMESPACE
 
-from sandbox.client import JSON_PATCH, ApiError
-from sandbox.objects import PODS
+from sandbox.client.client import JSON_PATCH, ApiError
+from sandbox.client.objects import PODS
 
 NEEDED = {"pair": 2, "trio": 3, "crowd": 5}
 """Gangs, and how many pods each needs."""

@@ -1,0 +1,178 @@
+"""What the server says it serves: versions, groups and resources, in both forms of discovery."""
+
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from sandbox.apiserver.storage.objects import Json
+from sandbox.apiserver.storage.resource import VERBS, Resource
+
+VERSION: Mapping[str, str] = {
+    "major": "1",
+    "minor": "32",
+    "gitVersion": "v1.32.0+plimsoll-sandbox",
+    "gitCommit": "",
+    "gitTreeState": "",
+    "buildDate": "",
+    "goVersion": "",
+    "compiler": "",
+    "platform": "",
+}
+# Subresources whose objects are of another kind than the resource's own.
+_KINDS: Mapping[str, tuple[str, str, str]] = {
+    "scale": ("autoscaling", "v1", "Scale"),
+    "eviction": ("policy", "v1", "Eviction"),
+    "binding": ("", "v1", "Binding"),
+}
+_CREATED = frozenset({"eviction", "binding"})
+
+
+def group_versions(resources: Iterable[Resource]) -> dict[str, list[str]]:
+    """The versions of each group, in the order in which they came."""
+    groups: dict[str, list[str]] = {}
+    for resource in resources:
+        versions = groups.setdefault(resource.group, [])
+        if resource.version not in versions:
+            versions.append(resource.version)
+    return groups
+
+
+def document(path: list[str], resources: Iterable[Resource]) -> Json | None:
+    """What /api, /apis and the paths below them answer that name a group or a version; None if there is no such."""
+    match path:
+        case ["api"]:
+            return _legacy_versions()
+        case ["apis"]:
+            return _group_list(resources)
+        case ["api", version]:
+            return _resource_list("", version, resources)
+        case ["apis", group]:
+            return _one_group(group, resources)
+        case ["apis", group, version]:
+            return _resource_list(group, version, resources)
+        case _:
+            return None
+
+
+def _legacy_versions() -> Json:
+    return {"kind": "APIVersions", "versions": ["v1"], "serverAddressByClientCIDRs": []}
+
+
+def _group_list(resources: Iterable[Resource]) -> Json:
+    groups = [
+        _group(name, versions) for name, versions in group_versions(resources).items() if name
+    ]
+    return {"kind": "APIGroupList", "apiVersion": "v1", "groups": groups}
+
+
+def _one_group(name: str, resources: Iterable[Resource]) -> Json | None:
+    versions = group_versions(resources).get(name)
+    if not name or not versions:
+        return None
+    return {"kind": "APIGroup", "apiVersion": "v1", **_group(name, versions)}
+
+
+def _group(name: str, versions: list[str]) -> Json:
+    listed = [{"groupVersion": f"{name}/{version}", "version": version} for version in versions]
+    return {"name": name, "versions": listed, "preferredVersion": listed[0]}
+
+
+def _resource_list(group: str, version: str, resources: Iterable[Resource]) -> Json | None:
+    found = [r for r in resources if (r.group, r.version) == (group, version)]
+    if not found:
+        return None
+    return {
+        "kind": "APIResourceList",
+        "apiVersion": "v1",
+        "groupVersion": found[0].api_version,
+        "resources": [entry for resource in found for entry in _entries(resource)],
+    }
+
+
+def _entries(resource: Resource) -> Iterable[Json]:
+    yield {
+        "name": resource.plural,
+        "singularName": _singular(resource),
+        "namespaced": resource.namespaced,
+        "kind": resource.kind,
+        "verbs": list(VERBS),
+        **_optional(shortNames=resource.short_names, categories=resource.categories),
+    }
+    for subresource in resource.subresources:
+        group, version, kind = _KINDS.get(subresource, ("", "", resource.kind))
+        yield {
+            "name": f"{resource.plural}/{subresource}",
+            "singularName": "",
+            "namespaced": resource.namespaced,
+            "kind": kind,
+            "verbs": _verbs(subresource),
+            **_optional(group=group, version=version),
+        }
+
+
+def _verbs(subresource: str) -> list[str]:
+    return ["create"] if subresource in _CREATED else ["get", "patch", "update"]
+
+
+def _singular(resource: Resource) -> str:
+    return resource.singular or resource.kind.lower()
+
+
+def _optional(**fields: Any) -> Json:
+    return {
+        name: list(value) if isinstance(value, tuple) else value
+        for name, value in fields.items()
+        if value
+    }
+
+
+def aggregated(resources: Iterable[Resource], *, legacy: bool) -> Json:
+    """All groups with all their resources in one document (apidiscovery.k8s.io/v2)."""
+    listed = [resource for resource in resources if (resource.group == "") is legacy]
+    return {
+        "kind": "APIGroupDiscoveryList",
+        "apiVersion": "apidiscovery.k8s.io/v2",
+        "metadata": {},
+        "items": [
+            {
+                "metadata": {"name": name} if name else {},
+                "versions": [
+                    {
+                        "version": version,
+                        "freshness": "Current",
+                        "resources": [
+                            _discovered(resource)
+                            for resource in listed
+                            if (resource.group, resource.version) == (name, version)
+                        ],
+                    }
+                    for version in versions
+                ],
+            }
+            for name, versions in group_versions(listed).items()
+        ],
+    }
+
+
+def _discovered(resource: Resource) -> Json:
+    return {
+        "resource": resource.plural,
+        "responseKind": _response_kind(resource.group, resource.version, resource.kind),
+        "scope": "Namespaced" if resource.namespaced else "Cluster",
+        "singularResource": _singular(resource),
+        "verbs": list(VERBS),
+        **_optional(shortNames=resource.short_names, categories=resource.categories),
+        "subresources": [
+            {
+                "subresource": subresource,
+                "responseKind": _response_kind(
+                    *_KINDS.get(subresource, (resource.group, resource.version, resource.kind))
+                ),
+                "verbs": _verbs(subresource),
+            }
+            for subresource in resource.subresources
+        ],
+    }
+
+
+def _response_kind(group: str, version: str, kind: str) -> Json:
+    return {"group": group, "version": version, "kind": kind}

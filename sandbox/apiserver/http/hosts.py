@@ -1,0 +1,36 @@
+"""Refuses requests for other hosts: the API has no credentials, so a web page must not reach it by DNS rebinding."""
+
+import ipaddress
+from collections.abc import Awaitable, Callable
+from urllib.parse import urlsplit
+
+from aiohttp import web
+
+from plimsoll.text import shown
+from sandbox.apiserver.http.errors import ApiError
+
+Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
+
+
+@web.middleware
+async def loopback_only(request: web.Request, handler: Handler) -> web.StreamResponse:
+    """Answer 421 with a Status where the Host header names anything but this machine's loopback.
+
+    A browser sends the name of the page's site, also after that name was made to resolve to 127.0.0.1. A request without the
+    header (HTTP/1.0) comes from no browser, and is answered.
+    """
+    host = request.headers.get("Host")
+    if host is None or _is_loopback(host):
+        return await handler(request)
+    text = f"this server answers for localhost, 127.0.0.1 and [::1] only, not for the Host {shown(host)}"
+    error = ApiError(421, "MisdirectedRequest", text)
+    return web.json_response(error.status(), status=error.code)
+
+
+def _is_loopback(host: str) -> bool:
+    """Whether a Host header (`name`, `name:port`, `[address]:port`) is localhost or a loopback address."""
+    try:
+        name = urlsplit(f"//{host}").hostname or ""
+        return name == "localhost" or ipaddress.ip_address(name).is_loopback
+    except ValueError:
+        return False

@@ -1,0 +1,223 @@
+"""Pods: the defaults that kubectl and schedulers rely on, what may change after creation, and binding to a node."""
+
+from collections.abc import Iterator
+from fractions import Fraction
+from typing import Any
+
+from sandbox import quantity
+from sandbox.apiserver.http.errors import (
+    ApiError,
+    Cause,
+    Subject,
+    conflict,
+    forbidden_field,
+    required,
+)
+from sandbox.apiserver.kinds.behaviour import Behaviour, Objects, as_quantities, fill
+from sandbox.apiserver.kinds.gates import (
+    gate_additions,
+    gate_faults,
+    gates,
+    widenings,
+    without_node_affinity,
+)
+from sandbox.apiserver.kinds.priorities import COLLECTION, prioritize
+from sandbox.apiserver.storage.objects import Json, dig, with_condition
+
+
+class Pods(Behaviour):
+    """A pod's spec is nearly frozen at creation."""
+
+    has_status = True
+
+    def default(self, obj: Json) -> None:
+        default_pod_spec(obj.setdefault("spec", {}))
+        fill(obj["spec"], serviceAccountName="default")
+
+    def admit(self, obj: Json, objects: Objects) -> None:
+        prioritize(obj, objects(COLLECTION))
+
+    def prepare_create(self, obj: Json, *, now: float) -> None:
+        status: Json = {"phase": "Pending", "qosClass": qos_class(obj["spec"])}
+        if gates(obj["spec"]):
+            gated = {
+                "type": "PodScheduled",
+                "status": "False",
+                "reason": "SchedulingGated",
+                "message": "Scheduling is blocked due to non-empty scheduling gates",
+            }
+            status["conditions"] = with_condition([], gated, now=now)
+        obj["status"] = status
+
+    def prepare_update(self, old: Json, new: Json) -> None:
+        super().prepare_update(old, new)
+        # Whoever writes a whole pod need not know what its class gave it.
+        given = {field: old["spec"].get(field) for field in ("priority", "preemptionPolicy")}
+        fill(new["spec"], **{field: value for field, value in given.items() if value is not None})
+
+    def validate(self, obj: Json) -> list[Cause]:
+        causes = list(pod_spec_faults(obj["spec"], "spec"))
+        if obj["spec"].get("nodeName") and gates(obj["spec"]):
+            why = "cannot be set until all schedulingGates have been cleared"
+            causes.append(forbidden_field("spec.nodeName", why))
+        return causes
+
+    def validate_update(self, old: Json, new: Json) -> list[Cause]:
+        return _update_faults(old["spec"], new["spec"])
+
+
+def default_pod_spec(spec: Json) -> None:
+    """Fill in what a pod, or a pod template, leaves out."""
+    fill(
+        spec,
+        restartPolicy="Always",
+        dnsPolicy="ClusterFirst",
+        schedulerName="default-scheduler",
+        terminationGracePeriodSeconds=30,
+        securityContext={},
+    )
+    if not gates(spec):
+        spec.pop("schedulingGates", None)  # of a list whose last item went, nothing stays
+    for container in _containers(spec):
+        _default_container(container)
+
+
+def _default_container(container: Json) -> None:
+    image = str(container.get("image") or "")
+    tag = image.rpartition("/")[2].partition(":")[2]
+    fill(
+        container,
+        imagePullPolicy="IfNotPresent" if tag not in {"", "latest"} else "Always",
+        terminationMessagePath="/dev/termination-log",
+        terminationMessagePolicy="File",
+        resources={},
+    )
+    for port in container.get("ports") or ():
+        fill(port, protocol="TCP")
+    resources = container["resources"]
+    for field in ("limits", "requests"):
+        if field in resources:
+            resources[field] = as_quantities(resources[field])
+    if limits := resources.get("limits"):
+        # A limit without a request is the request: this is how `telemetry/scheduling` reaches the scheduler.
+        resources["requests"] = {**limits, **(resources.get("requests") or {})}
+
+
+def _containers(spec: Json) -> Iterator[Json]:
+    for field in ("initContainers", "containers"):
+        yield from spec.get(field) or ()
+
+
+def qos_class(spec: Json) -> str:
+    """Guaranteed, Burstable or BestEffort, by the containers' cpu and memory."""
+    wanted = [
+        (_compute(container, "requests"), _compute(container, "limits"))
+        for container in _containers(spec)
+    ]
+    if not any(requests or limits for requests, limits in wanted):
+        return "BestEffort"
+    full = all(len(limits) == 2 and requests == limits for requests, limits in wanted)
+    return "Guaranteed" if full else "Burstable"
+
+
+def _compute(container: Json, part: str) -> dict[str, Fraction]:
+    """Nothing is asked for by asking for zero."""
+    found = dig(container, "resources", part) or {}
+    told = {name: _amount(found[name]) for name in ("cpu", "memory") if name in found}
+    return {name: amount for name, amount in told.items() if amount}
+
+
+def _amount(text: Any) -> Fraction:
+    try:
+        return quantity.parse(str(text))
+    except ValueError:  # a real server would have refused it
+        return Fraction()
+
+
+def pod_spec_faults(spec: Json, field: str) -> Iterator[Cause]:
+    """What is wrong with a pod's spec, or a template's."""
+    containers = spec.get("containers")
+    if not containers:
+        yield required(f"{field}.containers")
+    for index, container in enumerate(containers or ()):
+        for name in ("name", "image"):
+            if not container.get(name):
+                yield required(f"{field}.containers[{index}].{name}")
+    yield from gate_faults(spec, field)
+
+
+_CHANGEABLE = (
+    "pod updates may not change fields other than `spec.containers[*].image`,"
+    "`spec.initContainers[*].image`,`spec.activeDeadlineSeconds`,"
+    "`spec.tolerations` (only additions to existing tolerations),"
+    "`spec.terminationGracePeriodSeconds` (allow it to be set to 1 if it was previously negative)"
+)
+
+
+def _update_faults(old: Json, new: Json) -> list[Cause]:
+    causes = list(gate_additions(old, new))
+    tolerations = new.get("tolerations") or []
+    if any(item not in tolerations for item in old.get("tolerations") or ()):
+        why = "existing toleration can not be modified except its tolerationSeconds"
+        causes.append(forbidden_field("spec.tolerations", why))
+    gated = bool(gates(old))
+    if gated:
+        causes += widenings(old, new)
+    if _frozen(old, gated=gated) != _frozen(new, gated=gated):
+        causes.append(forbidden_field("spec", _CHANGEABLE))
+    return causes
+
+
+def _frozen(spec: Json, *, gated: bool) -> Json:
+    free = {"tolerations", "schedulingGates", "activeDeadlineSeconds"}
+    free |= {"nodeSelector"} if gated else set()
+    kept = {field: value for field, value in spec.items() if field not in free}
+    if gated:
+        kept["affinity"] = without_node_affinity(spec)
+    for field in ("containers", "initContainers"):
+        if field in kept:
+            kept[field] = [{**container, "image": ""} for container in kept[field]]
+    return kept
+
+
+def bind(pod: Json, binding: Json, *, now: float) -> None:
+    """Give a pod its node, as a scheduler's Binding asks; 409 where it has one, or may not have one yet."""
+    name = pod["metadata"]["name"]
+    node = dig(binding, "target", "name")
+    if not node:
+        raise ApiError(400, "BadRequest", "target.name: Required value")
+    if why := _unbindable(pod, binding):
+        raise conflict(Subject("", "pods/binding", name), why)
+    annotations = dig(binding, "metadata", "annotations")
+    if annotations:
+        pod["metadata"]["annotations"] = {
+            **(pod["metadata"].get("annotations") or {}),
+            **annotations,
+        }
+    pod["spec"]["nodeName"] = node
+    status = pod.setdefault("status", {})
+    scheduled = {"type": "PodScheduled", "status": "True"}
+    status["conditions"] = with_condition(status.get("conditions"), scheduled, now=now)
+
+
+def _unbindable(pod: Json, binding: Json) -> str:
+    name, uid = pod["metadata"]["name"], pod["metadata"]["uid"]
+    wanted = dig(binding, "metadata", "uid")
+    if wanted and wanted != uid:
+        return f"Precondition failed: UID in precondition: {wanted}, UID in object meta: {uid}"
+    if pod["metadata"].get("deletionTimestamp"):
+        return f"pod {name} is being deleted, cannot be assigned to a host"
+    if node := pod["spec"].get("nodeName"):
+        return f'pod {name} is already assigned to node "{node}"'
+    if gates(pod["spec"]):
+        return f"pod {name} has non-empty .spec.schedulingGates"
+    return ""
+
+
+def grace_period(pod: Json, asked: Any) -> int:
+    """Seconds that a pod being deleted has left: none where no kubelet runs it."""
+    if not pod["spec"].get("nodeName") or dig(pod, "status", "phase") in {"Succeeded", "Failed"}:
+        return 0
+    if asked is not None:
+        return int(asked)
+    return int(pod["spec"].get("terminationGracePeriodSeconds", 30))

@@ -1,0 +1,50 @@
+"""The priority of a new pod, by its PriorityClass: a pod may not choose its own."""
+
+from collections.abc import Iterable
+
+from sandbox.apiserver.http.errors import ApiError, Subject, forbidden
+from sandbox.apiserver.storage.objects import Json, name_of
+
+COLLECTION = "priorityclasses.scheduling.k8s.io"
+
+_PREEMPTS = "PreemptLowerPriority"
+_SYSTEM: Iterable[Json] = (
+    {"metadata": {"name": "system-cluster-critical"}, "value": 2_000_000_000},
+    {"metadata": {"name": "system-node-critical"}, "value": 2_000_001_000},
+)
+"""Classes that every cluster has; here they are none that one could list."""
+
+
+def prioritize(pod: Json, classes: Iterable[Json]) -> None:
+    """Give a new pod the priority of the class that it names, or of the default one; ApiError where that is not to be had."""
+    spec = pod["spec"]
+    found = _class_of(pod, classes)
+    if found is not None:
+        spec["priorityClassName"] = name_of(found)
+    own = found or {}
+    _set(pod, "priority", own.get("value", 0), "the integer value of priority")
+    policy = own.get("preemptionPolicy") or _PREEMPTS
+    _set(pod, "preemptionPolicy", policy, "the string value of PreemptionPolicy")
+
+
+def _class_of(pod: Json, classes: Iterable[Json]) -> Json | None:
+    if not (wanted := pod["spec"].get("priorityClassName")):
+        return next((one for one in classes if one.get("globalDefault")), None)
+    for one in (*_SYSTEM, *classes):
+        if name_of(one) == wanted:
+            return one
+    raise _refused(pod, f"no PriorityClass with name {wanted} was found")
+
+
+def _set(pod: Json, field: str, value: object, called: str) -> None:
+    given = pod["spec"].setdefault(field, value)
+    if given != value:
+        why = (
+            f"{called} ({given}) must not be provided in pod spec; "
+            f"priority admission controller computed {value} from the given PriorityClass name"
+        )
+        raise _refused(pod, why)
+
+
+def _refused(pod: Json, why: str) -> ApiError:
+    return forbidden(Subject("", "pods", name_of(pod)), why)

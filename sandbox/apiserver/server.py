@@ -1,0 +1,88 @@
+"""A Kubernetes API server held in memory: what kubectl, a scheduler and controllers need of one, on loopback HTTP."""
+
+import time
+from collections.abc import Callable, Iterable
+
+from aiohttp import web
+
+from sandbox.apiserver.http import bodies
+from sandbox.apiserver.http.hosts import loopback_only
+from sandbox.apiserver.http.serving import Frontend
+from sandbox.apiserver.storage.cluster import Cluster
+from sandbox.apiserver.storage.objects import Json, name_of, timestamp
+from sandbox.apiserver.storage.watches import Watches
+
+_NAMESPACES = ("default", "kube-system", "kube-public", "kube-node-lease")
+
+
+class ApiServer:
+    """One server with one cluster in it; everything is gone when it closes."""
+
+    def __init__(
+        self,
+        *,
+        clock: Callable[[], float] = time.time,
+        history: int = 10_000,
+        bookmark_interval: float = 10.0,
+    ) -> None:
+        self._cluster = Cluster(clock, history)
+        self._watches = Watches(self._cluster, bookmark_interval=bookmark_interval)
+        self._frontend = Frontend(self._cluster, self._watches)
+        self._runner: web.AppRunner | None = None
+        for name in _NAMESPACES:
+            self._create_namespace(name)
+
+    async def start(self, port: int = 0, host: str = "127.0.0.1") -> str:
+        """Serve; returns the URL. Port 0 is any free one."""
+        # The cap is on what is read; a body announced as longer is refused before it is.
+        app = web.Application(client_max_size=bodies.LIMIT, middlewares=[loopback_only])
+        app.router.add_route("*", "/{path:.*}", self._frontend.handle)
+        # kubectl keeps connections open; nobody needs to wait for them at the end.
+        self._runner = web.AppRunner(
+            app, access_log=None, shutdown_timeout=1.0, handler_cancellation=True
+        )
+        await self._runner.setup()
+        await web.TCPSite(self._runner, host, port).start()
+        bound_host, bound_port = self._runner.addresses[0][:2]
+        return f"http://{bound_host}:{bound_port}"
+
+    async def close(self) -> None:
+        """End all watches and free the port."""
+        self._watches.close()
+        if self._runner is not None:
+            await self._runner.cleanup()
+            self._runner = None
+
+    def load(self, plural: str, objects: Iterable[Json]) -> None:
+        """Put these there just as they are, before anybody asks: thousands are not worth a request each."""
+        for one in objects:
+            namespace = one["metadata"].get("namespace", "")
+            self._cluster.store.put(plural, (namespace, name_of(one)), one)
+
+    def expire_history(self) -> None:
+        """Forget the past: open watches, and lists and watches from an earlier resourceVersion, get 410 Gone."""
+        self._cluster.store.expire_history()
+        self._watches.wake_all()
+
+    def send_bookmarks(self) -> None:
+        """Send a bookmark to every watch that takes them, without waiting for the interval."""
+        self._watches.send_bookmarks()
+
+    def _create_namespace(self, name: str) -> None:
+        self._cluster.store.put(
+            "namespaces",
+            ("", name),
+            {
+                "apiVersion": "v1",
+                "kind": "Namespace",
+                "metadata": {
+                    "name": name,
+                    "uid": self._cluster.new_uid(),
+                    "creationTimestamp": timestamp(self._cluster.clock()),
+                    "labels": {"kubernetes.io/metadata.name": name},
+                },
+                "spec": {"finalizers": ["kubernetes"]},
+                "status": {"phase": "Active"},
+            },
+        )
+        self._frontend.settle()

@@ -1,0 +1,73 @@
+"""Which resources are served: a line of a table for each built-in one, and whatever the CRDs define."""
+
+from collections.abc import Iterable, Iterator
+
+from sandbox.apiserver.kinds import events
+from sandbox.apiserver.kinds.behaviour import Namespaces, Nodes, Quotas, Secrets, Services, Spelled
+from sandbox.apiserver.kinds.crds import CustomResourceDefinitions
+from sandbox.apiserver.kinds.disruption import PodDisruptionBudgets
+from sandbox.apiserver.kinds.pods import Pods
+from sandbox.apiserver.kinds.workloads import Deployments, ReplicaSets
+from sandbox.apiserver.storage.resource import Conversion, Resource
+
+_POD_FIELDS = (
+    "spec.nodeName",
+    "spec.restartPolicy",
+    "spec.schedulerName",
+    "spec.serviceAccountName",
+    "status.phase",
+    "status.podIP",
+    "status.nominatedNodeName",
+)
+_EVENTS = Conversion("events", events.to_core, events.from_core)
+_SCALABLE = ("status", "scale")
+_STATUS = ("status",)
+_SCHEDULING = "scheduling.k8s.io"
+_CRDS = "apiextensions.k8s.io"
+
+BUILT_IN = (
+    Resource("", "v1", "namespaces", "Namespace", namespaced=False, short_names=("ns",), subresources=_STATUS, fields=("status.phase",), behaviour=Namespaces()),
+    Resource("", "v1", "nodes", "Node", namespaced=False, short_names=("no",), subresources=_STATUS, fields=("spec.unschedulable",), behaviour=Nodes()),
+    Resource("", "v1", "pods", "Pod", short_names=("po",), categories=("all",), subresources=("status", "binding", "eviction"), fields=_POD_FIELDS, behaviour=Pods()),
+    Resource("", "v1", "events", "Event", short_names=("ev",), fields=events.FIELDS, behaviour=Spelled()),
+    Resource("events.k8s.io", "v1", "events", "Event", short_names=("ev",), behaviour=Spelled(), conversion=_EVENTS),
+    Resource("", "v1", "configmaps", "ConfigMap", short_names=("cm",)),
+    Resource("", "v1", "resourcequotas", "ResourceQuota", short_names=("quota",), behaviour=Quotas()),
+    Resource("", "v1", "secrets", "Secret", fields=("type",), behaviour=Secrets()),
+    Resource("", "v1", "serviceaccounts", "ServiceAccount", short_names=("sa",)),
+    Resource("", "v1", "services", "Service", short_names=("svc",), categories=("all",), subresources=_STATUS, behaviour=Services()),
+    Resource("apps", "v1", "deployments", "Deployment", short_names=("deploy",), categories=("all",), subresources=_SCALABLE, behaviour=Deployments()),
+    Resource("apps", "v1", "replicasets", "ReplicaSet", short_names=("rs",), categories=("all",), subresources=_SCALABLE, behaviour=ReplicaSets()),
+    Resource("coordination.k8s.io", "v1", "leases", "Lease"),
+    Resource("policy", "v1", "poddisruptionbudgets", "PodDisruptionBudget", short_names=("pdb",), subresources=_STATUS, behaviour=PodDisruptionBudgets()),
+    Resource(_SCHEDULING, "v1", "priorityclasses", "PriorityClass", namespaced=False, short_names=("pc",)),
+    Resource(_CRDS, "v1", "customresourcedefinitions", "CustomResourceDefinition", namespaced=False, short_names=("crd", "crds"), categories=("api-extensions",), subresources=_STATUS, behaviour=CustomResourceDefinitions()),
+)  # fmt: skip
+
+
+class Registry:
+    """The resources that are served now."""
+
+    def __init__(self, built_in: Iterable[Resource] = BUILT_IN) -> None:
+        self._built_in = tuple(built_in)
+        self._custom: dict[str, list[Resource]] = {}
+
+    def define(self, crd: str, resources: list[Resource]) -> None:
+        """Serve what a CRD defines, in place of what it defined before; nothing any more for none."""
+        self._custom[crd] = resources
+
+    def __iter__(self) -> Iterator[Resource]:
+        yield from self._built_in
+        for resources in self._custom.values():
+            yield from resources
+
+    def find(self, group: str, version: str, plural: str) -> Resource | None:
+        """The resource that a URL names."""
+        return next(
+            (r for r in self if (r.group, r.version, r.plural) == (group, version, plural)),
+            None,
+        )
+
+    def by_collection(self, collection: str) -> Resource | None:
+        """The resource in whose form a collection is kept."""
+        return next((r for r in self if r.collection == collection and not r.conversion), None)

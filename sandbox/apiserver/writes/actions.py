@@ -1,0 +1,92 @@
+"""The subresources that are actions rather than parts of an object: binding, eviction, scale."""
+
+import json
+from typing import Any
+
+from sandbox.apiserver.http.errors import ApiError, bad_request, method_not_allowed, success
+from sandbox.apiserver.http.requests import Target
+from sandbox.apiserver.kinds.disruption import check_eviction, matching
+from sandbox.apiserver.kinds.pods import bind
+from sandbox.apiserver.kinds.shapes import without_nulls
+from sandbox.apiserver.kinds.workloads import scale_of, scaled
+from sandbox.apiserver.storage.cluster import Cluster
+from sandbox.apiserver.storage.objects import Json, dig, meta, name_of, with_condition
+from sandbox.apiserver.writes.deletion import Remover, delete_options
+from sandbox.apiserver.writes.patch import json_patch, merge_patch
+from sandbox.apiserver.writes.writes import APPLY_PATCH, JSON_PATCH, WriteOptions, Writer
+
+
+class Actions:
+    """What can be done to an object beside writing it."""
+
+    def __init__(self, cluster: Cluster, writer: Writer, remover: Remover) -> None:
+        self._cluster = cluster
+        self._writer = writer
+        self._remover = remover
+
+    def create(self, target: Target, body: Any, options: WriteOptions) -> Json:
+        """POST to a subresource."""
+        if not isinstance(body, dict):
+            raise bad_request("the body is no object")
+        body = without_nulls(body)
+        if (name := name_of(body)) and name != target.name:
+            raise bad_request(
+                f"name in URL does not match name in {target.subresource} object: {name}"
+            )
+        match target.subresource:
+            case "binding":
+                self._bind(target, body, options)
+            case "eviction":
+                self._evict(target, body, options)
+            case _:
+                raise method_not_allowed()
+        return success(target.resource.subject(), code=201) | {"details": {}}
+
+    def _bind(self, target: Target, binding: Json, options: WriteOptions) -> None:
+        current = self._cluster.find(target.resource, target.key)
+        pod = json.loads(current.json)
+        bind(pod, binding, now=self._cluster.clock())
+        self._writer.put_part(target.resource, current, pod, options)
+
+    def _evict(self, target: Target, eviction: Json, options: WriteOptions) -> None:
+        current = self._cluster.find(target.resource, target.key)
+        budgets = list(self._cluster.objects("poddisruptionbudgets.policy", target.namespace))
+        check_eviction(current.obj, matching(budgets, current.obj))
+        how = delete_options(eviction.get("deleteOptions"), {})
+        if options.dry_run or how.dry_run:
+            return
+        pod = json.loads(current.json)
+        target_condition = {
+            "type": "DisruptionTarget",
+            "status": "True",
+            "reason": "EvictionByEvictionAPI",
+            "message": "Eviction API: evicting",
+        }
+        status = pod.setdefault("status", {})
+        status["conditions"] = with_condition(
+            status.get("conditions"), target_condition, now=self._cluster.clock()
+        )
+        if not meta(pod).get("deletionTimestamp"):
+            self._writer.put_part(target.resource, current, pod, options)
+        self._remover.delete(target.resource, target.key, how)
+
+    def scale(self, target: Target) -> Json:
+        """GET of a scale."""
+        return scale_of(self._cluster.find(target.resource, target.key).obj)
+
+    def set_scale(self, target: Target, body: Any, options: WriteOptions) -> Json:
+        """PUT of a scale."""
+        if not isinstance(body, dict) or dig(body, "kind") != "Scale":
+            raise bad_request("the object in the request is not an autoscaling/v1 Scale")
+        current = self._cluster.find(target.resource, target.key)
+        obj = scaled(json.loads(current.json), body)
+        return scale_of(self._writer.replace(target.resource, current, obj, options).obj)
+
+    def patch_scale(
+        self, target: Target, patch: Any, media_type: str, options: WriteOptions
+    ) -> Json:
+        """PATCH of a scale; for an object this flat, a strategic patch is a merge patch, and so is an apply."""
+        if media_type == APPLY_PATCH and not isinstance(patch, dict):
+            raise ApiError(400, "BadRequest", "an applied configuration is an object")
+        change = json_patch if media_type == JSON_PATCH else merge_patch
+        return self.set_scale(target, change(self.scale(target), patch), options)

@@ -1,0 +1,292 @@
+"""Who owns which field: metadata.managedFields kept by every write, and server-side apply, which decides by it."""
+
+import dataclasses
+import json
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any, Literal, NamedTuple
+
+from sandbox.apiserver.http.errors import ApiError, Cause, bad_request
+from sandbox.apiserver.storage.objects import Json, Key, meta, name_of
+from sandbox.apiserver.storage.resource import Resource
+from sandbox.apiserver.writes import fieldsets
+from sandbox.apiserver.writes.decoding import decode
+from sandbox.apiserver.writes.fieldsets import Fields
+from sandbox.apiserver.writes.topology import Topology
+
+Operation = Literal["Apply", "Update"]
+
+
+class Identity(NamedTuple):
+    """What tells one entry of managedFields from another. An applier is the same one in every version."""
+
+    operation: str
+    manager: str
+    api_version: str
+    subresource: str
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """Who writes, how, and when."""
+
+    manager: str
+    operation: Operation
+    api_version: str
+    subresource: str
+    time: str
+
+    @property
+    def identity(self) -> Identity:
+        """Its key among the entries."""
+        version = "" if self.operation == "Apply" else self.api_version
+        return Identity(self.operation, self.manager, version, self.subresource)
+
+
+LAST_APPLIED = "kubectl.kubernetes.io/last-applied-configuration"
+Managed = Mapping[Identity, tuple[Entry, Fields]]
+Recorder = Callable[[Resource, Json | None, Json, Entry], None]
+"""Writes managedFields into a new object, given the old one (None for a create) and who wrote it."""
+
+# The server's own, which nobody can own. What is left of metadata is labels, annotations, owners and finalizers.
+_NOBODYS = Fields(
+    frozenset({"f:apiVersion", "f:kind", "f:metadata"}),
+    {
+        "f:metadata": Fields(
+            frozenset(
+                f"f:{name}"
+                for name in (
+                    "name", "namespace", "creationTimestamp", "selfLink", "uid", "generation",
+                    "managedFields", "resourceVersion",
+                )
+            )
+        )
+    },
+)  # fmt: skip
+
+
+def keep(resource: Resource, old: Json | None, new: Json, entry: Entry) -> None:
+    """Record nothing: the object comes with its managedFields as they are to be."""
+
+
+def updated(resource: Resource, old: Json | None, new: Json, entry: Entry) -> None:
+    """Record a create, an update or a patch: what it changed is the writer's, and nobody else's any more."""
+    given = new["metadata"].pop("managedFields", None)
+    if old is None:
+        managed: Managed = {}
+    elif _is_reset(given) and not entry.subresource:
+        # Nobody owns anything then, until somebody applies.
+        return
+    else:
+        managed = _given_or_old(given, old, entry)
+        if not managed:
+            return
+    changed, removed = fieldsets.compare(old or {}, new, resource.topology)
+    managed = _claim(managed, entry, changed - _NOBODYS, removed)
+    _write(new, managed, unless=old)
+
+
+def _is_reset(given: Any) -> bool:
+    return given in ([], [{}])
+
+
+def _given_or_old(given: Any, old: Json, entry: Entry) -> Managed:
+    live = meta(old).get("managedFields") or []
+    if entry.subresource or given is None:
+        return _read(live)
+    try:
+        return _read(given)
+    except (ValueError, KeyError, TypeError, AttributeError):
+        return _read(live)
+
+
+def _claim(managed: Managed, entry: Entry, changed: Fields, removed: Fields) -> Managed:
+    if not changed and not removed:
+        return managed
+    claimed = {
+        identity: (owner, owned - removed - changed) for identity, (owner, owned) in managed.items()
+    }
+    before = managed[entry.identity][1] if entry.identity in managed else fieldsets.EMPTY
+    after = (before - removed) | changed
+    claimed[entry.identity] = (_dated(managed, entry, after), after)
+    return claimed
+
+
+def _dated(managed: Managed, entry: Entry, owned: Fields) -> Entry:
+    """The entry with the time at which what it owns last changed."""
+    if entry.identity not in managed or managed[entry.identity][1] != owned:
+        return entry
+    return dataclasses.replace(entry, time=managed[entry.identity][0].time)
+
+
+def claiming(resource: Resource, config: Json) -> Recorder:
+    """Record that an apply made the object: what its configuration states is its own, defaults are nobody's."""
+    owned = fieldsets.claimed(config, resource.topology) - _NOBODYS
+
+    def record(resource: Resource, old: Json | None, new: Json, entry: Entry) -> None:
+        applier = dataclasses.replace(entry, operation="Apply")
+        _write(new, {applier.identity: (applier, owned)}, unless=None)
+
+    return record
+
+
+def configuration(resource: Resource, key: Key, body: Any) -> Json:
+    """The object in an apply's body: what its sender wants to own, and nothing else."""
+    if not isinstance(body, dict) or not body.get("apiVersion") or not body.get("kind"):
+        raise bad_request("couldn't get version/kind: an applied configuration states both")
+    _check_texts(resource, key, body)
+    config = decode(resource, body)
+    if "managedFields" in config["metadata"]:
+        raise bad_request("metadata.managedFields must be nil")
+    config["metadata"].setdefault("name", key[1])
+    if (name := name_of(config)) != key[1]:
+        raise bad_request(
+            f"the name of the object ({name}) does not match the name on the URL ({key[1]})"
+        )
+    return config
+
+
+def _check_texts(resource: Resource, key: Key, body: Json) -> None:
+    # A typed patch with a number for a text is something that a real server calls its own error.
+    for field in ("labels", "annotations"):
+        for name, value in (meta(body).get(field) or {}).items():
+            if value is not None and not isinstance(value, str):
+                raise ApiError(
+                    500,
+                    "InternalError",
+                    f"failed to create typed patch object ({'/'.join(key)}; "
+                    f"{resource.api_version}, Kind={resource.kind}): "
+                    f".metadata.{field}.{name}: expected string, got {json.dumps(value)}",
+                )
+
+
+def merged(resource: Resource, current: Json, config: Json, entry: Entry, *, force: bool) -> Json:
+    """The object after an apply, managedFields included; 409 where that takes another owner's field."""
+    topology = resource.topology
+    live = _read(meta(current).get("managedFields") or []) or _before_first_apply(
+        resource, current, entry
+    )
+    last = live[entry.identity][1] if entry.identity in live else fieldsets.EMPTY
+    owned = fieldsets.claimed(config, topology) - _NOBODYS
+    managed = {**live, entry.identity: (_dated(live, entry, owned), owned)}
+
+    obj: Json = fieldsets.merge(current, config, topology)
+    if last:
+        obj = _pruned(obj, managed, last, topology)
+    changed, removed = fieldsets.compare(current, obj, topology)
+    conflicts = [
+        (owner, owned_by & changed - _NOBODYS)
+        for identity, (owner, owned_by) in sorted(managed.items())
+        if identity != entry.identity
+    ]
+    allowed = (
+        _client_side_applied(current, topology) if entry.manager == "kubectl" else fieldsets.EMPTY
+    )
+    if not force and any(taken - allowed for _, taken in conflicts):
+        raise _conflict([(owner, taken - allowed) for owner, taken in conflicts])
+    for identity, (owner, owned_by) in list(managed.items()):
+        if identity != entry.identity:
+            managed[identity] = (owner, owned_by - changed - removed)
+    obj["metadata"] = dict(meta(obj))
+    _write(obj, managed, unless=current)
+    return obj
+
+
+def _before_first_apply(resource: Resource, current: Json, entry: Entry) -> Managed:
+    """One owner for all there is, where nobody's ownership is known."""
+    everything = fieldsets.all_of(current, resource.topology) - _NOBODYS
+    owner = dataclasses.replace(
+        entry, manager="before-first-apply", operation="Update", subresource=""
+    )
+    return {owner.identity: (owner, everything)}
+
+
+def _pruned(obj: Json, managed: Managed, last: Fields, topology: Topology) -> Json:
+    """The object without what this applier owned, and neither it nor anybody else owns now."""
+    # Containers count with their content: one that others still use stays, one that nobody does goes whole.
+    owned = fieldsets.EMPTY
+    for _, owned_by in managed.values():
+        owned = owned | owned_by
+    gone = fieldsets.with_containers(last, topology) - fieldsets.with_containers(owned, topology)
+    pruned: Json = fieldsets.without(obj, gone - _NOBODYS, topology)
+    return pruned
+
+
+def _client_side_applied(current: Json, topology: Topology) -> Fields:
+    """What `kubectl apply` stated before it was used with --server-side, as far as it still is so: its own to take."""
+    text = (meta(current).get("annotations") or {}).get(LAST_APPLIED)
+    try:
+        stated = json.loads(text or "{}")
+    except ValueError:
+        return fieldsets.EMPTY
+    changed, _ = fieldsets.compare(current, fieldsets.merge(current, stated, topology), topology)
+    return fieldsets.claimed(stated, topology) - changed
+
+
+def _conflict(conflicts: list[tuple[Entry, Fields]]) -> ApiError:
+    found = [(_called(owner), path) for owner, taken in conflicts for path in taken.paths()]
+    causes = [
+        Cause("FieldManagerConflict", f"conflict with {owner}", path) for owner, path in found
+    ]
+    if len(found) == 1:
+        text = f"Apply failed with 1 conflict: conflict with {found[0][0]}: {found[0][1]}"
+    else:
+        text = f"Apply failed with {len(found)} conflicts: {_listed(found)}"
+    return ApiError(409, "Conflict", text, causes=causes)
+
+
+def _listed(found: Iterable[tuple[str, str]]) -> str:
+    by_owner: dict[str, list[str]] = {}
+    for owner, path in found:
+        by_owner.setdefault(owner, []).append(f"- {path}")
+    return "\n".join(
+        line
+        for owner in sorted(by_owner)
+        for line in (f"conflicts with {owner}:", *by_owner[owner])
+    )
+
+
+def _called(owner: Entry) -> str:
+    called = f'"{owner.manager}"'
+    if owner.subresource:
+        called += f' with subresource "{owner.subresource}"'
+    return f"{called} using {owner.api_version}" if owner.operation == "Update" else called
+
+
+def _read(encoded: Iterable[Json]) -> dict[Identity, tuple[Entry, Fields]]:
+    managed = {}
+    for item in encoded:
+        entry = Entry(
+            manager=str(item["manager"]),
+            operation="Apply" if item["operation"] == "Apply" else "Update",
+            api_version=str(item["apiVersion"]),
+            subresource=str(item.get("subresource", "")),
+            time=str(item.get("time", "")),
+        )
+        managed[entry.identity] = (entry, fieldsets.decode(item["fieldsV1"]))
+    return managed
+
+
+def _write(obj: Json, managed: Managed, *, unless: Json | None) -> None:
+    encoded = [
+        _encode(entry, owned)
+        for _, (entry, owned) in sorted(
+            managed.items(), key=lambda item: (item[0][0], item[1][0].time, item[0])
+        )
+        if owned
+    ]
+    # An untracked object stays one without the field rather than with an empty one.
+    if encoded or (unless and "managedFields" in meta(unless)):
+        obj["metadata"]["managedFields"] = encoded
+
+
+def _encode(entry: Entry, owned: Fields) -> Json:
+    encoded = {
+        "manager": entry.manager,
+        "operation": entry.operation,
+        "apiVersion": entry.api_version,
+        "time": entry.time,
+        "fieldsType": "FieldsV1",
+        "fieldsV1": owned.encode(),
+    }
+    return encoded | ({"subresource": entry.subresource} if entry.subresource else {})

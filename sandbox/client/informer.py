@@ -1,0 +1,91 @@
+"""A live copy of every object of one resource: list, then watch, for ever; what was missed is told as a change."""
+
+import asyncio
+import contextlib
+from collections.abc import AsyncIterator, Callable
+
+import aiohttp
+
+from plimsoll.logging import setup
+from sandbox.client.client import ApiError, Client
+from sandbox.client.objects import Object, Resource, key_of
+
+log = setup.get(__name__)
+
+OnChange = Callable[[Object | None, Object | None], None]
+"""Told what an object was and what it is; None where it was not there, or is no longer."""
+
+_PAUSE = 0.5  # seconds between two attempts at an API server that does not answer
+
+
+class Mirror:
+    """The objects of one resource by `namespace/name`, kept fresh while `run()` runs."""
+
+    def __init__(self, client: Client, resource: Resource, on_change: OnChange) -> None:
+        self.objects: dict[str, Object] = {}
+        self.synced = asyncio.Event()
+        self._client = client
+        self._resource = resource
+        self._on_change = on_change
+        self._version = ""
+
+    async def run(self) -> None:
+        """List, watch, and begin again whenever the server ends it; only a cancellation stops this."""
+        while True:
+            try:
+                if not self._version:
+                    await self._relist()
+                await self._follow()
+            except ApiError as error:
+                self._version = ""
+                if error.status != 410:
+                    log.warning("watch failed", resource=self._resource.plural, error=str(error))
+                    await asyncio.sleep(_PAUSE)
+            except (aiohttp.ClientError, OSError) as error:
+                log.debug("watch lost", resource=self._resource.plural, error=str(error))
+                await asyncio.sleep(_PAUSE)
+
+    async def _relist(self) -> None:
+        listing = await self._client.list(self._resource)
+        found = {key_of(obj): obj for obj in listing.items}
+        for key in [key for key in self.objects if key not in found]:
+            self._forget(key)
+        for key, obj in found.items():
+            self._put(key, obj)
+        self._version = listing.version
+        self.synced.set()
+
+    async def _follow(self) -> None:
+        async for kind, obj in self._client.watch(self._resource, self._version):
+            self._version = obj["metadata"]["resourceVersion"]
+            if kind == "DELETED":
+                self._forget(key_of(obj))
+            elif kind != "BOOKMARK":
+                self._put(key_of(obj), obj)
+
+    def _put(self, key: str, obj: Object) -> None:
+        old = self.objects.get(key)
+        if old is not None and old["metadata"]["uid"] != obj["metadata"]["uid"]:
+            self._forget(key)
+            old = None
+        self.objects[key] = obj
+        if old is None or old["metadata"]["resourceVersion"] != obj["metadata"]["resourceVersion"]:
+            self._on_change(old, obj)
+
+    def _forget(self, key: str) -> None:
+        if (old := self.objects.pop(key, None)) is not None:
+            self._on_change(old, None)
+
+
+@contextlib.asynccontextmanager
+async def following(*mirrors: Mirror) -> AsyncIterator[None]:
+    """Run mirrors for the length of a block; inside it, each holds a complete first listing. If one breaks, so does the block."""
+    async with asyncio.TaskGroup() as group:
+        tasks = [group.create_task(mirror.run()) for mirror in mirrors]
+        try:
+            for mirror in mirrors:
+                await mirror.synced.wait()
+            yield
+        finally:
+            for task in tasks:
+                task.cancel()

@@ -1,0 +1,105 @@
+"""The controller of Deployments and ReplicaSets: keeps the number of pods and rolls out new templates.
+
+What a deleted owner leaves behind is garbage, which the sandbox's API collects itself.
+"""
+
+import asyncio
+import random
+import time
+from collections.abc import Callable
+from typing import assert_never
+
+import aiohttp
+
+from plimsoll.logging import setup
+from sandbox.client.client import ApiError, Client
+from sandbox.client.informer import Mirror, following
+from sandbox.client.objects import DEPLOYMENTS, PODS, REPLICASETS, Object, Resource
+from sandbox.controllers import replicas
+from sandbox.controllers.replicas import (
+    Action,
+    CreatePods,
+    CreateReplicaSet,
+    DeletePod,
+    Scale,
+    Seen,
+    WriteStatus,
+)
+
+log = setup.get(__name__)
+
+_RETRY = 1.0
+_RACES = {404, 409}  # somebody was faster; what it did is in the next look
+
+
+class Deployments:
+    """Watches only to be woken. What it decides on it lists anew, so that no pod is made twice on an old picture."""
+
+    def __init__(
+        self,
+        client: Client,
+        *,
+        rng: random.Random,
+        clock: Callable[[], float] = time.time,
+    ) -> None:
+        self._client = client
+        self._rng = rng
+        self._clock = clock
+        self._wake = asyncio.Event()
+
+    async def run(self) -> None:
+        """Keep the numbers until cancelled."""
+        watched = (DEPLOYMENTS, REPLICASETS, PODS)
+        async with following(*(Mirror(self._client, one, self._changed) for one in watched)):
+            while True:
+                await self._wake.wait()
+                self._wake.clear()
+                try:
+                    await self.reconcile()
+                except (ApiError, aiohttp.ClientError, OSError) as error:
+                    log.warning("not reconciled, trying again", error=str(error))
+                    await asyncio.sleep(_RETRY)
+                    self._wake.set()
+
+    async def reconcile(self) -> None:
+        """Look once, and do what that asks for."""
+        pods = (await self._client.list(PODS)).items
+        sets = (await self._client.list(REPLICASETS)).items
+        deployments = (await self._client.list(DEPLOYMENTS)).items
+        for action in replicas.plan(Seen(deployments, sets, pods), now=self._clock()):
+            try:
+                await self._do(action)
+            except ApiError as error:
+                if error.status not in _RACES:
+                    raise
+                self._wake.set()
+
+    def _changed(self, old: Object | None, new: Object | None) -> None:
+        self._wake.set()
+
+    async def _do(self, action: Action) -> None:
+        match action:
+            case CreateReplicaSet(body):
+                await self._client.create(REPLICASETS, body)
+            case Scale(replica_set, count):
+                await self._patch(REPLICASETS, replica_set, {"spec": {"replicas": count}})
+            case CreatePods(replica_set, count):
+                for _ in range(count):
+                    suffix = "".join(self._rng.choices(replicas.ALPHABET, k=5))
+                    await self._client.create(PODS, replicas.pod_of(replica_set, suffix))
+            case DeletePod(pod):
+                meta = pod["metadata"]
+                await self._client.delete(PODS, meta["name"], meta["namespace"], uid=meta["uid"])
+            case WriteStatus(resource, owner, status):
+                await self._patch(resource, owner, {"status": status}, subresource="status")
+            case _:
+                assert_never(action)
+
+    async def _patch(
+        self, resource: Resource, obj: Object, body: Object, *, subresource: str = ""
+    ) -> None:
+        meta = obj["metadata"]
+        body = {**body, "metadata": {"uid": meta["uid"]}}
+        await self._client.patch(
+            resource, meta["name"], body, meta["namespace"], subresource=subresource
+        )

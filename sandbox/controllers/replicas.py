@@ -1,0 +1,213 @@
+"""Decides what keeps Deployments at their number: which ReplicaSets and Pods to make, scale and delete. No I/O."""
+
+import hashlib
+import json
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+
+from sandbox.client.objects import DEPLOYMENTS, REPLICASETS, Object, Resource
+from sandbox.controllers.statuses import (
+    active,
+    deployment_status,
+    differs,
+    ready,
+    replica_set_status,
+    wanted,
+)
+
+ALPHABET = "bcdfghjklmnpqrstvwxz2456789"  # no vowels, so no words; nothing that looks like another
+HASH = "pod-template-hash"
+
+
+@dataclass(frozen=True, slots=True)
+class CreateReplicaSet:
+    """Make a Deployment's ReplicaSet for its present template."""
+
+    body: Object
+
+
+@dataclass(frozen=True, slots=True)
+class Scale:
+    """Ask a ReplicaSet for this many pods."""
+
+    replica_set: Object
+    replicas: int
+
+
+@dataclass(frozen=True, slots=True)
+class CreatePods:
+    """Make this many pods of a ReplicaSet."""
+
+    replica_set: Object
+    count: int
+
+
+@dataclass(frozen=True, slots=True)
+class DeletePod:
+    """Delete a pod that is one too many."""
+
+    pod: Object
+
+
+@dataclass(frozen=True, slots=True)
+class WriteStatus:
+    """Write down what is there."""
+
+    resource: Resource
+    owner: Object
+    status: Object
+
+
+Action = CreateReplicaSet | Scale | CreatePods | DeletePod | WriteStatus
+
+
+@dataclass(frozen=True, slots=True)
+class Seen:
+    """Everything the decision rests on."""
+
+    deployments: Sequence[Object]
+    replica_sets: Sequence[Object]
+    pods: Sequence[Object]
+
+
+def plan(seen: Seen, *, now: float) -> Iterator[Action]:
+    """What to do next. Applied until nothing is left, it leaves every Deployment at its number."""
+    sets_of = _by_owner(seen.replica_sets)
+    pods_of = _by_owner(seen.pods)
+    for deployment in seen.deployments:
+        if "deletionTimestamp" not in deployment["metadata"]:
+            owned = sets_of.get(deployment["metadata"]["uid"], [])
+            yield from _deployment(deployment, owned, pods_of, now)
+    for replica_set in seen.replica_sets:
+        if "deletionTimestamp" not in replica_set["metadata"]:
+            yield from _replica_set(replica_set, pods_of.get(replica_set["metadata"]["uid"], []))
+
+
+def pod_of(replica_set: Object, suffix: str) -> Object:
+    """A new pod out of a ReplicaSet's template; the suffix makes its name."""
+    meta, template = replica_set["metadata"], replica_set["spec"]["template"]
+    template_meta = {
+        key: value
+        for key, value in (template.get("metadata") or {}).items()
+        if key in {"labels", "annotations"}
+    }
+    return {
+        "apiVersion": "v1",
+        "kind": "Pod",
+        "metadata": {
+            **template_meta,
+            "name": f"{meta['name']}-{suffix}",
+            "generateName": f"{meta['name']}-",
+            "namespace": meta["namespace"],
+            "ownerReferences": [_owner(replica_set, "apps/v1", "ReplicaSet")],
+        },
+        "spec": template["spec"],
+    }
+
+
+def template_hash(template: Object) -> str:
+    """A short name for a pod template, the same for the same template."""
+    text = json.dumps(template, sort_keys=True)
+    return "".join(
+        ALPHABET[byte % len(ALPHABET)] for byte in hashlib.sha256(text.encode()).digest()[:10]
+    )
+
+
+def _deployment(
+    deployment: Object,
+    sets: Sequence[Object],
+    pods_of: Mapping[str, list[Object]],
+    now: float,
+) -> Iterator[Action]:
+    """All new pods at once, and each that is ready lets an old one go; Recreate lets all old ones go first."""
+    want = wanted(deployment)
+    label = template_hash(deployment["spec"]["template"])
+    current = next((one for one in sets if _label(one) == label), None)
+    old = [one for one in sets if one is not current]
+    of_all = [pod for one in sets for pod in pods_of.get(one["metadata"]["uid"], [])]
+    updated = pods_of.get(current["metadata"]["uid"], []) if current else []
+    waits = _recreates(deployment) and len(of_all) > len(updated)
+    if current is None:
+        yield CreateReplicaSet(_replica_set_of(deployment, label))
+    elif wanted(current) != want and not waits:
+        yield Scale(current, want)
+    is_ready = sum(ready(pod) for pod in active(updated))
+    keep = 0 if _recreates(deployment) else max(want - is_ready, 0)
+    for one in old:
+        target = min(wanted(one), keep)
+        keep -= target
+        if wanted(one) != target:
+            yield Scale(one, target)
+    status = deployment_status(deployment, active(of_all), active(updated), now=now)
+    if differs(deployment, status):
+        yield WriteStatus(DEPLOYMENTS, deployment, status)
+
+
+def _replica_set(replica_set: Object, pods: Sequence[Object]) -> Iterator[Action]:
+    living = active(pods)
+    surplus = len(living) - wanted(replica_set)
+    if surplus < 0:
+        yield CreatePods(replica_set, -surplus)
+    for pod in sorted(living, key=_worth)[: max(surplus, 0)]:
+        yield DeletePod(pod)
+    status = replica_set_status(replica_set, living)
+    if differs(replica_set, status):
+        yield WriteStatus(REPLICASETS, replica_set, status)
+
+
+def _replica_set_of(deployment: Object, label: str) -> Object:
+    meta, spec = deployment["metadata"], deployment["spec"]
+    template = dict(spec["template"])
+    template["metadata"] = dict(template.get("metadata") or {})
+    template["metadata"]["labels"] = {**(template["metadata"].get("labels") or {}), HASH: label}
+    selector = dict(spec["selector"])
+    selector["matchLabels"] = {**(selector.get("matchLabels") or {}), HASH: label}
+    return {
+        "apiVersion": "apps/v1",
+        "kind": "ReplicaSet",
+        "metadata": {
+            "name": f"{meta['name']}-{label}",
+            "namespace": meta["namespace"],
+            "labels": template["metadata"]["labels"],
+            "ownerReferences": [_owner(deployment, "apps/v1", "Deployment")],
+        },
+        "spec": {"replicas": 0, "selector": selector, "template": template},
+    }
+
+
+def _by_owner(objects: Iterable[Object]) -> dict[str, list[Object]]:
+    found: dict[str, list[Object]] = {}
+    for obj in objects:
+        if (owner := _controller(obj)) is not None:
+            found.setdefault(owner["uid"], []).append(obj)
+    return found
+
+
+def _controller(obj: Object) -> Object | None:
+    owners: Iterable[Object] = obj["metadata"].get("ownerReferences") or []
+    return next((owner for owner in owners if owner.get("controller")), None)
+
+
+def _owner(obj: Object, api_version: str, kind: str) -> Object:
+    return {
+        "apiVersion": api_version,
+        "kind": kind,
+        "name": obj["metadata"]["name"],
+        "uid": obj["metadata"]["uid"],
+        "controller": True,
+        "blockOwnerDeletion": True,
+    }
+
+
+def _label(replica_set: Object) -> str | None:
+    label: str | None = (replica_set["metadata"].get("labels") or {}).get(HASH)
+    return label
+
+
+def _recreates(deployment: Object) -> bool:
+    return (deployment["spec"].get("strategy") or {}).get("type") == "Recreate"
+
+
+def _worth(pod: Object) -> tuple[bool, bool, str]:
+    # First to go: without a node, then not ready; by name, so that the choice is certain.
+    return bool(pod["spec"].get("nodeName")), ready(pod), pod["metadata"]["name"]

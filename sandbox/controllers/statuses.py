@@ -1,0 +1,97 @@
+"""What Deployments and ReplicaSets say of themselves, counted from their pods. No I/O."""
+
+from collections.abc import Iterable, Sequence
+
+from sandbox import timestamps
+from sandbox.client.objects import Object
+
+
+def wanted(owner: Object) -> int:
+    """The number of pods that a Deployment or a ReplicaSet asks for."""
+    count: int | None = owner["spec"].get("replicas")
+    return 1 if count is None else count
+
+
+def active(pods: Iterable[Object]) -> list[Object]:
+    """The pods that count: not finished, not on their way out."""
+    return [
+        pod
+        for pod in pods
+        if "deletionTimestamp" not in pod["metadata"]
+        and (pod.get("status") or {}).get("phase") not in {"Succeeded", "Failed"}
+    ]
+
+
+def ready(pod: Object) -> bool:
+    """Whether a pod says that it is ready."""
+    conditions = (pod.get("status") or {}).get("conditions") or []
+    return any(one["type"] == "Ready" and one["status"] == "True" for one in conditions)
+
+
+def replica_set_status(replica_set: Object, pods: Sequence[Object]) -> Object:
+    """The status of a ReplicaSet with these active pods."""
+    return {
+        "observedGeneration": replica_set["metadata"].get("generation", 1),
+        "replicas": len(pods),
+        "fullyLabeledReplicas": len(pods),
+        **_readiness(pods),
+    }
+
+
+def deployment_status(
+    deployment: Object, pods: Sequence[Object], updated: Sequence[Object], *, now: float
+) -> Object:
+    """The status of a Deployment with these active pods, of which `updated` follow its present template."""
+    status = {
+        "observedGeneration": deployment["metadata"].get("generation", 1),
+        "replicas": len(pods),
+        "updatedReplicas": len(updated),
+        **_readiness(pods),
+    }
+    missing = max(wanted(deployment) - status["availableReplicas"], 0)
+    return {
+        **status,
+        "unavailableReplicas": missing,
+        "conditions": _progress(deployment, status, now),
+    }
+
+
+def differs(owner: Object, status: Object) -> bool:
+    """Whether a status says something that the object's own does not; a number left out is 0."""
+    before = owner.get("status") or {}
+    return any(before.get(key, 0) != value for key, value in status.items())
+
+
+def _readiness(pods: Iterable[Object]) -> dict[str, int]:
+    count = sum(ready(pod) for pod in pods)
+    return {"readyReplicas": count, "availableReplicas": count}
+
+
+def _progress(deployment: Object, status: Object, now: float) -> list[Object]:
+    enough = status["availableReplicas"] >= wanted(deployment)
+    complete = enough and status["updatedReplicas"] == status["replicas"] == wanted(deployment)
+    states = (
+        (
+            "Available",
+            str(enough),
+            "MinimumReplicasAvailable" if enough else "MinimumReplicasUnavailable",
+        ),
+        ("Progressing", "True", "NewReplicaSetAvailable" if complete else "ReplicaSetUpdated"),
+    )
+    before = {one["type"]: one for one in (deployment.get("status") or {}).get("conditions") or []}
+    return [_condition(before.get(kind), kind, state, why, now) for kind, state, why in states]
+
+
+def _condition(old: Object | None, kind: str, status: str, reason: str, now: float) -> Object:
+    if old is not None and (old["status"], old.get("reason")) == (status, reason):
+        return old
+    at = timestamps.seconds(now)
+    since = old["lastTransitionTime"] if old is not None and old["status"] == status else at
+    return {
+        "type": kind,
+        "status": status,
+        "reason": reason,
+        "message": reason,
+        "lastUpdateTime": at,
+        "lastTransitionTime": since,
+    }

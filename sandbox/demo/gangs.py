@@ -1,0 +1,171 @@
+"""The story of gangs: pods that wait for one another, go together and in order of importance, and block nobody.
+
+Every step is observed where a user would look: pods and their events, and the evaluator's /explain?gang=.
+"""
+
+from collections.abc import Sequence
+
+from sandbox.client import events
+from sandbox.client.objects import DEPLOYMENTS, PODS, Object
+from sandbox.cluster import ClusterSpec
+from sandbox.demo.stage import Play, Stage
+
+NAMESPACE = "gang-demo"
+
+
+class Gangs:
+    """The steps, in the order in which they are told. A gang is a Deployment of its name."""
+
+    def __init__(self, stage: Stage) -> None:
+        self._stage = stage
+        self._api = stage.cluster.client
+        self._tell = stage.narrator
+
+    async def tell(self) -> None:
+        """All of it. Raises NotSeenError at the first thing that does not happen."""
+        await self._wait()
+        await self._go()
+        await self._replace()
+        await self._line_up()
+        await self._pass_over()
+        await self._take_turns()
+
+    async def _wait(self) -> None:
+        self._tell.step("A gang of three, of which there are two: it waits for its third")
+        self._tell.say(
+            "train's pods say `podGroup: train` and `minAvailable: 3`, and bear the scheduling gate plimsoll.io/gang. Each "
+            "takes 5 of a node's 8 cores, so that no node has room for two."
+        )
+        await self._stage.apply("gang-demo/00-namespace.yaml")
+        await self._stage.apply("gang-demo/10-train.yaml")
+        pods = await self._tell.sees("both are held", lambda: self._held("train", 2))
+        self._tell.shows(_condition(pods[0]))
+        await self._told("an event on each says what is missing", "train", "GangIncomplete")
+        await self._told(
+            "and another why it will wait for ever, as things are", "train", "GangCannotComplete"
+        )
+        self._tell.types(f"curl '{self._url('train')}'")
+
+    async def _go(self) -> None:
+        self._tell.step("The third comes, and all three go at once")
+        await self._scale("train", 3)
+        pods = await self._tell.sees(
+            "all three run, on a node each", lambda: self._running("train", 3)
+        )
+        for pod in pods:
+            self._tell.shows(f"{pod['metadata']['name']} is on {pod['spec']['nodeName']}")
+        await self._tell.sees(
+            "/explain says that nothing is left to do", lambda: self._is("train", "Scheduled")
+        )
+
+    async def _replace(self) -> None:
+        self._tell.step("One is lost: who was let in stays in, and its successor is not held")
+        lost = (await self._pods("train"))[0]["metadata"]
+        self._tell.does(f"kubectl -n {NAMESPACE} delete pod {lost['name']}")
+        await self._api.delete(PODS, lost["name"], NAMESPACE, grace=0)
+        await self._tell.sees(
+            "its successor runs", lambda: self._running("train", 3, but=str(lost["uid"]))
+        )
+
+    async def _line_up(self) -> None:
+        self._tell.step("Two more gangs of three, and no room: the more important came last")
+        await self._stage.apply("gang-demo/20-later.yaml")
+        await self._tell.sees("later is held, all of it", lambda: self._held("later", 3))
+        await self._stage.apply("gang-demo/30-urgent.yaml")
+        await self._tell.sees("urgent is held, all of it", lambda: self._held("urgent", 3))
+        await self._told("an event says why urgent waits", "urgent", "GangWaitsForRoom")
+
+    async def _pass_over(self) -> None:
+        self._tell.step("A gang that no node could ever take, and more important than all others")
+        await self._stage.apply("gang-demo/40-giant.yaml")
+        await self._told("an event warns that it is too large", "giant", "GangTooLarge")
+        line = await self._tell.sees(
+            "/explain says who stands where in the line",
+            lambda: self._line("giant", "urgent", "later"),
+        )
+        self._tell.shows(line)
+
+    async def _take_turns(self) -> None:
+        self._tell.step("The nodes become free, once and once more: giant is passed over")
+        await self._end("train")
+        await self._tell.sees(
+            "urgent runs, whole, though giant is before it", lambda: self._running("urgent", 3)
+        )
+        await self._tell.sees(
+            "not one pod of later was let go meanwhile", lambda: self._held("later", 3)
+        )
+        await self._end("urgent")
+        await self._tell.sees("now later runs, whole", lambda: self._running("later", 3))
+        await self._tell.sees("giant waits still", lambda: self._held("giant", 2))
+        await self._tell.sees("/explain says why", lambda: self._is("giant", "TooLarge"))
+        self._tell.types(f"curl '{self._url('giant')}'")
+
+    async def _told(self, what: str, gang: str, reason: str) -> None:
+        """See and show the event of a reason that every pod of a gang has."""
+        event = await self._tell.sees(what, lambda: self._event(gang, reason))
+        self._tell.shows(f"{event['reason']}: {event['message']}")
+
+    async def _event(self, gang: str, reason: str) -> Object | None:
+        names = [str(pod["metadata"]["name"]) for pod in await self._pods(gang)]
+        found = [await events.find(self._api, NAMESPACE, name, reason) for name in names]
+        return found[0] if found and all(found) else None
+
+    async def _scale(self, name: str, replicas: int) -> None:
+        self._tell.does(f"kubectl -n {NAMESPACE} scale deployment/{name} --replicas={replicas}")
+        await self._api.patch(DEPLOYMENTS, name, {"spec": {"replicas": replicas}}, NAMESPACE)
+
+    async def _end(self, name: str) -> None:
+        self._tell.does(f"kubectl -n {NAMESPACE} delete deployment {name}")
+        await self._api.delete(DEPLOYMENTS, name, NAMESPACE)
+
+    async def _pods(self, gang: str) -> Sequence[Object]:
+        """Those that are not on their way out."""
+        found = (await self._api.list(PODS, NAMESPACE, labels=f"podGroup={gang}")).items
+        return [pod for pod in found if "deletionTimestamp" not in pod["metadata"]]
+
+    async def _held(self, gang: str, count: int) -> Sequence[Object] | None:
+        """The pods of a gang, if there are that many and each has its gate."""
+        pods = await self._pods(gang)
+        held = all(pod["spec"].get("schedulingGates") for pod in pods)
+        return pods if held and len(pods) == count else None
+
+    async def _running(self, gang: str, count: int, *, but: str = "") -> Sequence[Object] | None:
+        """The pods of a gang, if that many run and a certain one is none of them."""
+        pods = await self._pods(gang)
+        run = all(pod["status"].get("phase") == "Running" for pod in pods)
+        gone = but not in {pod["metadata"]["uid"] for pod in pods}
+        return pods if run and gone and len(pods) == count else None
+
+    async def _is(self, gang: str, state: str) -> bool | None:
+        page = await self._stage.explained(f"?gang={NAMESPACE}/{gang}")
+        return True if page.get("state") == state else None
+
+    async def _line(self, *gangs: str) -> str | None:
+        """How the gangs stand in the line, if they stand in this order and nobody else does."""
+        pages = [await self._stage.explained(f"?gang={NAMESPACE}/{gang}") for gang in gangs]
+        ranks = [page.get("rank", {}) for page in pages]
+        if [(rank.get("place"), rank.get("of")) for rank in ranks] != [
+            (place, len(gangs)) for place in range(1, len(gangs) + 1)
+        ]:
+            return None
+        return "\n".join(
+            f"{rank['place']}. {gang}, groupPriority {rank['groupPriority']}: {page['message']}"
+            for gang, rank, page in zip(gangs, ranks, pages, strict=True)
+        )
+
+    def _url(self, gang: str) -> str:
+        return f"{self._stage.cluster.endpoints.ops}/explain?gang={NAMESPACE}/{gang}"
+
+
+def _condition(pod: Object) -> str:
+    """Why kube-scheduler does not look at a pod, as `kubectl describe` has it."""
+    (found,) = (one for one in pod["status"]["conditions"] if one["type"] == "PodScheduled")
+    return f"{found['reason']}: {found['message']}"
+
+
+PLAY = Play(
+    title="Plimsoll: the story of gangs, on a cluster of three nodes on this machine",
+    setting=lambda folder: ClusterSpec(dir=folder, gangs=True),
+    tell=lambda stage: Gangs(stage).tell(),
+    by_hand="up --gangs",
+)

@@ -1,0 +1,270 @@
+"""The health-metric story, told on a real cluster in small: a node falls ill, pods keep away, leave, and come back.
+
+Every step is observed where a user would look: the API server's objects and events, and the evaluator's own answers.
+"""
+
+import shutil
+from collections.abc import Iterable
+
+from sandbox import manifests
+from sandbox.client import events
+from sandbox.client.client import ApiError
+from sandbox.client.objects import NODES, PODS, POLICIES, Object
+from sandbox.cluster import ClusterSpec
+from sandbox.demo import shell
+from sandbox.demo.room import Room
+from sandbox.demo.stage import Play, Stage
+from sandbox.scheduler.extender import Extender, ExtenderSpec
+
+NAMESPACE = "health-metric-demo"
+POLICY = "demo-policy"
+
+
+class Story:
+    """The steps, in the order in which they are told."""
+
+    def __init__(self, stage: Stage) -> None:
+        self._stage = stage
+        self._cluster = stage.cluster
+        self._api = stage.cluster.client
+        self._tell = stage.narrator
+        self._room = Room(stage, NAMESPACE)
+
+    async def tell(self) -> None:
+        """All of it. Raises NotSeenError at the first thing that does not happen."""
+        await self._begin()
+        await self._refuse()
+        sick, pod = await self._place()
+        await self._leave(sick, pod)
+        await self._recover(sick)
+        await self._measure()
+        await self._derive()
+        await self._room.tell()
+
+    async def _begin(self) -> None:
+        self._tell.step(
+            "An operator's verdict on each node is a file; a policy says what follows from it"
+        )
+        for node, health in (("node-a", 0), ("node-b", 1), ("node-c", 0)):
+            self._write(node, health)
+            self._room.use(node, cores=2)
+        await self._stage.apply("health-metric-demo/00-namespace.yaml")
+        await self._stage.apply("health-metric-demo/10-policy.yaml")
+        self._tell.say(
+            "demo-policy: no new pods where health_metric is 1 or 2; pods have to leave where it is 2."
+        )
+        await self._tell.sees(
+            "each node's health has travelled from its file to the evaluator",
+            lambda: self._health_is({"node-a": 0, "node-b": 1, "node-c": 0}),
+        )
+
+    async def _refuse(self) -> None:
+        self._tell.step("node-b is at 1: the scheduler is told to keep pods away from it, and why")
+        self._tell.say("A pod that insists on node-b has to wait, and its events say for what:")
+        await self._stage.create(_pinned("node-b"))
+        event = await self._tell.sees(
+            "the pod is refused, with the policy's reason", lambda: self._refusal("only-node-b")
+        )
+        self._tell.types(f"kubectl -n {NAMESPACE} describe pod only-node-b")
+        self._tell.shows(f"{event['reason']}: {event['message']}")
+        self._tell.types(f"kubectl -n {NAMESPACE} delete pod only-node-b")
+        await self._api.delete(PODS, "only-node-b", NAMESPACE, grace=0)
+
+    async def _place(self) -> tuple[str, Object]:
+        self._tell.step("A Deployment that follows the policy finds a healthy node by itself")
+        await self._stage.apply("health-metric-demo/20-deployment.yaml")
+        pod = await self._tell.sees(
+            "its pod runs, and not on node-b", lambda: self._running("node-b")
+        )
+        node = str(pod["spec"]["nodeName"])
+        self._tell.shows(f"{pod['metadata']['name']} is on {node}")
+        return node, pod
+
+    async def _leave(self, sick: str, pod: Object) -> None:
+        self._tell.step(f"{sick} falls ill: its health goes to 2 while the pod runs there")
+        self._write(sick, 2)
+        label = f"{POLICY}=violating"
+        await self._tell.sees(
+            f"{sick} is labelled {label}", lambda: self._labelled(sick, {POLICY: "violating"})
+        )
+        self._tell.types(f"kubectl get nodes -l {label}")
+        name = str(pod["metadata"]["name"])
+        await self._tell.sees(
+            f"the pod {name} is evicted", lambda: self._gone(name, pod["metadata"]["uid"])
+        )
+        other = ({"node-a", "node-c"} - {sick}).pop()
+        fresh = await self._tell.sees(
+            f"its successor runs on {other}, the only healthy node left",
+            lambda: self._running("node-b", sick),
+        )
+        event = await self._tell.sees(
+            "an event tells why", lambda: events.find(self._api, NAMESPACE, name, "PolicyViolated")
+        )
+        self._tell.shows(f"{event['reason']}: {event['message']}")
+        self._tell.shows(f"{fresh['metadata']['name']} is on {fresh['spec']['nodeName']}")
+
+    async def _recover(self, sick: str) -> None:
+        self._tell.step(f"{sick} recovers, and node-b too")
+        self._write("node-b", 0)
+        self._write(sick, 0)
+        await self._tell.sees(f"the label is gone from {sick}", lambda: self._unlabelled(sick))
+        policy = await self._tell.sees(
+            "the policy's status says that the cluster complies", lambda: self._complies(POLICY)
+        )
+        self._tell.types(f"kubectl -n {NAMESPACE} get taspolicies")
+        self._tell.shows(f"{policy['status']['compliance']}: {policy['status']['message']}")
+
+    async def _measure(self) -> None:
+        self._tell.step("The same with what the host itself measures: memory_MemAvailable_bytes")
+        await self._stage.apply("examples/memory-policy.yaml")
+        found = await self._tell.sees(
+            "every agent has read this machine's free memory", self._free_memory
+        )
+        for node, value in found.items():
+            self._tell.shows(f"{node}  {value / 2**20:,.0f} MiB available")
+        key = "telemetry.aware.scheduling.memory-policy/memory"
+        await self._tell.sees(
+            "each has more than 256 MiB, and the label that says so",
+            lambda: self._all_labelled(found, {key: "roomy"}),
+        )
+        self._tell.shows(f"{key}=roomy")
+        self._tell.types(f"curl {self._cluster.endpoints.ops}/explain/{NAMESPACE}/memory-policy")
+
+    async def _derive(self) -> None:
+        self._tell.step("A number that no file holds: each node computes it, by a recording rule")
+        for node in self._cluster.spec.nodes:
+            self._fill(node, free=60)
+        shipped = manifests.folder() / "examples/scratch/rules.yaml"
+        self._tell.does(f"cp {shell.path(shipped)} {shell.path(self._cluster.rules)}/")
+        shutil.copy(shipped, self._cluster.rules)
+        for line in shipped.read_text().splitlines():
+            if line.lstrip().startswith(("- record", "expr")):
+                self._tell.shows(line.strip())
+        await self._stage.apply("examples/scratch/policy.yaml")
+        await self._tell.sees(
+            "every node's own ratio has reached the evaluator",
+            lambda: self._reads("scratch-policy", "scratch_free_ratio", 0.6),
+        )
+        self._fill("node-a", free=4)
+        await self._tell.sees(
+            "the scheduler is told to keep pods away from node-a",
+            lambda: self._refuses("scratch-policy", "node-a"),
+        )
+        directory = shell.path(self._cluster.node_metrics("node-a"))
+        self._tell.types(
+            f"{shell.program('plimsoll-agent')} eval --collector.textfile.directory={directory} "
+            "'scratch_free_bytes / scratch_size_bytes'"
+        )
+
+    def _fill(self, node: str, *, free: int) -> None:
+        free_bytes, size_bytes = f"scratch_free_bytes {free}e9", "scratch_size_bytes 100e9"
+        self._stage.write(node, "scratch.prom", free_bytes, size_bytes)
+
+    def _write(self, node: str, health: int) -> None:
+        self._stage.write(node, "text.prom", f"node_health_metric {health}")
+
+    async def _explained(self, policy: str) -> Object:
+        return await self._stage.explained(f"/{NAMESPACE}/{policy}")
+
+    async def _health_is(self, wanted: dict[str, float]) -> bool | None:
+        nodes = (await self._explained(POLICY)).get("nodes", {})
+        readings = {
+            name: node["readings"]["health_metric"]["value"] for name, node in nodes.items()
+        }
+        return True if readings == wanted else None
+
+    async def _reads(self, policy: str, metric: str, wanted: float) -> bool | None:
+        """Whether the evaluator has this value of every node."""
+        nodes = (await self._explained(policy)).get("nodes", {})
+        found = [node["readings"][metric]["value"] for node in nodes.values()]
+        complete = len(found) == len(self._cluster.spec.nodes)
+        return True if complete and set(found) == {wanted} else None
+
+    async def _refuses(self, policy: str, node: str) -> bool | None:
+        """Whether the scheduler is told that a pod of this policy may not go to a node."""
+        pod = {
+            "metadata": {
+                "name": "asked",
+                "namespace": NAMESPACE,
+                "labels": {"telemetry-policy": policy},
+            },
+            "spec": {"containers": []},
+        }
+        names = [{"metadata": {"name": name}} for name in self._cluster.spec.nodes]
+        async with Extender(ExtenderSpec(f"{self._cluster.endpoints.extender}/scheduler")) as asked:
+            return True if node not in (await asked.filter(pod, names)).names else None
+
+    async def _free_memory(self) -> dict[str, float] | None:
+        nodes = (await self._explained("memory-policy")).get("nodes", {})
+        found = {
+            n: node["readings"]["memory_MemAvailable_bytes"]["value"] for n, node in nodes.items()
+        }
+        return found if found and all(value for value in found.values()) else None
+
+    async def _refusal(self, pod: str) -> Object | None:
+        said = f"violating {POLICY}"
+        return await events.find(self._api, NAMESPACE, pod, "FailedScheduling", saying=said)
+
+    async def _running(self, *excluded: str) -> Object | None:
+        """A running pod of the Deployment that is on none of these nodes."""
+        for pod in (await self._api.list(PODS, NAMESPACE, labels="app=demo")).items:
+            leaving = pod["metadata"].get("deletionTimestamp")
+            if pod["status"].get("phase") != "Running" or leaving:
+                continue
+            return pod if pod["spec"]["nodeName"] not in excluded else None
+        return None
+
+    async def _gone(self, name: str, uid: str) -> bool | None:
+        try:
+            pod = await self._api.get(PODS, name, NAMESPACE)
+        except ApiError as error:
+            return True if error.status == 404 else None
+        left = pod["metadata"]["uid"] != uid or "deletionTimestamp" in pod["metadata"]
+        return True if left else None
+
+    async def _labelled(self, node: str, labels: dict[str, str]) -> bool | None:
+        found = (await self._api.get(NODES, node))["metadata"].get("labels", {})
+        return True if labels.items() <= found.items() else None
+
+    async def _all_labelled(self, nodes: Iterable[str], labels: dict[str, str]) -> bool | None:
+        found = [await self._labelled(node, labels) for node in nodes]
+        return True if all(found) else None
+
+    async def _unlabelled(self, node: str) -> bool | None:
+        found = (await self._api.get(NODES, node))["metadata"].get("labels", {})
+        return True if POLICY not in found else None
+
+    async def _complies(self, policy: str) -> Object | None:
+        found = await self._api.get(POLICIES, policy, NAMESPACE)
+        return found if found.get("status", {}).get("compliance") == "Compliant" else None
+
+
+def _pinned(node: str) -> Object:
+    """A pod that follows the policy and insists on one node."""
+    return {
+        "apiVersion": "v1",
+        "kind": "Pod",
+        "metadata": {
+            "name": f"only-{node}",
+            "namespace": NAMESPACE,
+            "labels": {"telemetry-policy": POLICY},
+        },
+        "spec": {
+            "nodeSelector": {"kubernetes.io/hostname": node},
+            "containers": [
+                {
+                    "name": "web",
+                    "image": "busybox:1.37",
+                    "resources": {"limits": {"telemetry/scheduling": "1"}},
+                }
+            ],
+        },
+    }
+
+
+PLAY = Play(
+    title="Plimsoll: the health-metric story, on a cluster of three nodes on this machine",
+    setting=lambda folder: ClusterSpec(dir=folder, scorers=("safe",)),
+    tell=lambda stage: Story(stage).tell(),
+    by_hand="up --scorers=safe",
+)

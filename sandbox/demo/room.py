@@ -1,0 +1,95 @@
+"""A chapter of the story: a node that has room by requests, and none by what is used on it."""
+
+from sandbox.client import events
+from sandbox.client.objects import PODS, Object
+from sandbox.demo.stage import Stage
+from sandbox.scheduler.extender import Extender, ExtenderSpec
+
+CPU_MEAN = "node_cpu_used_mean_5m_cores"
+
+
+class Room:
+    """The chapter; before it begins, `use` says that all is calm."""
+
+    def __init__(self, stage: Stage, namespace: str) -> None:
+        self._stage = stage
+        self._cluster = stage.cluster
+        self._api = stage.cluster.client
+        self._tell = stage.narrator
+        self._namespace = namespace
+
+    async def tell(self) -> None:
+        """All of it. Raises NotSeenError at the first thing that does not happen."""
+        self._tell.step(
+            "Room by requests is not room by use: the scorer `safe` looks at what is used"
+        )
+        self._tell.say(
+            "No pod of this cluster requests more than a little CPU, so by requests node-a is as good as empty. In fact 7.2 of "
+            "its 8 cores are in use. Pods need no policy and no mark for this: kube-scheduler asks `safe` about all of them."
+        )
+        self.use("node-a", cores=7.2)
+        small = {"requests": {"cpu": "500m"}}
+        await self._tell.sees(
+            "safe refuses node-a for a pod of half a core",
+            lambda: self._unsafe("node-a", small),
+        )
+        await self._stage.create(self._pod("only-node-a", small, node="node-a"))
+        event = await self._tell.sees(
+            "a pod that insists on node-a has to wait",
+            lambda: events.find(
+                self._api, self._namespace, "only-node-a", "FailedScheduling", saying="overload"
+            ),
+        )
+        self._tell.shows(f"{event['reason']}: {event['message']}")
+        await self._stage.create(self._pod("anywhere", small))
+        pod = await self._tell.sees("one that does not gets another node", self._settled)
+        self._tell.shows(f"anywhere is on {pod['spec']['nodeName']}")
+        risks = await self._tell.sees("the risk of each node is told", self._risks)
+        for node, (free, risk) in risks.items():
+            self._tell.shows(f"{node}  {free / 1000:.1f} cores free, risk of overload {risk:.1%}")
+        url = f"{self._cluster.endpoints.ops}/explain?pod={self._namespace}/only-node-a"
+        self._tell.types(f"curl '{url}'")
+
+    def use(self, node: str, *, cores: float) -> None:
+        """Say what is in use on a node, in place of what its agent would compute of this machine."""
+        use = {
+            CPU_MEAN: cores,
+            "node_cpu_used_stddev_5m_cores": 0.4,
+            "node_memory_used_mean_5m_bytes": 4e9,
+            "node_memory_used_stddev_5m_bytes": 1e8,
+        }
+        self._stage.write(node, "usage.prom", *(f"{name} {value}" for name, value in use.items()))
+
+    async def _unsafe(self, node: str, resources: Object) -> bool | None:
+        """Whether `safe` keeps such a pod off a node."""
+        names = [{"metadata": {"name": name}} for name in self._cluster.spec.nodes]
+        spec = ExtenderSpec(f"{self._cluster.endpoints.extender}/scorers/safe")
+        async with Extender(spec) as asked:
+            answer = await asked.filter(self._pod("asked", resources), names)
+        return True if node in answer.refused else None
+
+    async def _settled(self) -> Object | None:
+        """The pod that may go anywhere, once it runs, and not where it would be one too many."""
+        pod = await self._api.get(PODS, "anywhere", self._namespace)
+        running = pod["status"].get("phase") == "Running"
+        return pod if running and pod["spec"]["nodeName"] != "node-a" else None
+
+    async def _risks(self) -> dict[str, tuple[float, float]] | None:
+        """What is free of each node's CPU, in milli-CPU, and how likely it is to be overloaded with the pod that waits."""
+        page = await self._stage.explained(f"?pod={self._namespace}/only-node-a")
+        nodes = page.get("nodes", {})
+        facts = {name: node["extenders"]["safe"]["facts"] for name, node in nodes.items()}
+        return {name: (one["cpu.free"], one["cpu.risk"]) for name, one in facts.items()} or None
+
+    def _pod(self, name: str, resources: Object, *, node: str = "") -> Object:
+        """A pod that follows no policy, and may insist on a node."""
+        where = {"nodeSelector": {"kubernetes.io/hostname": node}} if node else {}
+        return {
+            "apiVersion": "v1",
+            "kind": "Pod",
+            "metadata": {"name": name, "namespace": self._namespace},
+            "spec": {
+                **where,
+                "containers": [{"name": "web", "image": "busybox:1.37", "resources": resources}],
+            },
+        }

@@ -1,0 +1,121 @@
+"""What every story needs: a cluster to tell it in, ways to act there and to look, and an end that is honest."""
+
+import contextlib
+import json
+import shlex
+import tempfile
+from collections.abc import Awaitable, Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import aiohttp
+
+from plimsoll.logging import setup
+from sandbox import manifests
+from sandbox.client.client import ensure
+from sandbox.client.objects import DEPLOYMENTS, NAMESPACES, PODS, POLICIES, Object, Resource
+from sandbox.cluster import Cluster, ClusterSpec
+from sandbox.config import DemoSettings
+from sandbox.demo import shell
+from sandbox.demo.narrator import Narrator, NotSeenError
+
+_KINDS: dict[str, Resource] = {
+    "Namespace": NAMESPACES,
+    "TASPolicy": POLICIES,
+    "Deployment": DEPLOYMENTS,
+}
+
+
+@dataclass(frozen=True)
+class Stage:
+    """A running cluster, and who tells what happens in it."""
+
+    cluster: Cluster
+    narrator: Narrator
+    http: aiohttp.ClientSession
+
+    def write(self, node: str, name: str, *lines: str) -> None:
+        """Write a text file for a node's agent, and print the command that does it."""
+        file = self.cluster.node_metrics(node) / name
+        self.narrator.does(shell.write(lines, file))
+        file.write_text("".join(f"{line}\n" for line in lines))
+
+    async def create(self, pod: Object) -> None:
+        """Create a pod, and print the command that does it."""
+        self.narrator.does(f"echo {shlex.quote(json.dumps(pod))} | kubectl apply -f -")
+        await ensure(self.cluster.client, PODS, pod)
+
+    async def apply(self, manifest: str) -> None:
+        """Create the objects of a file under deploy/, and print the command that does it."""
+        self.narrator.does(f"kubectl apply -f {shell.path(manifests.folder() / manifest)}")
+        for obj in manifests.load(manifests.folder() / manifest):
+            await ensure(self.cluster.client, _KINDS[obj["kind"]], obj)
+
+    async def explained(self, what: str) -> Object:
+        """What the evaluator answers to `/explain` and this."""
+        async with self.http.get(f"{self.cluster.endpoints.ops}/explain{what}") as response:
+            return dict(await response.json())
+
+
+@dataclass(frozen=True)
+class Play:
+    """A story: its name, the cluster that it needs in a folder, what happens in it, and how to have such a cluster oneself."""
+
+    title: str
+    setting: Callable[[Path], ClusterSpec]
+    tell: Callable[[Stage], Awaitable[None]]
+    by_hand: str
+
+
+async def perform(play: Play, settings: DemoSettings) -> int:
+    """Tell it; the exit status, 0 only if every step was seen."""
+    setup.setup("error")
+    narrator = Narrator()
+    narrator.title(play.title)
+    with _folder(settings.dir) as folder:
+        narrator.say(
+            "The Kubernetes API is held in memory and the nodes are simulated. The three agents, the evaluator, and "
+            f"everything they say to each other and to the API are real. Their logs are in {folder}/logs/."
+        )
+        async with Cluster(play.setting(folder)) as cluster, aiohttp.ClientSession() as http:
+            by_hand = _by_hand(play, cluster)
+            narrator.say("The commands, for another terminal:")
+            narrator.types(f"export KUBECONFIG={shell.path(cluster.dir / 'kubeconfig')}")
+            try:
+                await play.tell(Stage(cluster, narrator, http))
+            except NotSeenError as missed:
+                narrator.step(f"The story ends here: not seen was «{missed}»")
+                narrator.say("The programs' last words:")
+                narrator.shows(_last_words(folder))
+                return 1
+    narrator.step(f"All {narrator.seen} observations were made")
+    narrator.say(
+        "Try it by hand: this starts such a cluster again. The commands above work there as they are, but for generated names "
+        "of pods."
+    )
+    narrator.types(by_hand)
+    return 0
+
+
+def _by_hand(play: Play, cluster: Cluster) -> str:
+    """The command that starts such a cluster again, in the same folder and with the same address for /explain."""
+    port = cluster.endpoints.ops.rpartition(":")[2]
+    up = f"{shell.program('plimsoll-sandbox')} {play.by_hand}"
+    return f"{up} --dir={shell.path(cluster.dir)} --ops-port={port}"
+
+
+@contextlib.contextmanager
+def _folder(wanted: str) -> Iterator[Path]:
+    """The folder asked for, which stays, or a temporary one."""
+    if wanted:
+        yield Path(wanted)
+        return
+    with tempfile.TemporaryDirectory(prefix="plimsoll-demo-") as temporary:
+        yield Path(temporary)
+
+
+def _last_words(folder: Path) -> str:
+    lines = []
+    for log in sorted((folder / "logs").glob("*.log")):
+        lines += [f"{log.stem}: {line}" for line in log.read_text().splitlines()[-3:]]
+    return "\n".join(lines)

@@ -1,0 +1,246 @@
+"""A real control plane on this machine: etcd, kube-apiserver, kube-scheduler and controllers, started from binaries that lie here.
+
+For tests and benchmarks that ask whether what works on the API in memory works on Kubernetes too. The binaries are found
+as controller-runtime's envtest finds them: in the folder $KUBEBUILDER_ASSETS, else in /usr/local/kubebuilder/bin.
+"""
+
+import contextlib
+import http.client
+import os
+import secrets
+import shutil
+import ssl
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from sandbox import pdeathsig
+from sandbox.endpoints import kubeconfig, write_atomically
+from sandbox.processes import HeldPort, loopback_environment
+
+_DEFAULT_FOLDER = "/usr/local/kubebuilder/bin"
+_PATIENCE = 90.0
+_LAST_LINES = 15
+
+
+class NoControlPlaneError(Exception):
+    """There are no binaries to start one from; the text says which are missing, and where they were looked for."""
+
+
+class ControlPlaneError(Exception):
+    """A part of it did not start; the text ends with what it said."""
+
+
+@dataclass(frozen=True, slots=True)
+class Binaries:
+    """Where the programs lie. A scheduler and a controller manager are not everywhere where the others are."""
+
+    etcd: str
+    apiserver: str
+    scheduler: str | None
+    controllers: str | None = None
+
+
+def find(environment: Mapping[str, str]) -> Binaries:
+    """The programs on this machine; etcd may lie on PATH, as Debian's package puts it. Raises NoControlPlaneError."""
+    folder = environment.get("KUBEBUILDER_ASSETS") or _DEFAULT_FOLDER
+    apiserver = shutil.which("kube-apiserver", path=folder)
+    etcd = shutil.which("etcd", path=folder) or shutil.which("etcd")
+    missing = [
+        name for name, at in (("kube-apiserver", apiserver), ("etcd", etcd)) if at is None
+    ] + ([] if shutil.which("openssl") else ["openssl"])
+    if apiserver is None or etcd is None or missing:
+        raise NoControlPlaneError(
+            f"no {' and no '.join(missing)}: looked in {folder} ($KUBEBUILDER_ASSETS)"
+        )
+    return Binaries(
+        etcd,
+        apiserver,
+        shutil.which("kube-scheduler", path=folder),
+        shutil.which("kube-controller-manager", path=folder),
+    )
+
+
+class ControlPlane:
+    """etcd and kube-apiserver with RBAC and one administrator, as a context manager. Its state is a folder of your own.
+
+    Blocking, and for one thread: the programs die with the one that entered it.
+    """
+
+    def __init__(self, binaries: Binaries, folder: Path) -> None:
+        self.token = secrets.token_urlsafe(16)
+        self._binaries = binaries
+        self._dir = folder
+        self._ports = contextlib.ExitStack()
+        self._programs = contextlib.ExitStack()
+        self._apiserver = contextlib.ExitStack()
+        self._accounts_key = folder / "accounts.key"
+        self._etcd, self._peer, self._api = (self._hold() for _ in range(3))
+        self.url = f"https://127.0.0.1:{self._api}"
+        self.ca = folder / "certs" / "apiserver.crt"
+        self.kubeconfig = folder / "kubeconfig"
+
+    def _hold(self) -> int:
+        port = HeldPort()
+        self._ports.callback(port.close)
+        return port.number
+
+    def __enter__(self) -> "ControlPlane":
+        try:
+            self._start()
+        except BaseException:
+            self.close()
+            raise
+        return self
+
+    def __exit__(self, *_error: object) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """End what was started, and let go of the ports."""
+        self._programs.close()
+        self._ports.close()
+
+    def _start(self) -> None:
+        self._dir.mkdir(parents=True, exist_ok=True)
+        self._programs.enter_context(self._running("etcd", self._etcd_command()))
+        made = ["openssl", "genpkey", "-algorithm", "RSA", "-out", str(self._accounts_key)]
+        subprocess.run(made, check=True, capture_output=True, timeout=_PATIENCE)  # noqa: S603
+        (self._dir / "tokens.csv").write_text(f"{self.token},admin,admin,system:masters\n")
+        self._programs.push(self._apiserver)
+        self._serve()
+        text = kubeconfig(self.url, token=self.token, ca=self.ca)
+        write_atomically(self.kubeconfig, text)
+
+    def _etcd_command(self) -> Sequence[str]:
+        client, peer = f"http://127.0.0.1:{self._etcd}", f"http://127.0.0.1:{self._peer}"
+        return (
+            self._binaries.etcd,
+            f"--data-dir={self._dir / 'etcd'}",
+            f"--listen-client-urls={client}",
+            f"--advertise-client-urls={client}",
+            f"--listen-peer-urls={peer}",
+            f"--initial-advertise-peer-urls={peer}",
+            f"--initial-cluster=default={peer}",
+            "--unsafe-no-fsync",  # what is in it need not outlive the machine
+        )
+
+    def _serve(self) -> None:
+        apiserver = self._running("kube-apiserver", self._apiserver_command())
+        program = self._apiserver.enter_context(apiserver)
+        deadline = time.monotonic() + _PATIENCE
+        while not self._is_up(program, "kube-apiserver", self._api, "/readyz"):
+            if time.monotonic() > deadline:
+                raise ControlPlaneError(f"kube-apiserver is not ready{self._end('kube-apiserver')}")
+            time.sleep(0.05)
+
+    def expire_history(self) -> None:
+        """Start the API server anew: watches end, and one from an earlier resourceVersion gets 410 Gone."""
+        self._apiserver.close()
+        self._serve()
+
+    def _apiserver_command(self) -> Sequence[str]:
+        return (
+            self._binaries.apiserver,
+            f"--etcd-servers=http://127.0.0.1:{self._etcd}",
+            f"--cert-dir={self._dir / 'certs'}",  # it makes itself a certificate there
+            "--bind-address=127.0.0.1",
+            "--advertise-address=127.0.0.1",
+            "--endpoint-reconciler-type=none",
+            f"--secure-port={self._api}",
+            "--service-account-issuer=https://kubernetes.default.svc",
+            f"--service-account-signing-key-file={self._accounts_key}",
+            f"--service-account-key-file={self._accounts_key}",
+            f"--token-auth-file={self._dir / 'tokens.csv'}",
+            "--authorization-mode=RBAC",
+            "--service-cluster-ip-range=10.96.0.0/16",
+            # Nothing here makes a namespace's default account, which that plugin asks of each pod.
+            "--disable-admission-plugins=ServiceAccount",
+        )
+
+    @contextlib.contextmanager
+    def scheduler(self, config: Path) -> Iterator[Callable[[], bool]]:
+        """A real kube-scheduler with a configuration file, until the block ends; what that gives says whether it is up.
+
+        Raises NoControlPlaneError where there is none, and when asked ControlPlaneError if it ended by itself.
+        """
+        given = (f"--config={config}", "--v=3")
+        with self._beside("kube-scheduler", self._binaries.scheduler, given) as is_up:
+            yield is_up
+
+    @contextlib.contextmanager
+    def controllers(self, *names: str) -> Iterator[Callable[[], bool]]:
+        """A real kube-controller-manager with some controllers, such as `job-controller`; like `scheduler` in all else."""
+        given = (f"--kubeconfig={self.kubeconfig}", f"--controllers={','.join(names)}")
+        with self._beside("kube-controller-manager", self._binaries.controllers, given) as is_up:
+            yield is_up
+
+    @contextlib.contextmanager
+    def _beside(
+        self, name: str, binary: str | None, given: Sequence[str]
+    ) -> Iterator[Callable[[], bool]]:
+        if binary is None:
+            raise NoControlPlaneError(f"no {name} beside kube-apiserver")
+        with HeldPort() as port:
+            command = (
+                binary,
+                f"--secure-port={port.number}",
+                "--bind-address=127.0.0.1",
+                f"--cert-dir={self._dir / f'{name}-certs'}",
+                "--leader-elect=false",
+                *given,
+            )
+            with self._running(name, command) as program:
+                yield lambda: self._is_up(program, name, port.number, "/healthz")
+
+    def log(self, name: str) -> str:
+        """All that a part of it has said."""
+        return (self._dir / f"{name}.log").read_text(errors="replace")
+
+    @contextlib.contextmanager
+    def _running(self, name: str, command: Sequence[str]) -> Iterator["subprocess.Popen[bytes]"]:
+        launcher = (sys.executable, "-I", "-S", str(Path(pdeathsig.__file__)), str(os.getpid()))
+        with (self._dir / f"{name}.log").open("ab") as output:
+            program = subprocess.Popen(  # noqa: S603 (programs that the user named)
+                (*launcher, *command),
+                stdin=subprocess.DEVNULL,
+                stdout=output,
+                stderr=output,
+                cwd=self._dir,
+                env=loopback_environment(),
+                start_new_session=True,
+            )
+        try:
+            yield program
+        finally:
+            program.terminate()
+            try:
+                program.wait(3)
+            except subprocess.TimeoutExpired:
+                program.kill()
+                program.wait()
+
+    def _is_up(self, program: "subprocess.Popen[bytes]", name: str, port: int, path: str) -> bool:
+        if program.poll() is not None:
+            raise ControlPlaneError(f"{name} ended with {program.returncode}{self._end(name)}")
+        return _is_well(port, path, {"Authorization": f"Bearer {self.token}"})
+
+    def _end(self, name: str) -> str:
+        lines = self.log(name).splitlines()[-_LAST_LINES:]
+        return "\n    ".join(("; it said:", *lines))
+
+
+def _is_well(port: int, path: str, headers: Mapping[str, str]) -> bool:
+    # Its certificate is not there before it is; that the port is held for it is proof enough.
+    unverified = ssl._create_unverified_context()  # noqa: S323, SLF001
+    connection = http.client.HTTPSConnection("127.0.0.1", port, timeout=5, context=unverified)
+    try:
+        connection.request("GET", path, headers=dict(headers))
+        return connection.getresponse().status == 200
+    except (OSError, http.client.HTTPException):
+        return False
+    finally:
+        connection.close()

@@ -1,0 +1,99 @@
+"""Which nodes a pod may go to by selector, affinity and taints, in kube-scheduler's words. No I/O."""
+
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from plimsoll import int64
+from sandbox.client.objects import Object
+
+_UNSCHEDULABLE = {"key": "node.kubernetes.io/unschedulable", "value": "", "effect": "NoSchedule"}
+
+
+def violation(pod: Object, node: Object) -> str | None:
+    """Why this node is not for this pod; None where it is."""
+    spec = node.get("spec", {})
+    tolerations = pod["spec"].get("tolerations") or []
+    if spec.get("unschedulable") and not _tolerated(_UNSCHEDULABLE, tolerations):
+        return "node(s) were unschedulable"
+    for taint in spec.get("taints") or []:
+        repels = taint.get("effect") in {"NoSchedule", "NoExecute"}
+        if repels and not _tolerated(taint, tolerations):
+            return f"node(s) had untolerated taint {{{taint['key']}: {taint.get('value', '')}}}"
+    if not _selected(pod, node):
+        return "node(s) didn't match Pod's node affinity/selector"
+    return None
+
+
+def _tolerated(taint: Mapping[str, str], tolerations: Iterable[Mapping[str, str]]) -> bool:
+    return any(_tolerates(toleration, taint) for toleration in tolerations)
+
+
+def _tolerates(toleration: Mapping[str, str], taint: Mapping[str, str]) -> bool:
+    if (effect := toleration.get("effect")) and effect != taint["effect"]:
+        return False
+    if (key := toleration.get("key")) and key != taint["key"]:
+        return False
+    value, tainted = toleration.get("value", ""), taint.get("value", "")
+    match toleration.get("operator") or "Equal":
+        case "Exists":
+            return True
+        case "Equal":
+            return bool(key) and value == tainted
+        case "Gt" | "Lt" as operator:
+            left, right = int64.parse_canonical(tainted), int64.parse_canonical(value)
+            return bool(key) and _ordered(left, operator, right)
+        case _:
+            return False
+
+
+def _selected(pod: Object, node: Object) -> bool:
+    labels: Mapping[str, str] = node["metadata"].get("labels") or {}
+    wanted = pod["spec"].get("nodeSelector") or {}
+    if any(labels.get(key) != value for key, value in wanted.items()):
+        return False
+    affinity = (pod["spec"].get("affinity") or {}).get("nodeAffinity") or {}
+    required = affinity.get("requiredDuringSchedulingIgnoredDuringExecution")
+    if required is None:
+        return True
+    fields = {"metadata.name": node["metadata"]["name"]}
+    return any(_term(term, labels, fields) for term in required.get("nodeSelectorTerms") or [])
+
+
+def _term(term: Object, labels: Mapping[str, str], fields: Mapping[str, str]) -> bool:
+    expressions, on_fields = term.get("matchExpressions") or [], term.get("matchFields") or []
+    # A term that asks for nothing selects nothing.
+    return (
+        bool(expressions or on_fields)
+        and all(_expression(one, labels) for one in expressions)
+        and all(_expression(one, fields) for one in on_fields)
+    )
+
+
+def _expression(expression: Mapping[str, Any], values: Mapping[str, str]) -> bool:
+    value = values.get(expression["key"])
+    allowed = expression.get("values") or []
+    match expression["operator"]:
+        case "In":
+            return value in allowed
+        case "NotIn":  # also true of a node without the label
+            return value not in allowed
+        case "Exists":
+            return value is not None
+        case "DoesNotExist":
+            return value is None
+        case "Gt" | "Lt" as operator:
+            return _compares(value, operator, allowed)
+        case _:
+            return False
+
+
+def _compares(value: str | None, operator: str, allowed: list[str]) -> bool:
+    if value is None or len(allowed) != 1:
+        return False
+    return _ordered(int64.parse(value), operator, int64.parse(allowed[0]))
+
+
+def _ordered(left: int | None, operator: str, right: int | None) -> bool:
+    if left is None or right is None:
+        return False
+    return left > right if operator == "Gt" else left < right

@@ -1,0 +1,159 @@
+"""Asks a scheduler extender the way kube-scheduler does: the same bodies, one keep-alive connection, the same rules."""
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from types import TracebackType
+from typing import Self
+
+import aiohttp
+
+from sandbox.client.objects import Object
+
+_MAX_SCORE = 10
+
+
+@dataclass(frozen=True, slots=True)
+class ExtenderSpec:
+    """What a KubeSchedulerConfiguration says about one extender."""
+
+    url: str  # urlPrefix, with its path: http://127.0.0.1:9001/scheduler
+    managed_resources: frozenset[str] = frozenset({"telemetry/scheduling"})  # none: every pod
+    node_cache_capable: bool = True
+    weight: int = 1
+    ignorable: bool = False
+    timeout: float = 5.0
+
+
+@dataclass(frozen=True, slots=True)
+class Filtered:
+    """Which nodes an extender lets through, and what it says of the others."""
+
+    names: frozenset[str]
+    refused: Mapping[str, str]
+
+
+class ExtenderError(Exception):
+    """The extender gave no usable answer; the attempt fails and is made again after a back-off."""
+
+
+class Extender:
+    """One extender, as an async context manager that holds its connection."""
+
+    def __init__(self, spec: ExtenderSpec) -> None:
+        self.spec = spec
+        self._session: aiohttp.ClientSession | None = None
+
+    async def __aenter__(self) -> Self:
+        self._session = aiohttp.ClientSession(
+            connector=aiohttp.TCPConnector(limit=1, keepalive_timeout=90),
+            timeout=aiohttp.ClientTimeout(total=self.spec.timeout),
+            headers={"Content-Type": "application/json", "Accept-Encoding": "gzip"},
+        )
+        return self
+
+    async def __aexit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        if self._session is not None:
+            await self._session.close()
+
+    def manages(self, pod: Object) -> bool:
+        """Whether this extender is asked about a pod at all: the pod names one of its managed resources."""
+        if not self.spec.managed_resources:
+            return True
+        containers = (*pod["spec"]["containers"], *(pod["spec"].get("initContainers") or ()))
+        named = {
+            name
+            for container in containers
+            for part in ("requests", "limits")
+            for name in (container.get("resources") or {}).get(part) or {}
+        }
+        return not self.spec.managed_resources.isdisjoint(named)
+
+    async def filter(self, pod: Object, nodes: Sequence[Object]) -> Filtered:
+        """Ask which of these nodes may take the pod."""
+        return filtered(await self._post("filter", pod, nodes), nodes)
+
+    async def prioritize(self, pod: Object, nodes: Sequence[Object]) -> dict[str, int]:
+        """Ask how good each of these nodes is, 0..10; a node it does not mention has no say."""
+        return scores(await self._post("prioritize", pod, nodes))
+
+    async def _post(self, verb: str, pod: Object, nodes: Sequence[Object]) -> object:
+        if self._session is None:
+            raise RuntimeError("use the extender inside `async with`")
+        url = f"{self.spec.url.rstrip('/')}/{verb}"
+        body = arguments(pod, nodes, node_cache_capable=self.spec.node_cache_capable)
+        try:
+            async with self._session.post(url, data=body) as response:
+                text = await response.read()
+                if response.status != 200:
+                    raise ExtenderError(
+                        f"failed {verb} with extender at URL {url}, code {response.status}"
+                    )
+                return json.loads(text)
+        except (TimeoutError, aiohttp.ClientError) as error:
+            # The class, not the text: it is the same each time, so the pod's condition is too.
+            raise ExtenderError(f"Post {url}: {type(error).__name__}") from error
+        except ValueError as error:
+            raise ExtenderError(f"{verb} at {url}: the reply is not JSON") from error
+
+
+def arguments(pod: Object, nodes: Sequence[Object], *, node_cache_capable: bool) -> bytes:
+    """The ExtenderArgs body: all three keys, the unused one null, nothing with kind or apiVersion."""
+    names = [node["metadata"]["name"] for node in nodes]
+    body = {
+        "Pod": _bare(pod, managed_fields=False),
+        "Nodes": None
+        if node_cache_capable
+        else {"metadata": {}, "items": [_bare(n) for n in nodes]},
+        "NodeNames": names if node_cache_capable else None,
+    }
+    return json.dumps(body, separators=(",", ":"), ensure_ascii=False).encode()
+
+
+def filtered(reply: object, nodes: Sequence[Object]) -> Filtered:
+    """Read an ExtenderFilterResult. A node in none of its lists is out, without a reason."""
+    if not isinstance(reply, dict):
+        raise ExtenderError("filter: the reply is not an object")
+    fields = {key.lower(): value for key, value in reply.items()}  # as Go's decoder matches them
+    if fields.get("error"):
+        raise ExtenderError(str(fields["error"]))
+    if (names := fields.get("nodenames")) is None:
+        items = (fields.get("nodes") or {}).get("items") or []
+        names = [item["metadata"]["name"] for item in items]
+    asked = {node["metadata"]["name"] for node in nodes}
+    if unknown := sorted(set(names) - asked):
+        raise ExtenderError(f"filter: the reply names {unknown[0]!r}, which was not asked about")
+    refused = {
+        **(fields.get("failednodes") or {}),
+        **(fields.get("failedandunresolvablenodes") or {}),
+    }
+    return Filtered(frozenset(names), refused)
+
+
+def scores(reply: object) -> dict[str, int]:
+    """Read a HostPriorityList: a whole number for each host, 0..10."""
+    if reply is None:
+        return {}
+    if not isinstance(reply, list):
+        raise ExtenderError("prioritize: the reply is not a list")
+    found = {}
+    for item in reply:
+        fields = {key.lower(): value for key, value in item.items()}
+        score = fields["score"]
+        if not isinstance(score, int) or not 0 <= score <= _MAX_SCORE:
+            raise ExtenderError(f"prioritize: {fields['host']!r} got {score!r}, not one of 0..10")
+        found[str(fields["host"])] = score
+    return found
+
+
+def _bare(obj: Object, *, managed_fields: bool = True) -> Object:
+    bare = {key: value for key, value in obj.items() if key not in {"kind", "apiVersion"}}
+    if not managed_fields:  # kube-scheduler keeps them for nodes, not for pods
+        meta = obj["metadata"].items()
+        bare["metadata"] = {key: value for key, value in meta if key != "managedFields"}
+    return bare

@@ -1,0 +1,102 @@
+"""Which nodes have room for a pod, and the sentence kube-scheduler says when none has. No I/O."""
+
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+
+from sandbox import quantity
+from sandbox.client.objects import Object
+from sandbox.scheduler.constraints import violation
+
+Refusals = Mapping[str, tuple[str, ...]]
+"""Why each refused node was refused; a node may have several reasons, or none that it tells."""
+
+
+@dataclass(frozen=True, slots=True)
+class Fit:
+    """What is left of the nodes, in the order given, and why the others are not."""
+
+    nodes: tuple[Object, ...]
+    refused: Refusals
+
+
+def fit(pod: Object, nodes: Iterable[Object], used: Mapping[str, Mapping[str, Fraction]]) -> Fit:
+    """Sort nodes by whether they could take the pod, given what is in use on each."""
+    fitting: list[Object] = []
+    refused: dict[str, tuple[str, ...]] = {}
+    for node in nodes:
+        name = node["metadata"]["name"]
+        reason = violation(pod, node)
+        if reasons := (reason,) if reason else _shortages(pod, node, used.get(name, {})):
+            refused[name] = reasons
+        else:
+            fitting.append(node)
+    return Fit(tuple(fitting), refused)
+
+
+def requests(pod: Object) -> dict[str, Fraction]:
+    """What a pod takes of a node: all its containers at once, or its hungriest init container if that is more."""
+    spec = pod["spec"]
+    sidecars: dict[str, Fraction] = {}
+    peak: dict[str, Fraction] = {}
+    for init in spec.get("initContainers") or []:
+        # A restartable init container stays on beside all that start after it.
+        with_it = _sum(sidecars, _container(init))
+        if init.get("restartPolicy") == "Always":
+            sidecars = with_it
+        peak = _max(peak, with_it)
+    running = sidecars
+    for container in spec["containers"]:
+        running = _sum(running, _container(container))
+    return _sum(_max(running, peak), _parsed(spec.get("overhead") or {}), {"pods": Fraction(1)})
+
+
+def usage(placed: Iterable[tuple[str, Object]]) -> dict[str, dict[str, Fraction]]:
+    """What is in use on each node, by (node name, pod) pairs. Finished pods hold nothing."""
+    used: dict[str, dict[str, Fraction]] = {}
+    for node, pod in placed:
+        if pod.get("status", {}).get("phase") not in {"Succeeded", "Failed"}:
+            used[node] = _sum(used.get(node, {}), requests(pod))
+    return used
+
+
+def message(total: int, refusals: Iterable[Sequence[str]]) -> str:
+    """`0/3 nodes are available: 1 <text>, 2 <other text>.`, nodes grouped by identical text."""
+    if total == 0:
+        return "no nodes available to schedule pods"
+    counts = Counter(reason for reasons in refusals for reason in reasons)
+    grouped = ", ".join(sorted(f"{count} {reason}" for reason, count in counts.items()))
+    return f"0/{total} nodes are available:" + (f" {grouped}." if grouped else "")
+
+
+def _shortages(pod: Object, node: Object, used: Mapping[str, Fraction]) -> tuple[str, ...]:
+    allocatable = _parsed(node.get("status", {}).get("allocatable") or {})
+    short = [
+        name
+        for name, amount in requests(pod).items()
+        if amount and amount + used.get(name, 0) > allocatable.get(name, 0)
+    ]
+    return tuple("Too many pods" if name == "pods" else f"Insufficient {name}" for name in short)
+
+
+def _container(container: Object) -> dict[str, Fraction]:
+    resources = container.get("resources") or {}
+    # A limit without a request is the request, as the API server's defaulting has it.
+    return _parsed({**(resources.get("limits") or {}), **(resources.get("requests") or {})})
+
+
+def _parsed(amounts: Mapping[str, str | int]) -> dict[str, Fraction]:
+    return {name: quantity.parse(amount) for name, amount in amounts.items()}
+
+
+def _sum(*amounts: Mapping[str, Fraction]) -> dict[str, Fraction]:
+    names = dict.fromkeys(name for one in amounts for name in one)
+    return {
+        name: sum((one.get(name, Fraction(0)) for one in amounts), Fraction(0)) for name in names
+    }
+
+
+def _max(*amounts: Mapping[str, Fraction]) -> dict[str, Fraction]:
+    names = dict.fromkeys(name for one in amounts for name in one)
+    return {name: max(one.get(name, Fraction(0)) for one in amounts) for name in names}

@@ -1,0 +1,238 @@
+"""Gives waiting pods a node, as kube-scheduler does where it matters here: when it tries, whom it asks, what it says."""
+
+import asyncio
+import math
+import random
+import time
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+
+import aiohttp
+
+from plimsoll.logging import setup
+from sandbox import timestamps
+from sandbox.client.client import STRATEGIC, ApiError, Client
+from sandbox.client.events import Recorder
+from sandbox.client.informer import Mirror, following
+from sandbox.client.objects import NODES, PODS, Object
+from sandbox.scheduler import fitting, queueing_hints
+from sandbox.scheduler.extender import ExtenderError
+from sandbox.scheduler.extenders import Extenders
+from sandbox.scheduler.queue import Pending
+
+log = setup.get(__name__)
+
+SCHEDULER = "default-scheduler"
+
+
+@dataclass(frozen=True, slots=True)
+class Placed:
+    """The pod goes to this node."""
+
+    node: str
+
+
+@dataclass(frozen=True, slots=True)
+class Refused:
+    """No node would do, and why."""
+
+    message: str
+
+
+class Binder:
+    """The sandbox's scheduler. `attempts` counts, by `namespace/name`, how often each living pod was tried."""
+
+    def __init__(
+        self,
+        client: Client,
+        extenders: Extenders,
+        *,
+        rng: random.Random,
+        clock: Callable[[], float] = time.monotonic,
+        wall: Callable[[], float] = time.time,
+    ) -> None:
+        self.attempts: Counter[str] = Counter()
+        self._client = client
+        self._extenders = extenders
+        self._rng = rng
+        self._clock = clock
+        self._wall = wall
+        self._events = Recorder(client, SCHEDULER, clock=wall)
+        self._pending = Pending()
+        self._assumed: dict[str, str] = {}  # bound by us, not yet seen so in the mirror
+        self._wake = asyncio.Event()
+        self._pods = Mirror(client, PODS, self._pod_changed)
+        self._nodes = Mirror(client, NODES, self._node_changed)
+
+    async def run(self) -> None:
+        """Place pods until cancelled."""
+        async with following(self._nodes, self._pods):
+            while True:
+                self._wake.clear()
+                if (key := self._pending.take(self._clock())) is None:
+                    await self._sleep()
+                    continue
+                try:
+                    await self._attempt(key)
+                except Exception:
+                    log.exception("attempt broke off", pod=key)
+                    self._pending.failed(key, self._clock())
+
+    async def _sleep(self) -> None:
+        due = self._pending.due()
+        wait = None if math.isinf(due) else max(due - self._clock(), 0.0)
+        try:
+            async with asyncio.timeout(wait):
+                await self._wake.wait()
+        except TimeoutError:
+            return
+
+    def _node_changed(self, old: Object | None, new: Object | None) -> None:
+        if new is not None and (old is None or queueing_hints.of_node(old, new)):
+            self._pending.nudge_all(self._clock())
+            self._wake.set()
+
+    def _pod_changed(self, old: Object | None, new: Object | None) -> None:
+        pod = new or old
+        assert pod is not None
+        key = f"{pod['metadata']['namespace']}/{pod['metadata']['name']}"
+        if new is None:
+            del self.attempts[key]
+        if new is None or not _waits(new):
+            self._settled(key, old, new)
+        else:
+            self._waiting(key, old, new)
+        self._wake.set()
+
+    def _settled(self, key: str, old: Object | None, new: Object | None) -> None:
+        """A pod that asks for no node: it has one, or is gone. If it sat on a node, others may have a chance now."""
+        self._pending.forget(key)
+        if new is None or _node_of(new):
+            self._assumed.pop(key, None)
+        if not _node_of(new or old or {}):
+            return
+        if old is None or new is None or queueing_hints.of_placed_pod(old, new):
+            self._pending.nudge_all(self._clock())
+
+    def _waiting(self, key: str, old: Object | None, new: Object) -> None:
+        if key in self._assumed:
+            return  # an older change of a pod that we have just bound
+        gated = bool(new["spec"].get("schedulingGates"))
+        now = self._clock()
+        self._pending.put(key, priority=new["spec"].get("priority") or 0, gated=gated, now=now)
+        if not gated and old is not None and queueing_hints.of_waiting_pod(old, new):
+            self._pending.nudge(key, now)
+
+    async def _attempt(self, key: str) -> None:
+        pod = self._pods.objects[key]
+        self.attempts[key] += 1
+        try:
+            verdict = await self._decide(pod)
+            if isinstance(verdict, Placed):
+                await self._bind(pod, verdict.node)
+        except (ExtenderError, ApiError, aiohttp.ClientError, OSError) as error:
+            self._pending.failed(key, self._clock())
+            if key in self._pods.objects:  # not deleted meanwhile
+                await self._turned_away(pod, "SchedulerError", str(error))
+            return
+        match verdict:
+            case Placed():
+                self._pending.forget(key)
+            case Refused(message):
+                self._pending.refused(key, self._clock())
+                await self._turned_away(pod, "Unschedulable", message)
+
+    async def _decide(self, pod: Object) -> Placed | Refused:
+        nodes = list(self._nodes.objects.values())
+        # kube-scheduler begins elsewhere each time, so that nobody may rely on an order.
+        self._rng.shuffle(nodes)
+        fit = fitting.fit(pod, nodes, fitting.usage(self._placed()))
+        fits, refused = fit.nodes, dict(fit.refused)
+        if fits:
+            answer = await self._extenders.filter(pod, fits)
+            refused |= {name: (reason,) for name, reason in answer.refused.items()}
+            fits = tuple(node for node in fits if node["metadata"]["name"] in answer.names)
+        if not fits:
+            return Refused(fitting.message(len(nodes), refused.values()))
+        names = [node["metadata"]["name"] for node in fits]
+        # With one node left there is nothing to rank, and kube-scheduler does not ask.
+        scores = await self._extenders.scores(pod, fits) if len(fits) > 1 else {}
+        return Placed(best(names, scores, self._rng))
+
+    def _placed(self) -> Iterator[tuple[str, Object]]:
+        for key, pod in self._pods.objects.items():
+            if node := _node_of(pod) or self._assumed.get(key):
+                yield node, pod
+
+    async def _bind(self, pod: Object, node: str) -> None:
+        key = _name(pod)
+        self._assumed[key] = node
+        try:
+            await self._client.bind(pod, node)
+        except BaseException:
+            self._assumed.pop(key, None)
+            raise
+        log.info("bound", pod=key, node=node)
+        await self._events.record(pod, "Scheduled", f"Successfully assigned {key} to {node}")
+
+    async def _turned_away(self, pod: Object, reason: str, message: str) -> None:
+        log.info("not bound", pod=_name(pod), reason=reason, why=message)
+        await self._events.record(pod, "FailedScheduling", message, kind="Warning")
+        body = unscheduled(pod, reason, message, now=self._wall())
+        if body is None:
+            return
+        meta = pod["metadata"]
+        try:
+            await self._client.patch(
+                PODS,
+                meta["name"],
+                body,
+                meta["namespace"],
+                subresource="status",
+                content_type=STRATEGIC,
+            )
+        except (ApiError, aiohttp.ClientError, OSError) as error:
+            log.debug("condition not written", pod=_name(pod), error=str(error))
+
+
+def best(names: Sequence[str], scores: Mapping[str, int], rng: random.Random) -> str:
+    """The node of the highest score; any of them at random where several have it."""
+    top = max(scores.get(name, 0) for name in names)
+    return rng.choice([name for name in names if scores.get(name, 0) == top])
+
+
+def unscheduled(pod: Object, reason: str, message: str, *, now: float) -> Object | None:
+    """The strategic patch that says why a pod has no node; None where its status says so already."""
+    conditions = (pod.get("status") or {}).get("conditions") or []
+    old = next((one for one in conditions if one["type"] == "PodScheduled"), None)
+    new = {
+        "type": "PodScheduled",
+        "status": "False",
+        "lastProbeTime": None,
+        "lastTransitionTime": timestamps.seconds(now),
+        "reason": reason,
+        "message": message,
+    }
+    if old is not None and all(old.get(key) == new[key] for key in ("status", "reason", "message")):
+        return None
+    if old is not None and old["status"] == "False":
+        new["lastTransitionTime"] = old["lastTransitionTime"]
+    return {"status": {"conditions": [new]}}
+
+
+def _waits(pod: Object) -> bool:
+    return (
+        not _node_of(pod)
+        and "deletionTimestamp" not in pod["metadata"]
+        and pod["spec"].get("schedulerName", SCHEDULER) == SCHEDULER
+        and (pod.get("status") or {}).get("phase") not in {"Succeeded", "Failed"}
+    )
+
+
+def _node_of(pod: Object) -> str:
+    return (pod.get("spec") or {}).get("nodeName") or ""
+
+
+def _name(pod: Object) -> str:
+    return f"{pod['metadata']['namespace']}/{pod['metadata']['name']}"

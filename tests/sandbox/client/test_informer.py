@@ -1,0 +1,109 @@
+"""A mirror holds what the API holds, also across an outage of its watch, and tells each change once."""
+
+import asyncio
+
+import pytest
+
+from sandbox.apiserver.server import ApiServer
+from sandbox.client.client import ApiError, Client, ensure
+from sandbox.client.informer import Mirror, following
+from sandbox.client.objects import NODES, PODS
+
+
+def node(name, **labels):
+    return {"apiVersion": "v1", "kind": "Node", "metadata": {"name": name, "labels": labels}}
+
+
+@pytest.fixture
+def told():
+    return []
+
+
+@pytest.fixture
+def mirror(client, told):
+    def tell(old, new):
+        name = (new or old)["metadata"]["name"]
+        told.append(
+            (name, old and old["metadata"].get("labels"), new and new["metadata"].get("labels"))
+        )
+
+    return Mirror(client, NODES, tell)
+
+
+async def test_what_is_there_and_what_comes(client, mirror, told, eventually):
+    await client.create(NODES, node("a"))
+    async with following(mirror):
+        assert list(mirror.objects) == ["a"]
+        await client.create(NODES, node("b"))
+        await client.patch(NODES, "b", {"metadata": {"labels": {"x": "y"}}})
+        await client.delete(NODES, "a")
+        await eventually(lambda: len(told) == 4)
+    assert [name for name, *_ in told] == ["a", "b", "b", "a"]
+    assert told[2][2] == {"x": "y"}
+    assert told[3][2] is None
+    assert list(mirror.objects) == ["b"]
+
+
+async def test_a_history_that_is_gone_is_made_good_by_listing_again(told, eventually):
+    server = ApiServer()
+    async with Client(await server.start()) as client:
+        mirror = Mirror(client, NODES, lambda old, new: told.append((old, new)))
+        async with following(mirror):
+            await client.create(NODES, node("a"))
+            await client.create(NODES, node("b"))
+            await eventually(lambda: len(told) == 2)
+        await client.delete(NODES, "a")
+        await client.delete(NODES, "b")
+        await client.create(NODES, node("b"))  # a namesake
+        await client.create(NODES, node("c"))
+        server.expire_history()
+        told.clear()
+        async with following(mirror):
+            await eventually(lambda: "c" in mirror.objects)
+    await server.close()
+    changes = [
+        (old and old["metadata"]["name"], new and new["metadata"]["name"]) for old, new in told
+    ]
+    assert sorted(changes, key=str) == sorted(
+        [("a", None), ("b", None), (None, "b"), (None, "c")], key=str
+    )
+
+
+async def test_a_broken_listener_is_not_silence(client):
+    def breaks(old, new):
+        raise ZeroDivisionError
+
+    await client.create(NODES, node("a"))
+    with pytest.raises(ExceptionGroup, match="unhandled errors"):
+        async with following(Mirror(client, NODES, breaks)):
+            await asyncio.Event().wait()
+
+
+async def test_errors_say_what_and_why(client):
+    with pytest.raises(ApiError, match="404 NotFound"):
+        await client.get(NODES, "nobody")
+    await client.create(NODES, node("a"))
+    with pytest.raises(ApiError) as caught:
+        await client.create(NODES, node("a"))
+    assert (caught.value.status, caught.value.reason) == (409, "AlreadyExists")
+    await ensure(client, NODES, node("a"))
+
+
+async def test_a_namespaced_object_needs_its_namespace(client):
+    with pytest.raises(ValueError, match="which namespace"):
+        await client.get(PODS, "p")
+
+
+async def test_a_long_listing_comes_whole(client):
+    for number in range(7):
+        await client.create(NODES, node(f"n{number}"))
+    assert len((await client.list(NODES)).items) == 7
+
+
+async def test_apply_keeps_out_of_what_others_own(client):
+    await client.create(NODES, node("a", x="theirs"))
+    ours = node("a", y="ours")
+    await client.apply(NODES, ours, manager="us")
+    with pytest.raises(ApiError, match="409"):
+        await client.apply(NODES, node("a", x="ours"), manager="us")
+    assert (await client.get(NODES, "a"))["metadata"]["labels"] == {"x": "theirs", "y": "ours"}

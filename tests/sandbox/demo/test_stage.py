@@ -1,0 +1,80 @@
+"""A story is told as it happens: to its end where all of it is seen, and else to where it was not, with status 1."""
+
+import re
+import shlex
+import shutil
+import sys
+from pathlib import Path
+
+import pytest
+
+from sandbox.cluster import ClusterSpec
+from sandbox.config import DemoSettings
+from sandbox.demo.narrator import Narrator, NotSeenError
+from sandbox.demo.stage import Play, perform
+from sandbox.main import STORIES
+
+pytestmark = pytest.mark.e2e
+
+
+@pytest.mark.parametrize("story", STORIES)
+async def test_a_story_that_ships_is_seen_to_its_end(spawn, story):
+    told = await spawn(sys.executable, "-m", "sandbox", "demo", story)
+    said, complained = await told.communicate()
+    assert (told.returncode, complained.decode()) == (0, ""), said.decode()
+    assert f"All {said.decode().count('✓')} observations were made" in said.decode()
+
+
+def commands(text):
+    """The command lines of a story: those that are indented by five."""
+    return re.findall(r"^ {5}(\S.*)$", text, re.MULTILINE)
+
+
+def assert_pasteable(line):
+    """A program that is there, files that are there, and nothing left out."""
+    program, *arguments = shlex.split(line)
+    assert program in {"export", "kubectl"} or shutil.which(program), line
+    assert "..." not in line
+    for argument in arguments:
+        if argument.startswith("/"):
+            assert Path(argument).exists(), line
+
+
+@pytest.mark.parametrize("story", STORIES)
+async def test_commands_of_a_story_can_be_pasted(spawn, story, tmp_path):
+    """Each is complete, and names files and programs as they are reached from here."""
+    folder = tmp_path / "with a space"
+    command = (sys.executable, "-m", "sandbox", "demo", story, f"--dir={folder}")
+    told = await spawn(*command)
+    said, complained = await told.communicate()
+    assert told.returncode == 0, complained.decode()
+    lines = commands(said.decode())
+    assert lines[0] == f"export KUBECONFIG='{folder}/kubeconfig'"
+    for line in lines:
+        assert_pasteable(line)
+    assert f"--dir={folder}" in shlex.split(lines[-1])
+    assert shlex.split(lines[-1])[1] == "up"
+
+
+async def test_a_story_that_does_not_happen_ends_in_the_programs_words(tmp_path, capsys):
+    async def tell(stage):
+        stage.narrator.step("Nothing will come of this")
+        raise NotSeenError("a miracle")
+
+    play = Play("A title", lambda folder: ClusterSpec(dir=folder, nodes=("node-a",)), tell, "up")
+    assert await perform(play, DemoSettings(dir=str(tmp_path))) == 1
+    said = capsys.readouterr().out
+    assert "not seen was «a miracle»" in said
+    evaluators = [line for line in said.splitlines() if "evaluator: " in line]
+    assert len(evaluators) == 3
+    assert not any("stopping" in line for line in evaluators)
+    assert "observations were made" not in said
+
+
+async def test_the_narrator_gives_up_when_it_has_no_patience_left(capsys):
+    async def never():
+        return None
+
+    with pytest.raises(NotSeenError, match="snow"):
+        await Narrator(patience=0).sees("snow", never)
+    assert "✗ snow" in capsys.readouterr().out

@@ -1,0 +1,104 @@
+"""Several extenders of a few lines, asked over real sockets: in which order, about which nodes, and what becomes of their answers."""
+
+import contextlib
+
+import pytest
+from aiohttp import web
+
+from sandbox.scheduler.extender import Extender, ExtenderError, ExtenderSpec
+from sandbox.scheduler.extenders import Extenders
+
+EVERY_POD = {"managed_resources": frozenset()}
+MANAGED = {"limits": {"telemetry/scheduling": 1}}
+
+
+class StandIn:
+    """An extender that refuses some nodes, scores some, and writes down which it was asked about."""
+
+    def __init__(self, refuse=(), scores=None, status=200):
+        self.refuse, self.points, self.status = refuse, scores or {}, status
+        self.filtered = []
+
+    async def filter(self, request):
+        names = (await request.json())["NodeNames"]
+        self.filtered.append(names)
+        kept = [name for name in names if name not in self.refuse]
+        refused = {name: f"not {name}" for name in names if name in self.refuse}
+        return web.json_response({"NodeNames": kept, "FailedNodes": refused}, status=self.status)
+
+    async def prioritize(self, _request):
+        scores = [{"Host": name, "Score": score} for name, score in self.points.items()]
+        return web.json_response(scores, status=self.status)
+
+
+@pytest.fixture
+async def listed():
+    """Extenders as a configuration lists them, given (stand-in, its settings)."""
+    async with contextlib.AsyncExitStack() as stack:
+
+        async def begin(*members):
+            app = web.Application()
+            for number, (stand_in, _) in enumerate(members):
+                app.router.add_post(f"/{number}/filter", stand_in.filter)
+                app.router.add_post(f"/{number}/prioritize", stand_in.prioritize)
+            runner = web.AppRunner(app)
+            await runner.setup()
+            stack.push_async_callback(runner.cleanup)
+            await web.TCPSite(runner, "127.0.0.1", 0).start()
+            base = f"http://127.0.0.1:{runner.addresses[0][1]}"
+            specs = [ExtenderSpec(f"{base}/{n}", **more) for n, (_, more) in enumerate(members)]
+            return Extenders([await stack.enter_async_context(Extender(spec)) for spec in specs])
+
+        yield begin
+
+
+@pytest.fixture
+def nodes(node):
+    return [node("a"), node("b"), node("c")]
+
+
+async def test_each_is_asked_about_what_the_ones_before_it_left(listed, pod, nodes):
+    first, second = StandIn(refuse=["a"]), StandIn(refuse=["a", "b"])
+    extenders = await listed((first, EVERY_POD), (second, EVERY_POD))
+    answer = await extenders.filter(pod(), nodes)
+    assert answer.names == {"c"}
+    assert answer.refused == {"a": "not a", "b": "not b"}
+    assert (first.filtered, second.filtered) == ([["a", "b", "c"]], [["b", "c"]])
+
+
+async def test_nobody_is_asked_about_no_nodes(listed, pod, nodes):
+    first, second = StandIn(refuse=["a", "b", "c"]), StandIn()
+    extenders = await listed((first, EVERY_POD), (second, EVERY_POD))
+    assert (await extenders.filter(pod(), nodes)).names == frozenset()
+    assert second.filtered == []
+
+
+async def test_those_that_may_be_ignored_come_last(listed, pod, nodes):
+    ignorable, needed = StandIn(refuse=["a"]), StandIn(refuse=["b"])
+    extenders = await listed((ignorable, EVERY_POD | {"ignorable": True}), (needed, EVERY_POD))
+    assert (await extenders.filter(pod(), nodes)).names == {"c"}
+    assert ignorable.filtered == [["a", "c"]]
+
+
+async def test_scores_add_up_by_weight(listed, pod, nodes):
+    one, other = StandIn(scores={"a": 10, "b": 4}), StandIn(scores={"a": 1, "c": 10})
+    extenders = await listed((one, EVERY_POD | {"weight": 2}), (other, EVERY_POD | {"weight": 3}))
+    assert await extenders.scores(pod(), nodes) == {"a": 23, "b": 8, "c": 30}
+
+
+async def test_only_those_that_manage_the_pod_are_asked(listed, pod, nodes):
+    policies, scorer = StandIn(refuse=["a"]), StandIn(scores={"a": 7})
+    extenders = await listed((policies, {}), (scorer, EVERY_POD))
+    assert (await extenders.filter(pod(), nodes)).names == {"a", "b", "c"}
+    assert await extenders.scores(pod(), nodes) == {"a": 7}
+    assert (await extenders.filter(pod(resources=MANAGED), nodes)).names == {"b", "c"}
+
+
+async def test_one_that_fails_is_ignored_only_where_it_may_be(listed, pod, nodes):
+    broken = StandIn(status=503)
+    forgiving = await listed((broken, EVERY_POD | {"ignorable": True}), (StandIn(["a"]), EVERY_POD))
+    assert (await forgiving.filter(pod(), nodes)).names == {"b", "c"}
+    strict = await listed((broken, EVERY_POD))
+    with pytest.raises(ExtenderError, match="code 503"):
+        await strict.filter(pod(), nodes)
+    assert await strict.scores(pod(), nodes) == {}

@@ -1,0 +1,55 @@
+"""Finding and starting a real control plane: what is said where there is none, or where it does not start."""
+
+import shutil
+
+import pytest
+
+from sandbox.envtest import Binaries, ControlPlane, ControlPlaneError, NoControlPlaneError, find
+
+
+@pytest.fixture
+def assets(tmp_path):
+    """A folder of programs that end as soon as they start."""
+    folder = tmp_path / "assets"
+    folder.mkdir()
+
+    def add(*names):
+        for name in names:
+            path = folder / name
+            path.write_text(f"#!/bin/sh\necho {name} has no idea what $1 is\nexit 3\n")
+            path.chmod(0o755)
+        return {"KUBEBUILDER_ASSETS": str(folder)}
+
+    return add
+
+
+def test_what_is_missing_is_named_with_the_place(assets, tmp_path):
+    with pytest.raises(NoControlPlaneError, match=f"no kube-apiserver.*{tmp_path}/assets"):
+        find(assets("etcd"))
+
+
+@pytest.mark.skipif(not shutil.which("openssl"), reason="openssl is not on PATH")
+def test_a_scheduler_may_be_missing(assets):
+    assert find(assets("etcd", "kube-apiserver")).scheduler is None
+    found = find(assets("kube-scheduler"))
+    assert all(path and "assets" in path for path in (found.etcd, found.apiserver, found.scheduler))
+    assert found.controllers is None
+
+
+@pytest.mark.skipif(not shutil.which("openssl"), reason="openssl is not on PATH")
+def test_a_program_that_ends_is_an_error_with_its_last_words(assets, tmp_path):
+    binaries = find(assets("etcd", "kube-apiserver"))
+    with (
+        pytest.raises(ControlPlaneError, match=r"kube-apiserver ended with 3; it said:\n.*no idea"),
+        ControlPlane(binaries, tmp_path / "state"),
+    ):
+        pass
+
+
+def test_without_a_scheduler_there_is_none_to_start(tmp_path):
+    plane = ControlPlane(Binaries("etcd", "kube-apiserver", None), tmp_path)
+    with pytest.raises(NoControlPlaneError, match="no kube-scheduler"):
+        plane.scheduler(tmp_path / "config").__enter__()
+    with pytest.raises(NoControlPlaneError, match="no kube-controller-manager"):
+        plane.controllers("job-controller").__enter__()
+    plane.close()
