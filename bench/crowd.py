@@ -10,10 +10,10 @@ from typing import Any
 import numpy as np
 
 from bench import cluster
-from evaluator.nodes import Nodes
+from evaluator.model.node_index import Nodes
+from evaluator.model.pod_demand import PodView, Resource
 from evaluator.scoring import inputs
-from evaluator.scoring.pod import PodView, Resource
-from evaluator.scoring.view import ClusterView, Usage
+from evaluator.scoring.snapshot import ClusterView, Usage
 
 CORES = 8
 MEMORY = 16 << 30  # bytes

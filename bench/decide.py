@@ -31,9 +31,9 @@ from evaluator.decisions import Decisions, decide, deciding
 from evaluator.extender.messages import Args
 from evaluator.extender.verbs import answer_filter, answer_prioritize
 from evaluator.policy import Policy, parse
-from evaluator.polls import Polls
-from evaluator.readings import Merged, Readings
-from evaluator.store import Reading, Store
+from evaluator.readings.merged import Merged, Readings
+from evaluator.readings.polled import Polls
+from evaluator.readings.store import Reading, Store
 from wire.codec import Delta
 
 METRICS = tuple(f"metric_{number}" for number in range(40))

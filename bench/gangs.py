@@ -31,12 +31,12 @@ from bench import cluster, measure, nodes
 from evaluator.cluster import Cluster, decode_node
 from evaluator.decisions import Decisions
 from evaluator.gangs.gang import decide
-from evaluator.gangs.membership import GATE
 from evaluator.gangs.rooms import Rooms
 from evaluator.gangs.roster import Roster
 from evaluator.gangs.verdicts import Memory, Outcome, State, Terms
 from evaluator.inventory import Inventory, Resident, decode
-from evaluator.objects import Node
+from evaluator.model.gang_membership import GATE
+from evaluator.model.objects import Node
 
 EACH = 20
 """Pods of a gang."""

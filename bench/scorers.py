@@ -27,7 +27,7 @@ from bench.site import Site
 from evaluator import scorers
 from evaluator.scorers import BUILT_IN
 from evaluator.scoring.options import ScorerOptions
-from evaluator.scoring.protocol import Assessment, Scorer
+from evaluator.scoring.plugin import Assessment, Scorer
 from plimsoll.logging import setup
 
 AIM = "pod_p50_ms <= 15"

@@ -29,10 +29,10 @@ from evaluator import garbage
 from evaluator.cluster import Cluster
 from evaluator.decider import Decider
 from evaluator.metrics import Metrics
-from evaluator.objects import Node, NodeMeta
+from evaluator.model.objects import Node, NodeMeta
 from evaluator.ops import Operations
 from evaluator.policy import Policy, parse
-from evaluator.store import Store
+from evaluator.readings.store import Store
 from evaluator.subscription import Subscriptions
 from plimsoll.http.types import Request
 from plimsoll.logging import setup

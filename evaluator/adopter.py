@@ -7,8 +7,8 @@ from evaluator import adoption
 from evaluator.cluster import Cluster
 from evaluator.decider import Decider
 from evaluator.kube import Kube, now
-from evaluator.labels import Apply
 from evaluator.mandate import NoMandateError
+from evaluator.model.node_labels import Apply
 from evaluator.session import KubeError
 from plimsoll.logging import setup
 from plimsoll.ratelimit import Bucket

@@ -9,7 +9,7 @@ import copy
 from collections.abc import Collection, Iterator, Mapping
 from typing import Any
 
-from evaluator.labels import FIELD_MANAGER, PREFIX
+from evaluator.model.node_labels import FIELD_MANAGER, PREFIX
 from evaluator.policy import VIOLATING
 
 Object = Mapping[str, Any]

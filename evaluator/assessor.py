@@ -13,11 +13,11 @@ from typing import Protocol
 import numpy as np
 
 from evaluator.metrics import Metrics
-from evaluator.scoring.checks import check
-from evaluator.scoring.demands import Demands
-from evaluator.scoring.pod import Amounts, PodView, Resource
-from evaluator.scoring.protocol import Assessment, Scorer
-from evaluator.scoring.view import ClusterView
+from evaluator.model.pod_demand import Amounts, PodView, Resource
+from evaluator.scoring.demand import Demands
+from evaluator.scoring.plugin import Assessment, Scorer
+from evaluator.scoring.results import check
+from evaluator.scoring.snapshot import ClusterView
 from plimsoll.logging import setup
 from plimsoll.ratelimit import Bucket
 

@@ -4,7 +4,7 @@ from collections.abc import ItemsView, Iterator, KeysView, Mapping, Sequence
 from functools import cached_property
 
 from evaluator import rules
-from evaluator.nodes import Nodes, NodeSet
+from evaluator.model.node_index import Nodes, NodeSet
 from evaluator.policy import Strategy
 from evaluator.rules import Violations
 

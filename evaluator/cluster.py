@@ -10,8 +10,8 @@ import msgspec
 from evaluator import policy
 from evaluator.freshness import Freshness
 from evaluator.linked import Linked
-from evaluator.nodes import Nodes
-from evaluator.objects import Node, Pod
+from evaluator.model.node_index import Nodes
+from evaluator.model.objects import Node, Pod
 from evaluator.places import Places
 from evaluator.policy import Policy, PolicyKey
 

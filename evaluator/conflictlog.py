@@ -4,7 +4,7 @@ import time
 from collections.abc import Callable, Iterable
 from typing import Any
 
-from evaluator.labels import Conflict
+from evaluator.model.node_labels import Conflict
 from plimsoll.logging.ratelimited import Loudness
 
 _NAMED = 10

@@ -11,11 +11,11 @@ from evaluator.cluster import Cluster
 from evaluator.decisions import Decisions, deciding
 from evaluator.extender.verbs import NotReadyError
 from evaluator.metrics import Metrics
+from evaluator.model.steps import Steps
 from evaluator.quantified import OFF, Quantified, Scoring
-from evaluator.rations import MOST_METRICS, MOST_RULES, Rationed, RuleRation, ration
-from evaluator.readings import Readings
-from evaluator.scoring.quantities import measured
-from evaluator.steps import Steps
+from evaluator.readings.merged import Readings
+from evaluator.readings.metric_limit import MOST_METRICS, MOST_RULES, Rationed, RuleRation, ration
+from evaluator.scoring.derived import measured
 from evaluator.subscription import Subscriptions
 from evaluator.tally import Tally
 from plimsoll.text import counted

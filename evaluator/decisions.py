@@ -14,14 +14,14 @@ from evaluator import hysteresis
 from evaluator.byname import Accused, Missing
 from evaluator.hysteresis import Past, Standing
 from evaluator.marks import Mark, Marks, marks_of, merged
-from evaluator.nodes import Mask, Moves, Nodes, NodeSet, union
+from evaluator.model.node_index import Mask, Moves, Nodes, NodeSet, union
+from evaluator.model.steps import Steps, finished
 from evaluator.policy import VIOLATING, Policy, PolicyKey, Rule, StrategyName
-from evaluator.readings import Readings
+from evaluator.readings.merged import Readings
+from evaluator.readings.store import Column
 from evaluator.reductions import Use
 from evaluator.rules import Sight, View
-from evaluator.scoring.quantities import QUANTITIES
-from evaluator.steps import Steps, finished
-from evaluator.store import Column
+from evaluator.scoring.derived import QUANTITIES
 from evaluator.strategies import labeling, scheduleonmetric
 from evaluator.strategies.labeling import Wanted
 from evaluator.strategies.scheduleonmetric import Ranking

@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Iterator
 
 from evaluator.decisions import Decision
-from evaluator.labels import Conflict
+from evaluator.model.node_labels import Conflict
 
 
 class Disputes:

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from evaluator.decisions import Decision, Decisions
 from evaluator.linked import Linked
-from evaluator.objects import Pod
+from evaluator.model.objects import Pod
 from evaluator.places import Places
 from evaluator.policy import PolicyKey
 

@@ -10,12 +10,12 @@ import numpy as np
 
 from evaluator.decisions import Decision, Decisions
 from evaluator.hysteresis import Standing
-from evaluator.nodes import Nodes, union
+from evaluator.model.node_index import Nodes, union
+from evaluator.model.steps import Steps
 from evaluator.policy import PolicyKey, StrategyName
-from evaluator.readings import Readings
+from evaluator.readings.merged import Readings
+from evaluator.readings.store import NEVER, Bools, Column, Floats
 from evaluator.rules import View
-from evaluator.steps import Steps
-from evaluator.store import NEVER, Bools, Column, Floats
 from evaluator.terms import WhenMissing
 
 MOST_NAMED = 100

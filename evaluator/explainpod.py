@@ -12,12 +12,12 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from evaluator.decisions import Decision
-from evaluator.nodes import Mask, Nodes
+from evaluator.model.node_index import Mask, Nodes
+from evaluator.model.pod_demand import PodView
 from evaluator.policy import StrategyName
 from evaluator.scoring.options import POLICIES
-from evaluator.scoring.pod import PodView
-from evaluator.scoring.protocol import BEST, Assessment, Scorer
-from evaluator.scoring.view import ClusterView, Refusal
+from evaluator.scoring.plugin import BEST, Assessment, Scorer
+from evaluator.scoring.snapshot import ClusterView, Refusal
 
 _PLUGIN_BEST = 100
 """kube-scheduler's MaxNodeScore."""

@@ -14,11 +14,11 @@ import numpy as np
 
 from evaluator import rules
 from evaluator.memory import Memory, Seen
-from evaluator.nodes import Moves, Nodes
+from evaluator.model.node_index import Moves, Nodes
+from evaluator.model.steps import Steps
 from evaluator.policy import Operator, Rule, Strategy
+from evaluator.readings.store import Bools
 from evaluator.rules import Sight, View, Violations
-from evaluator.steps import Steps
-from evaluator.store import Bools
 
 
 class _RuleKey(NamedTuple):

@@ -11,15 +11,23 @@ from sys import intern
 
 import msgspec
 
-from evaluator import workload
-from evaluator.amounts import NOTHING, Others, Vector, minus, others_minus, others_plus, plus
 from evaluator.cluster import Collection
-from evaluator.gangs import reading
-from evaluator.gangs.membership import Membership
-from evaluator.requests import amounts, effective, others
+from evaluator.model import gang_labels
+from evaluator.model import pods as workload
+from evaluator.model.gang_membership import Membership
+from evaluator.model.pod_demand import PodView
+from evaluator.model.pods import FINISHED, ContainerStatus, Workload
+from evaluator.model.requests import amounts, effective, others
+from evaluator.model.resources import (
+    NOTHING,
+    Others,
+    Vector,
+    minus,
+    others_minus,
+    others_plus,
+    plus,
+)
 from evaluator.scoring.inputs import WINDOW
-from evaluator.scoring.pod import PodView
-from evaluator.workload import FINISHED, ContainerStatus, Workload
 from plimsoll.rfc3339 import unix
 
 Key = tuple[str, str]
@@ -203,7 +211,7 @@ class Inventory:
 
 
 def decode(raw: msgspec.Raw, ignored: Set[str] = frozenset()) -> Resident:
-    """A Resident out of a Pod's JSON; `ignored`: see `evaluator.requests.others`.
+    """A Resident out of a Pod's JSON; `ignored`: see `evaluator.model.requests.others`.
 
     Raises what `evaluator.decoding.UNREADABLE` names.
     """
@@ -232,7 +240,7 @@ def resident(pod: Workload, ignored: Set[str] = frozenset()) -> Resident:
         crashed=max((at for container in seen if (at := _crashed(container))), default=None),
         problems=asked.problems + unread,
         others=more,
-        membership=reading.membership(pod),
+        membership=gang_labels.membership(pod),
     )
 
 

@@ -10,10 +10,10 @@ from typing import Any, TypeVar
 import aiohttp
 import msgspec
 
-from evaluator.decoding import UNREADABLE
 from evaluator.kubeclient import KubeConnection
-from evaluator.labels import FIELD_MANAGER, Apply
-from evaluator.objects import Node, Pod
+from evaluator.model.decode import UNREADABLE
+from evaluator.model.node_labels import FIELD_MANAGER, Apply
+from evaluator.model.objects import Node, Pod
 from evaluator.policy import PolicyKey
 from evaluator.session import KubeError as KubeError  # whoever calls the API imports it from here
 from evaluator.session import Session, lines, whole

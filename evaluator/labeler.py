@@ -14,10 +14,10 @@ from evaluator.conflictlog import ConflictLog
 from evaluator.decider import Decider
 from evaluator.kube import Kube
 from evaluator.labelplan import LabelPlan
-from evaluator.labels import Apply, Conflict, NodeLabels
 from evaluator.mandate import NoMandateError
 from evaluator.metrics import Metrics
-from evaluator.objects import Node
+from evaluator.model.node_labels import Apply, Conflict, NodeLabels
+from evaluator.model.objects import Node
 from evaluator.session import KubeError
 from plimsoll.backoff import Backoff
 from plimsoll.logging import setup

@@ -7,9 +7,9 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import islice
 
-from evaluator import labels
-from evaluator.labels import Apply, Conflict, Look, NodeLabels
 from evaluator.marks import Marks
+from evaluator.model import node_labels
+from evaluator.model.node_labels import Apply, Conflict, Look, NodeLabels
 
 Wanted = Mapping[str, Mapping[str, str]]
 """Node → label key → value."""
@@ -59,7 +59,7 @@ class LabelPlan:
         for node in step.nodes:
             del self._pending[node]
             found = seen(node)
-            look = labels.look(node, found, self._wanted.get(node, {})) if found else _NOTHING
+            look = node_labels.look(node, found, self._wanted.get(node, {})) if found else _NOTHING
             self._take(node, look, step)
         return step
 

@@ -4,7 +4,7 @@ import itertools
 from collections.abc import Callable, Collection
 
 from evaluator.extender.verbs import POLICY_LABEL
-from evaluator.objects import Pod
+from evaluator.model.objects import Pod
 from evaluator.policy import PolicyKey
 
 

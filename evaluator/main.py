@@ -13,7 +13,7 @@ from evaluator.kube import Kube
 from evaluator.kubeclient import ConfigError
 from evaluator.manifests import checker
 from evaluator.scheduler import configurer
-from evaluator.scoring.protocol import Scorer
+from evaluator.scoring.plugin import Scorer
 from evaluator.service import Service
 from evaluator.sources.queries import QueriesError
 from plimsoll import flags

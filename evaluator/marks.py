@@ -6,9 +6,9 @@ from typing import NamedTuple
 
 import numpy as np
 
-from evaluator.nodes import Mask, Moves, Nodes, NodeSet, union
+from evaluator.model.node_index import Mask, Moves, Nodes, NodeSet, union
+from evaluator.model.steps import Steps
 from evaluator.policy import PolicyKey
-from evaluator.steps import Steps
 
 
 class Mark(NamedTuple):

@@ -6,8 +6,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-from evaluator.nodes import Moves, Nodes, Places
-from evaluator.store import Bools, Floats
+from evaluator.model.node_index import Moves, Nodes, Places
+from evaluator.readings.store import Bools, Floats
 from evaluator.terms import Terms
 
 

@@ -15,8 +15,8 @@ from evaluator.decider import Decider
 from evaluator.decisions import Decisions
 from evaluator.kube import Kube
 from evaluator.metrics import Metrics
+from evaluator.model.objects import NUDGED
 from evaluator.nudges import Chance, Pace, Plan, Refusal, Refusals
-from evaluator.objects import NUDGED
 from evaluator.openings import Opening
 from evaluator.policy import PolicyKey
 from evaluator.session import KubeError

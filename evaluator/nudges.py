@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 
 from evaluator.decisions import Decision
 from evaluator.linked import followed
-from evaluator.objects import NUDGED, Pod
+from evaluator.model.objects import NUDGED, Pod
 from evaluator.openings import Opening
 from evaluator.places import Places
 from evaluator.policy import PolicyKey

@@ -20,9 +20,9 @@ from evaluator.decider import Decider
 from evaluator.gangs import explaingang
 from evaluator.gangs.explaingang import Desk
 from evaluator.metrics import Metrics
+from evaluator.model.steps import Steps
 from evaluator.panel import Panel
 from evaluator.policy import PolicyKey
-from evaluator.steps import Steps
 from plimsoll.fairlock import TooManyWaitError, Turns
 from plimsoll.http.limits import Limits
 from plimsoll.http.routes import Route, Routes

@@ -9,8 +9,8 @@ from evaluator.decisions import Decision, Decisions
 from evaluator.explainpod import Opinion
 from evaluator.inventory import Inventory, Key, Resident
 from evaluator.linked import followed
-from evaluator.nodes import Nodes
-from evaluator.objects import Pod
+from evaluator.model.node_index import Nodes
+from evaluator.model.objects import Pod
 from evaluator.podwise import Podwise
 from evaluator.scoring.options import POLICIES
 

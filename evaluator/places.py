@@ -6,8 +6,8 @@ from dataclasses import dataclass, field
 
 import msgspec
 
-from evaluator.objects import Node, Pod, PodSpec
-from evaluator.placement import pinned, would_take
+from evaluator.model.feasibility import pinned, would_take
+from evaluator.model.objects import Node, Pod, PodSpec
 
 _STEP = 500
 """So many nodes are looked at in well below a millisecond."""

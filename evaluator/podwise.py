@@ -10,14 +10,14 @@ from dataclasses import replace
 from evaluator import quantified, rules
 from evaluator.byname import Accused
 from evaluator.decisions import Decision, Decisions
-from evaluator.nodes import Floats, Mask
+from evaluator.model.node_index import Floats, Mask
+from evaluator.model.pod_demand import Amounts, PodView
 from evaluator.policy import PolicyKey, StrategyName
 from evaluator.quantified import Scoring
 from evaluator.rules import Sight, View, Violations
-from evaluator.scoring import quantities
-from evaluator.scoring.pod import Amounts, PodView
-from evaluator.scoring.quantities import QUANTITIES
-from evaluator.scoring.view import ClusterView
+from evaluator.scoring import derived
+from evaluator.scoring.derived import QUANTITIES
+from evaluator.scoring.snapshot import ClusterView
 from evaluator.strategies import scheduleonmetric
 from evaluator.terms import WhenMissing
 
@@ -47,7 +47,7 @@ class Podwise:
         key = _asked(decision, pod)
         found = self._known.get(key)
         if found is None:
-            values = quantities.values(sorted(asked), self._scorers, cluster, pod)
+            values = derived.values(sorted(asked), self._scorers, cluster, pod)
             nodes = decisions.view.nodes
             placed = {name: quantified.over(v, cluster, nodes) for name, v in values.items()}
             if len(self._known) >= MOST_REMEMBERED:

@@ -11,8 +11,9 @@ from enum import StrEnum
 from functools import cached_property
 from typing import Any, NamedTuple
 
-from evaluator import labels, terms
-from evaluator.scoring import quantities
+from evaluator import terms
+from evaluator.model import node_labels
+from evaluator.scoring import derived
 from evaluator.terms import PLAIN, Terms
 from plimsoll.text import one_line, shown
 
@@ -123,7 +124,7 @@ class Policy:
     def podwise(self) -> frozenset[str]:
         """The quantities that rules name which are asked about when a pod is placed: their values are for that pod."""
         strategies = [self.strategies.get(name) for name in PODWISE]
-        return quantities.named(
+        return derived.named(
             {rule.metric for strategy in strategies if strategy for rule in strategy.rules}
         )
 
@@ -223,7 +224,7 @@ class _Reader:
         logical = body.get("logicalOperator") or "anyOf"
         if logical not in ("anyOf", "allOf"):
             raise _FlawError(f"logicalOperator {shown(logical)} is neither anyOf nor allOf")
-        if self._name is StrategyName.DESCHEDULE and (flaw := labels.key_flaw(self._policy)):
+        if self._name is StrategyName.DESCHEDULE and (flaw := node_labels.key_flaw(self._policy)):
             raise _FlawError(f"the policy's name cannot be a label key: {flaw}")
         given, common = body["rules"], _terms(body, PLAIN)
         if self._name is StrategyName.SCHEDULEONMETRIC:
@@ -270,7 +271,7 @@ class _Reader:
             raise _FlawError(f"operator {shown(operator)} is not known (one of {known})")
         written, patience = body.get("target"), _terms(body, common)
         target = _target(written)
-        if metric in quantities.QUANTITIES and self._name in PODWISE:
+        if metric in derived.QUANTITIES and self._name in PODWISE:
             patience = self._without_past(where, metric, patience)
         labeling = self._name is StrategyName.LABELING
         return Rule(
@@ -304,9 +305,9 @@ class _Reader:
         found: list[Label] = []
         for text in given:
             name, separator, value = text.partition("=") if isinstance(text, str) else ("", "", "")
-            key = labels.wanted_key(self._policy, name)
+            key = node_labels.wanted_key(self._policy, name)
             flaw = "write it as name=value" if not separator else None
-            flaw = flaw or labels.key_flaw(key) or labels.value_flaw(value)
+            flaw = flaw or node_labels.key_flaw(key) or node_labels.value_flaw(value)
             if flaw:
                 self._problems.append(f"{where}: label {shown(text)}: {flaw}: left out")
             else:

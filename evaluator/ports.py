@@ -10,7 +10,7 @@ from evaluator.extender.server import Extender
 from evaluator.gangs import webhook
 from evaluator.metrics import Metrics
 from evaluator.ops import LIMITS, Operations
-from evaluator.readings import AGENTS
+from evaluator.readings.merged import AGENTS
 from evaluator.sources import agentport
 from evaluator.sources.agents import Agents
 from plimsoll.http.addresses import Address

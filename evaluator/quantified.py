@@ -7,13 +7,13 @@ from functools import cache
 
 import numpy as np
 
-from evaluator.nodes import Floats, Moves, Nodes
-from evaluator.readings import Readings
-from evaluator.scoring import quantities
-from evaluator.scoring.protocol import Scorer
-from evaluator.scoring.quantities import NOBODY, QUANTITIES, QuantityError
-from evaluator.scoring.view import ClusterView
-from evaluator.store import NEVER, Bools, Column, unknown
+from evaluator.model.node_index import Floats, Moves, Nodes
+from evaluator.readings.merged import Readings
+from evaluator.readings.store import NEVER, Bools, Column, unknown
+from evaluator.scoring import derived
+from evaluator.scoring.derived import NOBODY, QUANTITIES, QuantityError
+from evaluator.scoring.plugin import Scorer
+from evaluator.scoring.snapshot import ClusterView
 
 LOOK = 5.0
 """Seconds between two looks at quantities when nothing else has changed: nobody tells of every pod that came to a node."""
@@ -104,7 +104,7 @@ class Quantified:
         if metric not in known:
             scorer = QUANTITIES[metric].scorer
             alike = [name for name, other in QUANTITIES.items() if other.scorer == scorer]
-            known.update(quantities.values(alike, self._scorers, view, NOBODY))
+            known.update(derived.values(alike, self._scorers, view, NOBODY))
         return known[metric]
 
     def _taken(self, scorer: str, nodes: Sequence[str], now: float) -> tuple[Bools, Floats]:
@@ -127,7 +127,7 @@ class Quantified:
     def subscribe(self, metrics: Iterable[str]) -> None:
         """Keep just these metrics; quantities are none, and which there are is seen by what is asked for from now on."""
         self._known.again = np.inf
-        self._readings.subscribe(quantities.measured(frozenset(metrics)))
+        self._readings.subscribe(derived.measured(frozenset(metrics)))
 
     def prune(self, nodes: Collection[str], now: float) -> None:
         """These are all nodes there are."""

@@ -15,8 +15,8 @@ from evaluator.decider import Decider
 from evaluator.decisions import Decision
 from evaluator.disputes import Disputes
 from evaluator.kube import Kube, now
-from evaluator.labels import Conflict
 from evaluator.metrics import Metrics
+from evaluator.model.node_labels import Conflict
 from evaluator.notices import Notice, Standing
 from evaluator.policy import PolicyKey
 from evaluator.session import KubeError

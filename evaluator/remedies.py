@@ -6,7 +6,7 @@ The sentences stay the same while the metric, its source and the policy do: they
 from collections.abc import Callable, Collection, Mapping
 from functools import lru_cache
 
-from evaluator.readings import CUSTOM_METRICS, PROMETHEUS
+from evaluator.readings.merged import CUSTOM_METRICS, PROMETHEUS
 from evaluator.reductions import PREFIX, Reduction, Use, reduction, shipped
 
 LONGEST_NAME = 60

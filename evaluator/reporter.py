@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 from evaluator.conditions import Condition
 from evaluator.decider import Decider
 from evaluator.kube import Kube, now
-from evaluator.labels import Conflict
+from evaluator.model.node_labels import Conflict
 from evaluator.policy import PolicyKey
 from evaluator.session import KubeError
 from evaluator.status import Status, statuses

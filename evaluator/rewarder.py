@@ -11,11 +11,11 @@ from collections import deque
 from collections.abc import Callable, Mapping, Set
 from typing import Any, Protocol
 
-from evaluator import rewardstate
 from evaluator.inventory import Resident
 from evaluator.mandate import NoMandateError
-from evaluator.rewarding import Rewarding
-from evaluator.rewardstate import StateError
+from evaluator.scoring import reward_codec
+from evaluator.scoring.outcomes import Rewarding
+from evaluator.scoring.reward_codec import StateError
 from evaluator.scoring.rewards import Outcome, Rewards
 from evaluator.session import KubeError
 from plimsoll.backoff import Backoff
@@ -128,7 +128,7 @@ class Rewarder:
             self._later("what was learned of pods cannot be read: all nodes are alike", error, 0.0)
             return
         try:
-            self.rewards = self._written = rewardstate.decode(data, self.rewards)
+            self.rewards = self._written = reward_codec.decode(data, self.rewards)
         except StateError as error:
             log.warning("what was learned of pods is lost", config_map=self._name, error=str(error))
         self._loaded = True
@@ -144,7 +144,9 @@ class Rewarder:
                 await self._read()
             meta = {**self._meta, **({"resourceVersion": self._version} if self._version else {})}
             body = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": meta}
-            found = await self._store.write_config_map(body | {"data": rewardstate.encode(rewards)})
+            found = await self._store.write_config_map(
+                body | {"data": reward_codec.encode(rewards)}
+            )
         except NoMandateError:
             return
         except KubeError as error:

@@ -9,10 +9,10 @@ import numpy as np
 import numpy.typing as npt
 
 from evaluator import remedies
-from evaluator.nodes import Nodes, NodeSet, Places, alike, union
+from evaluator.model.node_index import Nodes, NodeSet, Places, alike, union
 from evaluator.policy import Operator, Rule, Strategy
+from evaluator.readings.store import NEVER, Bools, Column, Counts, Floats
 from evaluator.reductions import Use
-from evaluator.store import NEVER, Bools, Column, Counts, Floats
 from evaluator.terms import WhenMissing
 from plimsoll.text import counted
 

@@ -11,13 +11,13 @@ from evaluator.extender.messages import Args
 from evaluator.extender.scoring import ScorerRoutes
 from evaluator.inventory import Inventory, Key
 from evaluator.metrics import Metrics
-from evaluator.objects import Pod
+from evaluator.model.objects import Pod
 from evaluator.panel import Followed, Panel
 from evaluator.podwise import Podwise
 from evaluator.quantified import Scoring
-from evaluator.readings import Readings
+from evaluator.readings.merged import Readings
 from evaluator.scoring.options import ScorerOptions
-from evaluator.scoring.protocol import Scorer
+from evaluator.scoring.plugin import Scorer
 from evaluator.scoring.rewards import Rewards
 from evaluator.survey import Survey
 

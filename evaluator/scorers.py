@@ -4,13 +4,13 @@ import re
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from importlib import metadata
 
-from evaluator.scoring.congestion import Congestion
 from evaluator.scoring.options import ScorerOptions
-from evaluator.scoring.pigeon import Pigeon
-from evaluator.scoring.protocol import Scorer
-from evaluator.scoring.reward import Reward
-from evaluator.scoring.safe import Safe
-from evaluator.scoring.template import Template
+from evaluator.scoring.plugin import Scorer
+from evaluator.scoring.plugins.congestion import Congestion
+from evaluator.scoring.plugins.pigeon import Pigeon
+from evaluator.scoring.plugins.reward import Reward
+from evaluator.scoring.plugins.safe import Safe
+from evaluator.scoring.plugins.template import Template
 from plimsoll.text import one_line
 
 Factory = Callable[[ScorerOptions], Scorer]

@@ -19,12 +19,12 @@ from evaluator.kube import Kube
 from evaluator.metrics import Metrics
 from evaluator.ops import Operations
 from evaluator.ports import Ports
+from evaluator.readings.store import Store
 from evaluator.scorerhost import ScorerHost
-from evaluator.scoring.protocol import Scorer
+from evaluator.scoring.plugin import Scorer
 from evaluator.sources import agentport
 from evaluator.sources.agents import Agents
 from evaluator.sources.assembly import Surroundings, assemble
-from evaluator.store import Store
 from evaluator.subscription import Subscriptions
 from evaluator.watcher import Sink, Watcher
 from evaluator.writers import Writers

@@ -9,7 +9,7 @@ from typing import Any, Protocol
 
 import aiohttp
 
-from evaluator import refusals
+from evaluator.model import api_status
 from plimsoll.redact import redacted
 from plimsoll.text import SentenceError, one_line
 
@@ -185,7 +185,7 @@ async def _refusal(response: aiohttp.ClientResponse, call: str, shown: str) -> K
         body = b""
     finally:
         response.release()
-    said = refusals.read(body, response.headers.get("Retry-After", ""))
+    said = api_status.read(body, response.headers.get("Retry-After", ""))
     words = redacted(said.message or response.reason or "", shown)
     message = f"{call}: {response.status} {words}"
     return KubeError(response.status, message, causes=said.causes, retry_after=said.retry_after)

@@ -9,8 +9,8 @@ import numpy as np
 from evaluator.conditions import Condition, conditions, lacks, listed, missing
 from evaluator.decisions import Decision, Decisions
 from evaluator.disputes import Disputes
-from evaluator.labels import Conflict
-from evaluator.nodes import union
+from evaluator.model.node_index import union
+from evaluator.model.node_labels import Conflict
 from evaluator.policy import PolicyKey, StrategyName
 from evaluator.rules import View
 from plimsoll.text import counted

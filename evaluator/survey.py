@@ -12,16 +12,16 @@ from typing import TypeVar
 
 import numpy as np
 
-from evaluator.amounts import RESOURCES
 from evaluator.cluster import Cluster
 from evaluator.inventory import Inventory, Load
-from evaluator.nodes import Floats, Moves, Nodes, Places, fixed
-from evaluator.objects import Node
-from evaluator.readings import Readings
-from evaluator.scoring import measures
+from evaluator.model.node_index import Floats, Moves, Nodes, Places, fixed
+from evaluator.model.objects import Node
+from evaluator.model.resources import RESOURCES
+from evaluator.readings.merged import Readings
+from evaluator.scoring import usage as measures
 from evaluator.scoring.inputs import ANNOTATIONS, METRICS
 from evaluator.scoring.rewards import Rewards
-from evaluator.scoring.view import ClusterView
+from evaluator.scoring.snapshot import ClusterView
 
 PERIOD = 0.1
 """Seconds between two looks at the readings."""

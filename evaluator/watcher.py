@@ -14,8 +14,8 @@ from typing import Generic, Protocol, TypeVar
 
 import msgspec
 
-from evaluator.decoding import UNREADABLE
 from evaluator.kube import Kube, Resource
+from evaluator.model.decode import UNREADABLE
 from evaluator.session import KubeError
 from plimsoll.backoff import Backoff
 from plimsoll.logging import setup

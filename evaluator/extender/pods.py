@@ -1,9 +1,9 @@
 """The pod of a question as scorers look at it: decoded only where something depends on it, others need but its labels."""
 
-from evaluator import requests, workload
-from evaluator.decoding import UNREADABLE
 from evaluator.extender.messages import Args, BadRequestError
-from evaluator.scoring.pod import PodView
+from evaluator.model import pods, requests
+from evaluator.model.decode import UNREADABLE
+from evaluator.model.pod_demand import PodView
 
 _MOST_OBJECTS = 100_000
 """In a pod; one with much in it, whose fields are owned by many, has some thousands."""
@@ -16,7 +16,7 @@ def view(args: Args) -> PodView:
     if bytes(args.whole).count(b"{") > _MOST_OBJECTS:
         raise BadRequestError(f"a Pod of more than {_MOST_OBJECTS} objects in it")
     try:
-        pod = workload.decode(args.whole)
+        pod = pods.decode(args.whole)
     except UNREADABLE as error:
         raise BadRequestError(f"not a Pod: {error}") from error
     if len(pod.spec.containers or ()) + len(pod.spec.init_containers or ()) > _MOST_CONTAINERS:

@@ -13,7 +13,7 @@ from evaluator.extender import messages, pods
 from evaluator.extender.complaints import Complaints
 from evaluator.extender.verbs import NotReadyError
 from evaluator.metrics import Metrics
-from evaluator.scoring import answers
+from evaluator.scoring import results
 from plimsoll import VERSION
 from plimsoll.http.routes import Route, Routes
 from plimsoll.http.types import Parts, RefusedError, Request, Response
@@ -124,7 +124,7 @@ def _paths(
 
 def _filter(asked: Asked, args: messages.Args, judged: Judged) -> Parts:
     refusals = judged.assessment.refusals.get(asked.name, ()) if asked.name else ()
-    failed = answers.refused(judged.view.nodes, refusals, args.names)
+    failed = results.refused(judged.view.nodes, refusals, args.names)
     pod = f"{args.namespace}/{args.pod}"
     log.info(
         "Filtered nodes for %s: %d of %d pass",
@@ -142,7 +142,7 @@ def _prioritize(asked: Asked, args: messages.Args, judged: Judged) -> bytes:
     scores = judged.assessment.scores.get(asked.name) if asked.name else None
     if scores is None:
         return messages.encode_priorities(())
-    return messages.encode_priorities(answers.scored(judged.view.nodes, scores, args.names))
+    return messages.encode_priorities(results.scored(judged.view.nodes, scores, args.names))
 
 
 async def _bind(_request: Request) -> Response:

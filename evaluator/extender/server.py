@@ -9,7 +9,7 @@ from evaluator.extender import messages, verbs
 from evaluator.extender.complaints import Complaints
 from evaluator.extender.scoring import ScorerRoutes
 from evaluator.metrics import Metrics
-from evaluator.scoring.quantities import QuantityError
+from evaluator.scoring.derived import QuantityError
 from plimsoll.http.routes import Route, Routes
 from plimsoll.http.types import Parts, RefusedError, Request, Response
 from plimsoll.logging import setup

@@ -11,10 +11,10 @@ from typing import Any
 
 import msgspec
 
-from evaluator.decoding import UNREADABLE
-from evaluator.gangs import reading
-from evaluator.gangs.membership import GATE, PRIORITY_LABEL
-from evaluator.workload import Gate
+from evaluator.model import gang_labels
+from evaluator.model.decode import UNREADABLE
+from evaluator.model.gang_membership import GATE, PRIORITY_LABEL
+from evaluator.model.pods import Gate
 from plimsoll.text import SentenceError
 
 API_VERSION = "admission.k8s.io/v1"
@@ -84,9 +84,9 @@ class _Pod:
     gates: list[Gate]
 
     @property
-    def numbers(self) -> reading.Numbers:
+    def numbers(self) -> gang_labels.Numbers:
         """What its labels say of its gang."""
-        return reading.numbers(self.labels)
+        return gang_labels.numbers(self.labels)
 
     @property
     def takes_turns(self) -> bool:

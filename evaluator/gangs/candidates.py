@@ -13,10 +13,10 @@ import numpy as np
 from evaluator.byname import Accused
 from evaluator.cluster import Cluster
 from evaluator.decisions import Decision, Decisions
-from evaluator.gangs.membership import Where
-from evaluator.nodes import Mask, Nodes, fixed
-from evaluator.objects import Affinity, Pod, PodMeta, PodSpec, Toleration
-from evaluator.placement import would_take
+from evaluator.model.feasibility import would_take
+from evaluator.model.gang_membership import Where
+from evaluator.model.node_index import Mask, Nodes, fixed
+from evaluator.model.objects import Affinity, Pod, PodMeta, PodSpec, Toleration
 from evaluator.places import Takers
 from evaluator.policy import PolicyKey
 

@@ -6,9 +6,9 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from evaluator.amounts import RESOURCES, Others, Vector
 from evaluator.gangs.shapes import Shape
 from evaluator.gangs.space import Demand, Packing, Space
+from evaluator.model.resources import RESOURCES, Others, Vector
 
 _LOOKED_AT = 10
 """Sorts of pods: the most frequent ones, where the pods of a gang ask for many different things."""

@@ -7,12 +7,12 @@ from typing import Any
 
 from evaluator.gangs.explainfit import Fit, asked
 from evaluator.gangs.group import Gang, GangKey, about
-from evaluator.gangs.membership import GATE, QoS
 from evaluator.gangs.shapes import shapes
 from evaluator.gangs.space import Space
 from evaluator.gangs.verdicts import Outcome, Terms, Turn
 from evaluator.inventory import Key, Resident
-from evaluator.workload import FINISHED
+from evaluator.model.gang_membership import GATE, QoS
+from evaluator.model.pods import FINISHED
 from plimsoll.rfc3339 import rfc3339
 
 _NAMED = 10

@@ -6,10 +6,10 @@ from typing import Any
 import msgspec
 
 from evaluator.gangs.group import Gang, about
-from evaluator.gangs.membership import ADMITTED, GATE
 from evaluator.gangs.verdicts import Reason, Release
 from evaluator.inventory import Resident
-from evaluator.workload import Gate
+from evaluator.model.gang_membership import ADMITTED, GATE
+from evaluator.model.pods import Gate
 
 Operation = Mapping[str, Any]
 """Of a JSON patch, RFC 6902."""

@@ -5,10 +5,10 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import NamedTuple
 
-from evaluator.gangs.membership import Membership, QoS
 from evaluator.gangs.shapes import Shape, shapes
 from evaluator.inventory import Resident
-from evaluator.workload import FINISHED
+from evaluator.model.gang_membership import Membership, QoS
+from evaluator.model.pods import FINISHED
 from plimsoll.text import counted
 
 _NOBODY = Membership()

@@ -10,14 +10,14 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 from evaluator import inventory
-from evaluator.decoding import UNREADABLE
 from evaluator.gangs import gates
 from evaluator.gangs.group import Gang, GangKey, gang_among
-from evaluator.gangs.membership import GROUP_LABEL
 from evaluator.gangs.verdicts import Reason, Release
 from evaluator.inventory import Resident
 from evaluator.kube import Kube
 from evaluator.metrics import Metrics
+from evaluator.model.decode import UNREADABLE
+from evaluator.model.gang_membership import GROUP_LABEL
 from evaluator.session import KubeError
 from plimsoll.logging import setup
 from plimsoll.rfc3339 import rfc3339

@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from evaluator.gangs.verdicts import Terms
-from evaluator.requests import IGNORED
+from evaluator.model.requests import IGNORED
 from plimsoll import durations, flags
 from plimsoll.flags import option
 

@@ -5,7 +5,6 @@ from typing import Any, Protocol, TypeVar
 
 import msgspec
 
-from evaluator.decoding import UNREADABLE
 from evaluator.gangs import failures
 from evaluator.gangs.charges import Member, Reference
 from evaluator.gangs.failures import Event
@@ -14,6 +13,7 @@ from evaluator.gangs.makers import KINDS, Controller, Maker
 from evaluator.gangs.obstacles import Refusal, Scene
 from evaluator.gangs.quotas import Quota
 from evaluator.inventory import Resident
+from evaluator.model.decode import UNREADABLE
 from evaluator.session import KubeError
 from plimsoll.logging import setup
 

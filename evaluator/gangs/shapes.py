@@ -4,9 +4,9 @@ from collections import Counter
 from collections.abc import Iterable
 from typing import NamedTuple
 
-from evaluator.amounts import Others, Vector
-from evaluator.gangs.membership import Where
 from evaluator.inventory import Resident
+from evaluator.model.gang_membership import Where
+from evaluator.model.resources import Others, Vector
 from evaluator.policy import PolicyKey
 
 

@@ -14,10 +14,10 @@ from typing import NamedTuple
 
 import numpy as np
 
-from evaluator.amounts import RESOURCES, Others, Vector
-from evaluator.gangs.membership import Where
 from evaluator.gangs.shapes import Shape
-from evaluator.nodes import Floats, Mask, Nodes
+from evaluator.model.gang_membership import Where
+from evaluator.model.node_index import Floats, Mask, Nodes
+from evaluator.model.resources import RESOURCES, Others, Vector
 from evaluator.policy import PolicyKey
 
 Demand = Mapping[Shape, int]

@@ -4,7 +4,7 @@ from collections.abc import Iterator
 
 from evaluator import terms
 from evaluator.policy import PODWISE, VIOLATING, Operator, Policy, Rule, Strategy, StrategyName
-from evaluator.scoring.quantities import QUANTITIES
+from evaluator.scoring.derived import QUANTITIES
 from evaluator.terms import WhenMissing
 from plimsoll.durations import format_duration
 

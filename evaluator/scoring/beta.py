@@ -15,7 +15,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from evaluator.nodes import Floats, Mask
+from evaluator.model.node_index import Floats, Mask
 
 LARGE = 500.0
 """The density of a and b above this is near enough to the normal one to be integrated by few points."""

@@ -3,10 +3,10 @@
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
-from evaluator.scoring.congestion import CongestionOptions
-from evaluator.scoring.pigeonoptions import PigeonOptions
-from evaluator.scoring.reward import RewardOptions
-from evaluator.scoring.safe import SafeOptions
+from evaluator.scoring.plugins.congestion import CongestionOptions
+from evaluator.scoring.plugins.pigeon_options import PigeonOptions
+from evaluator.scoring.plugins.reward import RewardOptions
+from evaluator.scoring.plugins.safe import SafeOptions
 from plimsoll import flags
 from plimsoll.flags import option
 

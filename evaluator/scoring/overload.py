@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from evaluator.nodes import Floats
+from evaluator.model.node_index import Floats
 from evaluator.scoring import beta
 
 SHARPEST = 1e16

@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from evaluator.nodes import Floats, Nodes
+from evaluator.model.node_index import Floats, Nodes
 
 START = 1.0
 """The value that a kind has on the nodes that were there before it."""

@@ -14,13 +14,13 @@ from typing import Any
 import grpc
 
 from evaluator import descriptors
+from evaluator.readings.store import Store
 from evaluator.sources.agentlimits import AgentLimits
 from evaluator.sources.agentstream import AgentStream, Asked, Context, Ears
 from evaluator.sources.callers import Callers, TooManyError
 from evaluator.sources.conversation import parse
 from evaluator.sources.identity import is_node_name
 from evaluator.sources.verifier import Refusal, Verifier
-from evaluator.store import Store
 from evaluator.subscription import Subscriptions
 from plimsoll.logging import setup
 from plimsoll.logging.ratelimited import Loudness

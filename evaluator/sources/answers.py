@@ -5,7 +5,7 @@ import email.utils
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from evaluator.store import Reading
+from evaluator.readings.store import Reading
 from plimsoll.text import SentenceError
 
 

@@ -6,8 +6,9 @@ from dataclasses import dataclass
 
 from evaluator.cluster import Cluster
 from evaluator.metrics import Metrics
-from evaluator.polls import Polls
-from evaluator.readings import AGENTS, CUSTOM_METRICS, Merged, Readings
+from evaluator.readings.merged import AGENTS, CUSTOM_METRICS, Merged, Readings
+from evaluator.readings.polled import Polls
+from evaluator.readings.store import Store
 from evaluator.sources.custom_metrics import Api, CustomMetrics
 from evaluator.sources.nodenames import NodeNames
 from evaluator.sources.options import SourceOptions
@@ -16,7 +17,6 @@ from evaluator.sources.prometheus import Access, Prometheus
 from evaluator.sources.queries import Queries
 from evaluator.sources.registrations import Registrations
 from evaluator.sources.vectors import Join
-from evaluator.store import Store
 from evaluator.subscription import Subscriptions
 
 

@@ -4,7 +4,7 @@ import functools
 
 import msgspec
 
-from evaluator.decoding import UNREADABLE
+from evaluator.model.decode import UNREADABLE
 from evaluator.sources.answers import Answer, Moment, SourceError, reading, unix_time
 from plimsoll import quantity
 from plimsoll.text import one_line

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable, Mapping
 
-from evaluator.objects import Node
+from evaluator.model.objects import Node
 
 _HOSTNAME = "kubernetes.io/hostname"
 _OTHER_NAMES = {"InternalIP", "Hostname"}

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from evaluator.metrics import Metrics
-from evaluator.polls import Polls
+from evaluator.readings.polled import Polls
 from evaluator.sources.answers import Answer, SourceError
 from evaluator.sources.coverage import Coverage
 from evaluator.subscription import Subscriptions

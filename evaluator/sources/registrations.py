@@ -2,8 +2,8 @@
 
 from collections.abc import Sequence
 
-from evaluator.polls import Polls
-from evaluator.store import Store
+from evaluator.readings.polled import Polls
+from evaluator.readings.store import Store
 
 
 class Registrations:

@@ -12,7 +12,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Protocol
 
-from evaluator.objects import Pod
+from evaluator.model.objects import Pod
 from evaluator.session import KubeError
 from evaluator.sources.identity import Bound, NotAnAgentError, TokenReview, bound
 from evaluator.sources.reviewlimits import LimitedError, ReviewGate, ReviewLimits

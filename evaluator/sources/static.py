@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping
 
-from evaluator.store import Store
+from evaluator.readings.store import Store
 from plimsoll import quantity
 from wire.codec import Delta
 

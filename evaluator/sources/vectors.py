@@ -4,7 +4,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 
 import msgspec
 
-from evaluator.decoding import UNREADABLE
+from evaluator.model.decode import UNREADABLE
 from evaluator.sources.answers import Answer, Moment, SourceError, reading
 from plimsoll.text import one_line
 

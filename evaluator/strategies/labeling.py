@@ -11,11 +11,11 @@ from dataclasses import dataclass
 import numpy as np
 
 from evaluator.marks import Mark
-from evaluator.nodes import NodeSet, Places
+from evaluator.model.node_index import NodeSet, Places
+from evaluator.model.steps import Steps
 from evaluator.policy import Operator, Strategy
+from evaluator.readings.store import Bools, Floats
 from evaluator.rules import View, Violations
-from evaluator.steps import Steps
-from evaluator.store import Bools, Floats
 
 _SHOWN = 5
 """Values of a label that a sentence lists."""

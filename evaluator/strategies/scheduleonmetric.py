@@ -4,10 +4,10 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from evaluator.nodes import Nodes, Places
+from evaluator.model.node_index import Nodes, Places
 from evaluator.policy import Rule
+from evaluator.readings.store import Floats
 from evaluator.rules import Sight, View
-from evaluator.store import Floats
 
 MAX_SCORE = 10
 """kube-scheduler's MaxExtenderPriority."""

@@ -9,8 +9,8 @@ import pytest
 
 from bench import streams
 from bench.fleet import Fleet, Habits, names
+from evaluator.readings.store import Store
 from evaluator.sources.agents import Agents
-from evaluator.store import Store
 from evaluator.subscription import Subscriptions
 from tests.patience import PATIENCE
 

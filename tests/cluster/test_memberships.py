@@ -6,8 +6,8 @@ import msgspec
 import pytest
 
 from evaluator import inventory
-from evaluator.gangs.membership import QoS
-from evaluator.requests import amounts
+from evaluator.model.gang_membership import QoS
+from evaluator.model.requests import amounts
 
 pytestmark = pytest.mark.e2e
 

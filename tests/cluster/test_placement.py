@@ -9,7 +9,7 @@ import msgspec
 import pytest
 
 from evaluator.cluster import decode_node, decode_pod
-from evaluator.placement import would_take
+from evaluator.model.feasibility import would_take
 from sandbox.client.client import STRATEGIC
 from sandbox.client.objects import NODES, PODS
 

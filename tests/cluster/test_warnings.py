@@ -7,7 +7,7 @@ import subprocess
 
 import pytest
 
-from evaluator.scoring.quantities import QUANTITIES
+from evaluator.scoring.derived import QUANTITIES
 from sandbox import manifests
 from sandbox.apiserver.server import ApiServer
 from sandbox.client.client import ensure

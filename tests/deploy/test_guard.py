@@ -9,10 +9,10 @@ import pytest
 import yaml
 
 from evaluator.gangs import gates
-from evaluator.gangs.membership import ADMITTED, GATE
 from evaluator.kube import Kube
-from evaluator.labels import Apply
-from evaluator.objects import NUDGED
+from evaluator.model.gang_membership import ADMITTED, GATE
+from evaluator.model.node_labels import Apply
+from evaluator.model.objects import NUDGED
 from sandbox.client.client import MERGE, ApiError, Client
 from sandbox.client.objects import NODES, PODS
 from sandbox.controllers.nodes import node_object

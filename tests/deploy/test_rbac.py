@@ -12,9 +12,9 @@ from evaluator import kube
 from evaluator.config import Settings
 from evaluator.gangs.makers import KINDS
 from evaluator.kube import Kube
-from evaluator.labels import Apply
+from evaluator.model.node_labels import Apply
 from evaluator.policy import PolicyKey
-from evaluator.scoring.reward import RewardOptions
+from evaluator.scoring.plugins.reward import RewardOptions
 from evaluator.session import KubeError
 
 VERBS = {"POST": "create", "PUT": "update", "PATCH": "patch", "DELETE": "delete"}

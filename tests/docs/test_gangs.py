@@ -4,9 +4,15 @@ import re
 from dataclasses import fields
 from pathlib import Path
 
-from evaluator.gangs.membership import ADMITTED, GATE, GROUP_LABEL, MINIMUM_LABEL, PRIORITY_LABEL
 from evaluator.gangs.options import GangOptions
 from evaluator.gangs.verdicts import State
+from evaluator.model.gang_membership import (
+    ADMITTED,
+    GATE,
+    GROUP_LABEL,
+    MINIMUM_LABEL,
+    PRIORITY_LABEL,
+)
 from plimsoll import flags
 
 ROOT = Path(__file__).parents[2]

@@ -7,11 +7,11 @@ import pytest
 
 from evaluator.assessor import Assessor, ScorerError
 from evaluator.metrics import Metrics
-from evaluator.nodes import Nodes
-from evaluator.scoring.demands import Demands
-from evaluator.scoring.pod import PodView, Resource
-from evaluator.scoring.protocol import Assessment
-from evaluator.scoring.view import ClusterView, Refusal
+from evaluator.model.node_index import Nodes
+from evaluator.model.pod_demand import PodView, Resource
+from evaluator.scoring.demand import Demands
+from evaluator.scoring.plugin import Assessment
+from evaluator.scoring.snapshot import ClusterView, Refusal
 
 NODES = Nodes(("a", "b"))
 

@@ -7,7 +7,7 @@ import msgspec
 import pytest
 
 from evaluator.cluster import Cluster, Collection, decode_node, decode_pod, decode_policy
-from evaluator.objects import Condition, Meta, Node, NodeSpec, NodeStatus, Pod
+from evaluator.model.objects import Condition, Meta, Node, NodeSpec, NodeStatus, Pod
 from evaluator.policy import Policy, PolicyKey
 
 KINDS = ("policies", "nodes", "pods")

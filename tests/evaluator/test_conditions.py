@@ -6,7 +6,7 @@ import pytest
 
 from evaluator.conditions import conditions
 from evaluator.decisions import decide
-from evaluator.store import Store
+from evaluator.readings.store import Store
 from wire.codec import Delta
 
 NOW = 1000.0

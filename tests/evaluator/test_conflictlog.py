@@ -3,7 +3,7 @@
 import pytest
 
 from evaluator.conflictlog import ConflictLog
-from evaluator.labels import Conflict
+from evaluator.model.node_labels import Conflict
 
 
 class Clock:

@@ -12,11 +12,11 @@ from hypothesis import strategies as st
 from evaluator.cluster import Cluster
 from evaluator.decider import Decider
 from evaluator.labelplan import LabelPlan
-from evaluator.labels import FIELD_MANAGER, NodeLabels
 from evaluator.metrics import Metrics
-from evaluator.objects import Meta, Node
+from evaluator.model.node_labels import FIELD_MANAGER, NodeLabels
+from evaluator.model.objects import Meta, Node
 from evaluator.policy import parse
-from evaluator.store import Store
+from evaluator.readings.store import Store
 from evaluator.subscription import Subscriptions
 from wire.codec import Delta
 

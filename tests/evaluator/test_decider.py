@@ -10,13 +10,13 @@ from evaluator.cluster import Cluster
 from evaluator.decider import Decider
 from evaluator.extender.verbs import NotReadyError
 from evaluator.metrics import Metrics
-from evaluator.nodes import Nodes
-from evaluator.objects import Meta, Node
+from evaluator.model.node_index import Nodes
+from evaluator.model.objects import Meta, Node
 from evaluator.policy import PolicyKey
 from evaluator.quantified import Scoring
-from evaluator.scoring.protocol import Assessment
-from evaluator.scoring.view import ClusterView
-from evaluator.store import Store
+from evaluator.readings.store import Store
+from evaluator.scoring.plugin import Assessment
+from evaluator.scoring.snapshot import ClusterView
 from evaluator.subscription import Subscriptions
 from tests.patience import PATIENCE
 from wire.codec import Delta

@@ -10,14 +10,14 @@ from hypothesis import strategies as st
 
 from evaluator.decisions import Decisions, decide, deciding
 from evaluator.explain import explain
-from evaluator.nodes import Nodes
+from evaluator.model.node_index import Nodes
+from evaluator.model.steps import finished
 from evaluator.policy import Operator, PolicyKey, StrategyName
 from evaluator.policy import parse as parse_policy
+from evaluator.readings.store import Store
 from evaluator.reductions import Use
 from evaluator.remedies import remedy
 from evaluator.rules import View
-from evaluator.steps import finished
-from evaluator.store import Store
 from wire.codec import Delta
 
 STALE = 30.0

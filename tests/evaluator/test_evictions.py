@@ -6,7 +6,7 @@ from evaluator import evictions
 from evaluator.decisions import Decision, Decisions
 from evaluator.evictions import Pace
 from evaluator.linked import Linked
-from evaluator.objects import (
+from evaluator.model.objects import (
     Condition,
     Meta,
     Node,

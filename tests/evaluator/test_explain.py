@@ -8,11 +8,11 @@ import pytest
 
 from evaluator.decisions import decide
 from evaluator.explain import MOST_READINGS, explain, overview
+from evaluator.model.steps import finished
 from evaluator.policy import PolicyKey, StrategyName
-from evaluator.polls import Polls
-from evaluator.readings import Merged
-from evaluator.steps import finished
-from evaluator.store import Reading, Store
+from evaluator.readings.merged import Merged
+from evaluator.readings.polled import Polls
+from evaluator.readings.store import Reading, Store
 from wire.codec import Delta
 
 START = 1000.0

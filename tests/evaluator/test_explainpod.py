@@ -7,11 +7,11 @@ import pytest
 
 from evaluator import explainpod
 from evaluator.decisions import decide
-from evaluator.nodes import Nodes
-from evaluator.scoring.pod import PodView, Resource
-from evaluator.scoring.protocol import Assessment
-from evaluator.scoring.view import ClusterView, Refusal
-from evaluator.store import Store
+from evaluator.model.node_index import Nodes
+from evaluator.model.pod_demand import PodView, Resource
+from evaluator.readings.store import Store
+from evaluator.scoring.plugin import Assessment
+from evaluator.scoring.snapshot import ClusterView, Refusal
 from wire.codec import Delta
 
 NODES = Nodes(["a", "b", "c"])

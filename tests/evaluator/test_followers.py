@@ -11,10 +11,10 @@ from evaluator.decisions import Decision, Decisions
 from evaluator.evictions import Pace
 from evaluator.evictor import Evictor
 from evaluator.kube import NODES, Kube
-from evaluator.labels import Apply
 from evaluator.mandate import Mandate, NoMandateError
 from evaluator.metrics import Metrics
-from evaluator.objects import Condition, Meta, Node, NodeStatus, Pod, PodSpec
+from evaluator.model.node_labels import Apply
+from evaluator.model.objects import Condition, Meta, Node, NodeStatus, Pod, PodSpec
 from evaluator.policy import Policy, PolicyKey
 from evaluator.reporter import Reporter
 

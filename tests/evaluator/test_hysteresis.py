@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from evaluator.decisions import Decisions, decide
 from evaluator.policy import PolicyKey, StrategyName, parse
-from evaluator.store import Store
+from evaluator.readings.store import Store
 from wire.codec import Delta
 
 KEY = PolicyKey("ns", "demo")

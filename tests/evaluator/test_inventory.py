@@ -9,10 +9,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from evaluator.amounts import NOTHING
 from evaluator.inventory import Inventory, Load, Resident, decode
-from evaluator.requests import amounts
-from evaluator.scoring.pod import Resource
+from evaluator.model.pod_demand import Resource
+from evaluator.model.requests import amounts
+from evaluator.model.resources import NOTHING
 
 WINDOW = 300.0
 EPOCH = 1_800_000_000.0

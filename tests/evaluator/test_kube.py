@@ -5,7 +5,7 @@ import json
 import pytest
 
 from evaluator.kube import LINKED_PODS, NODES, POLICIES
-from evaluator.labels import Apply
+from evaluator.model.node_labels import Apply
 from evaluator.policy import PolicyKey
 from evaluator.session import KubeError
 

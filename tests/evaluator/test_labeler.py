@@ -9,15 +9,16 @@ from types import SimpleNamespace
 import pytest
 from aiohttp import web
 
-from evaluator import cluster, labels
+from evaluator import cluster
 from evaluator.cluster import Cluster
 from evaluator.decisions import Decisions
 from evaluator.kube import NODES
 from evaluator.labeler import Labeler, disputed_keys
-from evaluator.labels import Conflict
 from evaluator.mandate import Mandate
 from evaluator.metrics import Metrics
-from evaluator.objects import Meta, Node
+from evaluator.model import node_labels
+from evaluator.model.node_labels import Conflict
+from evaluator.model.objects import Meta, Node
 from evaluator.session import KubeError
 from evaluator.watcher import Watcher
 from plimsoll.ratelimit import Bucket
@@ -218,7 +219,7 @@ async def test_whatever_happens_the_labels_end_as_a_plan_from_scratch_wants_them
         """What a plan from scratch would still write, and what it could not."""
         found = [await api.get(f"/api/v1/nodes/{node}") for node in nodes]
         seen = [cluster.decode_node(json.dumps(node)) for node in found]
-        plan = labels.plan({node.metadata.name: node.node_labels for node in seen}, wanted)
+        plan = node_labels.plan({node.metadata.name: node.node_labels for node in seen}, wanted)
         return plan.applies, set(plan.conflicts) ^ set(world.labeler.conflicts)
 
     for _ in range(60):

@@ -5,11 +5,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from evaluator import labels
 from evaluator.labelplan import LabelPlan
-from evaluator.labels import Apply, Conflict, NodeLabels
 from evaluator.marks import Mark, Marks
-from evaluator.nodes import Nodes, NodeSet
+from evaluator.model import node_labels
+from evaluator.model.node_index import Nodes, NodeSet
+from evaluator.model.node_labels import Apply, Conflict, NodeLabels
 
 NODES = ("node-a", "node-b")
 nodes = st.sampled_from(NODES)
@@ -74,7 +74,7 @@ def test_whatever_happened_it_is_the_plan_from_scratch(form, there, happened):
                 step(subject)
     while plan.pending:
         step(2)
-    whole = labels.plan({node: found for node, found in there.items() if found}, wanted)
+    whole = node_labels.plan({node: found for node, found in there.items() if found}, wanted)
     assert plan.applies == {apply.node: apply for apply in whole.applies}
     found = [conflict for conflicts in plan.conflicts.values() for conflict in conflicts]
     assert sorted(found, key=repr) == sorted(whole.conflicts, key=repr)

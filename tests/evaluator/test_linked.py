@@ -4,7 +4,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from evaluator.linked import Linked, followed
-from evaluator.objects import Pod, PodMeta, PodSpec
+from evaluator.model.objects import Pod, PodMeta, PodSpec
 from evaluator.policy import PolicyKey
 
 NAMES = ("one", "two", "three")

@@ -6,9 +6,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from evaluator.marks import Mark, Marks, merged
-from evaluator.nodes import Moves, Nodes, NodeSet
+from evaluator.model.node_index import Moves, Nodes, NodeSet
+from evaluator.model.steps import finished
 from evaluator.policy import PolicyKey
-from evaluator.steps import finished
 
 NODES = Nodes(("a", "b", "c", "d"))
 labels = st.dictionaries(st.sampled_from(["k0", "k1"]), st.sampled_from(["v0", "v1"]), max_size=2)

@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from evaluator.memory import Memory, Seen
-from evaluator.nodes import Nodes
+from evaluator.model.node_index import Nodes
 from evaluator.terms import Terms
 
 NODES = Nodes(f"n{number}" for number in range(6))

@@ -15,9 +15,9 @@ from evaluator.cluster import Cluster
 from evaluator.decisions import Decision, Decisions
 from evaluator.kube import LINKED_PODS, NODES
 from evaluator.metrics import Metrics
+from evaluator.model.objects import NUDGED
 from evaluator.nudger import Nudger
 from evaluator.nudges import Pace
-from evaluator.objects import NUDGED
 from evaluator.policy import Policy, PolicyKey
 from evaluator.rules import View
 from evaluator.watcher import Watcher

@@ -7,8 +7,8 @@ import pytest
 from evaluator import nudges, openings
 from evaluator.cluster import decode_node, decode_pod
 from evaluator.decisions import Decision, Decisions
+from evaluator.model.objects import NUDGED
 from evaluator.nudges import Pace
-from evaluator.objects import NUDGED
 from evaluator.openings import Opening
 from evaluator.places import Places
 from evaluator.policy import Policy, PolicyKey

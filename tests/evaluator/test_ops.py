@@ -13,8 +13,8 @@ from evaluator import ops
 from evaluator.cluster import Cluster
 from evaluator.decider import Decider
 from evaluator.metrics import Metrics
-from evaluator.objects import Meta, Node
-from evaluator.store import Store
+from evaluator.model.objects import Meta, Node
+from evaluator.readings.store import Store
 from evaluator.subscription import Subscriptions
 from wire.codec import Delta
 

@@ -15,19 +15,19 @@ from evaluator.decider import Decider
 from evaluator.decisions import decide
 from evaluator.inventory import Inventory
 from evaluator.metrics import Metrics
-from evaluator.nodes import Nodes
-from evaluator.objects import Pod, PodMeta
+from evaluator.model.node_index import Nodes
+from evaluator.model.objects import Pod, PodMeta
+from evaluator.model.pod_demand import Resource
 from evaluator.panel import Followed, Panel
 from evaluator.podwise import Podwise
 from evaluator.quantified import OFF
-from evaluator.scoring.demands import Demands
-from evaluator.scoring.pigeon import Pigeon
-from evaluator.scoring.pigeonoptions import PigeonOptions
-from evaluator.scoring.pod import Resource
-from evaluator.scoring.protocol import Assessment
-from evaluator.scoring.template import Template
-from evaluator.scoring.view import ClusterView, Refusal
-from evaluator.store import Store
+from evaluator.readings.store import Store
+from evaluator.scoring.demand import Demands
+from evaluator.scoring.plugin import Assessment
+from evaluator.scoring.plugins.pigeon import Pigeon
+from evaluator.scoring.plugins.pigeon_options import PigeonOptions
+from evaluator.scoring.plugins.template import Template
+from evaluator.scoring.snapshot import ClusterView, Refusal
 from evaluator.subscription import Subscriptions
 from wire.codec import Delta
 

@@ -3,7 +3,8 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from evaluator.objects import (
+from evaluator.model.feasibility import would_take
+from evaluator.model.objects import (
     Affinity,
     Condition,
     Meta,
@@ -18,7 +19,6 @@ from evaluator.objects import (
     PodSpec,
     Requirement,
 )
-from evaluator.placement import would_take
 from evaluator.places import Places
 
 

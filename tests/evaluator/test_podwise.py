@@ -7,14 +7,14 @@ from hypothesis import strategies as st
 
 from evaluator import policy
 from evaluator.decisions import decide
-from evaluator.nodes import Nodes
+from evaluator.model.node_index import Nodes
+from evaluator.model.pod_demand import PodView, Resource
 from evaluator.podwise import MOST_REMEMBERED, Podwise
 from evaluator.quantified import Quantified, Scoring
-from evaluator.scoring.pod import PodView, Resource
-from evaluator.scoring.protocol import Assessment
-from evaluator.scoring.quantities import NOBODY
-from evaluator.scoring.view import ClusterView
-from evaluator.store import Store
+from evaluator.readings.store import Store
+from evaluator.scoring.derived import NOBODY
+from evaluator.scoring.plugin import Assessment
+from evaluator.scoring.snapshot import ClusterView
 from tests.evaluator.scoring.share import Share
 from wire.codec import Delta
 

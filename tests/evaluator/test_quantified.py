@@ -4,11 +4,11 @@ import numpy as np
 import pytest
 
 from evaluator.decisions import decide
-from evaluator.nodes import Nodes
+from evaluator.model.node_index import Nodes
+from evaluator.model.pod_demand import Resource
 from evaluator.quantified import LOOK, OFF, SOON, Quantified, Scoring
-from evaluator.scoring.pod import Resource
-from evaluator.scoring.view import ClusterView
-from evaluator.store import NEVER, Store
+from evaluator.readings.store import NEVER, Store
+from evaluator.scoring.snapshot import ClusterView
 from tests.evaluator.scoring.share import Share
 from wire.codec import Delta
 

@@ -5,13 +5,13 @@ from types import SimpleNamespace
 import pytest
 
 from evaluator.decisions import decide
-from evaluator.labels import Conflict
 from evaluator.metrics import Metrics
+from evaluator.model.node_labels import Conflict
 from evaluator.policy import Operator, PolicyKey, parse
+from evaluator.readings.store import Store
 from evaluator.recorder import Pace, Recorder
 from evaluator.reductions import Use
 from evaluator.remedies import remedy
-from evaluator.store import Store
 from wire.codec import Delta
 
 NOW = 1000.0

@@ -6,10 +6,10 @@ from types import SimpleNamespace
 import pytest
 
 from evaluator.decisions import decide
-from evaluator.labels import Conflict
+from evaluator.model.node_labels import Conflict
 from evaluator.policy import PolicyKey, parse
+from evaluator.readings.store import Store
 from evaluator.reporter import Reporter
-from evaluator.store import Store
 from wire.codec import Delta
 
 NOW = 1000.0

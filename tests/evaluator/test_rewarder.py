@@ -4,9 +4,9 @@ import json
 
 import pytest
 
-from evaluator import rewardstate
 from evaluator.inventory import decode
 from evaluator.rewarder import PAUSE, Rewarder
+from evaluator.scoring import reward_codec
 from evaluator.scoring import rewards as module
 from evaluator.scoring.rewards import Rewards
 
@@ -66,7 +66,7 @@ async def written(api):
     found = (await api.get(PATH))["items"]
     if not (mine := [one for one in found if one["metadata"]["name"] == "r"]):
         return None
-    return rewardstate.decode(mine[0]["data"], Rewards())
+    return reward_codec.decode(mine[0]["data"], Rewards())
 
 
 async def test_a_restart_forgets_nothing(api, replica):
@@ -139,7 +139,7 @@ async def test_who_was_overtaken_looks_again(api, replica):
 
 
 async def test_outcomes_wait_until_what_was_learned_before_can_be_read(stand, answer, replica):
-    state = rewardstate.encode(Rewards().among({"a", "b"}).observed("web", "a", 0))
+    state = reward_codec.encode(Rewards().among({"a", "b"}).observed("web", "a", 0))
     found = {"metadata": {"resourceVersion": "7"}, "data": state}
     stand.then(answer.refuses(503, message="not yet"), answer.says(200, found))
     stand.otherwise(answer.says(200, {"metadata": {"resourceVersion": "8"}}))
@@ -157,7 +157,7 @@ async def test_outcomes_wait_until_what_was_learned_before_can_be_read(stand, an
 
 async def test_what_was_mangled_is_replaced_and_said_to_be_lost(api, replica, log_lines):
     lines = log_lines("json")
-    body = {"metadata": {"name": "r"}, "data": {rewardstate.KEY: "nonsense"}}
+    body = {"metadata": {"name": "r"}, "data": {reward_codec.KEY: "nonsense"}}
     await api.call("POST", PATH, {"apiVersion": "v1", "kind": "ConfigMap", **body})
     one = await replica(api.url)
     one.fails()

@@ -9,8 +9,8 @@ from hypothesis import strategies as st
 
 from evaluator import rules
 from evaluator.policy import Operator, Rule, Strategy
+from evaluator.readings.store import Store
 from evaluator.rules import View
-from evaluator.store import Store
 from wire.codec import Delta
 
 NOW = 1000.0

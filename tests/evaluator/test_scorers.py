@@ -148,7 +148,7 @@ def test_two_distributions_with_a_scorer_of_one_name_are_told(installed):
 
 def test_ours_stay_ours_whoever_uses_the_name(installed):
     installed("raise SystemExit('imported')", name="safe")
-    assert type(load("safe")["safe"]).__module__ == "evaluator.scoring.safe"
+    assert type(load("safe")["safe"]).__module__ == "evaluator.scoring.plugins.safe"
 
 
 def test_the_manual_shows_the_template_and_its_line_as_they_are():

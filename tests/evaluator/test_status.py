@@ -3,12 +3,12 @@
 import pytest
 
 from evaluator.decisions import decide
-from evaluator.labels import Conflict
+from evaluator.model.node_labels import Conflict
 from evaluator.policy import Operator, PolicyKey
+from evaluator.readings.store import Store
 from evaluator.reductions import Use
 from evaluator.remedies import remedy
 from evaluator.status import statuses
-from evaluator.store import Store
 from wire.codec import Delta
 
 NOW = 1000.0

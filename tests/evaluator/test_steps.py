@@ -10,9 +10,9 @@ import pytest
 
 from evaluator.decisions import deciding
 from evaluator.explain import explain
+from evaluator.model.steps import finished
 from evaluator.policy import PolicyKey
-from evaluator.steps import finished
-from evaluator.store import Store
+from evaluator.readings.store import Store
 from wire.codec import Delta
 
 NODES = tuple(f"node-{number:03}" for number in range(200))

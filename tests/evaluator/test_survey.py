@@ -11,12 +11,12 @@ from hypothesis import strategies as st
 
 from evaluator.cluster import Cluster, decode_node
 from evaluator.inventory import Inventory, decode
-from evaluator.objects import Node
+from evaluator.model.objects import Node
+from evaluator.model.pod_demand import Resource
+from evaluator.readings.store import Store
 from evaluator.scoring import inputs
-from evaluator.scoring.pod import Resource
 from evaluator.scoring.rewards import Rewards
-from evaluator.scoring.view import ClusterView
-from evaluator.store import Store
+from evaluator.scoring.snapshot import ClusterView
 from evaluator.survey import Survey
 from wire.codec import Delta
 

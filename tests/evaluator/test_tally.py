@@ -5,7 +5,7 @@ from hypothesis import strategies as st
 
 from evaluator.decisions import decide
 from evaluator.metrics import Metrics
-from evaluator.store import Store
+from evaluator.readings.store import Store
 from evaluator.tally import Tally
 from wire.codec import Delta
 

@@ -15,28 +15,30 @@ import msgspec
 from agent.web import config as webconfig
 from collectors.base.sample import CollectorError
 from collectors.formats import promtext
-from evaluator import kube, kubeclient, refusals, session
+from evaluator import kube, kubeclient, session
 from evaluator.cluster import Cluster, decode_node, decode_pod, decode_policy
 from evaluator.decisions import decide
-from evaluator.decoding import UNREADABLE
 from evaluator.extender import messages, pods
 from evaluator.gangs import admission
 from evaluator.gangs.charges import Member, Reference
 from evaluator.gangs.failures import Event, last_word
 from evaluator.gangs.group import Gang, GangKey
 from evaluator.gangs.makers import KINDS, Controller, Maker
-from evaluator.gangs.membership import Membership, Owner
 from evaluator.gangs.obstacles import Refusal, Scene, obstacles
 from evaluator.gangs.quotas import Quota
 from evaluator.inventory import Resident
 from evaluator.manifests import checker
 from evaluator.manifests.sentences import explained
+from evaluator.model import api_status
+from evaluator.model.decode import UNREADABLE
+from evaluator.model.gang_membership import Membership, Owner
+from evaluator.model.objects import Pod
+from evaluator.model.pod_demand import Resource
 from evaluator.notices import Standing, told
-from evaluator.objects import Pod
 from evaluator.policy import StrategyName
+from evaluator.readings.store import Store
 from evaluator.reporter import transitions
 from evaluator.scheduler import configuration, staticpod
-from evaluator.scoring.pod import Resource
 from evaluator.session import KubeError
 from evaluator.sources import metricvalues, queries, vectors
 from evaluator.sources.answers import Moment, SourceError, moment
@@ -45,7 +47,6 @@ from evaluator.sources.custom_metrics import CustomMetrics
 from evaluator.sources.identity import NotAnAgentError
 from evaluator.sources.reviewer import Reviewer, UnreviewedError
 from evaluator.status import statuses
-from evaluator.store import Store
 from evaluator.watcher import Watcher
 from plimsoll import quantity
 from plimsoll.durations import duration
@@ -270,7 +271,7 @@ def an_api_group(data):
 
 
 def a_refusal(data):
-    said = refusals.read(data, _text(data))
+    said = api_status.read(data, _text(data))
     fits(str(KubeError(422, f"PATCH /x: 422 {said.message}", causes=said.causes)))
     assert said.retry_after is None or math.isfinite(said.retry_after)
 

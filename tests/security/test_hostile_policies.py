@@ -9,10 +9,10 @@ from evaluator import ops, policy
 from evaluator.cluster import Cluster
 from evaluator.decider import Decider
 from evaluator.metrics import Metrics
-from evaluator.objects import Meta, Node
+from evaluator.model.objects import Meta, Node
 from evaluator.policy import PolicyKey
-from evaluator.rations import MOST_RULES
-from evaluator.store import Store
+from evaluator.readings.metric_limit import MOST_RULES
+from evaluator.readings.store import Store
 from evaluator.subscription import Subscriptions
 from plimsoll.http.types import Request
 from wire.codec import Delta

@@ -11,7 +11,7 @@ from evaluator.decisions import Decisions, decide
 from evaluator.extender.server import Extender
 from evaluator.extender.verbs import for_any
 from evaluator.metrics import Metrics
-from evaluator.store import Store
+from evaluator.readings.store import Store
 from plimsoll.http.addresses import Address
 from plimsoll.http.limits import Limits
 from plimsoll.http.server import Server as HttpServer

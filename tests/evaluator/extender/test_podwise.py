@@ -7,13 +7,13 @@ import pytest
 
 from evaluator.decisions import decide
 from evaluator.extender import pods
-from evaluator.nodes import Nodes
+from evaluator.model.node_index import Nodes
+from evaluator.model.pod_demand import Resource
 from evaluator.podwise import Podwise
 from evaluator.quantified import Quantified, Scoring
-from evaluator.scoring.pod import Resource
-from evaluator.scoring.protocol import Assessment
-from evaluator.scoring.view import ClusterView
-from evaluator.store import Store
+from evaluator.readings.store import Store
+from evaluator.scoring.plugin import Assessment
+from evaluator.scoring.snapshot import ClusterView
 
 NODES = Nodes(["node-a", "node-b", "node-c"])
 NOW = 1000.0

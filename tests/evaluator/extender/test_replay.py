@@ -8,7 +8,7 @@ import pytest
 
 from evaluator.decisions import decide
 from evaluator.policy import parse
-from evaluator.store import Store
+from evaluator.readings.store import Store
 from wire.codec import Delta
 
 HERE = Path(__file__).parent

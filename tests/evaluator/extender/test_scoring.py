@@ -7,12 +7,12 @@ import pytest
 
 from evaluator.assessor import Assessor
 from evaluator.extender.scoring import ScorerRoutes
-from evaluator.nodes import Nodes
-from evaluator.scoring.demands import Demands
-from evaluator.scoring.pod import Resource
-from evaluator.scoring.protocol import Assessment
-from evaluator.scoring.template import Template
-from evaluator.scoring.view import ClusterView, Refusal
+from evaluator.model.node_index import Nodes
+from evaluator.model.pod_demand import Resource
+from evaluator.scoring.demand import Demands
+from evaluator.scoring.plugin import Assessment
+from evaluator.scoring.plugins.template import Template
+from evaluator.scoring.snapshot import ClusterView, Refusal
 from plimsoll import VERSION
 
 NODES = ("node-a", "node-b", "node-c")

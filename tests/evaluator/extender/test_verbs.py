@@ -9,7 +9,7 @@ from evaluator.extender import verbs
 from evaluator.extender.messages import Args
 from evaluator.extender.verbs import NotReadyError, Outcome
 from evaluator.quantified import OFF, Quantified
-from evaluator.store import Store
+from evaluator.readings.store import Store
 from wire.codec import Delta
 
 NODES = ("a", "b", "c")

@@ -5,13 +5,13 @@ import math
 import numpy as np
 import pytest
 
-from evaluator.amounts import RESOURCES
 from evaluator.gangs.gang import decide
 from evaluator.gangs.group import Gang, gang_of
-from evaluator.gangs.membership import GATE, Membership, Owner, QoS, Where
 from evaluator.gangs.space import Space
 from evaluator.inventory import Resident
-from evaluator.nodes import Nodes
+from evaluator.model.gang_membership import GATE, Membership, Owner, QoS, Where
+from evaluator.model.node_index import Nodes
+from evaluator.model.resources import RESOURCES
 from tests.evaluator.gangs.outcomes import NOW, SEEN, TERMS
 from tests.evaluator.gangs.replicas import PODS, Replica, node
 

@@ -6,12 +6,12 @@ from functools import lru_cache
 
 import numpy as np
 
-from evaluator.amounts import RESOURCES
 from evaluator.gangs.group import Gang, GangKey, gang_of
-from evaluator.gangs.membership import Membership, Owner, QoS, Where
 from evaluator.gangs.space import Space
 from evaluator.inventory import Resident
-from evaluator.nodes import Nodes
+from evaluator.model.gang_membership import Membership, Owner, QoS, Where
+from evaluator.model.node_index import Nodes
+from evaluator.model.resources import RESOURCES
 
 CPU = 1000
 ROOMY = 110

@@ -8,12 +8,12 @@ from evaluator.cluster import Cluster
 from evaluator.decisions import Decisions
 from evaluator.gangs.assembly import Gangs
 from evaluator.gangs.group import GangKey
-from evaluator.gangs.membership import GATE
 from evaluator.gangs.options import GangOptions
 from evaluator.inventory import Inventory
 from evaluator.kube import ALL_PODS, NODES
 from evaluator.mandate import Mandate
 from evaluator.metrics import Metrics
+from evaluator.model.gang_membership import GATE
 from evaluator.watcher import Watcher
 from tests.patience import PATIENCE
 

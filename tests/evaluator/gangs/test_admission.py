@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from evaluator.gangs import admission
 from evaluator.gangs.admission import BadReviewError, Result
-from evaluator.gangs.membership import GATE
+from evaluator.model.gang_membership import GATE
 
 GANG = {"podGroup": "train", "minAvailable": "4"}
 FOREIGN = {"name": "example.com/quota"}

@@ -6,8 +6,8 @@ from hypothesis import strategies as st
 from evaluator.gangs.gang import decide
 from evaluator.gangs.gates import due
 from evaluator.gangs.group import gang_among, gang_of
-from evaluator.gangs.membership import Owner
 from evaluator.gangs.verdicts import Memory, Reason, Terms
+from evaluator.model.gang_membership import Owner
 
 NOW = 1000.0
 

@@ -10,11 +10,11 @@ from evaluator.cluster import Cluster
 from evaluator.decider import Decider
 from evaluator.gangs.explaingang import Desk
 from evaluator.gangs.gang import decide
-from evaluator.gangs.membership import QoS
 from evaluator.gangs.verdicts import Memory, Outcome, Reason, Terms
 from evaluator.metrics import Metrics
+from evaluator.model.gang_membership import QoS
 from evaluator.policy import PolicyKey
-from evaluator.store import Store
+from evaluator.readings.store import Store
 from evaluator.subscription import Subscriptions
 
 NOW = 1000.0

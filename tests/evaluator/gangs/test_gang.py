@@ -4,8 +4,8 @@ from dataclasses import replace
 
 import pytest
 
-from evaluator.gangs.membership import Owner, QoS
 from evaluator.gangs.verdicts import Reason, State, Terms
+from evaluator.model.gang_membership import Owner, QoS
 from tests.evaluator.gangs.outcomes import (
     TERMS,
     gang,

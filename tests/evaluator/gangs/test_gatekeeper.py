@@ -4,8 +4,8 @@ import asyncio
 
 from evaluator.decisions import Decision, Decisions
 from evaluator.gangs.gatekeeper import ANOTHER, UNLISTED
-from evaluator.gangs.membership import ADMITTED, GATE
 from evaluator.gangs.verdicts import State
+from evaluator.model.gang_membership import ADMITTED, GATE
 from evaluator.policy import Policy, PolicyKey
 from evaluator.rules import View
 from tests.evaluator.gangs.replicas import (

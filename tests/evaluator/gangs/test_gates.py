@@ -2,12 +2,12 @@
 
 import pytest
 
-from evaluator import workload
 from evaluator.gangs import gates
 from evaluator.gangs.gates import due
 from evaluator.gangs.group import GangKey
-from evaluator.gangs.membership import ADMITTED, GATE, Owner
 from evaluator.gangs.verdicts import Reason, Release
+from evaluator.model import pods
+from evaluator.model.gang_membership import ADMITTED, GATE, Owner
 from sandbox.apiserver.http.errors import ApiError
 from sandbox.apiserver.writes.patch import json_patch
 
@@ -28,7 +28,7 @@ def patch(known, at=AT):
             gates.Meta(
                 meta["uid"], meta["resourceVersion"], meta.get("labels"), meta.get("annotations")
             ),
-            gates.Spec([workload.Gate(gate["name"]) for gate in spec["schedulingGates"]]),
+            gates.Spec([pods.Gate(gate["name"]) for gate in spec["schedulingGates"]]),
         ),
         at,
     )

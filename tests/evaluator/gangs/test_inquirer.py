@@ -6,10 +6,10 @@ import pytest
 
 from evaluator.gangs.group import GangKey
 from evaluator.gangs.inquirer import Inquirer, Pace
-from evaluator.gangs.membership import GATE
 from evaluator.gangs.roster import Roster
 from evaluator.gangs.verdicts import Memory, Outcome, State, Verdict
 from evaluator.inventory import Inventory, decode
+from evaluator.model.gang_membership import GATE
 from evaluator.session import KubeError
 
 TRAIN = GangKey("ns", "train")

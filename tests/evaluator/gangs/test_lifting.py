@@ -4,9 +4,9 @@ import pytest
 
 from evaluator.gangs.group import GangKey
 from evaluator.gangs.lifting import Lifter
-from evaluator.gangs.membership import ADMITTED, GATE
 from evaluator.gangs.verdicts import Reason, Release
 from evaluator.metrics import Metrics
+from evaluator.model.gang_membership import ADMITTED, GATE
 
 TRAIN = GangKey("default", "train")
 AT = "2027-01-15T08:00:00.000Z"

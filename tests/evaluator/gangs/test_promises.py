@@ -9,9 +9,9 @@ from hypothesis.stateful import run_state_machine_as_test
 
 from evaluator.gangs.gang import decide
 from evaluator.gangs.group import Gang, about
-from evaluator.gangs.membership import Membership, Owner, QoS
 from evaluator.gangs.verdicts import Reason, State
 from evaluator.inventory import Resident
+from evaluator.model.gang_membership import Membership, Owner, QoS
 from tests.evaluator.gangs import promises
 from tests.evaluator.gangs.life import Life
 from tests.evaluator.gangs.model import ANYWHERE

@@ -8,15 +8,15 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from evaluator.amounts import RESOURCES
 from evaluator.byname import Accused
 from evaluator.cluster import Cluster, decode_node
 from evaluator.decisions import Decision, Decisions
-from evaluator.gangs.membership import GATE
 from evaluator.gangs.rooms import Rooms
 from evaluator.gangs.shapes import shape
 from evaluator.inventory import Inventory, Resident, decode
-from evaluator.nodes import Nodes
+from evaluator.model.gang_membership import GATE
+from evaluator.model.node_index import Nodes
+from evaluator.model.resources import RESOURCES
 from evaluator.policy import Operator, Policy, PolicyKey, Rule, Strategy
 from evaluator.rules import Violations
 

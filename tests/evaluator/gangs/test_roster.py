@@ -8,9 +8,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from evaluator.gangs.group import GangKey, gang_among
-from evaluator.gangs.membership import ADMITTED, GATE
 from evaluator.gangs.roster import Roster
 from evaluator.inventory import Inventory, Resident, decode
+from evaluator.model.gang_membership import ADMITTED, GATE
 
 TRAIN = GangKey("shop", "train")
 MARK = {ADMITTED: "2027-01-15T08:00:00.000Z"}

@@ -4,8 +4,8 @@ import pytest
 
 from evaluator.gangs.gang import decide
 from evaluator.gangs.group import GangKey
-from evaluator.gangs.membership import Owner
 from evaluator.gangs.verdicts import Memory, Reason, State, Terms
+from evaluator.model.gang_membership import Owner
 
 NOW = 200.0
 TRAIN = GangKey("default", "train")

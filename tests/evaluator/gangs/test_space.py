@@ -7,11 +7,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from evaluator.amounts import RESOURCES
-from evaluator.gangs.membership import Where
 from evaluator.gangs.shapes import Shape, shapes
 from evaluator.gangs.space import Packing, Space
-from evaluator.nodes import Nodes
+from evaluator.model.gang_membership import Where
+from evaluator.model.node_index import Nodes
+from evaluator.model.resources import RESOURCES
 
 CPU, PODS = RESOURCES.index("cpu"), RESOURCES.index("pods")
 

@@ -3,8 +3,8 @@
 from evaluator.gangs import words
 from evaluator.gangs.gang import deciding
 from evaluator.gangs.group import GangKey
-from evaluator.gangs.membership import Owner
 from evaluator.gangs.verdicts import Memory, Reason, State
+from evaluator.model.gang_membership import Owner
 from tests.evaluator.gangs.outcomes import (
     NOW,
     SEEN,

@@ -1,13 +1,12 @@
 """The scorers that properties are tested of, each with its flags as they are, and as they are least like that."""
 
-from evaluator.scoring.congestion import Congestion, CongestionOptions
-from evaluator.scoring.missing import WhenMissing
-from evaluator.scoring.pigeon import Pigeon
-from evaluator.scoring.pigeonoptions import Objective, PigeonOptions, TieOf
-from evaluator.scoring.protocol import Scorer
-from evaluator.scoring.reward import Reward
-from evaluator.scoring.safe import Safe, SafeOptions
-from evaluator.scoring.template import Template
+from evaluator.scoring.plugin import Scorer, WhenMissing
+from evaluator.scoring.plugins.congestion import Congestion, CongestionOptions
+from evaluator.scoring.plugins.pigeon import Pigeon
+from evaluator.scoring.plugins.pigeon_options import Objective, PigeonOptions, TieOf
+from evaluator.scoring.plugins.reward import Reward
+from evaluator.scoring.plugins.safe import Safe, SafeOptions
+from evaluator.scoring.plugins.template import Template
 
 REFUSE = WhenMissing.REFUSE
 SCORERS: dict[str, Scorer] = {

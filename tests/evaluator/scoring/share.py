@@ -1,7 +1,7 @@
 """A scorer whose numbers can be worked out in the head, for tests of what is made of any scorer's numbers."""
 
-from evaluator.scoring.pod import Resource
-from evaluator.scoring.protocol import Assessment
+from evaluator.model.pod_demand import Resource
+from evaluator.scoring.plugin import Assessment
 
 
 class Share:

@@ -8,11 +8,11 @@ import pytest
 from hypothesis import HealthCheck, Phase, given, note, settings
 from hypothesis import strategies as st
 
-from evaluator.nodes import Nodes
+from evaluator.model.node_index import Nodes
+from evaluator.model.pod_demand import PodView, Resource
 from evaluator.scorers import BUILT_IN
-from evaluator.scoring.pod import PodView, Resource
-from evaluator.scoring.protocol import BEST
-from evaluator.scoring.view import ClusterView, Usage
+from evaluator.scoring.plugin import BEST
+from evaluator.scoring.snapshot import ClusterView, Usage
 from tests.evaluator.scoring.scorers import SCORERS
 from tests.evaluator.scoring.views import fixed, likely_views, pods, reordered, views
 

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from evaluator.nodes import Nodes
+from evaluator.model.node_index import Nodes
 from evaluator.scoring import rewards as module
 from evaluator.scoring.rewards import Outcome, Rewards, kind_of
 

@@ -7,9 +7,9 @@ from types import MappingProxyType
 import numpy as np
 from hypothesis import strategies as st
 
-from evaluator.nodes import Nodes
-from evaluator.scoring.pod import PodView, Resource
-from evaluator.scoring.view import ClusterView, Usage
+from evaluator.model.node_index import Nodes
+from evaluator.model.pod_demand import PodView, Resource
+from evaluator.scoring.snapshot import ClusterView, Usage
 
 ANNOTATIONS = (
     *("mean-free-cpu", "std-free-cpu", "forcasted-free-cpu"),

@@ -5,7 +5,7 @@ import pytest
 from evaluator.certfiles import TlsError
 from evaluator.cluster import Cluster
 from evaluator.config import Settings
-from evaluator.objects import Meta, Node
+from evaluator.model.objects import Meta, Node
 from evaluator.sources import agentport
 
 

@@ -6,11 +6,11 @@ import contextlib
 import grpc
 import pytest
 
+from evaluator.readings.store import Store
 from evaluator.sources import agents
 from evaluator.sources.agentlimits import AgentLimits
 from evaluator.sources.agents import Agents
 from evaluator.sources.verifier import Refusal
-from evaluator.store import Store
 from evaluator.subscription import Subscriptions
 from tests.patience import PATIENCE
 from wire import telemetry_pb2, telemetry_pb2_grpc

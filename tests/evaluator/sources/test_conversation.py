@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from evaluator.readings.store import Store
 from evaluator.sources.conversation import Conversation, parse
-from evaluator.store import Store
 from wire import telemetry_pb2
 from wire.codec import MalformedReportError
 

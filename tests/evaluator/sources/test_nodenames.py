@@ -2,7 +2,7 @@
 
 import pytest
 
-from evaluator.objects import Address, Meta, Node, NodeStatus
+from evaluator.model.objects import Address, Meta, Node, NodeStatus
 from evaluator.sources.nodenames import NodeNames
 
 

@@ -7,10 +7,10 @@ from types import SimpleNamespace
 import pytest
 
 from evaluator.metrics import Metrics
-from evaluator.polls import Polls
+from evaluator.readings.polled import Polls
+from evaluator.readings.store import Reading
 from evaluator.sources.answers import Answer, SourceError
 from evaluator.sources.poller import Pace, Poller
-from evaluator.store import Reading
 from evaluator.subscription import Subscriptions
 from tests.patience import PATIENCE
 

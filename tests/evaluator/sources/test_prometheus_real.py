@@ -12,7 +12,7 @@ from pathlib import Path
 import aiohttp
 import pytest
 
-from evaluator.objects import Address, Meta, Node, NodeStatus
+from evaluator.model.objects import Address, Meta, Node, NodeStatus
 from evaluator.sources.answers import SourceError
 from evaluator.sources.nodenames import NodeNames
 from evaluator.sources.prometheus import Access, Prometheus

@@ -3,9 +3,9 @@
 import numpy as np
 import pytest
 
-from evaluator.polls import Polls
+from evaluator.readings.polled import Polls
+from evaluator.readings.store import Reading, Store
 from evaluator.sources.registrations import Registrations
-from evaluator.store import Reading, Store
 from wire.codec import Delta
 
 STALE = 30.0

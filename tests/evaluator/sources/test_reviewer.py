@@ -4,7 +4,7 @@ import asyncio
 
 import pytest
 
-from evaluator.objects import Meta, Pod, PodSpec
+from evaluator.model.objects import Meta, Pod, PodSpec
 from evaluator.session import KubeError
 from evaluator.sources.identity import NotAnAgentError, ReviewedUser, TokenReview
 from evaluator.sources.reviewer import Reviewer, UnreviewedError

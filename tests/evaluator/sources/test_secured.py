@@ -11,6 +11,7 @@ import pytest
 from grpc.experimental import session_cache
 
 from evaluator.certfiles import TlsError
+from evaluator.readings.store import Store
 from evaluator.sources import verifier
 from evaluator.sources.agentlimits import AgentLimits
 from evaluator.sources.agents import Agents
@@ -18,7 +19,6 @@ from evaluator.sources.certificates import Certificates, Files
 from evaluator.sources.identity import NotAnAgentError
 from evaluator.sources.reviewer import UnreviewedError
 from evaluator.sources.verifier import Verifier
-from evaluator.store import Store
 from evaluator.subscription import Subscriptions
 from tests.patience import PATIENCE
 from wire import telemetry_pb2, telemetry_pb2_grpc

@@ -2,8 +2,8 @@
 
 import pytest
 
+from evaluator.readings.store import Store
 from evaluator.sources import static
-from evaluator.store import Store
 
 
 def test_quantities_and_numbers_fill_the_store():

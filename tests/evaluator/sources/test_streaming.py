@@ -9,8 +9,8 @@ from agent.rules.options import RuleOptions
 from agent.scrape.runner import Rounds
 from agent.stream.client import Streamer, Target
 from collectors.textfile import Options, TextFile
+from evaluator.readings.store import Store
 from evaluator.sources.agents import Agents
-from evaluator.store import Store
 from evaluator.subscription import Subscriptions
 from plimsoll.backoff import Backoff
 from tests.patience import PATIENCE

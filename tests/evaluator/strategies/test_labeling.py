@@ -4,10 +4,10 @@ import pytest
 
 from evaluator import rules
 from evaluator.marks import Marks
+from evaluator.model.steps import finished
 from evaluator.policy import Label, Operator, Rule, Strategy
+from evaluator.readings.store import Store
 from evaluator.rules import View
-from evaluator.steps import finished
-from evaluator.store import Store
 from evaluator.strategies import labeling
 from wire.codec import Delta
 

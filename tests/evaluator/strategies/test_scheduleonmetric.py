@@ -10,8 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from evaluator.policy import Operator, Rule
+from evaluator.readings.store import Store
 from evaluator.rules import View
-from evaluator.store import Store
 from evaluator.strategies import scheduleonmetric
 from wire.codec import Delta
 

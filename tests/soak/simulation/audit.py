@@ -12,11 +12,12 @@ import policies
 from cluster import NAMESPACE
 from replica import CLUSTER_STALE_AFTER, STALE_AFTER
 
-from evaluator import labels, policy
+from evaluator import policy
 from evaluator.decisions import decide
-from evaluator.objects import Node
+from evaluator.model import node_labels
+from evaluator.model.objects import Node
+from evaluator.readings.store import Store
 from evaluator.status import statuses
-from evaluator.store import Store
 from wire.codec import Delta
 
 SLACK = 1.0
@@ -120,7 +121,7 @@ class Audit:
             self.say(f"{leaders} replicas lead")
         decisions = self._from_scratch(agents)
         seen = self._seen()
-        plan = labels.plan(seen, decisions.labels)
+        plan = node_labels.plan(seen, decisions.labels)
         for apply in plan.applies:
             found = seen[apply.node].ours
             self.say(f"labels of {apply.node}: {found}, and from scratch {dict(apply.labels)}")

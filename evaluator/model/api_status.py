@@ -1,0 +1,45 @@
+"""What an API server says when it says no: a metav1.Status, or whatever a proxy in between made of it."""
+
+from dataclasses import dataclass
+from typing import Any
+
+import msgspec
+
+from evaluator.model.decode import UNREADABLE
+
+_LONGEST = 3600.0
+"""Seconds: who asks to be left alone for a year is asked again after an hour."""
+
+
+@dataclass(frozen=True, slots=True)
+class Refusal:
+    """Its words, the fields it is about, and the seconds for which it asks to be left alone."""
+
+    message: str = ""
+    causes: tuple[dict[str, Any], ...] = ()
+    retry_after: float | None = None
+
+
+class _Details(msgspec.Struct):
+    causes: list[dict[str, Any]] | None = None
+
+
+class _Status(msgspec.Struct):
+    message: str = ""
+    details: _Details | None = None
+
+
+def read(body: bytes, retry_after: str) -> Refusal:
+    """A refusal out of an answer's body and its Retry-After header; of what is no Status only the header counts."""
+    pause = _seconds(retry_after)
+    try:
+        status = msgspec.json.decode(body, type=_Status)
+    except UNREADABLE:
+        return Refusal(retry_after=pause)
+    causes = tuple((status.details and status.details.causes) or ())
+    return Refusal(status.message, causes, pause)
+
+
+def _seconds(header: str) -> float | None:
+    """None where the header is not there, or is the date that some proxies send."""
+    return min(float(header), _LONGEST) if header.isascii() and header.isdigit() else None

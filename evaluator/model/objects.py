@@ -1,0 +1,316 @@
+"""The parts of Kubernetes objects that the evaluator looks at; everything else in them is skipped, not decoded.
+
+What is kept is less still: a cluster has thousands of nodes, and its labels say the same few words again and again.
+"""
+
+import math
+import re
+from functools import lru_cache
+from sys import intern
+from typing import Any
+
+import msgspec
+
+from evaluator.model import resources
+from evaluator.model.node_labels import FIELD_MANAGER, NodeLabels
+from evaluator.model.resources import Others, Room
+from evaluator.scoring.inputs import ANNOTATIONS
+
+NUDGED = "plimsoll.io/nudged-at"
+"""The annotation of a pod that a nudge is: when it was given, RFC 3339."""
+
+
+class _OwnedMeta(msgspec.Struct):
+    labels: dict[str, Any] | None = msgspec.field(default=None, name="f:labels")
+
+
+class _OwnedFields(msgspec.Struct):
+    metadata: _OwnedMeta | None = msgspec.field(default=None, name="f:metadata")
+
+
+class ManagedFields(msgspec.Struct, rename="camel"):
+    """Which labels one manager owns: https://kubernetes.io/docs/reference/using-api/server-side-apply/."""
+
+    manager: str = ""
+    operation: str = ""
+    subresource: str = ""
+    fields_v1: _OwnedFields | None = msgspec.field(default=None, name="fieldsV1")
+
+    @property
+    def labels(self) -> frozenset[str]:
+        """Their keys, out of `{"f:metadata": {"f:labels": {"f:<key>": {}}}}`."""
+        metadata = self.fields_v1 and self.fields_v1.metadata
+        fields = (metadata and metadata.labels) or ()
+        return frozenset(intern(field[2:]) for field in fields if field.startswith("f:"))
+
+    @property
+    def ours(self) -> bool:
+        """Whether it is what our field manager applied."""
+        return (self.manager, self.operation, self.subresource) == (FIELD_MANAGER, "Apply", "")
+
+
+class Meta(msgspec.Struct, rename="camel"):
+    """ObjectMeta. Of the managed fields is kept only which labels are ours: they are the larger half of many objects."""
+
+    name: str = ""
+    namespace: str = ""
+    uid: str = ""
+    resource_version: str = ""
+    labels: dict[str, str] | None = None
+    deletion_timestamp: str | None = None
+    managed_fields: list[ManagedFields] | None = None
+    owned_labels: frozenset[str] = frozenset()
+    figures: tuple[float, ...] | None = None
+    """Of a node: numbers that it is annotated with, see NodeMeta."""
+
+    def __post_init__(self) -> None:
+        if self.labels:
+            self.labels = {intern(key): intern(value) for key, value in self.labels.items()}
+        if self.managed_fields is not None:
+            ours = (entry.labels for entry in self.managed_fields if entry.ours)
+            self.owned_labels = frozenset[str]().union(*ours)
+            self.managed_fields = None
+
+
+class Taint(msgspec.Struct):
+    """core/v1 Taint."""
+
+    key: str = ""
+    value: str = ""
+    effect: str = ""
+
+
+class Toleration(msgspec.Struct):
+    """core/v1 Toleration; an empty key with Exists tolerates all, an empty effect all effects."""
+
+    key: str = ""
+    operator: str = "Equal"
+    value: str = ""
+    effect: str = ""
+
+
+class Condition(msgspec.Struct):
+    """One condition of a status."""
+
+    type: str = ""
+    status: str = ""
+
+
+class NodeSpec(msgspec.Struct):
+    """core/v1 NodeSpec."""
+
+    unschedulable: bool = False
+    taints: list[Taint] | None = None
+
+
+class Address(msgspec.Struct):
+    """One address of a node."""
+
+    type: str = ""
+    address: str = ""
+
+
+class NodeStatus(msgspec.Struct):
+    """core/v1 NodeStatus; of its conditions only Ready is kept, and of what it has for pods only how much.
+
+    `room` is of what scorers know, `others` of all else.
+    """
+
+    conditions: list[Condition] | None = None
+    addresses: list[Address] | None = None
+    allocatable: dict[str, Any] | None = None
+    room: Room | None = None
+    others: Others = ()
+
+    def __post_init__(self) -> None:
+        if self.conditions is not None:
+            self.conditions = [c for c in self.conditions if c.type == "Ready"]
+        if self.allocatable is not None:
+            self.room = resources.room(self.allocatable)
+            self.others = resources.other_room(self.allocatable)
+            self.allocatable = None
+
+
+_NUMBER = re.compile(r"[+-]?(\d{1,40}(\.\d{0,40})?|\.\d{1,40})([eE][+-]?\d{1,3})?", re.ASCII)
+
+
+class NodeMeta(Meta, rename="camel"):
+    """ObjectMeta of a node; of its annotations are kept the numbers that scorers read.
+
+    `figures` has them in the order of ANNOTATIONS, `math.nan` where there is none, or no number.
+    """
+
+    annotations: dict[str, Any] | None = None
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.annotations is not None:
+            if any(key in self.annotations for key in ANNOTATIONS):
+                self.figures = tuple(_figure(self.annotations.get(key)) for key in ANNOTATIONS)
+            self.annotations = None
+
+
+@lru_cache(maxsize=4096)
+def _number(text: str) -> float:
+    if not _NUMBER.fullmatch(text):
+        return math.nan
+    found = float(text)
+    return found if math.isfinite(found) else math.nan
+
+
+def _figure(text: object) -> float:
+    plausible = isinstance(text, str) and len(text) < 100  # what is remembered is bounded
+    return _number(text) if plausible else math.nan
+
+
+class Node(msgspec.Struct):
+    """core/v1 Node."""
+
+    metadata: NodeMeta
+    spec: NodeSpec = msgspec.field(default_factory=NodeSpec)
+    status: NodeStatus = msgspec.field(default_factory=NodeStatus)
+
+    @property
+    def node_labels(self) -> NodeLabels:
+        """Its labels, and which of them are ours."""
+        return NodeLabels(self.metadata.uid, self.metadata.labels or {}, self.metadata.owned_labels)
+
+    def older_than(self, other: "Node") -> bool:
+        """Whether this is an earlier state of the same node, as far as the resource versions can be compared."""
+        mine, others = self.metadata.resource_version, other.metadata.resource_version
+        return _comparable(mine) and _comparable(others) and int(mine) < int(others)
+
+    @property
+    def placement(self) -> tuple[Any, ...]:
+        """What decides which pods may go there."""
+        return (self.ready_status, self.spec, self.metadata.labels)
+
+    @property
+    def figures(self) -> tuple[Any, ...]:
+        """What it has for pods, and what scorers read of it."""
+        return (self.status.room, self.status.others, self.metadata.figures)
+
+    @property
+    def ready_status(self) -> str:
+        """The status of its condition Ready: True, False or Unknown; empty without the condition."""
+        return next((c.status for c in self.status.conditions or () if c.type == "Ready"), "")
+
+
+def _comparable(version: str) -> bool:
+    """Whether it is a number, as those of etcd are: 64 bits."""
+    return version.isascii() and version.isdigit() and len(version) <= 20
+
+
+class Requirement(msgspec.Struct):
+    """core/v1 NodeSelectorRequirement."""
+
+    key: str = ""
+    operator: str = ""
+    values: list[str] | None = None
+
+
+class NodeSelectorTerm(msgspec.Struct, rename="camel"):
+    """core/v1 NodeSelectorTerm: all of its requirements."""
+
+    match_expressions: list[Requirement] | None = None
+    match_fields: list[Requirement] | None = None
+
+
+class NodeSelector(msgspec.Struct, rename="camel"):
+    """core/v1 NodeSelector: any of its terms."""
+
+    node_selector_terms: list[NodeSelectorTerm] | None = None
+
+
+class NodeAffinity(msgspec.Struct):
+    """core/v1 NodeAffinity; only what is required."""
+
+    required: NodeSelector | None = msgspec.field(
+        default=None, name="requiredDuringSchedulingIgnoredDuringExecution"
+    )
+
+
+class Affinity(msgspec.Struct, rename="camel"):
+    """core/v1 Affinity; only the node's part."""
+
+    node_affinity: NodeAffinity | None = None
+
+
+class PodMeta(Meta, rename="camel"):
+    """ObjectMeta of a pod; of its annotations only the nudge is kept, since some are as large as the pod itself."""
+
+    annotations: dict[str, str] | None = None
+    creation_timestamp: str | None = None
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.annotations is not None:
+            self.annotations = {k: v for k, v in self.annotations.items() if k == NUDGED}
+
+
+class PodCondition(msgspec.Struct):
+    """One condition of a pod's status, with the scheduler's words."""
+
+    type: str = ""
+    status: str = ""
+    reason: str = ""
+    message: str = ""
+
+
+class PodSpec(msgspec.Struct, rename="camel"):
+    """core/v1 PodSpec: what decides where it may run, and in which turn."""
+
+    node_name: str = ""
+    node_selector: dict[str, str] | None = None
+    affinity: Affinity | None = None
+    tolerations: list[Toleration] | None = None
+    priority: int = 0
+
+
+class PodStatus(msgspec.Struct):
+    """core/v1 PodStatus; of its conditions only what the scheduler says is kept."""
+
+    phase: str = ""
+    conditions: list[PodCondition] | None = None
+
+    def __post_init__(self) -> None:
+        if self.conditions is not None:
+            self.conditions = [c for c in self.conditions if c.type == "PodScheduled"] or None
+
+
+class Pod(msgspec.Struct):
+    """core/v1 Pod."""
+
+    metadata: PodMeta
+    spec: PodSpec = msgspec.field(default_factory=PodSpec)
+    status: PodStatus = msgspec.field(default_factory=PodStatus)
+
+    def __str__(self) -> str:
+        return f"{self.metadata.namespace}/{self.metadata.name}"
+
+    @property
+    def placement(self) -> tuple[Any, ...]:
+        """What decides where it may run, whether it should leave, and whether it waits: all but its version."""
+        meta = self.metadata
+        told = (meta.uid, meta.labels, meta.annotations, meta.deletion_timestamp)
+        return (*told, self.spec, self.status)
+
+    @property
+    def running(self) -> bool:
+        """Whether it is on a node, not finished, and not already on its way out."""
+        done = self.status.phase in {"Succeeded", "Failed"}
+        return bool(self.spec.node_name) and not done and self.metadata.deletion_timestamp is None
+
+    @property
+    def waiting(self) -> bool:
+        """Whether it is still to be given a node."""
+        pending = self.status.phase in {"", "Pending"}
+        return pending and not self.spec.node_name and self.metadata.deletion_timestamp is None
+
+    @property
+    def unschedulable_because(self) -> str:
+        """Why the scheduler found no node for it when it last tried, in its words; empty if it did not say so."""
+        for condition in self.status.conditions or ():
+            if (condition.type, condition.reason) == ("PodScheduled", "Unschedulable"):
+                return condition.message if condition.status == "False" else ""
+        return ""

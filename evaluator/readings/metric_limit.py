@@ -1,0 +1,142 @@
+"""How many metrics are asked for and how many rules evaluated: both are bounded over all policies.
+
+What is left out depends on the policies alone.
+
+So every replica leaves out the same, also after a restart.
+"""
+
+import contextlib
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from operator import is_not
+
+from evaluator.policy import Policy, Strategy, StrategyName
+from evaluator.readings.merged import Readings
+from evaluator.readings.store import Column, unknown
+
+MOST_METRICS = 1000
+"""A reading of one node takes some 40 bytes: 1,000 metrics of 5,000 nodes are 200 MB."""
+
+
+MOST_RULES = 10_000
+"""A rule takes 5 to 15 bytes for each node: 10,000 rules over 5,000 nodes are 250 to 700 MB."""
+
+
+@dataclass(frozen=True, slots=True)
+class Ration:
+    """The metrics to ask for, and those that no source is asked for."""
+
+    asked: frozenset[str]
+    left_out: frozenset[str] = frozenset()
+
+
+def ration(
+    named: Collection[frozenset[str]], most: int, *, always: frozenset[str] = frozenset()
+) -> Ration:
+    """Out of what each policy names, so many at most; and `always`, which an operator's flags name and no policy takes away.
+
+    Policies that name fewest go first: one that names thousands has them at its own expense.
+    """
+    union = always.union(*named)
+    most += len(always)
+    if len(union) <= most:
+        return Ration(union)
+    asked = set(always)
+    for names in sorted(map(sorted, named), key=lambda names: (len(names), names)):
+        new = [name for name in names if name not in asked]
+        asked.update(new[: most - len(asked)])
+    return Ration(frozenset(asked), union - asked)
+
+
+class RuleRation:
+    """The policies with so many rules at most, over all of them."""
+
+    def __init__(self, most: int = MOST_RULES) -> None:
+        self._most = most
+        self._given: Sequence[Policy] = ()
+        self._limited: Sequence[Policy] = ()
+        self.left_out = 0
+        """The rules that are not evaluated."""
+
+    def limited(self, policies: Sequence[Policy]) -> Sequence[Policy]:
+        """The policies, some without strategies that are too much: their problems say so.
+
+        Policies with the fewest rules go first, and of a policy its smallest strategies. A strategy is left out whole:
+        without some of its rules it would violate other nodes than its author asked for.
+        """
+        if len(policies) != len(self._given) or any(map(is_not, policies, self._given)):
+            self._given, self._limited = policies, self._ration(policies)
+        return self._limited
+
+    def _ration(self, policies: Sequence[Policy]) -> Sequence[Policy]:
+        self.left_out = 0
+        if sum(map(_rules, policies)) <= self._most:
+            return policies
+        free, limited = self._most, list[Policy]()
+        for policy in sorted(policies, key=lambda policy: (_rules(policy), policy.key)):
+            kept = {}
+            for name, strategy in sorted(policy.strategies.items(), key=_size):
+                if len(strategy.rules) <= free:
+                    kept[name] = strategy
+                    free -= len(strategy.rules)
+            limited.append(self._with_only(policy, kept))
+            self.left_out += _rules(policy) - _rules(limited[-1])
+        return limited
+
+    def _with_only(self, policy: Policy, kept: Mapping[StrategyName, Strategy]) -> Policy:
+        if len(kept) == len(policy.strategies):
+            return policy
+        problems = (
+            f"{name}: its {len(strategy.rules)} rules are more than --maxRules={self._most} leaves, a limit on the rules of all "
+            "policies together: the strategy is not enforced"
+            for name, strategy in policy.strategies.items()
+            if name not in kept
+        )
+        strategies = {name: s for name, s in policy.strategies.items() if name in kept}
+        return replace(policy, strategies=strategies, problems=(*policy.problems, *problems))
+
+
+def _rules(policy: Policy) -> int:
+    return sum(len(strategy.rules) for strategy in policy.strategies.values())
+
+
+def _size(strategy: tuple[StrategyName, Strategy]) -> tuple[int, str]:
+    return len(strategy[1].rules), strategy[0]
+
+
+class Rationed:
+    """Readings of which some metrics were not asked for: these say so, and nobody waits for them."""
+
+    def __init__(self, readings: Readings, left_out: Collection[str], most: int) -> None:
+        self._readings = readings
+        self._left_out = left_out
+        self._most = most
+        self._fault = f"not asked for: policies name more than --maxMetrics={most}"
+
+    def column(self, metric: str, nodes: Sequence[str], now: float) -> Column:
+        """One metric over some nodes at a time."""
+        if metric in self._left_out:
+            return unknown(len(nodes), awaited=False, fault=self._fault)
+        return self._readings.column(metric, nodes, now)
+
+    @contextlib.contextmanager
+    def snapshot(self, nodes: Sequence[str]) -> Iterator["Rationed"]:
+        """Readings of one moment."""
+        with self._readings.snapshot(nodes) as readings:
+            yield Rationed(readings, self._left_out, self._most)
+
+    def next_expiry(self, now: float) -> float:
+        """When time alone will change a column."""
+        return self._readings.next_expiry(now)
+
+    def resume(self, since: float, now: float) -> None:
+        """Nobody has listened for a while."""
+        self._readings.resume(since, now)
+
+    def subscribe(self, metrics: Iterable[str]) -> None:
+        """Keep just these metrics."""
+        self._readings.subscribe(metrics)
+
+    def prune(self, nodes: Collection[str], now: float) -> None:
+        """These are all nodes there are."""
+        self._readings.prune(nodes, now)

@@ -1,0 +1,91 @@
+"""What rules of policies may compare beside readings: numbers that a scorer works out for a node and a pod.
+
+They bear names as metrics do, and no agent and no other source is ever asked for them. A rule on one is part of the
+standings with its value for a pod that asks for nothing; for a pod that follows the policy it is worked out anew.
+"""
+
+import logging
+from collections.abc import Collection, Iterable, Mapping
+from dataclasses import dataclass
+
+import numpy as np
+
+from evaluator.model.node_index import Floats
+from evaluator.model.pod_demand import PodView
+from evaluator.scoring.plugin import Assessment, Scorer
+from evaluator.scoring.snapshot import ClusterView
+
+log = logging.getLogger(__name__)
+
+
+class QuantityError(Exception):
+    """A scorer failed: a mistake in it, which the log has; the text is for who asks."""
+
+
+@dataclass(frozen=True, slots=True)
+class Quantity:
+    """One number, 0 to 1: the greatest of some facts of a scorer, of those that are known."""
+
+    scorer: str
+    facts: tuple[str, ...]
+    by_kind: bool = False
+    """Whether it depends on what kind of pod is asked about, and not on what the pod asks for alone."""
+
+    def read(self, assessment: Assessment) -> Floats:
+        """Per node of the view; NaN where it is not known."""
+        first, *rest = (assessment.facts[name] for name in self.facts)
+        for other in rest:
+            first = np.fmax(first, other)
+        return first
+
+
+QUANTITIES: Mapping[str, Quantity] = {
+    "plimsoll_risk": Quantity("safe", ("cpu.risk", "memory.risk")),
+    "plimsoll_risk_cpu": Quantity("safe", ("cpu.risk",)),
+    "plimsoll_risk_memory": Quantity("safe", ("memory.risk",)),
+    "plimsoll_congestion": Quantity("congestion", ("congestion",)),
+    "plimsoll_reward": Quantity("reward", ("reward",), by_kind=True),
+}
+"""By the name that rules call it."""
+
+NOBODY = PodView()
+"""The pod that asks for nothing: with it, a quantity tells how a node is now."""
+
+
+def named(metrics: Collection[str]) -> frozenset[str]:
+    """Which of these are quantities, and not metrics of nodes."""
+    return frozenset(metrics) & QUANTITIES.keys()
+
+
+def measured(metrics: frozenset[str]) -> frozenset[str]:
+    """Which of these are metrics of nodes: all that sources of readings may be asked for."""
+    return metrics if metrics.isdisjoint(QUANTITIES) else metrics - QUANTITIES.keys()
+
+
+def values(
+    names: Iterable[str], scorers: Mapping[str, Scorer], view: ClusterView, pod: PodView
+) -> dict[str, Floats]:
+    """These quantities for a pod over the nodes of a view, NaN where not known; one whose scorer is not there is left out.
+
+    Each scorer is asked once. Raises QuantityError.
+    """
+    assessments: dict[str, Assessment] = {}
+    found = {}
+    for name in names:
+        quantity = QUANTITIES[name]
+        scorer = scorers.get(quantity.scorer)
+        if scorer is None:
+            continue
+        if quantity.scorer not in assessments:
+            assessments[quantity.scorer] = _assessment(quantity.scorer, scorer, view, pod)
+        found[name] = quantity.read(assessments[quantity.scorer])
+    return found
+
+
+def _assessment(name: str, scorer: Scorer, view: ClusterView, pod: PodView) -> Assessment:
+    """What a scorer says. One that fails must not end all decisions, of policies that do not name it too."""
+    try:
+        return scorer.assess(view, pod)
+    except Exception as error:
+        log.exception("scorer %s failed", name)
+        raise QuantityError(f"scorer {name} failed: {type(error).__name__}") from error

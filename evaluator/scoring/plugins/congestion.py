@@ -1,0 +1,100 @@
+"""Keep pods off nodes whose network is busy.
+
+What an operator or another program annotated a node with goes before what is measured: `congestion-factor`, a number from
+0 to --congestionFactorMax, as kube-safe-scheduler has it. It computes `trunc(10 · (1 - factor / max) + 0.5)`, and takes a
+node without a factor for an idle one.
+
+Where there is no annotation, the factor is `node_network_congestion_ratio` of deploy/rules/usage.yaml, over one minute:
+
+    min(1, u + 10 · (r + d))
+
+    u  the share of the fastest link that is in use, in the busier direction:
+       the larger of node_network_receive_utilisation_ratio and node_network_transmit_utilisation_ratio
+    r  TCP segments sent again, of those sent: node_netstat_Tcp_RetransSegs, node_netstat_Tcp_OutSegs
+    d  packets dropped, of those that passed, both ways, on the links that count for u:
+       node_network_{receive,transmit}_drop_total, node_network_{receive,transmit}_packets_total
+
+A loss of 1 % weighs as much as a tenth of the link: what is congested may be behind the link, and only losses tell. Below
+1,000 segments or packets in a second the shares are of 1,000, or the few stray packets that an idle machine drops would
+make it look full. Without u there is no factor; r and d count where they are known.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from evaluator.model.node_index import Floats
+from evaluator.model.pod_demand import PodView
+from evaluator.scoring.inputs import CONGESTION, CONGESTION_FACTOR
+from evaluator.scoring.plugin import BEST, Assessment, Scores, WhenMissing, when_missing
+from evaluator.scoring.snapshot import ClusterView, Refusal
+from plimsoll import flags
+from plimsoll.flags import option
+
+_NAME = "congestion"
+
+
+@dataclass(frozen=True, kw_only=True)
+class CongestionOptions:
+    """Flags of this scorer."""
+
+    congestion_factor_max: int = option(
+        "congestionFactorMax",
+        100,
+        f"the {CONGESTION_FACTOR} of a node whose network is full",
+        metavar="N",
+        parse=flags.count,
+    )
+    congestion_when_missing: WhenMissing = option(
+        "congestionWhenMissing",
+        WhenMissing.IGNORE,
+        "a node that has neither the annotation nor a measured factor: `ignore` gives it the mean score of those that have, "
+        "`refuse` filters it out",
+        metavar="WHAT",
+        parse=when_missing,
+    )
+
+
+class Congestion:
+    """The less congested, the better."""
+
+    predicates: Sequence[str] = (_NAME,)
+    priorities: Sequence[str] = (_NAME,)
+    metrics: Sequence[str] = (CONGESTION,)
+
+    def __init__(self, options: CongestionOptions | None = None) -> None:
+        self._options = options or CongestionOptions()
+
+    def assess(self, view: ClusterView, pod: PodView) -> Assessment:
+        """The same for every pod."""
+        ratio = self._ratio(view)
+        missing = np.isnan(ratio)
+        facts = {_NAME: ratio}
+        if self._options.congestion_when_missing is WhenMissing.REFUSE:
+            refused = Refusal(missing, "no measure of how congested its network is")
+            filled = np.where(missing, 1.0, ratio)
+            return Assessment({_NAME: [refused]}, {_NAME: scores(filled)}, facts, missing)
+        filled = np.where(missing, _mean(ratio), ratio)
+        return Assessment({}, {_NAME: scores(filled)}, facts, missing)
+
+    def _ratio(self, view: ClusterView) -> Floats:
+        """0 (idle) to 1 (full); NaN where nothing is known. A factor below 0 says nothing."""
+        measured = view.unknown if view.congestion is None else view.congestion
+        factor = self._factor(view)
+        annotated = np.minimum(factor / self._options.congestion_factor_max, 1.0)
+        return np.where(factor >= 0.0, annotated, np.clip(measured, 0.0, 1.0))
+
+    def _factor(self, view: ClusterView) -> Floats:
+        return view.annotations.get(CONGESTION_FACTOR, view.unknown)
+
+
+def scores(ratio: Floats) -> Scores:
+    """Of ratios from 0 (the best) to 1, rounded half up."""
+    return np.floor(BEST * (1.0 - ratio) + 0.5).astype(np.int64)
+
+
+def _mean(ratio: Floats) -> float:
+    """Of those that are known; 0 where none is, as all are alike then."""
+    known = ratio[~np.isnan(ratio)]
+    return float(known.mean()) if known.size else 0.0

@@ -1,0 +1,128 @@
+"""Place each pod so that an objective over the whole cluster becomes best: kube-safe-scheduler's `pigeon`.
+
+For every node on which there is room, the objective (see `objectives`) is worked out with the pod on it; the lowest value
+gets 10, the highest 1, the others what lies between; 0 is for a node without room, and for one of which capacity or
+requests are not known. Such a node does not count in the objective, either.
+
+Where the values differ by less than 1 % they are a tie, and all get 10: the difference says nothing. But one pod moves an
+objective over N nodes by some 1/N of it: from some hundred nodes on, 1 % of the value is more than most pods can do, and
+everything is a tie. `--pigeonTie=change` takes 1 % of what the pod does to the value, which is as good for any number.
+"""
+
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+
+from evaluator.model.node_index import Floats, Mask
+from evaluator.model.pod_demand import PodView, Resource
+from evaluator.scoring.demand import LARGEST, RESOURCES, UNITS, Demands, demand
+from evaluator.scoring.plugin import BEST, Assessment, Scores, WhenMissing
+from evaluator.scoring.plugins import pigeon_objectives
+from evaluator.scoring.plugins.pigeon_options import Objective, PigeonOptions, TieOf
+from evaluator.scoring.snapshot import ClusterView, Refusal
+
+PRIORITY = "pigeon-holing"
+
+_UNKNOWN = "capacity or requests of the node are not known"
+_TIE = 0.01
+_SLACK = 1e-9  # Sums of requests are of doubles; kube-scheduler has already seen to it that the pod fits.
+_FULLEST = 1e100  # Its square is a number.
+
+
+class Pigeon:
+    """By one objective. Filters nothing, but for nodes that nothing is known of, if told to."""
+
+    priorities: Sequence[str] = (PRIORITY,)
+    metrics: Sequence[str] = ()
+
+    def __init__(self, options: PigeonOptions) -> None:
+        self._objective = Objective(options.pigeon_objective)
+        self._counted = RESOURCES[: options.pigeon_resources]
+        self._tie = TieOf(options.pigeon_tie)
+        self._refuse = options.pigeon_when_missing is WhenMissing.REFUSE
+
+    @property
+    def predicates(self) -> Sequence[str]:
+        """One, if it is to refuse what it does not know."""
+        return (PRIORITY,) if self._refuse else ()
+
+    def assess(self, view: ClusterView, pod: PodView) -> Assessment:
+        """The pod itself is counted among `view.demands`, whether or not it is there already."""
+        capacity, used = self._table(view, view.allocatable), self._table(view, view.requested)
+        known = _known(capacity, used)
+        after = used + demand(pod)[: len(self._counted)]
+        fits = known & (after <= capacity * (1.0 + _SLACK)).all(axis=1)
+        variation = _variation(view.demands.seen(pod), capacity[known])
+        is_full = _utilisation(used, capacity)[known]
+        values = np.full(len(view.nodes), np.nan)
+        values[known] = self._values(is_full, _utilisation(after, capacity)[known], variation)
+        values[~fits] = np.nan
+        before = 0.0
+        if self._tie is TieOf.CHANGE and fits.any():
+            before = float(self._values(is_full, is_full, variation)[0])
+        facts = {
+            "objective": values,
+            "fits": np.where(known, fits.astype(float), np.nan),
+            "demand_variation": np.full(len(view.nodes), variation),
+        }
+        return Assessment(
+            refusals={PRIORITY: (Refusal(~known, _UNKNOWN),)} if self._refuse else {},
+            scores={PRIORITY: self._scores(values, before)},
+            facts=facts,
+            missing=~known,
+        )
+
+    def _table(self, view: ClusterView, amounts: Mapping[Resource, Floats]) -> Floats:
+        """Nodes times resources, in `UNITS`; NaN for what is no amount."""
+        columns = [view.of(amounts, resource) for resource in self._counted]
+        table = np.stack(columns, axis=1) / UNITS[: len(columns)]
+        return np.where((table >= 0.0) & (table < np.inf), np.minimum(table, LARGEST), np.nan)
+
+    def _values(self, before: Floats, after: Floats, demand_variation: float) -> Floats:
+        match self._objective:
+            case Objective.LOAD_BALANCE:
+                return pigeon_objectives.load_balance(before, after)
+            case Objective.CONSOLIDATE:
+                return pigeon_objectives.consolidate(before, after)
+            case Objective.BIN_PACK:
+                return pigeon_objectives.bin_pack(before, after, demand_variation)
+
+    def _scores(self, values: Floats, before: float) -> Scores:
+        """10 for the lowest value, 1 for the highest, 0 for NaN; rounded half up. `before` is what ties are measured from."""
+        fits: Mask = ~np.isnan(values)
+        scores = np.zeros(len(values), dtype=np.int64)
+        if not fits.any():
+            return scores
+        low, high = values[fits].min(), values[fits].max()
+        span = high - low
+        tie = _TIE * np.abs(values[fits] - before).max()
+        if span == 0.0 or span < tie:
+            scores[fits] = BEST
+        else:
+            scores[fits] = np.floor(1.5 + (BEST - 1) * (high - values[fits]) / span)
+        return np.clip(scores, 0, BEST)
+
+
+def _known(capacity: Floats, used: Floats) -> Mask:
+    """The nodes of which all that counts is known."""
+    known: Mask = np.logical_not(np.isnan(capacity + used).any(axis=1))
+    return known
+
+
+def _utilisation(used: Floats, capacity: Floats) -> Floats:
+    """Shares; 1 where there is no capacity."""
+    with np.errstate(all="ignore"):
+        return np.where(capacity > 0.0, np.minimum(used / capacity, _FULLEST), 1.0)
+
+
+def _variation(demands: Demands, capacity: Floats) -> float:
+    """The coefficient of variation of what was asked for, in nodes of average capacity."""
+    if demands.mean is None or demands.covariance is None or not len(capacity):
+        return 0.0
+    average = capacity.mean(axis=0)
+    counted = len(average)
+    with np.errstate(all="ignore"):
+        scale = np.where(average > 0.0, 1.0 / average, 0.0)
+        mean = demands.mean[:counted] * scale
+        covariance = demands.covariance[:counted, :counted] * np.outer(scale, scale)
+    return pigeon_objectives.variation(mean, covariance)

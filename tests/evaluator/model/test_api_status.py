@@ -1,0 +1,42 @@
+"""What is understood of an API server's no, and of what a proxy makes of one."""
+
+import json
+
+import pytest
+
+from evaluator.model import api_status
+from evaluator.model.api_status import Refusal
+
+STATUS = {"kind": "Status", "message": "no", "details": {"causes": [{"field": "x"}]}}
+
+
+@pytest.mark.parametrize(
+    ("body", "understood"),
+    [
+        (json.dumps(STATUS).encode(), Refusal("no", ({"field": "x"},))),
+        (b'{"message": "no"}', Refusal("no")),
+        (b'{"message": "no", "details": {"causes": null}}', Refusal("no")),
+        (b"<html>Bad Gateway</html>", Refusal()),
+        (b"", Refusal()),
+        (b"\xff", Refusal()),
+        (b"[1]", Refusal()),
+    ],
+)
+def test_what_is_said(body, understood):
+    assert api_status.read(body, "") == understood
+
+
+@pytest.mark.parametrize(
+    ("header", "seconds"),
+    [
+        ("7", 7.0),
+        ("0", 0.0),
+        ("", None),
+        ("soon", None),
+        ("-1", None),
+        ("Fri, 31 Dec 1999 23:59:59 GMT", None),
+        ("\u0667", None),
+    ],
+)
+def test_for_how_long_to_be_quiet(header, seconds):
+    assert api_status.read(b"", header).retry_after == seconds

@@ -1,0 +1,166 @@
+"""Which labels are ours, which are wanted, and what has to be written, against the API server's own rules."""
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from evaluator.model import node_labels
+from evaluator.model.node_labels import Apply, Conflict, NodeLabels, Plan
+
+
+@pytest.mark.parametrize(
+    "key",
+    [
+        "a",
+        "demo-policy",
+        "A.b_c-9",
+        "x" * 63,
+        "example.com/a",
+        f"{'a' * 253}/{'b' * 63}",
+        "telemetry.aware.scheduling.demo-policy/card_0",
+        "1.2.3/4",
+    ],
+)
+def test_keys_that_the_api_server_takes(key):
+    assert node_labels.key_flaw(key) is None
+
+
+@pytest.mark.parametrize(
+    "key",
+    [
+        *["", "-a", "a-", ".a", "a_", "a b", "a=b", "ä", "a\n", "x" * 64, "٣"],
+        *[
+            "/a",
+            "a/",
+            "a/b/c",
+            "Example.com/a",
+            "-a/b",
+            "a..b/c",
+            "a_b/c",
+            f"{'a' * 254}/b",
+            "a /b",
+        ],
+    ],
+)
+def test_keys_that_the_api_server_refuses_have_a_flaw(key):
+    assert node_labels.key_flaw(key)
+
+
+@pytest.mark.parametrize("value", ["", "a", "violating", "1", "A.b_c-9", "x" * 63])
+def test_values_that_the_api_server_takes(value):
+    assert node_labels.value_flaw(value) is None
+
+
+@pytest.mark.parametrize("value", ["-", "a-", "_a", "a b", "a=b", "ä", "a\n", "x" * 64, "a/b", "é"])
+def test_values_that_the_api_server_refuses_have_a_flaw(value):
+    assert node_labels.value_flaw(value)
+
+
+def test_a_flaw_repeats_no_more_of_a_text_than_a_person_reads():
+    assert len(node_labels.key_flaw("y" * 100_000)) < 250
+    assert len(node_labels.value_flaw("y" * 100_000)) < 250
+    assert len(node_labels.key_flaw("Y" * 100_000 + "/a")) < 250
+
+
+def test_a_labeling_rules_key_is_spelled_as_by_tas():
+    assert node_labels.wanted_key("demo", "card0") == "telemetry.aware.scheduling.demo/card0"
+
+
+OURS = frozenset({"p"})
+
+
+@pytest.mark.parametrize(
+    ("seen", "wanted", "plan"),
+    [
+        pytest.param(NodeLabels("u", {}, frozenset()), {}, Plan((), ()), id="nothing wanted"),
+        pytest.param(
+            NodeLabels("u", {"mine": "x"}, frozenset()),
+            {},
+            Plan((), ()),
+            id="what others own is left alone",
+        ),
+        pytest.param(
+            NodeLabels("u", {"mine": "x"}, frozenset()),
+            {"p": "v"},
+            Plan((Apply("n", "u", {"p": "v"}),), ()),
+            id="a new label",
+        ),
+        pytest.param(
+            NodeLabels("u", {"p": "v"}, OURS), {"p": "v"}, Plan((), ()), id="already there"
+        ),
+        pytest.param(
+            NodeLabels("u", {"p": "v"}, OURS),
+            {"p": "w"},
+            Plan((Apply("n", "u", {"p": "w"}),), ()),
+            id="another value of ours",
+        ),
+        pytest.param(
+            NodeLabels("u", {"p": "v"}, OURS),
+            {},
+            Plan((Apply("n", "u", {}),), ()),
+            id="no longer wanted",
+        ),
+        pytest.param(
+            NodeLabels("u", {}, OURS),
+            {"p": "v"},
+            Plan((Apply("n", "u", {"p": "v"}),), ()),
+            id="deleted by a user",
+        ),
+        pytest.param(
+            NodeLabels("u", {}, OURS),
+            {},
+            Plan((Apply("n", "u", {}),), ()),
+            id="owned although not there",
+        ),
+        pytest.param(
+            NodeLabels("u", {"p": "v"}, frozenset()),
+            {"p": "v"},
+            Plan((Apply("n", "u", {"p": "v"}),), ()),
+            id="the same value set by another: shared",
+        ),
+        pytest.param(
+            NodeLabels("u", {"p": "theirs"}, frozenset()),
+            {"p": "v"},
+            Plan((), (Conflict("n", "p", "v", "theirs"),)),
+            id="belongs to somebody else",
+        ),
+        pytest.param(
+            NodeLabels("u", {"p": "theirs", "q": "old"}, frozenset({"q"})),
+            {"p": "v", "q": "new", "r": "1"},
+            Plan((Apply("n", "u", {"q": "new", "r": "1"}),), (Conflict("n", "p", "v", "theirs"),)),
+            id="the rest is written",
+        ),
+        pytest.param(
+            NodeLabels("u", {"p": ""}, frozenset()),
+            {"p": "v"},
+            Plan((), (Conflict("n", "p", "v", ""),)),
+            id="an empty value is a value",
+        ),
+    ],
+)
+def test_plan(seen, wanted, plan):
+    assert node_labels.plan({"n": seen}, {"n": wanted}) == plan
+
+
+def test_labels_for_nodes_that_are_not_there_are_nobodys():
+    assert node_labels.plan({}, {"gone": {"p": "v"}}) == Plan((), ())
+
+
+keys = st.sampled_from(["p", "q", "r"])
+values = st.sampled_from(["v", "w"])
+
+
+@given(
+    st.dictionaries(keys, values),
+    st.frozensets(keys),
+    st.dictionaries(keys, values),
+)
+def test_after_a_plan_is_written_nothing_is_left_to_do(there, owned, wanted):
+    seen = NodeLabels("u", there, owned)
+    plan = node_labels.plan({"n": seen}, {"n": wanted})
+    for apply in plan.applies:
+        kept = {key: value for key, value in there.items() if key not in owned}
+        seen = NodeLabels("u", kept | dict(apply.labels), frozenset(apply.labels))
+    again = node_labels.plan({"n": seen}, {"n": wanted})
+    assert again == Plan((), plan.conflicts)
+    assert all(seen.labels.get(k) == v for k, v in there.items() if k not in owned)

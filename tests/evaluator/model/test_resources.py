@@ -1,0 +1,76 @@
+"""Amounts of resources, as kube-scheduler rounds them."""
+
+import math
+from typing import Any
+
+import pytest
+
+from evaluator.model.pod_demand import Resource
+from evaluator.model.resources import (
+    RESOURCES,
+    amount,
+    other_room,
+    others,
+    others_minus,
+    others_plus,
+    room,
+)
+
+
+@pytest.mark.parametrize(
+    ("resource", "text", "expected"),
+    [
+        (Resource.CPU, "0.57", 570),
+        (Resource.CPU, "1u", 1),
+        (Resource.CPU, "0", 0),
+        (Resource.MEMORY, "1.5", 2),
+        (Resource.MEMORY, "1Ki", 1024),
+        (Resource.MEMORY, "9007199254740993", 2**53 + 1),
+        (Resource.GPU, "8", 8),
+        (Resource.MEMORY, "1e300", 2**63 - 1),
+    ],
+)
+def test_an_amount_is_whole_and_rounded_up(resource: Resource, text: str, expected: int) -> None:
+    assert amount(resource, text) == expected
+
+
+@pytest.mark.parametrize("text", ["-1", "", "x", "1e999"])
+def test_what_is_no_amount(text: str) -> None:
+    with pytest.raises(ValueError, match=r"quantity"):
+        amount(Resource.CPU, text)
+
+
+def told(**amounts: Any) -> dict[Resource, float]:
+    return dict(zip(RESOURCES, room(amounts), strict=True))
+
+
+def test_of_what_a_node_does_not_name_it_has_none_but_cpu_and_memory_it_must_have() -> None:
+    found = told(pods="110")
+    assert math.isnan(found[Resource.CPU])
+    assert math.isnan(found[Resource.MEMORY])
+    assert found[Resource.PODS] == 110
+    assert found[Resource.GPU] == found[Resource.EPHEMERAL_STORAGE] == 0
+
+
+def test_what_cannot_be_read_is_not_known() -> None:
+    assert math.isnan(told(pods="many")[Resource.PODS])
+
+
+def test_nodes_that_have_the_same_share_it() -> None:
+    assert room({"cpu": "x", "memory": "1Gi"}) is room({"cpu": "", "memory": "1024Mi"})
+
+
+def test_what_else_a_node_has_is_what_kube_scheduler_counts() -> None:
+    told = {"cpu": "4", "pods": "9", "nvidia.com/gpu": "8", "hugepages-1Gi": "0", "storage": "1"}
+    more = {"hugepages-2Mi": "4Mi", "amd.com/gpu": "2", "a.com/unreadable": "x"}
+    assert other_room(told | more) == (("amd.com/gpu", 2), ("hugepages-2Mi", 4 * 2**20))
+    assert other_room(told) == ()
+
+
+def test_amounts_by_name_are_added_and_taken_away_and_nothing_is_not_named() -> None:
+    one, two = others([("b", 2), ("a", 1)]), others([("b", 1), ("c", 3), ("d", 0)])
+    both = (("a", 1), ("b", 3), ("c", 3))
+    assert others_plus(one, two) == both
+    assert others_plus(one, ()) == others_plus((), one) == one
+    assert others_minus(both, two) is one
+    assert others_minus(one, one) == ()

@@ -1,0 +1,105 @@
+"""How many metrics are asked for, and what those say that are not."""
+
+import numpy as np
+
+from evaluator.readings.metric_limit import Rationed, RuleRation, ration
+from evaluator.readings.store import Store
+
+
+def many(count, prefix="m"):
+    return frozenset(f"{prefix}{number:06}" for number in range(count))
+
+
+def test_what_all_policies_name_is_asked_for_as_long_as_it_is_not_too_much():
+    found = ration([frozenset("ab"), frozenset("bc")], 3)
+    assert (found.asked, found.left_out) == (frozenset("abc"), frozenset())
+
+
+def test_a_policy_that_names_a_hundred_thousand_goes_short_itself_and_no_other():
+    greedy, modest = many(100_000), frozenset({"zeta", "m099999"})
+    found = ration([greedy, modest], 1000)
+    assert len(found.asked) == 1000
+    assert modest <= found.asked
+    assert found.asked | found.left_out == greedy | modest
+    assert not found.asked & found.left_out
+
+
+def test_which_are_left_out_does_not_depend_on_the_order_of_policies():
+    named = [many(5, "a"), many(5, "b"), many(3, "c"), frozenset({"a000004", "z"})]
+    found = ration(named, 7)
+    assert len(found.asked) == 7
+    assert ration(named[::-1], 7) == found
+
+
+def test_what_scorers_take_is_asked_for_and_takes_nothing_from_policies():
+    found = ration([many(5)], 3, always=frozenset({"x", "y"}))
+    assert frozenset({"x", "y"}) <= found.asked
+    assert len(found.asked - {"x", "y"}) == 3
+    assert found.left_out == many(5) - found.asked
+    assert ration([many(3)], 3, always=frozenset({"x", "y"})).left_out == frozenset()
+
+
+def test_nobody_waits_for_what_is_not_asked_for_and_it_says_why():
+    store = Store(stale_after=30.0, started=0.0)
+    readings = Rationed(store, {"b"}, 1)
+    readings.subscribe(["a"])
+    asked = readings.column("a", ["node-a"], 1.0)
+    left_out = readings.column("b", ["node-a"], 1.0)
+    assert (asked.awaited.all(), asked.fault) == (True, "")
+    assert not left_out.awaited.any()
+    assert np.isnan(left_out.values).all()
+    assert left_out.fault == "not asked for: policies name more than --maxMetrics=1"
+
+
+def rules_of(parsed, rule, name, **counts):
+    texts = {
+        strategy: [rule(f"m{n} GreaterThan {n}") for n in range(count)]
+        for strategy, count in counts.items()
+    }
+    return parsed(name, **texts)
+
+
+def counted(policy):
+    return {str(name): len(strategy.rules) for name, strategy in policy.strategies.items()}
+
+
+def test_what_fits_is_evaluated_as_it_is(parsed, rule):
+    policies = [
+        rules_of(parsed, rule, "a", dontschedule=2),
+        rules_of(parsed, rule, "b", deschedule=1),
+    ]
+    ration = RuleRation(3)
+    assert ration.limited(policies) is policies
+    assert ration.left_out == 0
+
+
+def test_policies_with_the_most_rules_go_short_by_whole_strategies_and_say_so(parsed, rule):
+    greedy = rules_of(parsed, rule, "greedy", dontschedule=90, deschedule=5)
+    modest = [rules_of(parsed, rule, f"modest-{n}", dontschedule=4) for n in range(5)]
+    ration = RuleRation(30)
+    found = {policy.key.name: policy for policy in ration.limited([greedy, *modest])}
+    assert counted(found.pop("greedy")) == {"deschedule": 5}
+    assert all(policy.strategies and not policy.problems for policy in found.values())
+    assert ration.left_out == 90
+    [short] = [p for p in ration.limited([greedy, *modest]) if p.problems]
+    assert short.problems == (
+        "dontschedule: its 90 rules are more than --maxRules=30 leaves, a limit on the rules of all policies together: "
+        "the strategy is not enforced",
+    )
+
+
+def test_which_rules_are_left_out_does_not_depend_on_the_order_of_policies(parsed, rule):
+    policies = [rules_of(parsed, rule, f"p{n}", dontschedule=7, deschedule=3) for n in range(5)]
+
+    def kept(order):
+        return {policy.key: counted(policy) for policy in RuleRation(23).limited(order)}
+
+    assert kept(policies) == kept(policies[::-1])
+
+
+def test_a_ration_is_made_anew_when_a_policy_is_another(parsed, rule):
+    ration, large = RuleRation(5), rules_of(parsed, rule, "a", dontschedule=9)
+    assert ration.limited([large])[0].problems
+    small = rules_of(parsed, rule, "a", dontschedule=5)
+    assert ration.limited([small]) == [small]
+    assert ration.left_out == 0

@@ -1,0 +1,73 @@
+"""By annotation as kube-safe-scheduler scores it, by measurement where there is none; and what is not known is not idle."""
+
+import math
+
+import numpy as np
+import pytest
+
+from evaluator.model.node_index import Nodes
+from evaluator.model.pod_demand import PodView
+from evaluator.scoring.plugin import Scorer, WhenMissing
+from evaluator.scoring.plugins.congestion import Congestion, CongestionOptions
+from evaluator.scoring.snapshot import ClusterView
+
+NAN = math.nan
+PUBLISHED = [(100, 35, 7), (10, 7, 3), (100, 150, 0), (100, 5, 10), (100, 100, 0), (100, 0, 10)]
+"""The largest factor, a node's, its score."""
+
+
+def view(annotated=None, measured=None):
+    """A cluster of nodes, each with an annotation, or a measured ratio, or both."""
+    size = len(annotated if annotated is not None else measured or [])
+    return ClusterView(
+        Nodes(f"n{number}" for number in range(size)),
+        congestion=None if measured is None else np.array(measured, dtype=float),
+        annotations={}
+        if annotated is None
+        else {"congestion-factor": np.array(annotated, dtype=float)},
+    )
+
+
+def scored(cluster, **options):
+    scorer: Scorer = Congestion(CongestionOptions(**options))
+    return scorer.assess(cluster, PodView()).scores["congestion"].tolist()
+
+
+@pytest.mark.parametrize(("most", "factor", "score"), PUBLISHED)
+def test_the_published_scores(most, factor, score):
+    assert scored(view([factor]), congestion_factor_max=most) == [score]
+
+
+def test_the_annotation_goes_before_what_is_measured():
+    assert scored(view([35, NAN, -1, 0, 34.5], [0.1, 0.1, 0.2, 0.9, 0.3])) == [7, 9, 8, 10, 7]
+
+
+def test_what_is_measured_is_between_idle_and_full():
+    assert scored(view(measured=[-0.5, 0.0, 0.44, 0.45, 0.46, 1.0, 7.0])) == [10, 10, 6, 6, 5, 0, 0]
+
+
+def test_an_unknown_node_is_as_good_as_the_others_are_on_average():
+    assert scored(view(measured=[0.2, NAN, 0.4])) == [8, 7, 6]
+    assert scored(view(measured=[NAN, NAN])) == [10, 10]
+
+
+def test_an_unknown_node_is_refused_if_asked_for():
+    cluster = view([NAN, NAN, 50], [0.2, NAN, NAN])
+    options = CongestionOptions(congestion_when_missing=WhenMissing.REFUSE)
+    assessment = Congestion(options).assess(cluster, PodView())
+    (refusal,) = assessment.refusals["congestion"]
+    assert refusal.where.tolist() == [False, True, False]
+    assert refusal.reason == "no measure of how congested its network is"
+    assert assessment.scores["congestion"].tolist() == [8, 0, 5]
+
+
+@pytest.mark.parametrize("when", list(WhenMissing))
+def test_what_it_lacks_and_what_it_goes_by_are_told(when):
+    options = CongestionOptions(congestion_when_missing=when)
+    assessment = Congestion(options).assess(view([NAN, 250], [NAN, 0.5]), PodView())
+    assert assessment.missing.tolist() == [True, False]
+    assert assessment.facts["congestion"].tolist() == [pytest.approx(NAN, nan_ok=True), 1.0]
+
+
+def test_no_nodes_are_no_mistake():
+    assert scored(view([], [])) == []

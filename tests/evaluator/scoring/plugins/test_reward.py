@@ -1,0 +1,48 @@
+"""The score by what was learned, and the flags."""
+
+import pytest
+
+from evaluator.model.node_index import Nodes
+from evaluator.model.pod_demand import PodView
+from evaluator.scoring.plugin import Scorer
+from evaluator.scoring.plugins.reward import Reward, RewardOptions, weight
+from evaluator.scoring.rewards import Rewards
+from evaluator.scoring.snapshot import ClusterView
+
+
+def assessed(rewards, nodes=("a", "b"), kind="web"):
+    scorer: Scorer = Reward()
+    return scorer.assess(ClusterView(Nodes(nodes), rewards=rewards), PodView(kind=kind))
+
+
+@pytest.mark.parametrize(
+    ("failures", "score"), [(0, 10), (1, 9), (2, 8), (3, 7), (7, 4), (10, 3), (22, 0)]
+)
+def test_failures_in_a_row(failures, score):
+    rewards = RewardOptions().no_rewards
+    for _ in range(failures):
+        rewards = rewards.observed("web", "a", 0)
+    assert assessed(rewards).scores["rl-priority"].tolist() == [score, 10]
+    assert assessed(rewards, kind="db").scores["rl-priority"].tolist() == [10, 10]
+
+
+def test_the_values_are_told():
+    found = assessed(Rewards().observed("web", "b", 0))
+    assert found.facts["reward"].tolist() == [1.0, 0.9]
+    assert not found.refusals
+
+
+def test_no_nodes_are_no_mistake():
+    assert assessed(Rewards(), nodes=()).scores["rl-priority"].tolist() == []
+
+
+def test_the_flags_make_the_rewards():
+    options = RewardOptions(reward_weight=0.5)
+    assert options.no_rewards == Rewards(weight=0.5)
+
+
+@pytest.mark.parametrize("text", ["0", "-0.1", "1.1", "nan", "inf", "", "ten"])
+def test_a_weight_is_a_share(text):
+    with pytest.raises(ValueError, match="not a number above 0 and up to 1"):
+        weight(text)
+    assert weight("1") == 1.0

@@ -1,0 +1,19 @@
+from evaluator.model.node_index import Nodes
+from evaluator.model.pod_demand import PodView
+from evaluator.scoring.plugin import Scorer
+from evaluator.scoring.plugins.template import Template
+from evaluator.scoring.snapshot import ClusterView
+
+
+def test_every_node_passes_and_gets_one():
+    template: Scorer = Template()
+    assessment = template.assess(ClusterView(Nodes(("a", "b"))), PodView())
+    assert [refusal.where.tolist() for refusal in assessment.refusals["template"]] == [
+        [False, False]
+    ]
+    assert assessment.scores["template"].tolist() == [1, 1]
+
+
+def test_no_nodes_are_no_mistake():
+    assessment = Template().assess(ClusterView(Nodes()), PodView())
+    assert assessment.scores["template"].tolist() == []

@@ -1,0 +1,95 @@
+"""What rules may compare beside readings: which names, from which facts, and what is asked of sources instead."""
+
+import numpy as np
+import pytest
+
+from evaluator.model.node_index import Nodes
+from evaluator.model.pod_demand import PodView, Resource
+from evaluator.scoring import derived
+from evaluator.scoring.derived import NOBODY, QUANTITIES
+from evaluator.scoring.plugin import Assessment
+from evaluator.scoring.plugins.congestion import Congestion, CongestionOptions
+from evaluator.scoring.plugins.reward import Reward
+from evaluator.scoring.plugins.safe import Safe, SafeOptions
+from evaluator.scoring.rewards import Rewards
+from evaluator.scoring.snapshot import ClusterView, Usage
+
+VIEW = ClusterView(Nodes(["a", "b", "c"]))
+
+
+class Known:
+    """A scorer with given facts, which counts how often it is asked."""
+
+    predicates = ()
+    priorities = ()
+    metrics = ("used", "deviation")
+
+    def __init__(self, **facts):
+        self.facts = {name.replace("_", "."): np.array(v, float) for name, v in facts.items()}
+        self.asked = 0
+
+    def assess(self, view, pod):
+        self.asked += 1
+        return Assessment(facts=self.facts)
+
+
+@pytest.fixture
+def safe():
+    nan = np.nan
+    return Known(cpu_risk=[0.1, nan, nan], memory_risk=[0.5, 0.2, nan])
+
+
+def test_risk_is_the_greater_of_those_that_are_known(safe):
+    found = derived.values(["plimsoll_risk"], {"safe": safe}, VIEW, NOBODY)
+    np.testing.assert_array_equal(found["plimsoll_risk"], [0.5, 0.2, np.nan])
+
+
+def test_a_scorer_is_asked_once_for_all_that_it_tells(safe):
+    names = ["plimsoll_risk", "plimsoll_risk_cpu", "plimsoll_risk_memory"]
+    assert set(derived.values(names, {"safe": safe}, VIEW, NOBODY)) == set(names)
+    assert safe.asked == 1
+
+
+def test_what_has_no_scorer_is_left_out(safe):
+    names = ["plimsoll_congestion", "plimsoll_risk_cpu"]
+    assert set(derived.values(names, {"safe": safe}, VIEW, NOBODY)) == {"plimsoll_risk_cpu"}
+
+
+def test_sources_are_never_asked_for_a_quantity():
+    assert derived.measured(frozenset({"load1", *QUANTITIES})) == {"load1"}
+
+
+def test_metrics_alone_are_left_as_they_are():
+    named = frozenset({"load1", "plimsoll_agent_up"})
+    assert derived.measured(named) is named
+
+
+def test_scorers_tell_what_is_read_of_them():
+    cpu, memory = (np.array([100.0, 100.0, np.nan]), np.array([10.0, 20.0, 30.0]))
+    view = ClusterView(
+        VIEW.nodes,
+        allocatable={Resource.CPU: cpu, Resource.MEMORY: 10 * memory},
+        usage={
+            Resource.CPU: Usage(np.array([80.0, 10.0, 1.0]), np.array([0.0] * 3), VIEW.unknown),
+            Resource.MEMORY: Usage(9 * memory, 0 * memory, VIEW.unknown),
+        },
+        congestion=np.array([0.0, 0.25, np.nan]),
+        rewards=Rewards().observed("web", "b", 0),
+    )
+    scorers = {
+        "safe": Safe(SafeOptions()),
+        "congestion": Congestion(CongestionOptions()),
+        "reward": Reward(),
+    }
+    pod = PodView(requests={Resource.CPU: 5.0}, kind="web")
+    found = derived.values(QUANTITIES, scorers, view, pod)
+    known = {name: np.round(values, 6).tolist() for name, values in found.items()}
+    assert known.pop("plimsoll_risk_cpu")[:2] == [0.0, 1.0]
+    assert np.isnan(found["plimsoll_risk_cpu"][2])
+    assert known.pop("plimsoll_congestion")[:2] == [0.0, 0.25]
+    assert np.isnan(found["plimsoll_congestion"][2])
+    assert known == {
+        "plimsoll_risk": [0.0, 1.0, 0.0],
+        "plimsoll_risk_memory": [0.0, 0.0, 0.0],
+        "plimsoll_reward": [1.0, 0.9, 1.0],
+    }
