@@ -27,10 +27,10 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
-from evaluator.decisions import Decisions, decide, deciding
 from evaluator.extender.messages import Args
 from evaluator.extender.verbs import answer_filter, answer_prioritize
-from evaluator.policy import Policy, parse
+from evaluator.policy.decide import Decisions, decide, deciding
+from evaluator.policy.parse import Policy, parse
 from evaluator.readings.merged import Merged, Readings
 from evaluator.readings.polled import Polls
 from evaluator.readings.store import Reading, Store

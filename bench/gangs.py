@@ -28,15 +28,15 @@ from typing import Any
 from msgspec import Raw
 
 from bench import cluster, measure, nodes
-from evaluator.cluster import Cluster, decode_node
-from evaluator.decisions import Decisions
+from evaluator.cache.cluster import Cluster, decode_node
+from evaluator.cache.pods import Inventory, Resident, decode
 from evaluator.gangs.gang import decide
 from evaluator.gangs.rooms import Rooms
 from evaluator.gangs.roster import Roster
 from evaluator.gangs.verdicts import Memory, Outcome, State, Terms
-from evaluator.inventory import Inventory, Resident, decode
 from evaluator.model.gang_membership import GATE
 from evaluator.model.objects import Node
+from evaluator.policy.decide import Decisions
 
 EACH = 20
 """Pods of a gang."""

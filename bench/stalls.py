@@ -26,12 +26,12 @@ import numpy as np
 
 from bench.measure import judged
 from evaluator import garbage
-from evaluator.cluster import Cluster
+from evaluator.cache.cluster import Cluster
 from evaluator.decider import Decider
 from evaluator.metrics import Metrics
 from evaluator.model.objects import Node, NodeMeta
 from evaluator.ops import Operations
-from evaluator.policy import Policy, parse
+from evaluator.policy.parse import Policy, parse
 from evaluator.readings.store import Store
 from evaluator.subscription import Subscriptions
 from plimsoll.http.types import Request

@@ -3,12 +3,12 @@
 import asyncio
 from collections.abc import Callable
 
-from evaluator import adoption
-from evaluator.cluster import Cluster
+from evaluator.cache.cluster import Cluster
 from evaluator.decider import Decider
 from evaluator.kube import Kube, now
 from evaluator.mandate import NoMandateError
 from evaluator.model.node_labels import Apply
+from evaluator.plans import adoption
 from evaluator.session import KubeError
 from plimsoll.logging import setup
 from plimsoll.ratelimit import Bucket

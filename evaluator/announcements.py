@@ -4,7 +4,7 @@ from collections.abc import Iterator, Mapping
 
 import structlog
 
-from evaluator.decisions import Decision, Decisions
+from evaluator.policy.decide import Decision, Decisions
 from plimsoll.logging import setup
 from plimsoll.text import counted
 

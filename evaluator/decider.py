@@ -7,12 +7,12 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
 
 from evaluator.announcements import announce
-from evaluator.cluster import Cluster
-from evaluator.decisions import Decisions, deciding
+from evaluator.cache.cluster import Cluster
 from evaluator.extender.verbs import NotReadyError
 from evaluator.metrics import Metrics
 from evaluator.model.steps import Steps
-from evaluator.quantified import OFF, Quantified, Scoring
+from evaluator.policy.decide import Decisions, deciding
+from evaluator.policy.scorer_metrics import OFF, Quantified, Scoring
 from evaluator.readings.merged import Readings
 from evaluator.readings.metric_limit import MOST_METRICS, MOST_RULES, Rationed, RuleRation, ration
 from evaluator.scoring.derived import measured

@@ -7,14 +7,14 @@ import uuid
 from collections.abc import Callable
 from typing import Any
 
-from evaluator import events, evictions
-from evaluator.cluster import Cluster
+from evaluator.cache.cluster import Cluster
 from evaluator.decider import Decider
-from evaluator.evictions import Eviction, Pace
 from evaluator.kube import Kube, now
 from evaluator.metrics import Metrics
-from evaluator.notices import Notice
-from evaluator.policy import PolicyKey
+from evaluator.plans import events, evictions
+from evaluator.plans.evictions import Eviction, Pace
+from evaluator.plans.policy_events import Notice
+from evaluator.policy.parse import PolicyKey
 from evaluator.session import KubeError
 from plimsoll.logging import setup
 

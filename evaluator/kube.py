@@ -14,7 +14,7 @@ from evaluator.kubeclient import KubeConnection
 from evaluator.model.decode import UNREADABLE
 from evaluator.model.node_labels import FIELD_MANAGER, Apply
 from evaluator.model.objects import Node, Pod
-from evaluator.policy import PolicyKey
+from evaluator.policy.parse import PolicyKey
 from evaluator.session import KubeError as KubeError  # whoever calls the API imports it from here
 from evaluator.session import Session, lines, whole
 from evaluator.sources.identity import TokenReview

@@ -9,15 +9,15 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from evaluator.cluster import Cluster
+from evaluator.cache.cluster import Cluster
 from evaluator.conflictlog import ConflictLog
 from evaluator.decider import Decider
 from evaluator.kube import Kube
-from evaluator.labelplan import LabelPlan
 from evaluator.mandate import NoMandateError
 from evaluator.metrics import Metrics
 from evaluator.model.node_labels import Apply, Conflict, NodeLabels
 from evaluator.model.objects import Node
+from evaluator.plans.node_labels import LabelPlan
 from evaluator.session import KubeError
 from plimsoll.backoff import Backoff
 from plimsoll.logging import setup

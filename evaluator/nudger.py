@@ -9,16 +9,16 @@ import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 
-from evaluator import nudges, openings
-from evaluator.cluster import Cluster
+from evaluator.cache.cluster import Cluster
 from evaluator.decider import Decider
-from evaluator.decisions import Decisions
 from evaluator.kube import Kube
 from evaluator.metrics import Metrics
 from evaluator.model.objects import NUDGED
-from evaluator.nudges import Chance, Pace, Plan, Refusal, Refusals
-from evaluator.openings import Opening
-from evaluator.policy import PolicyKey
+from evaluator.plans import readmitted, requeue
+from evaluator.plans.readmitted import Opening
+from evaluator.plans.requeue import Chance, Pace, Plan, Refusal, Refusals
+from evaluator.policy.decide import Decisions
+from evaluator.policy.parse import PolicyKey
 from evaluator.session import KubeError
 from plimsoll.backoff import Backoff
 from plimsoll.logging import setup
@@ -86,9 +86,9 @@ class Nudger:
             return
         after, before, now = self._decider.latest, self._decisions, self._clock()
         if before is None:  # whom an earlier life, or another replica, refused is not known
-            self._openings = openings.all_open(after, now)
-        elif more := openings.opened(before, after):
-            self._openings = openings.remember(
+            self._openings = readmitted.all_open(after, now)
+        elif more := readmitted.opened(before, after):
+            self._openings = readmitted.remember(
                 self._openings, more, now=now, memory=self._pace.memory
             )
         self._decisions = after
@@ -108,7 +108,7 @@ class Nudger:
             self._wake.clear()
             found, pause, delay = await self._looked(), _ROUND, None
             if self._allowed():
-                plan = nudges.plan(found, pace=self._pace, now=self._clock())
+                plan = requeue.plan(found, pace=self._pace, now=self._clock())
                 delay = None if plan.again is None else max(0.0, plan.again - self._clock())
                 if plan.due:
                     delay, pause = 0.0, await self._nudge_some(plan)
@@ -120,7 +120,7 @@ class Nudger:
         if now < self._looked_at:
             self._start_over(now)
         self._looked_at = now
-        self._openings = openings.remember(self._openings, {}, now=now, memory=self._pace.memory)
+        self._openings = readmitted.remember(self._openings, {}, now=now, memory=self._pace.memory)
         found = await self._chances(now)
         if places.behind:
             for _ in places.catching_up():
@@ -130,7 +130,7 @@ class Nudger:
 
     def _start_over(self, now: float) -> None:
         """Somebody has set the clock back: until it is again what it was, all that is known would be of times to come."""
-        self._openings = openings.all_open(self._decisions, now) if self._decisions else {}
+        self._openings = readmitted.all_open(self._decisions, now) if self._decisions else {}
         self._lines = {}
 
     async def _chances(self, now: float) -> list[Chance]:
@@ -151,7 +151,7 @@ class Nudger:
         waiting, places = self._cluster.waiting, self._cluster.places
         version = waiting.version(key)
         if line.version != version:
-            line = _Line(version, nudges.refusals(waiting.of(key), line.refused, now))
+            line = _Line(version, requeue.refusals(waiting.of(key), line.refused, now))
         if not line.refused:
             return line
         decision = self._decisions.policies.get(key) if self._decisions else None
@@ -159,7 +159,7 @@ class Nudger:
         basis = (line.refused, opening, *asked)
         if line.rests_on(places.version, basis):
             return line
-        chances = nudges.chances(line.refused.values(), opening, decision, places, self._pace)
+        chances = requeue.chances(line.refused.values(), opening, decision, places, self._pace)
         return replace(line, chances=chances, places=places.version, basis=basis)
 
     async def _nudge_some(self, plan: Plan) -> float:

@@ -14,7 +14,7 @@ from prometheus_client import Metric
 from prometheus_client.exposition import choose_encoder, gzip_accepted
 from prometheus_client.samples import Sample
 
-from evaluator import explain, explainpod
+from evaluator import explainpod
 from evaluator.assessor import ScorerError
 from evaluator.decider import Decider
 from evaluator.gangs import explaingang
@@ -22,7 +22,8 @@ from evaluator.gangs.explaingang import Desk
 from evaluator.metrics import Metrics
 from evaluator.model.steps import Steps
 from evaluator.panel import Panel
-from evaluator.policy import PolicyKey
+from evaluator.plans import explain
+from evaluator.policy.parse import PolicyKey
 from plimsoll.fairlock import TooManyWaitError, Turns
 from plimsoll.http.limits import Limits
 from plimsoll.http.routes import Route, Routes

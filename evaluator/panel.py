@@ -5,13 +5,13 @@ from dataclasses import dataclass
 
 from evaluator import explainpod
 from evaluator.assessor import Assessor
-from evaluator.decisions import Decision, Decisions
+from evaluator.cache.pods import Inventory, Key, Resident
+from evaluator.cache.pods_by_policy import followed
 from evaluator.explainpod import Opinion
-from evaluator.inventory import Inventory, Key, Resident
-from evaluator.linked import followed
 from evaluator.model.node_index import Nodes
 from evaluator.model.objects import Pod
-from evaluator.podwise import Podwise
+from evaluator.policy.decide import Decision, Decisions
+from evaluator.policy.per_pod import Podwise
 from evaluator.scoring.options import POLICIES
 
 PolicyOf = Callable[[Resident], tuple[Decision, Nodes] | None]

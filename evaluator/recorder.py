@@ -10,15 +10,15 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from evaluator import events, notices
 from evaluator.decider import Decider
-from evaluator.decisions import Decision
-from evaluator.disputes import Disputes
 from evaluator.kube import Kube, now
 from evaluator.metrics import Metrics
 from evaluator.model.node_labels import Conflict
-from evaluator.notices import Notice, Standing
-from evaluator.policy import PolicyKey
+from evaluator.plans import events, policy_events
+from evaluator.plans.label_conflicts import Disputes
+from evaluator.plans.policy_events import Notice, Standing
+from evaluator.policy.decide import Decision
+from evaluator.policy.parse import PolicyKey
 from evaluator.session import KubeError
 from plimsoll.backoff import Backoff
 from plimsoll.logging import setup
@@ -138,9 +138,9 @@ class Recorder:
         stories = {}
         for key, decision in decisions.policies.items():
             identity = (key, decision.policy.uid)
-            standing = notices.standing(decision, disputes)
+            standing = policy_events.standing(decision, disputes)
             story = self._stories.get(identity) or self._begin(decision, standing)
-            for notice in notices.news(story.standing, standing):
+            for notice in policy_events.news(story.standing, standing):
                 story.untold[notice] += 1
                 self._metrics.policy_events.labels(*key, notice.reason).inc()
             story.standing = standing
@@ -149,7 +149,7 @@ class Recorder:
 
     def _begin(self, decision: Decision, standing: Standing) -> _Story:
         policy = decision.policy
-        return _Story(notices.told(self._said(policy.key), standing, policy.generation))
+        return _Story(policy_events.told(self._said(policy.key), standing, policy.generation))
 
     async def _write(self) -> None:
         """Write what the pace allows. Raises KubeError if it is worth another try."""

@@ -5,13 +5,13 @@ import random
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple
 
-from evaluator.conditions import Condition
 from evaluator.decider import Decider
 from evaluator.kube import Kube, now
 from evaluator.model.node_labels import Conflict
-from evaluator.policy import PolicyKey
+from evaluator.plans.conditions import Condition
+from evaluator.plans.status import Status, statuses
+from evaluator.policy.parse import PolicyKey
 from evaluator.session import KubeError
-from evaluator.status import Status, statuses
 from plimsoll.backoff import Backoff
 from plimsoll.logging import setup
 

@@ -11,7 +11,7 @@ from collections import deque
 from collections.abc import Callable, Mapping, Set
 from typing import Any, Protocol
 
-from evaluator.inventory import Resident
+from evaluator.cache.pods import Resident
 from evaluator.mandate import NoMandateError
 from evaluator.scoring import reward_codec
 from evaluator.scoring.outcomes import Rewarding

@@ -4,17 +4,17 @@ import time
 from collections.abc import Callable, Mapping
 
 from evaluator.assessor import Assessor
-from evaluator.cluster import Cluster
-from evaluator.decisions import Decision, Decisions
+from evaluator.cache.cluster import Cluster
+from evaluator.cache.pods import Inventory, Key
 from evaluator.extender import pods
 from evaluator.extender.messages import Args
 from evaluator.extender.scoring import ScorerRoutes
-from evaluator.inventory import Inventory, Key
 from evaluator.metrics import Metrics
 from evaluator.model.objects import Pod
 from evaluator.panel import Followed, Panel
-from evaluator.podwise import Podwise
-from evaluator.quantified import Scoring
+from evaluator.policy.decide import Decision, Decisions
+from evaluator.policy.per_pod import Podwise
+from evaluator.policy.scorer_metrics import Scoring
 from evaluator.readings.merged import Readings
 from evaluator.scoring.options import ScorerOptions
 from evaluator.scoring.plugin import Scorer

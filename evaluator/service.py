@@ -9,8 +9,9 @@ from typing import TypeVar
 
 import msgspec
 
-from evaluator import cluster, inventory, kube
-from evaluator.cluster import Cluster
+from evaluator import kube
+from evaluator.cache import cluster, pods
+from evaluator.cache.cluster import Cluster
 from evaluator.config import Settings
 from evaluator.decider import Decider
 from evaluator.extender.server import Extender
@@ -76,9 +77,9 @@ class Service:
         self._cluster.listeners.decisions.append(self._decider.touch)
         settled = Settled(lambda: not self._decider.waiting_for)
         self._decider.listeners.append(settled.look)
-        self._all_pods: Watcher[inventory.Resident] | None = None
+        self._all_pods: Watcher[pods.Resident] | None = None
         if host.on or settings.gangs:
-            decode = partial(inventory.decode, ignored=settings.ignored_resources)
+            decode = partial(pods.decode, ignored=settings.ignored_resources)
             self._all_pods = self._watcher(kube.ALL_PODS, decode, host.inventory.pods)
         self._writers = Writers(
             settings,

@@ -12,8 +12,8 @@ from typing import TypeVar
 
 import numpy as np
 
-from evaluator.cluster import Cluster
-from evaluator.inventory import Inventory, Load
+from evaluator.cache.cluster import Cluster
+from evaluator.cache.pods import Inventory, Load
 from evaluator.model.node_index import Floats, Moves, Nodes, Places, fixed
 from evaluator.model.objects import Node
 from evaluator.model.resources import RESOURCES

@@ -3,15 +3,13 @@
 from collections.abc import Coroutine, Set
 from typing import Any
 
-from evaluator import nudges
 from evaluator.adopter import Adopter
-from evaluator.cluster import Cluster
+from evaluator.cache.cluster import Cluster
+from evaluator.cache.pods import Inventory, Resident
 from evaluator.config import Settings
 from evaluator.decider import Decider
-from evaluator.evictions import Pace
 from evaluator.evictor import Evictor
 from evaluator.gangs.assembly import Gangs
-from evaluator.inventory import Inventory, Resident
 from evaluator.kube import Kube
 from evaluator.labeler import Labeler
 from evaluator.leader import Leader, own_namespace
@@ -19,6 +17,8 @@ from evaluator.lease import Terms
 from evaluator.mandate import Mandate
 from evaluator.metrics import Metrics
 from evaluator.nudger import Nudger
+from evaluator.plans import requeue
+from evaluator.plans.evictions import Pace
 from evaluator.recorder import Recorder
 from evaluator.reporter import Reporter
 from evaluator.rewarder import Rewarder
@@ -86,7 +86,7 @@ class Writers:
             decider,
             metrics,
             allowed=allowed,
-            pace=nudges.Pace(settle=_settling(settings)),
+            pace=requeue.Pace(settle=_settling(settings)),
         )
         self.gangs: Gangs | None = None
         if settings.gangs and all_pods is not None:

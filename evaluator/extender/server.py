@@ -4,11 +4,11 @@ import time
 from collections.abc import Callable, Mapping
 from http import HTTPStatus
 
-from evaluator.decisions import Decisions
 from evaluator.extender import messages, verbs
 from evaluator.extender.complaints import Complaints
 from evaluator.extender.scoring import ScorerRoutes
 from evaluator.metrics import Metrics
+from evaluator.policy.decide import Decisions
 from evaluator.scoring.derived import QuantityError
 from plimsoll.http.routes import Route, Routes
 from plimsoll.http.types import Parts, RefusedError, Request, Response

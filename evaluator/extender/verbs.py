@@ -7,10 +7,10 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
 
-from evaluator import byname
-from evaluator.decisions import Decision, Decisions
 from evaluator.extender.messages import Args
-from evaluator.policy import PolicyKey, StrategyName
+from evaluator.policy import violations
+from evaluator.policy.decide import Decision, Decisions
+from evaluator.policy.parse import PolicyKey, StrategyName
 
 POLICY_LABEL = "telemetry-policy"
 """A pod's label that names the policy it follows, in its own namespace."""
@@ -67,7 +67,7 @@ def answer_filter(args: Args, decisions: Decisions, for_pod: ForPod = for_any) -
     strategy = decision.policy.strategies.get(StrategyName.DONTSCHEDULE)
     if strategy is None or not strategy.rules:
         return FilterAnswer(Outcome.NO_RULES, policy)
-    violating = byname.plain(decision.dontschedule) if decision.dontschedule else {}
+    violating = violations.plain(decision.dontschedule) if decision.dontschedule else {}
     failed = {name: violating[name] for name in args.names if name in violating}
     return FilterAnswer(Outcome.DECIDED, policy, failed)
 

@@ -5,7 +5,8 @@ import time
 from collections.abc import Callable, Coroutine, Mapping
 from typing import Any
 
-from evaluator.cluster import Cluster
+from evaluator.cache.cluster import Cluster
+from evaluator.cache.pods import Inventory, Resident
 from evaluator.decider import Decider
 from evaluator.gangs import notes
 from evaluator.gangs.explaingang import Desk
@@ -18,7 +19,6 @@ from evaluator.gangs.options import GangOptions
 from evaluator.gangs.rooms import Rooms
 from evaluator.gangs.roster import Roster
 from evaluator.gangs.verdicts import Outcome, Reason
-from evaluator.inventory import Inventory, Resident
 from evaluator.kube import Kube
 from evaluator.mandate import Mandate
 from evaluator.metrics import Metrics

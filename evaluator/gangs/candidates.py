@@ -10,15 +10,15 @@ from typing import NamedTuple, TypeVar
 import msgspec
 import numpy as np
 
-from evaluator.byname import Accused
-from evaluator.cluster import Cluster
-from evaluator.decisions import Decision, Decisions
+from evaluator.cache.cluster import Cluster
+from evaluator.cache.feasible_nodes import Takers
 from evaluator.model.feasibility import would_take
 from evaluator.model.gang_membership import Where
 from evaluator.model.node_index import Mask, Nodes, fixed
 from evaluator.model.objects import Affinity, Pod, PodMeta, PodSpec, Toleration
-from evaluator.places import Takers
-from evaluator.policy import PolicyKey
+from evaluator.policy.decide import Decision, Decisions
+from evaluator.policy.parse import PolicyKey
+from evaluator.policy.violations import Accused
 
 K = TypeVar("K")
 

@@ -7,10 +7,10 @@ telling everything anew.
 import contextlib
 from collections.abc import Awaitable, Callable, Iterator
 
-from evaluator import events
 from evaluator.gangs.untold import Thread
 from evaluator.kube import Kube, now
-from evaluator.notices import Notice
+from evaluator.plans import events
+from evaluator.plans.policy_events import Notice
 from evaluator.session import KubeError
 
 

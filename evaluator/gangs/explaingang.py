@@ -5,12 +5,12 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from evaluator.cache.pods import Key, Resident
 from evaluator.gangs.explainfit import Fit, asked
 from evaluator.gangs.group import Gang, GangKey, about
 from evaluator.gangs.shapes import shapes
 from evaluator.gangs.space import Space
 from evaluator.gangs.verdicts import Outcome, Terms, Turn
-from evaluator.inventory import Key, Resident
 from evaluator.model.gang_membership import GATE, QoS
 from evaluator.model.pods import FINISHED
 from plimsoll.rfc3339 import rfc3339

@@ -5,9 +5,9 @@ from typing import Any
 
 import msgspec
 
+from evaluator.cache.pods import Resident
 from evaluator.gangs.group import Gang, about
 from evaluator.gangs.verdicts import Reason, Release
-from evaluator.inventory import Resident
 from evaluator.model.gang_membership import ADMITTED, GATE
 from evaluator.model.pods import Gate
 

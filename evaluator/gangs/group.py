@@ -5,8 +5,8 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import NamedTuple
 
+from evaluator.cache.pods import Resident
 from evaluator.gangs.shapes import Shape, shapes
-from evaluator.inventory import Resident
 from evaluator.model.gang_membership import Membership, QoS
 from evaluator.model.pods import FINISHED
 from plimsoll.text import counted

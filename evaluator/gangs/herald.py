@@ -7,15 +7,15 @@ import random
 import time
 from collections.abc import Callable, Mapping, Sequence
 
+from evaluator.cache.pods import Key, Resident
 from evaluator.gangs import notes
 from evaluator.gangs.eventwriter import EventWriter
 from evaluator.gangs.group import Gang, GangKey
 from evaluator.gangs.untold import Pace, Story, Untold
 from evaluator.gangs.verdicts import Outcome, Verdict
-from evaluator.inventory import Key, Resident
 from evaluator.kube import Kube
 from evaluator.metrics import Metrics
-from evaluator.notices import Notice
+from evaluator.plans.policy_events import Notice
 from evaluator.session import KubeError
 from plimsoll.backoff import Backoff
 from plimsoll.logging import setup

@@ -9,11 +9,11 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from evaluator import inventory
+from evaluator.cache import pods as inventory
+from evaluator.cache.pods import Resident
 from evaluator.gangs import gates
 from evaluator.gangs.group import Gang, GangKey, gang_among
 from evaluator.gangs.verdicts import Reason, Release
-from evaluator.inventory import Resident
 from evaluator.kube import Kube
 from evaluator.metrics import Metrics
 from evaluator.model.decode import UNREADABLE

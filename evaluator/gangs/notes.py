@@ -2,10 +2,10 @@
 
 from collections.abc import Sequence
 
+from evaluator.cache.pods import Resident
 from evaluator.gangs.group import Gang
 from evaluator.gangs.verdicts import State, Verdict
-from evaluator.inventory import Resident
-from evaluator.notices import Notice
+from evaluator.plans.policy_events import Notice
 
 NORMAL, WARNING = "Normal", "Warning"
 

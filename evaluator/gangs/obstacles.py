@@ -5,11 +5,11 @@ from dataclasses import dataclass, field
 from itertools import chain
 from typing import NamedTuple
 
+from evaluator.cache.pods import Resident
 from evaluator.gangs.charges import Member
 from evaluator.gangs.group import Gang, about
 from evaluator.gangs.makers import Maker
 from evaluator.gangs.quotas import Missing, Quota, in_the_way
-from evaluator.inventory import Resident
 from plimsoll.text import counted, one_line
 
 _ANEW = "make it anew with podManagementPolicy Parallel"

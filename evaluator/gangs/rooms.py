@@ -6,16 +6,16 @@ from functools import partial
 
 import numpy as np
 
-from evaluator.cluster import Cluster
-from evaluator.decisions import Decisions
+from evaluator.cache.cluster import Cluster
+from evaluator.cache.pods import Inventory, Load, Resident
 from evaluator.gangs.candidates import Candidates
 from evaluator.gangs.group import gang_of
 from evaluator.gangs.space import Space
-from evaluator.inventory import Inventory, Load, Resident
 from evaluator.model.gang_membership import Where
 from evaluator.model.node_index import Floats, Moves, Nodes, fixed
 from evaluator.model.pods import FINISHED
 from evaluator.model.resources import RESOURCES, Others
+from evaluator.policy.decide import Decisions
 
 _NO_ROOM = (np.nan,) * len(RESOURCES)
 _NO_LOAD = Load()

@@ -3,8 +3,8 @@
 from collections.abc import Callable, Collection, Mapping
 from typing import Any
 
+from evaluator.cache.pods import Inventory, Key, Resident
 from evaluator.gangs.group import Gang, GangKey, gang_beside, gang_of
-from evaluator.inventory import Inventory, Key, Resident
 
 
 class Roster:

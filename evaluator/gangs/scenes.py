@@ -5,6 +5,7 @@ from typing import Any, Protocol, TypeVar
 
 import msgspec
 
+from evaluator.cache.pods import Resident
 from evaluator.gangs import failures
 from evaluator.gangs.charges import Member, Reference
 from evaluator.gangs.failures import Event
@@ -12,7 +13,6 @@ from evaluator.gangs.group import Gang, about
 from evaluator.gangs.makers import KINDS, Controller, Maker
 from evaluator.gangs.obstacles import Refusal, Scene
 from evaluator.gangs.quotas import Quota
-from evaluator.inventory import Resident
 from evaluator.model.decode import UNREADABLE
 from evaluator.session import KubeError
 from plimsoll.logging import setup

@@ -18,7 +18,7 @@ from evaluator.gangs.shapes import Shape
 from evaluator.model.gang_membership import Where
 from evaluator.model.node_index import Floats, Mask, Nodes
 from evaluator.model.resources import RESOURCES, Others, Vector
-from evaluator.policy import PolicyKey
+from evaluator.policy.parse import PolicyKey
 
 Demand = Mapping[Shape, int]
 """How many pods of each shape."""

@@ -12,8 +12,8 @@ from collections.abc import Collection, Hashable, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
-from evaluator.inventory import Resident
-from evaluator.notices import Notice
+from evaluator.cache.pods import Resident
+from evaluator.plans.policy_events import Notice
 
 
 @dataclass(frozen=True, slots=True)

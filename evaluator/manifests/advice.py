@@ -4,9 +4,9 @@ from collections.abc import Iterator, Mapping, Sequence
 from itertools import combinations
 from typing import Any
 
-from evaluator.policy import Operator, Policy, Rule, Strategy, StrategyName
-from evaluator.strategies.labeling import rules_by_label
-from evaluator.terms import WhenMissing
+from evaluator.policy.labeling import rules_by_label
+from evaluator.policy.parse import Operator, Policy, Rule, Strategy, StrategyName
+from evaluator.policy.types import WhenMissing
 from plimsoll.text import counted
 
 _EXACT = 2**53

@@ -6,11 +6,11 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from evaluator import policy
 from evaluator.manifests import documents, fields
 from evaluator.manifests.advice import advice
 from evaluator.manifests.documents import UnreadableError
 from evaluator.manifests.sentences import explained
+from evaluator.policy import parse
 from plimsoll.commandline import Parser
 from plimsoll.text import counted, one_line
 
@@ -124,7 +124,7 @@ def _check(name: str, obj: Mapping[str, object]) -> Findings:
     meta = obj.get("metadata")
     if not isinstance(meta, Mapping) or not isinstance(meta.get("name"), str):
         return Findings(f"{name}: a policy without a name", refused, is_policy=True)
-    understood = policy.parse({**obj, "metadata": {**meta, "generation": 0, "uid": ""}})
+    understood = parse.parse({**obj, "metadata": {**meta, "generation": 0, "uid": ""}})
     where = f"{meta['namespace']}/" if meta.get("namespace") else ""
     # A duration that is none is refused, and left out for the same reason: once will do.
     left_out = [problem for problem in understood.problems if "not a duration" not in problem]

@@ -2,10 +2,18 @@
 
 from collections.abc import Iterator
 
-from evaluator import terms
-from evaluator.policy import PODWISE, VIOLATING, Operator, Policy, Rule, Strategy, StrategyName
+from evaluator.policy import types
+from evaluator.policy.parse import (
+    PODWISE,
+    VIOLATING,
+    Operator,
+    Policy,
+    Rule,
+    Strategy,
+    StrategyName,
+)
+from evaluator.policy.types import WhenMissing
 from evaluator.scoring.derived import QUANTITIES
-from evaluator.terms import WhenMissing
 from plimsoll.durations import format_duration
 
 _COMPARED = {
@@ -67,8 +75,8 @@ def _subject(name: StrategyName, rule: Rule) -> str:
 
 
 def _when(rule: Rule, subject: str) -> str:
-    target = rule.written or terms.spelled(rule.target)
-    number = terms.spelled(rule.target)
+    target = rule.written or types.spelled(rule.target)
+    number = types.spelled(rule.target)
     value = target if target == number else f"{target} ({number})"
     compared = f"{_COMPARED[rule.operator]} {value}"
     clear = format_duration(rule.terms.clear)

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable
 
-from evaluator.cluster import Cluster
+from evaluator.cache.cluster import Cluster
 from evaluator.config import Settings
 from evaluator.sources.certificates import Certificates, Files
 from evaluator.sources.reviewer import Authority, Reviewer

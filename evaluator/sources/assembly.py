@@ -4,7 +4,7 @@ import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from evaluator.cluster import Cluster
+from evaluator.cache.cluster import Cluster
 from evaluator.metrics import Metrics
 from evaluator.readings.merged import AGENTS, CUSTOM_METRICS, Merged, Readings
 from evaluator.readings.polled import Polls

@@ -5,13 +5,13 @@ from collections import Counter
 import msgspec
 import pytest
 
-from evaluator import inventory
-from evaluator.cluster import Cluster, decode_node
-from evaluator.decisions import Decisions
+from evaluator.cache import pods as inventory
+from evaluator.cache.cluster import Cluster, decode_node
+from evaluator.cache.pods import Inventory
 from evaluator.gangs.rooms import Rooms
 from evaluator.gangs.shapes import shapes
 from evaluator.gangs.space import Packing
-from evaluator.inventory import Inventory
+from evaluator.policy.decide import Decisions
 from sandbox.client.client import STRATEGIC
 from sandbox.client.objects import NODES, PODS
 

@@ -6,11 +6,11 @@ from types import SimpleNamespace
 
 import pytest
 
+from evaluator.cache.pods import Inventory, decode
 from evaluator.gangs.herald import Herald
 from evaluator.gangs.roster import Roster
 from evaluator.gangs.untold import Pace
 from evaluator.gangs.verdicts import Outcome, State, Verdict
-from evaluator.inventory import Inventory, decode
 from evaluator.kube import Kube
 from evaluator.metrics import Metrics
 from sandbox.client.objects import EVENTS, PODS

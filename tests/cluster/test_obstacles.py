@@ -7,12 +7,12 @@ import secrets
 import msgspec
 import pytest
 
+from evaluator.cache.pods import Inventory, decode
 from evaluator.gangs.charges import Member, charge
 from evaluator.gangs.group import GangKey
 from evaluator.gangs.inquirer import Inquirer
 from evaluator.gangs.roster import Roster
 from evaluator.gangs.verdicts import Outcome, State, Verdict
-from evaluator.inventory import Inventory, decode
 from evaluator.kube import Kube
 from plimsoll.quantity import exact
 from sandbox.client.client import ApiError, Client

@@ -8,7 +8,7 @@ from functools import partial
 import msgspec
 import pytest
 
-from evaluator.cluster import decode_node, decode_pod
+from evaluator.cache.cluster import decode_node, decode_pod
 from evaluator.model.feasibility import would_take
 from sandbox.client.client import STRATEGIC
 from sandbox.client.objects import NODES, PODS

@@ -13,7 +13,7 @@ from evaluator.config import Settings
 from evaluator.gangs.makers import KINDS
 from evaluator.kube import Kube
 from evaluator.model.node_labels import Apply
-from evaluator.policy import PolicyKey
+from evaluator.policy.parse import PolicyKey
 from evaluator.scoring.plugins.reward import RewardOptions
 from evaluator.session import KubeError
 

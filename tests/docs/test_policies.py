@@ -5,8 +5,8 @@ from pathlib import Path
 
 import yaml
 
-from evaluator.conditions import TYPES
 from evaluator.manifests import checker
+from evaluator.plans.conditions import TYPES
 
 PAGE = (Path(__file__).parents[2] / "docs" / "policies.md").read_text()
 POLICIES = re.findall(r"```yaml\n(.*?)```", PAGE, re.DOTALL)

@@ -16,8 +16,8 @@ import structlog
 import yaml
 from aiohttp import web
 
-from evaluator import policy
 from evaluator.kube import Kube
+from evaluator.policy import parse
 from plimsoll.logging import setup
 from sandbox.apiserver.server import ApiServer
 from tests.patience import PATIENCE
@@ -64,7 +64,7 @@ def rule():
 @pytest.fixture(scope="session")
 def parsed():
     """A Policy from the words of `tas`."""
-    return lambda *args, **kwargs: policy.parse(make_tas(*args, **kwargs))
+    return lambda *args, **kwargs: parse.parse(make_tas(*args, **kwargs))
 
 
 class Asked(NamedTuple):

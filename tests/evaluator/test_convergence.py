@@ -9,13 +9,13 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from evaluator.cluster import Cluster
+from evaluator.cache.cluster import Cluster
 from evaluator.decider import Decider
-from evaluator.labelplan import LabelPlan
 from evaluator.metrics import Metrics
 from evaluator.model.node_labels import FIELD_MANAGER, NodeLabels
 from evaluator.model.objects import Meta, Node
-from evaluator.policy import parse
+from evaluator.plans.node_labels import LabelPlan
+from evaluator.policy.parse import parse
 from evaluator.readings.store import Store
 from evaluator.subscription import Subscriptions
 from wire.codec import Delta

@@ -5,15 +5,16 @@ import asyncio
 import numpy as np
 import pytest
 
-from evaluator import decider, policy
-from evaluator.cluster import Cluster
+from evaluator import decider
+from evaluator.cache.cluster import Cluster
 from evaluator.decider import Decider
 from evaluator.extender.verbs import NotReadyError
 from evaluator.metrics import Metrics
 from evaluator.model.node_index import Nodes
 from evaluator.model.objects import Meta, Node
-from evaluator.policy import PolicyKey
-from evaluator.quantified import Scoring
+from evaluator.policy import parse
+from evaluator.policy.parse import PolicyKey
+from evaluator.policy.scorer_metrics import Scoring
 from evaluator.readings.store import Store
 from evaluator.scoring.plugin import Assessment
 from evaluator.scoring.snapshot import ClusterView
@@ -68,7 +69,7 @@ class Deciding:
 @pytest.fixture
 def demo(tas, rule):
     def make(**metadata):
-        return policy.parse(
+        return parse.parse(
             tas(
                 "demo-policy",
                 dontschedule=[rule("health_metric Equals 1"), rule("health_metric Equals 2")],

@@ -4,14 +4,14 @@ from types import SimpleNamespace
 
 import pytest
 
-from evaluator import cluster
-from evaluator.cluster import Cluster
-from evaluator.decisions import Decision, Decisions
-from evaluator.evictions import Pace
+from evaluator.cache import cluster
+from evaluator.cache.cluster import Cluster
 from evaluator.evictor import Evictor
 from evaluator.kube import LINKED_PODS, NODES
 from evaluator.metrics import Metrics
-from evaluator.policy import Policy, PolicyKey
+from evaluator.plans.evictions import Pace
+from evaluator.policy.decide import Decision, Decisions
+from evaluator.policy.parse import Policy, PolicyKey
 from evaluator.watcher import Watcher
 
 KEY = PolicyKey("default", "demo")

@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 
 from evaluator import explainpod
-from evaluator.decisions import decide
 from evaluator.model.node_index import Nodes
 from evaluator.model.pod_demand import PodView, Resource
+from evaluator.policy.decide import decide
 from evaluator.readings.store import Store
 from evaluator.scoring.plugin import Assessment
 from evaluator.scoring.snapshot import ClusterView, Refusal

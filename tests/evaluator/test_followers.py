@@ -6,16 +6,16 @@ from types import SimpleNamespace
 
 import pytest
 
-from evaluator.cluster import Cluster
-from evaluator.decisions import Decision, Decisions
-from evaluator.evictions import Pace
+from evaluator.cache.cluster import Cluster
 from evaluator.evictor import Evictor
 from evaluator.kube import NODES, Kube
 from evaluator.mandate import Mandate, NoMandateError
 from evaluator.metrics import Metrics
 from evaluator.model.node_labels import Apply
 from evaluator.model.objects import Condition, Meta, Node, NodeStatus, Pod, PodSpec
-from evaluator.policy import Policy, PolicyKey
+from evaluator.plans.evictions import Pace
+from evaluator.policy.decide import Decision, Decisions
+from evaluator.policy.parse import Policy, PolicyKey
 from evaluator.reporter import Reporter
 
 KEY = PolicyKey("default", "demo")

@@ -6,7 +6,7 @@ import pytest
 
 from evaluator.kube import LINKED_PODS, NODES, POLICIES
 from evaluator.model.node_labels import Apply
-from evaluator.policy import PolicyKey
+from evaluator.policy.parse import PolicyKey
 from evaluator.session import KubeError
 
 NODE = {"metadata": {"name": "n", "uid": "u", "resourceVersion": "7"}}

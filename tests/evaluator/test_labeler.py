@@ -9,9 +9,8 @@ from types import SimpleNamespace
 import pytest
 from aiohttp import web
 
-from evaluator import cluster
-from evaluator.cluster import Cluster
-from evaluator.decisions import Decisions
+from evaluator.cache import cluster
+from evaluator.cache.cluster import Cluster
 from evaluator.kube import NODES
 from evaluator.labeler import Labeler, disputed_keys
 from evaluator.mandate import Mandate
@@ -19,6 +18,7 @@ from evaluator.metrics import Metrics
 from evaluator.model import node_labels
 from evaluator.model.node_labels import Conflict
 from evaluator.model.objects import Meta, Node
+from evaluator.policy.decide import Decisions
 from evaluator.session import KubeError
 from evaluator.watcher import Watcher
 from plimsoll.ratelimit import Bucket

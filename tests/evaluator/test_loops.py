@@ -5,16 +5,16 @@ from types import SimpleNamespace
 
 import pytest
 
-from evaluator import evictions, nudges
-from evaluator.cluster import Cluster
-from evaluator.decisions import Decision, Decisions
+from evaluator.cache.cluster import Cluster
 from evaluator.evictor import Evictor
 from evaluator.gangs.herald import Herald
 from evaluator.gangs.verdicts import Outcome
 from evaluator.labeler import Labeler
 from evaluator.metrics import Metrics
 from evaluator.nudger import Nudger
-from evaluator.policy import Policy, PolicyKey
+from evaluator.plans import evictions, requeue
+from evaluator.policy.decide import Decision, Decisions
+from evaluator.policy.parse import Policy, PolicyKey
 from evaluator.recorder import Recorder
 from evaluator.reporter import Reporter
 from plimsoll.ratelimit import Bucket
@@ -31,7 +31,7 @@ def loop(request):
         case "evictor":
             return Evictor(None, cluster, decided, metrics, pace=evictions.Pace(1.0, 1))
         case "nudger":
-            pace = nudges.Pace()
+            pace = requeue.Pace()
             return Nudger(None, cluster, decided, metrics, allowed=lambda: True, pace=pace)
         case "recorder":
             return Recorder(None, decided, metrics, lambda: ())

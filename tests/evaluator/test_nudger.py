@@ -10,16 +10,16 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from evaluator import cluster
-from evaluator.cluster import Cluster
-from evaluator.decisions import Decision, Decisions
+from evaluator.cache import cluster
+from evaluator.cache.cluster import Cluster
 from evaluator.kube import LINKED_PODS, NODES
 from evaluator.metrics import Metrics
 from evaluator.model.objects import NUDGED
 from evaluator.nudger import Nudger
-from evaluator.nudges import Pace
-from evaluator.policy import Policy, PolicyKey
-from evaluator.rules import View
+from evaluator.plans.requeue import Pace
+from evaluator.policy.decide import Decision, Decisions
+from evaluator.policy.evaluate import View
+from evaluator.policy.parse import Policy, PolicyKey
 from evaluator.watcher import Watcher
 
 KEY = PolicyKey("default", "demo")

@@ -8,19 +8,20 @@ import msgspec
 import numpy as np
 import pytest
 
-from evaluator import explainpod, inventory, ops
+from evaluator import explainpod, ops
 from evaluator.assessor import Assessor
-from evaluator.cluster import Cluster
+from evaluator.cache import pods as inventory
+from evaluator.cache.cluster import Cluster
+from evaluator.cache.pods import Inventory
 from evaluator.decider import Decider
-from evaluator.decisions import decide
-from evaluator.inventory import Inventory
 from evaluator.metrics import Metrics
 from evaluator.model.node_index import Nodes
 from evaluator.model.objects import Pod, PodMeta
 from evaluator.model.pod_demand import Resource
 from evaluator.panel import Followed, Panel
-from evaluator.podwise import Podwise
-from evaluator.quantified import OFF
+from evaluator.policy.decide import decide
+from evaluator.policy.per_pod import Podwise
+from evaluator.policy.scorer_metrics import OFF
 from evaluator.readings.store import Store
 from evaluator.scoring.demand import Demands
 from evaluator.scoring.plugin import Assessment

@@ -4,14 +4,14 @@ from types import SimpleNamespace
 
 import pytest
 
-from evaluator.decisions import decide
 from evaluator.metrics import Metrics
 from evaluator.model.node_labels import Conflict
-from evaluator.policy import Operator, PolicyKey, parse
+from evaluator.policy.decide import decide
+from evaluator.policy.hints import remedy
+from evaluator.policy.parse import Operator, PolicyKey, parse
+from evaluator.policy.reductions import Use
 from evaluator.readings.store import Store
 from evaluator.recorder import Pace, Recorder
-from evaluator.reductions import Use
-from evaluator.remedies import remedy
 from wire.codec import Delta
 
 NOW = 1000.0

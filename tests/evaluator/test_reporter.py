@@ -5,9 +5,9 @@ from types import SimpleNamespace
 
 import pytest
 
-from evaluator.decisions import decide
 from evaluator.model.node_labels import Conflict
-from evaluator.policy import PolicyKey, parse
+from evaluator.policy.decide import decide
+from evaluator.policy.parse import PolicyKey, parse
 from evaluator.readings.store import Store
 from evaluator.reporter import Reporter
 from wire.codec import Delta

@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from evaluator.inventory import decode
+from evaluator.cache.pods import decode
 from evaluator.rewarder import PAUSE, Rewarder
 from evaluator.scoring import reward_codec
 from evaluator.scoring import rewards as module

@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from evaluator.cluster import Cluster, decode_node
-from evaluator.inventory import Inventory, decode
+from evaluator.cache.cluster import Cluster, decode_node
+from evaluator.cache.pods import Inventory, decode
 from evaluator.model.objects import Node
 from evaluator.model.pod_demand import Resource
 from evaluator.readings.store import Store

@@ -3,8 +3,8 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from evaluator.decisions import decide
 from evaluator.metrics import Metrics
+from evaluator.policy.decide import decide
 from evaluator.readings.store import Store
 from evaluator.tally import Tally
 from wire.codec import Delta

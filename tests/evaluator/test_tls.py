@@ -11,9 +11,9 @@ import pytest
 
 from evaluator import tls
 from evaluator.certfiles import TlsError
-from evaluator.decisions import Decisions
 from evaluator.extender.server import Extender
 from evaluator.metrics import Metrics
+from evaluator.policy.decide import Decisions
 from tests.patience import PATIENCE
 
 pytestmark = pytest.mark.skipif(not shutil.which("openssl"), reason="openssl is not on PATH")

@@ -16,8 +16,8 @@ from agent.web import config as webconfig
 from collectors.base.sample import CollectorError
 from collectors.formats import promtext
 from evaluator import kube, kubeclient, session
-from evaluator.cluster import Cluster, decode_node, decode_pod, decode_policy
-from evaluator.decisions import decide
+from evaluator.cache.cluster import Cluster, decode_node, decode_pod, decode_policy
+from evaluator.cache.pods import Resident
 from evaluator.extender import messages, pods
 from evaluator.gangs import admission
 from evaluator.gangs.charges import Member, Reference
@@ -26,7 +26,6 @@ from evaluator.gangs.group import Gang, GangKey
 from evaluator.gangs.makers import KINDS, Controller, Maker
 from evaluator.gangs.obstacles import Refusal, Scene, obstacles
 from evaluator.gangs.quotas import Quota
-from evaluator.inventory import Resident
 from evaluator.manifests import checker
 from evaluator.manifests.sentences import explained
 from evaluator.model import api_status
@@ -34,8 +33,10 @@ from evaluator.model.decode import UNREADABLE
 from evaluator.model.gang_membership import Membership, Owner
 from evaluator.model.objects import Pod
 from evaluator.model.pod_demand import Resource
-from evaluator.notices import Standing, told
-from evaluator.policy import StrategyName
+from evaluator.plans.policy_events import Standing, told
+from evaluator.plans.status import statuses
+from evaluator.policy.decide import decide
+from evaluator.policy.parse import StrategyName
 from evaluator.readings.store import Store
 from evaluator.reporter import transitions
 from evaluator.scheduler import configuration, staticpod
@@ -46,7 +47,6 @@ from evaluator.sources.conversation import Conversation, parse
 from evaluator.sources.custom_metrics import CustomMetrics
 from evaluator.sources.identity import NotAnAgentError
 from evaluator.sources.reviewer import Reviewer, UnreviewedError
-from evaluator.status import statuses
 from evaluator.watcher import Watcher
 from plimsoll import quantity
 from plimsoll.durations import duration

@@ -5,12 +5,13 @@ import tracemalloc
 
 import pytest
 
-from evaluator import ops, policy
-from evaluator.cluster import Cluster
+from evaluator import ops
+from evaluator.cache.cluster import Cluster
 from evaluator.decider import Decider
 from evaluator.metrics import Metrics
 from evaluator.model.objects import Meta, Node
-from evaluator.policy import PolicyKey
+from evaluator.policy import parse
+from evaluator.policy.parse import PolicyKey
 from evaluator.readings.metric_limit import MOST_RULES
 from evaluator.readings.store import Store
 from evaluator.subscription import Subscriptions
@@ -18,7 +19,7 @@ from plimsoll.http.types import Request
 from wire.codec import Delta
 
 NOW = 1000.0
-RULES = policy.MOST_RULES
+RULES = parse.MOST_RULES
 STRATEGIES = ("dontschedule", "deschedule", "labeling")
 
 
@@ -38,7 +39,7 @@ def strict_policy(name, metrics):
 
     strategies = {strategy: {"rules": rules(strategy)} for strategy in STRATEGIES}
     meta = {"namespace": "tenant", "name": name, "uid": name}
-    return policy.parse({"metadata": meta, "spec": {"strategies": strategies}})
+    return parse.parse({"metadata": meta, "spec": {"strategies": strategies}})
 
 
 @pytest.fixture

@@ -7,10 +7,10 @@ from dataclasses import dataclass
 import pytest
 
 from evaluator import tls
-from evaluator.decisions import Decisions, decide
 from evaluator.extender.server import Extender
 from evaluator.extender.verbs import for_any
 from evaluator.metrics import Metrics
+from evaluator.policy.decide import Decisions, decide
 from evaluator.readings.store import Store
 from plimsoll.http.addresses import Address
 from plimsoll.http.limits import Limits

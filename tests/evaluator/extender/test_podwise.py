@@ -5,12 +5,12 @@ import json
 import numpy as np
 import pytest
 
-from evaluator.decisions import decide
 from evaluator.extender import pods
 from evaluator.model.node_index import Nodes
 from evaluator.model.pod_demand import Resource
-from evaluator.podwise import Podwise
-from evaluator.quantified import Quantified, Scoring
+from evaluator.policy.decide import decide
+from evaluator.policy.per_pod import Podwise
+from evaluator.policy.scorer_metrics import Quantified, Scoring
 from evaluator.readings.store import Store
 from evaluator.scoring.plugin import Assessment
 from evaluator.scoring.snapshot import ClusterView

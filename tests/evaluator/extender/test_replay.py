@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from evaluator.decisions import decide
-from evaluator.policy import parse
+from evaluator.policy.decide import decide
+from evaluator.policy.parse import parse
 from evaluator.readings.store import Store
 from wire.codec import Delta
 

@@ -4,11 +4,11 @@ from dataclasses import replace
 
 import pytest
 
-from evaluator.decisions import Decisions, decide
 from evaluator.extender import verbs
 from evaluator.extender.messages import Args
 from evaluator.extender.verbs import NotReadyError, Outcome
-from evaluator.quantified import OFF, Quantified
+from evaluator.policy.decide import Decisions, decide
+from evaluator.policy.scorer_metrics import OFF, Quantified
 from evaluator.readings.store import Store
 from wire.codec import Delta
 

@@ -5,10 +5,10 @@ import math
 import numpy as np
 import pytest
 
+from evaluator.cache.pods import Resident
 from evaluator.gangs.gang import decide
 from evaluator.gangs.group import Gang, gang_of
 from evaluator.gangs.space import Space
-from evaluator.inventory import Resident
 from evaluator.model.gang_membership import GATE, Membership, Owner, QoS, Where
 from evaluator.model.node_index import Nodes
 from evaluator.model.resources import RESOURCES

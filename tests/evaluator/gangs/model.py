@@ -6,9 +6,9 @@ from functools import lru_cache
 
 import numpy as np
 
+from evaluator.cache.pods import Resident
 from evaluator.gangs.group import Gang, GangKey, gang_of
 from evaluator.gangs.space import Space
-from evaluator.inventory import Resident
 from evaluator.model.gang_membership import Membership, Owner, QoS, Where
 from evaluator.model.node_index import Nodes
 from evaluator.model.resources import RESOURCES

@@ -3,17 +3,18 @@
 import asyncio
 from types import SimpleNamespace
 
-from evaluator import cluster, inventory
-from evaluator.cluster import Cluster
-from evaluator.decisions import Decisions
+from evaluator.cache import cluster
+from evaluator.cache import pods as inventory
+from evaluator.cache.cluster import Cluster
+from evaluator.cache.pods import Inventory
 from evaluator.gangs.assembly import Gangs
 from evaluator.gangs.group import GangKey
 from evaluator.gangs.options import GangOptions
-from evaluator.inventory import Inventory
 from evaluator.kube import ALL_PODS, NODES
 from evaluator.mandate import Mandate
 from evaluator.metrics import Metrics
 from evaluator.model.gang_membership import GATE
+from evaluator.policy.decide import Decisions
 from evaluator.watcher import Watcher
 from tests.patience import PATIENCE
 

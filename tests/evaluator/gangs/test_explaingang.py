@@ -6,14 +6,14 @@ import aiohttp
 import pytest
 
 from evaluator import ops
-from evaluator.cluster import Cluster
+from evaluator.cache.cluster import Cluster
 from evaluator.decider import Decider
 from evaluator.gangs.explaingang import Desk
 from evaluator.gangs.gang import decide
 from evaluator.gangs.verdicts import Memory, Outcome, Reason, Terms
 from evaluator.metrics import Metrics
 from evaluator.model.gang_membership import QoS
-from evaluator.policy import PolicyKey
+from evaluator.policy.parse import PolicyKey
 from evaluator.readings.store import Store
 from evaluator.subscription import Subscriptions
 

@@ -2,12 +2,12 @@
 
 import asyncio
 
-from evaluator.decisions import Decision, Decisions
 from evaluator.gangs.gatekeeper import ANOTHER, UNLISTED
 from evaluator.gangs.verdicts import State
 from evaluator.model.gang_membership import ADMITTED, GATE
-from evaluator.policy import Policy, PolicyKey
-from evaluator.rules import View
+from evaluator.policy.decide import Decision, Decisions
+from evaluator.policy.evaluate import View
+from evaluator.policy.parse import Policy, PolicyKey
 from tests.evaluator.gangs.replicas import (
     PODS,
     bind,

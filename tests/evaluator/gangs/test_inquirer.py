@@ -4,11 +4,11 @@ import json
 
 import pytest
 
+from evaluator.cache.pods import Inventory, decode
 from evaluator.gangs.group import GangKey
 from evaluator.gangs.inquirer import Inquirer, Pace
 from evaluator.gangs.roster import Roster
 from evaluator.gangs.verdicts import Memory, Outcome, State, Verdict
-from evaluator.inventory import Inventory, decode
 from evaluator.model.gang_membership import GATE
 from evaluator.session import KubeError
 

@@ -4,7 +4,7 @@ import pytest
 
 from evaluator.gangs import notes
 from evaluator.gangs.verdicts import State, Verdict
-from evaluator.notices import Notice
+from evaluator.plans.policy_events import Notice
 
 MESSAGE = "2 of 4 pods of podGroup train exist"
 

@@ -3,12 +3,12 @@
 import msgspec
 import pytest
 
+from evaluator.cache.pods import Resident
 from evaluator.gangs.charges import Member, Reference
 from evaluator.gangs.group import Gang, GangKey
 from evaluator.gangs.makers import Controller, Maker
 from evaluator.gangs.obstacles import Refusal, Scene, obstacles
 from evaluator.gangs.quotas import Quota
-from evaluator.inventory import Resident
 from evaluator.model.gang_membership import Membership, Owner
 
 KINDS = {

@@ -8,17 +8,17 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from evaluator.byname import Accused
-from evaluator.cluster import Cluster, decode_node
-from evaluator.decisions import Decision, Decisions
+from evaluator.cache.cluster import Cluster, decode_node
+from evaluator.cache.pods import Inventory, Resident, decode
 from evaluator.gangs.rooms import Rooms
 from evaluator.gangs.shapes import shape
-from evaluator.inventory import Inventory, Resident, decode
 from evaluator.model.gang_membership import GATE
 from evaluator.model.node_index import Nodes
 from evaluator.model.resources import RESOURCES
-from evaluator.policy import Operator, Policy, PolicyKey, Rule, Strategy
-from evaluator.rules import Violations
+from evaluator.policy.decide import Decision, Decisions
+from evaluator.policy.evaluate import Violations
+from evaluator.policy.parse import Operator, Policy, PolicyKey, Rule, Strategy
+from evaluator.policy.violations import Accused
 
 CPU, PODS = RESOURCES.index("cpu"), RESOURCES.index("pods")
 COOL = PolicyKey("shop", "cool")

@@ -7,9 +7,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from evaluator.cache.pods import Inventory, Resident, decode
 from evaluator.gangs.group import GangKey, gang_among
 from evaluator.gangs.roster import Roster
-from evaluator.inventory import Inventory, Resident, decode
 from evaluator.model.gang_membership import ADMITTED, GATE
 
 TRAIN = GangKey("shop", "train")

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from evaluator.gangs.untold import Pace, Untold
-from evaluator.notices import Notice
+from evaluator.plans.policy_events import Notice
 
 PACE = Pace(settle=2.0, patience=10.0, rest=10.0, repeat=1800.0)
 

@@ -4,7 +4,7 @@ import pytest
 
 from evaluator.gangs import words
 from evaluator.gangs.space import Shortage
-from evaluator.policy import PolicyKey
+from evaluator.policy.parse import PolicyKey
 
 
 @pytest.fixture

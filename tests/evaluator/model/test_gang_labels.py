@@ -9,7 +9,7 @@ from evaluator.model.decode import UNREADABLE
 from evaluator.model.gang_labels import membership
 from evaluator.model.gang_membership import ADMITTED, GATE, Membership, Owner, QoS
 from evaluator.model.pods import decode
-from evaluator.policy import PolicyKey
+from evaluator.policy.parse import PolicyKey
 
 GANG = {"podGroup": "train", "minAvailable": "4"}
 JOB = {"kind": "Job", "name": "train", "uid": "u-job"}

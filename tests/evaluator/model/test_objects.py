@@ -7,7 +7,7 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from evaluator.cluster import decode_node, decode_pod
+from evaluator.cache.cluster import decode_node, decode_pod
 from evaluator.model.node_labels import NodeLabels
 from evaluator.model.objects import NUDGED
 from evaluator.scoring.inputs import ANNOTATIONS

@@ -4,7 +4,7 @@ import msgspec
 from hypothesis import event, given, settings
 from hypothesis import strategies as st
 
-from evaluator.cluster import decode_node, decode_pod
+from evaluator.cache.cluster import decode_node, decode_pod
 from evaluator.model.feasibility import would_take
 from sandbox.scheduler.constraints import violation
 

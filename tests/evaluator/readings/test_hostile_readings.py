@@ -7,10 +7,10 @@ import msgspec
 from hypothesis import given
 from hypothesis import strategies as st
 
-from evaluator.decisions import decide
-from evaluator.explain import explain
 from evaluator.model.steps import finished
-from evaluator.policy import parse as parse_policy
+from evaluator.plans.explain import explain
+from evaluator.policy.decide import decide
+from evaluator.policy.parse import parse as parse_policy
 from evaluator.readings.store import Store
 from wire.codec import Delta
 

@@ -7,12 +7,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from evaluator.decisions import decide
-from evaluator.policy import PolicyKey
+from evaluator.policy.decide import decide
+from evaluator.policy.evaluate import View
+from evaluator.policy.parse import PolicyKey
 from evaluator.readings.merged import Merged
 from evaluator.readings.polled import Polls
 from evaluator.readings.store import Reading, Store
-from evaluator.rules import View
 from wire.codec import Delta
 
 STALE = 30.0

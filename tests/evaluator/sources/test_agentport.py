@@ -2,8 +2,8 @@
 
 import pytest
 
+from evaluator.cache.cluster import Cluster
 from evaluator.certfiles import TlsError
-from evaluator.cluster import Cluster
 from evaluator.config import Settings
 from evaluator.model.objects import Meta, Node
 from evaluator.sources import agentport

@@ -12,12 +12,12 @@ import policies
 from cluster import NAMESPACE
 from replica import CLUSTER_STALE_AFTER, STALE_AFTER
 
-from evaluator import policy
-from evaluator.decisions import decide
 from evaluator.model import node_labels
 from evaluator.model.objects import Node
+from evaluator.plans.status import statuses
+from evaluator.policy import parse
+from evaluator.policy.decide import decide
 from evaluator.readings.store import Store
-from evaluator.status import statuses
 from wire.codec import Delta
 
 SLACK = 1.0
@@ -141,7 +141,7 @@ class Audit:
 
     def _from_scratch(self, agents):
         """Decided twice, an hour apart, so that every `for` has run out."""
-        parsed = [policy.parse(obj) for obj in self._admin.policies().values()]
+        parsed = [parse.parse(obj) for obj in self._admin.policies().values()]
         metrics = frozenset().union(*(one.metrics for one in parsed))
         store = Store(stale_after=STALE_AFTER, started=-1e9)
         store.subscribe(metrics)

@@ -1,0 +1,44 @@
+"""The pods that follow a policy, by policy: who acts on one policy need not go through all pods of the cluster."""
+
+import itertools
+from collections.abc import Callable, Collection
+
+from evaluator.extender.verbs import POLICY_LABEL
+from evaluator.model.objects import Pod
+from evaluator.policy.parse import PolicyKey
+
+
+def followed(pod: Pod) -> PolicyKey | None:
+    """The policy that a pod names, in its own namespace."""
+    name = (pod.metadata.labels or {}).get(POLICY_LABEL)
+    return PolicyKey(pod.metadata.namespace, name) if name else None
+
+
+class Linked:
+    """Those linked pods that `counts` says yes to."""
+
+    def __init__(self, counts: Callable[[Pod], bool]) -> None:
+        self._counts = counts
+        self._pods: dict[PolicyKey, dict[str, Pod]] = {}
+        self._versions: dict[PolicyKey, int] = {}
+        self._numbers = itertools.count(1)
+
+    def of(self, policy: PolicyKey) -> Collection[Pod]:
+        """The pods of a policy."""
+        return self._pods.get(policy, {}).values()
+
+    def version(self, policy: PolicyKey) -> int:
+        """Another number whenever one of its pods is another one; 0 if it has none."""
+        return self._versions.get(policy, 0)
+
+    def change(self, before: Pod | None, after: Pod | None) -> None:
+        """A pod is another than before (None: there is none)."""
+        if before is not None and self._counts(before) and (policy := followed(before)):
+            pods = self._pods[policy]
+            del pods[before.metadata.name]
+            self._versions[policy] = next(self._numbers)
+            if not pods:
+                del self._pods[policy], self._versions[policy]
+        if after is not None and self._counts(after) and (policy := followed(after)):
+            self._pods.setdefault(policy, {})[after.metadata.name] = after
+            self._versions[policy] = next(self._numbers)

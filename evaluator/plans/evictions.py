@@ -1,0 +1,81 @@
+"""Which pods have to leave: those of a violated deschedule policy, a few at a time, and only if they have somewhere to go."""
+
+import heapq
+from collections.abc import Mapping, Set
+from dataclasses import dataclass
+
+from evaluator.cache.feasible_nodes import Places
+from evaluator.cache.pods_by_policy import Linked
+from evaluator.model.objects import Pod
+from evaluator.policy.decide import Decision, Decisions
+from evaluator.policy.parse import PolicyKey
+
+
+@dataclass(frozen=True, slots=True)
+class Eviction:
+    """One pod that should leave its node, for a reason."""
+
+    policy: PolicyKey
+    pod: Pod
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class Pace:
+    """At most `limit` pods of one policy in `period` seconds."""
+
+    period: float
+    limit: int
+
+
+def plan(
+    decisions: Decisions,
+    running: Linked,
+    places: Places,
+    recent: Mapping[PolicyKey, tuple[float, ...]],
+    *,
+    pace: Pace,
+    now: float,
+) -> list[Eviction]:
+    """The evictions due at `now`, given when each policy's recent ones were asked for (seconds).
+
+    Pods are taken in order of their names, so that the same state gives the same plan. A pod without another node that
+    its policy and its own constraints allow stays where it is: evicting it would only make it Pending.
+    """
+    chosen: list[Eviction] = []
+    for key, decision in decisions.policies.items():
+        pods = running.of(key)
+        turns = pace.limit - sum(1 for at in recent.get(key, ()) if now - at < pace.period)
+        if not pods or turns <= 0 or not decision.deschedule:
+            continue
+        refuge = _Refuge(decision, places)
+        leaving = [
+            pod for pod in pods if pod.spec.node_name in decision.deschedule and refuge.has(pod)
+        ]
+        chosen += [
+            Eviction(key, pod, decision.deschedule[pod.spec.node_name])
+            for pod in heapq.nsmallest(turns, leaving, key=str)
+        ]
+    return chosen
+
+
+class _Refuge:
+    """Whether a policy leaves a pod another node; the same for all pods that ask the same of a node."""
+
+    def __init__(self, decision: Decision, places: Places) -> None:
+        violating = (decision.deschedule.keys(), decision.dontschedule.keys())
+        self._barred: tuple[Set[str], ...] = (*violating, decision.awaited)
+        self._places = places
+        self._known: dict[int, bool] = {}
+
+    def has(self, pod: Pod) -> bool:
+        takers = self._places.takers(pod)
+        if (known := self._known.get(id(takers))) is None:
+            known = self._known[id(takers)] = self._among(takers)
+        return known
+
+    def _among(self, takers: Set[str]) -> bool:
+        left, unwelcome, awaited = self._barred
+        return any(
+            node not in left and node not in unwelcome and node not in awaited for node in takers
+        )

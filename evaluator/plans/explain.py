@@ -1,0 +1,237 @@
+"""Why things are as decided: every reading with its age, every rule with the nodes that break it, as plain data."""
+
+import itertools
+import math
+from collections.abc import Iterator, Sequence
+from itertools import islice
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from evaluator.model.node_index import Nodes, union
+from evaluator.model.steps import Steps
+from evaluator.policy.decide import Decision, Decisions
+from evaluator.policy.durations import Standing
+from evaluator.policy.evaluate import View
+from evaluator.policy.parse import PolicyKey, StrategyName
+from evaluator.policy.types import WhenMissing
+from evaluator.readings.merged import Readings
+from evaluator.readings.store import NEVER, Bools, Column, Floats
+
+MOST_NAMED = 100
+"""Nodes that one list names; the rest is counted in a field beside it, such as `brokenMore`."""
+MOST_READINGS = 20_000
+"""On the page of one policy: 5,000 nodes of 4 metrics. Each takes some 100 bytes."""
+MOST_POLICIES = 1_000
+"""On the page of all policies."""
+_FEW = 10
+"""Nodes that the page of all policies names for each strategy."""
+
+
+class Explanation(NamedTuple):
+    """One policy, in two parts: `head` for the whole cluster, `nodes` for one node after the other.
+
+    There may be thousands of nodes, so they are only worked out as they are asked for.
+    """
+
+    head: dict[str, Any]
+    nodes: Iterator[tuple[str, dict[str, Any]]]
+
+
+def overview(decisions: Decisions) -> Iterator[dict[str, Any]]:
+    """The policies, `MOST_POLICIES` at most, with what they find violated."""
+    for key, decision in islice(decisions.policies.items(), MOST_POLICIES):
+        yield {
+            "policy": str(key),
+            "explain": f"/explain/{key.namespace}/{key.name}",
+            **_violators(decision, StrategyName.DONTSCHEDULE, decisions.view),
+            **_violators(decision, StrategyName.DESCHEDULE, decisions.view),
+            "problems": list(decision.problems),
+        }
+
+
+def _violators(decision: Decision, name: StrategyName, view: View) -> dict[str, Any]:
+    standing = decision.standings.get(name)
+    mask = standing.found.violated if standing else view.nodes.none
+    return _some(name.value, view.nodes, mask, _FEW)
+
+
+def explain(
+    decisions: Decisions,
+    key: PolicyKey,
+    readings: Readings,
+    *,
+    now: float,
+    node: str = "",
+) -> Steps[Explanation | None]:
+    """One policy at `now` (seconds, the store's clock), in steps; None if there is no such policy.
+
+    The verdicts are those of the decisions, `readings` may be newer. Of the nodes so many are shown that there are at
+    most `MOST_READINGS` readings, those in violation first; or only `node`, if it is given.
+    """
+    decision = decisions.policies.get(key)
+    if decision is None:
+        return None
+    view = decisions.view
+    shown = _shown(decision, view.nodes, node)
+    yield
+    strategies = {}
+    for name, strategy in decision.policy.strategies.items():
+        if name is StrategyName.SCHEDULEONMETRIC:
+            continue
+        rules: list[dict[str, Any]] = []
+        for number in range(len(strategy.rules)):
+            rules.append(_rule(decision.standings[name], number, view, now=now))
+            yield
+        operator = "allOf" if strategy.all_of else "anyOf"
+        strategies[name.value] = {"logicalOperator": operator, "rules": rules}
+    rows: list[Iterator[_Reading]] = []
+    for metric in sorted(decision.policy.metrics):
+        rows.append(_readings(readings.column(metric, shown, now)))
+        yield
+    head = {
+        "policy": str(key),
+        "generation": decision.policy.generation,
+        "problems": list(decision.problems),
+        **_limited("awaited", sorted(decision.awaited), MOST_NAMED),
+        "strategies": strategies,
+        **_ranking(decision, view, shown),
+        **({"nodesMore": len(view.nodes) - len(shown)} if len(shown) < len(view.nodes) else {}),
+    }
+    return Explanation(head, _nodes(decision, shown, rows, now))
+
+
+def _shown(decision: Decision, nodes: Nodes, node: str) -> Nodes:
+    """The nodes of a page, in their order."""
+    if node:
+        return Nodes([node] if node in nodes.place else ())
+    most = max(1, MOST_READINGS // max(1, len(decision.policy.metrics)))
+    if len(nodes) <= most:
+        return nodes
+    bad = union((s.found.violated for s in decision.standings.values()), nodes)
+    first = np.concatenate([bad.nonzero()[0], (~bad).nonzero()[0]])[:most]
+    return Nodes(nodes[place] for place in np.sort(first).tolist())
+
+
+def _some(field: str, nodes: Nodes, mask: Bools, most: int = MOST_NAMED) -> dict[str, Any]:
+    """The first nodes of a mask by name; how many more there are is a field of its own."""
+    return _limited(field, nodes.at(mask), most)
+
+
+def _limited(field: str, names: Sequence[str], most: int) -> dict[str, Any]:
+    more = {f"{field}More": len(names) - most} if len(names) > most else {}
+    return {field: list(names[:most]), **more}
+
+
+def _rule(standing: Standing, number: int, view: View, *, now: float) -> dict[str, Any]:
+    """One rule: who violates it, for want of a reading or not, and for whom time is running."""
+    rule, memory = standing.rules[number], standing.memories.get(number)
+    found: dict[str, Any] = {
+        "rule": str(rule),
+        **_some("broken", view.nodes, standing.found.broken[:, number]),
+    }
+    if rule.labels:
+        found["labels"] = {label.key: label.value for label in rule.labels}
+    if rule.terms.when_missing is WhenMissing.VIOLATE:
+        found |= _some("missing", view.nodes, standing.found.missing[:, number])
+    if memory is not None:
+        found |= _left("pending", view, memory.pending, memory.since + rule.terms.hold - now)
+        found |= _left("clearing", view, memory.clearing, memory.since + rule.terms.clear - now)
+    return found
+
+
+def _left(field: str, view: View, where: Bools, seconds: Floats) -> dict[str, Any]:
+    """Node → the seconds until its `for` or `clearAfter` runs out."""
+    some = _some(field, view.nodes, where)
+    places = np.flatnonzero(where)[:MOST_NAMED]
+    left = np.maximum(0.0, seconds[places]).round(3).tolist()
+    return some | {field: dict(zip(some[field], left, strict=True))}
+
+
+def _ranking(decision: Decision, view: View, shown: Nodes) -> dict[str, Any]:
+    if decision.ranking is None:
+        return {}
+    rule, scores = decision.ranking.rule, dict(decision.ranking.scores(view.nodes))
+    better = {"LessThan": "lower is better", "GreaterThan": "higher is better"}
+    return {
+        "scheduleonmetric": {
+            "metric": rule.metric,
+            "order": better.get(
+                rule.operator.value, "none: every node with a reading scores the same"
+            ),
+            "scores": {node: scores[node] for node in shown if node in scores},
+        }
+    }
+
+
+def _nodes(
+    decision: Decision, nodes: Nodes, columns: Sequence[Iterator["_Reading"]], now: float
+) -> Iterator[tuple[str, dict[str, Any]]]:
+    metrics = sorted(decision.policy.metrics)
+    rows: Iterator[tuple[_Reading, ...]] = zip(*columns, strict=True)
+    for node, row in zip(nodes, rows if metrics else itertools.repeat(()), strict=False):
+        yield (
+            node,
+            {
+                "readings": {
+                    metric: reading.told(now) for metric, reading in zip(metrics, row, strict=True)
+                },
+                "dontschedule": decision.dontschedule.get(node),
+                "deschedule": decision.deschedule.get(node),
+                "labels": dict(decision.labels.get(node, {})),
+            },
+        )
+
+
+class _Reading(NamedTuple):
+    """One node's part of a column."""
+
+    value: float
+    samples: int
+    at: float
+    fresh: bool
+    unread: bool
+    awaited: bool
+    usable: bool
+    source: str = ""
+    """Whose reading it is, where there are several sources."""
+
+    def told(self, now: float) -> dict[str, Any]:
+        """JSON has no NaN and no infinities: such a value is its name in quotes."""
+        value = self.value if math.isfinite(self.value) else str(self.value)
+        known = self.at != NEVER
+        return {
+            "value": value if self.samples == 1 else None,
+            "ageSeconds": round(now - self.at, 3) if known else None,
+            "state": self.state,
+            **({"source": self.source} if self.source and known else {}),
+        }
+
+    @property
+    def state(self) -> str:
+        if self.awaited:
+            return "awaited: no first report yet"
+        if self.unread:
+            known = "the last reading still counts" if self.fresh else "nothing is known"
+            return f"unread: its source cannot be read, {known}"
+        if not self.fresh:
+            never = self.at == NEVER
+            return "missing: never reported" if never else "stale: too old to rely on"
+        match self.samples:
+            case 0:
+                return "absent: the node does not have this metric"
+            case 1:
+                return "fresh" if self.usable else "fresh, but not a number"
+            case _:
+                return f"ambiguous: {self.samples} series, no single value (`problems` says what to do)"
+
+
+def _readings(column: Column) -> Iterator[_Reading]:
+    parts = (
+        *(column.values, column.samples, column.at),
+        *(column.fresh, column.unread, column.awaited, column.usable),
+    )
+    lists = [part.tolist() for part in parts]
+    if (origin := column.origin) is not None:
+        lists.append([origin.names[place] for place in origin.place.tolist()])
+    return map(_Reading, *lists)

@@ -1,0 +1,80 @@
+"""Which nodes a policy has let in again, and when: a pod that it turned away may have a node there now."""
+
+from collections.abc import Iterable, Iterator, Mapping, Set
+from dataclasses import dataclass, field
+
+from evaluator.policy.decide import Decision, Decisions
+from evaluator.policy.parse import PolicyKey
+
+
+@dataclass(frozen=True, slots=True)
+class Opening:
+    """The nodes that a policy stopped refusing, and when (seconds), in the order of time.
+
+    Those that it refuses again stay in it. `start`: when every other node counts as just let in (None: no other does), as
+    after a start, when nobody knows whom an earlier life refused.
+    """
+
+    nodes: Mapping[str, float] = field(default_factory=dict)
+    start: float | None = None
+
+    def times(self, takers: Set[str], decision: Decision | None) -> list[float]:
+        """When those of the takers were let in that are not refused now, in ascending order."""
+        refused: Set[str] = decision.dontschedule.keys() if decision else frozenset()
+        times = [at for node, at in self.nodes.items() if node in takers and node not in refused]
+        if self.start is not None and any(
+            node not in refused and node not in self.nodes for node in takers
+        ):
+            return [self.start, *times]
+        return times
+
+    def after(self, horizon: float) -> "Opening":
+        """Without what was before then."""
+        gone = self.start is not None and self.start <= horizon
+        if not gone and next(iter(self.nodes.values()), horizon + 1) > horizon:
+            return self
+        nodes = {node: at for node, at in self.nodes.items() if at > horizon}
+        return Opening(nodes, None if gone else self.start)
+
+    def with_nodes(self, nodes: Iterable[str], at: float) -> "Opening":
+        """With nodes that are let in now."""
+        more = dict.fromkeys(nodes, at)
+        old = {node: then for node, then in self.nodes.items() if node not in more}
+        return Opening(old | more, self.start)
+
+
+Openings = Mapping[PolicyKey, Opening]
+
+
+def opened(before: Decisions, after: Decisions) -> dict[PolicyKey, Set[str]]:
+    """Per policy the nodes that it refused and refuses no longer, because a reading, a rule or the policy itself changed."""
+    found: dict[PolicyKey, Set[str]] = {}
+    for key, was in before.policies.items():
+        now = after.policies.get(key)
+        if now is not None and (now is was or now.dontschedule is was.dontschedule):
+            continue
+        if nodes := was.dontschedule.keys() - (now.dontschedule.keys() if now else ()):
+            found[key] = nodes
+    return found
+
+
+def all_open(decisions: Decisions, now: float) -> dict[PolicyKey, Opening]:
+    """After a start: every policy has just let in all nodes that it does not refuse."""
+    return {key: Opening(start=now) for key in decisions.policies}
+
+
+def remember(
+    openings: Openings, more: Mapping[PolicyKey, Iterable[str]], *, now: float, memory: float
+) -> dict[PolicyKey, Opening]:
+    """Openings with those of this moment in it, and without those that are `memory` seconds old. What is unchanged is the same."""
+    merged = dict(_kept(openings, now - memory))
+    for key, nodes in more.items():
+        merged[key] = merged.get(key, Opening()).with_nodes(nodes, now)
+    return merged
+
+
+def _kept(openings: Openings, horizon: float) -> Iterator[tuple[PolicyKey, Opening]]:
+    for key, opening in openings.items():
+        kept = opening.after(horizon)
+        if kept.nodes or kept.start is not None:
+            yield key, kept

@@ -1,0 +1,162 @@
+"""Which waiting pods are worth another try: those that a policy kept off a node which it lets them onto again.
+
+kube-scheduler tries a pod that an extender turned away again only after minutes, unless something changes; a pod with a
+new annotation it tries at once. Whom we turned away is read from the pod: kube-scheduler writes our reason into its
+condition. So any replica knows it, also one that has just started.
+"""
+
+import bisect
+import datetime
+import heapq
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, replace
+
+from evaluator.cache.feasible_nodes import Places
+from evaluator.cache.pods_by_policy import followed
+from evaluator.model.objects import NUDGED, Pod
+from evaluator.plans.readmitted import Opening
+from evaluator.policy.decide import Decision
+from evaluator.policy.evaluate import accusation
+from evaluator.policy.parse import PolicyKey
+
+_IN_FLIGHT = 2.0
+"""Seconds between our answer and its text in the pod. A refusal seen so late may be of before the node was let in again."""
+
+_SKEW = 60.0
+"""Seconds by which another replica's clock may be ahead; an annotation from farther away is nobody's nudge."""
+
+
+@dataclass(frozen=True, slots=True)
+class Pace:
+    """Times in seconds; `limit` pods at once. After its first nudge a pod rests for `first`, after each more for twice as long, up to `longest`.
+
+    What happened longer than `memory` ago is forgotten: by then the scheduler has tried again by itself. A nudge waits for
+    `settle`, so that every replica that the scheduler may ask has had the time to decide the same.
+    """
+
+    limit: int = 10
+    first: float = 1.0
+    longest: float = 60.0
+    settle: float = 0.1
+    memory: float = 300.0
+
+
+@dataclass(frozen=True, slots=True)
+class Refusal:
+    """A waiting pod that a policy turned away: since when its condition says so, when it was last nudged, how often by then."""
+
+    pod: Pod
+    policy: PolicyKey
+    text: str
+    since: float
+    nudged: float = 0.0
+    times: int = 0
+
+    def after_nudge(self, at: float) -> "Refusal":
+        """The same, when it was nudged."""
+        return replace(self, nudged=at, times=self.times + 1)
+
+    def rested(self, pace: Pace) -> float:
+        """When it may be nudged again."""
+        if not self.times:
+            return 0.0
+        return self.nudged + min(pace.first * 2.0 ** min(self.times - 1, 32), pace.longest)
+
+
+Refusals = Mapping[str, Refusal]
+"""By the pod's uid."""
+
+
+def refusals(pods: Iterable[Pod], known: Refusals, now: float) -> dict[str, Refusal]:
+    """The pods that wait because of a policy, with what was known of them before."""
+    found: dict[str, Refusal] = {}
+    for pod in pods:
+        policy, text = _turned_away(pod)
+        if policy is None:
+            continue
+        uid = pod.metadata.uid
+        refusal = known.get(uid) or Refusal(pod, policy, "", now)
+        if (refusal.policy, refusal.text) != (policy, text):
+            refusal = replace(refusal, policy=policy, text=text, since=now)
+        # Another replica, or this one before it was started again, may have nudged it.
+        if refusal.nudged < (at := _nudged_at(pod)) < now + _SKEW:
+            refusal = refusal.after_nudge(at)
+        found[uid] = replace(refusal, pod=pod)
+    return found
+
+
+def _turned_away(pod: Pod) -> tuple[PolicyKey | None, str]:
+    policy = followed(pod)
+    if policy is None or not pod.waiting:
+        return None, ""
+    text = pod.unschedulable_because
+    return (policy, text) if accusation(policy.name) in text else (None, "")
+
+
+def _nudged_at(pod: Pod) -> float:
+    try:
+        text = (pod.metadata.annotations or {}).get(NUDGED, "")
+        at = datetime.datetime.fromisoformat(text)
+    except ValueError:  # never, or an annotation that is not ours
+        return 0.0
+    return at.replace(tzinfo=at.tzinfo or datetime.UTC).timestamp()
+
+
+@dataclass(frozen=True, slots=True)
+class Chance:
+    """A pod that has a node now which it had not when it was refused, and from when on it may be nudged."""
+
+    start: float
+    refusal: Refusal
+
+
+def chances(
+    refused: Iterable[Refusal],
+    opening: Opening,
+    decision: Decision | None,
+    places: Places,
+    pace: Pace,
+) -> list[Chance]:
+    """Of the pods that one policy turned away, those that have a chance, whatever time it is.
+
+    One nudge for each time that a node was let in again, however often its pod is refused after that.
+    """
+    if decision is not None and decision.awaited:
+        return []  # they would be told to come again later
+    found: list[Chance] = []
+    known: dict[int, list[float]] = {}
+    for refusal in refused:
+        takers = places.takers(refusal.pod)
+        if (times := known.get(id(takers))) is None:
+            times = known[id(takers)] = opening.times(takers, decision)
+        later = bisect.bisect_right(times, max(refusal.nudged, refusal.since - _IN_FLIGHT))
+        if later < len(times):
+            start = max(times[later] + pace.settle, refusal.rested(pace))
+            found.append(Chance(start, refusal))
+    return found
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """Whom to nudge now, in that order, and when to look again though nothing changes (None: never)."""
+
+    due: tuple[Refusal, ...]
+    again: float | None
+
+
+def plan(found: Iterable[Chance], *, pace: Pace, now: float) -> Plan:
+    """Of those that have a chance, the ones of high priority and of old age first. The others' turn comes when these were nudged."""
+    due: list[Refusal] = []
+    later: list[float] = []
+    for chance in found:
+        if chance.start <= now:
+            due.append(chance.refusal)
+        else:
+            later.append(chance.start)
+    first = heapq.nsmallest(pace.limit, due, key=_order)
+    return Plan(tuple(first), min(later, default=None))
+
+
+def _order(refusal: Refusal) -> tuple[int, str, str]:
+    pod = refusal.pod
+    return (-pod.spec.priority, pod.metadata.creation_timestamp or "", str(pod))

@@ -1,0 +1,287 @@
+"""Rules over columns of readings: which nodes break which rule, by what they read or by having no reading."""
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import assert_never
+
+import numpy as np
+import numpy.typing as npt
+
+from evaluator.model.node_index import Nodes, NodeSet, Places, alike, union
+from evaluator.policy import hints
+from evaluator.policy.parse import Operator, Rule, Strategy
+from evaluator.policy.reductions import Use
+from evaluator.policy.types import WhenMissing
+from evaluator.readings.store import NEVER, Bools, Column, Counts, Floats
+from plimsoll.text import counted
+
+
+class Sight:
+    """One column as rules see it, worked out once for all of them.
+
+    `values` are NaN where no rule may look. `lacking` are the nodes where that is so, `awaiting` whether a first word is
+    still to be expected of any node.
+    """
+
+    def __init__(
+        self, metric: str, column: Column, nodes: Nodes, before: "Sight | None" = None
+    ) -> None:
+        self.metric = metric
+        self.column = column
+        self.usable = column.usable
+        self.lacking: NodeSet = NodeSet(nodes, ~self.usable).as_before(
+            before.lacking if before else None
+        )
+        self.awaiting = bool(column.awaited.any())
+        self._met: dict[tuple[Operator, float], Bools] = {}
+        self._classes: dict[Operator, Places] = {}
+
+    @cached_property
+    def values(self) -> Floats:
+        """The readings that count."""
+        if not self.lacking.count:
+            return self.column.values
+        return np.where(self.usable, self.column.values, np.nan)
+
+    def broken(self, rule: Rule) -> Bools:
+        """Per node, whether its reading compares true with a rule's target; not to be written to.
+
+        Comparison is on doubles and strict, so it is exact for integers up to 2^53. NaN compares false with everything,
+        which is what is wanted where there is no reading.
+        """
+        key = (rule.operator, rule.target)
+        met = self._met.get(key)
+        if met is None:
+            met = self._met[key] = self._compare(*key)
+        return met
+
+    def _compare(self, operator: Operator, target: float) -> Bools:
+        met: Bools
+        match operator:
+            case Operator.LESS_THAN:
+                met = self.values < target
+            case Operator.GREATER_THAN:
+                met = self.values > target
+            case Operator.EQUALS:
+                met = self.values == target
+            case _:
+                assert_never(operator)
+        return met
+
+    def classes(self, operator: Operator) -> Places:
+        """Per node its class, the best first, of those whose readings are as good to a ranking; -1 without a reading.
+
+        One more at the end, for the place -1 of who is no node. Not to be written to.
+        """
+        classes = self._classes.get(operator)
+        if classes is None:
+            costs = self.values[self.usable]
+            if operator is Operator.GREATER_THAN:
+                costs = -costs
+            elif operator is Operator.EQUALS:  # no order: a node is as good as any other
+                costs = np.zeros(costs.shape)
+            classes = self._classes[operator] = np.full(len(self.usable) + 1, -1, dtype=np.intp)
+            classes[:-1][self.usable] = np.unique(costs, return_inverse=True)[1]
+        return classes
+
+    @cached_property
+    def _several(self) -> Counts | None:
+        """The number of samples where it is more than one: such a reading is no value, and fires no rule."""
+        several = (self.column.samples > 1) & self.column.fresh
+        return np.where(several, self.column.samples, 0) if several.any() else None
+
+    @property
+    def ambiguous(self) -> bool:
+        """Whether some node has several samples."""
+        return self._several is not None
+
+    def ambiguity(self, uses: tuple[Use, ...]) -> str:
+        """What there is to say of an ambiguous metric to a policy that uses it like this."""
+        samples, nodes = self._several, self.lacking.nodes
+        assert samples is not None
+        worst = int(samples.argmax())
+        return (
+            f"metric {self.metric} has no single value on {np.count_nonzero(samples)} of {counted(len(nodes), 'node')}: "
+            f"{samples[worst]} series on {nodes[worst]}; it counts as missing there: {self._remedy(uses)}"
+        )
+
+    def lesson(self, uses: tuple[Use, ...]) -> str:
+        """The same in words that do not change with the readings."""
+        return (
+            f"metric {self.metric} has several series and so no single value: {self._remedy(uses)}"
+        )
+
+    def _remedy(self, uses: tuple[Use, ...]) -> str:
+        assert self._several is not None
+        source = self.column.source_at(int(self._several.argmax()))
+        return hints.remedy(self.metric, source, uses)
+
+    @cached_property
+    def fault(self) -> str:
+        """What there is to say of a metric that no node has, if some source says why it has not got it."""
+        column = self.column
+        if not column.fault or (column.awaited | (column.fresh & (column.samples > 0))).any():
+            return ""
+        return f"no source has metric {self.metric} ({column.fault})"
+
+    @cached_property
+    def unheard(self) -> Bools:
+        """Where there never was a reading."""
+        never: Bools = self.column.at == NEVER
+        return never if never.any() else self.lacking.nodes.none
+
+    @cached_property
+    def missing(self) -> Bools:
+        """Where there is no reading, and no first one is on its way."""
+        return self.lacking.mask & ~self.column.awaited if self.awaiting else self.lacking.mask
+
+
+@dataclass(frozen=True)
+class View:
+    """The nodes of the cluster in a fixed order, and a column of readings over them for every metric that policies name."""
+
+    nodes: Nodes
+    columns: Mapping[str, Column]
+    sights: dict[str, Sight] = field(default_factory=dict, init=False, repr=False, compare=False)
+    """The columns as rules see them."""
+
+    def __post_init__(self) -> None:
+        if type(self.nodes) is not Nodes:
+            object.__setattr__(self, "nodes", Nodes(self.nodes))
+
+    def look(self, metric: str, before: "View") -> Sight:
+        """A column as rules see it, sharing with the view before what is the same."""
+        column, known = self.columns[metric], before.sights.get(metric)
+        sight = self.sights[metric] = Sight(metric, column, self.nodes, known)
+        return sight
+
+    def sight(self, metric: str) -> Sight:
+        """A column as rules see it."""
+        sight = self.sights.get(metric)
+        if sight is None:
+            sight = self.sights[metric] = Sight(metric, self.columns[metric], self.nodes)
+        return sight
+
+    def awaited(self, metrics: Iterable[str]) -> Bools:
+        """Where a first word on any of these metrics is still to come; `nodes.none` itself if nowhere."""
+        awaited = [s.column.awaited for m in metrics if (s := self.sight(m)).awaiting]
+        return union(awaited, self.nodes)
+
+
+@dataclass(frozen=True)
+class Violations:
+    """Per node, whether the strategy is violated, and per node and rule (in that order) which rules are violated.
+
+    `missing` marks those that are violated because a reading is missing, `carried` those of which only a label of an
+    earlier life tells. None of the four is to be written to.
+    """
+
+    violated: Bools
+    broken: Bools
+    missing: Bools
+    carried: Bools
+
+    def same(self, other: "Violations") -> bool:
+        """Whether the other, of the same strategy and nodes, says the same; `violated` follows from the rest."""
+        return (
+            alike(self.broken, other.broken)
+            and alike(self.missing, other.missing)
+            and alike(self.carried, other.carried)
+        )
+
+    def first(self) -> npt.NDArray[np.intp]:
+        """Per violating node the number of its first violated rule, of those known by more than a label if there are any."""
+        broken = self.broken[self.violated]
+        if broken.shape[1] == 1:
+            return np.zeros(len(broken), np.intp)
+        known = broken & ~self.carried[self.violated]
+        best = np.where(known.any(axis=1, keepdims=True), known, broken)
+        first: npt.NDArray[np.intp] = np.argmax(best, axis=1)
+        return first
+
+
+def violations(strategy: Strategy, view: View) -> Violations:
+    """Which nodes violate a strategy at this moment, whatever was before."""
+    broken_by_reading, missing = by_rule(strategy, view)
+    carried = view.nodes.nowhere(len(strategy.rules))
+    return combined(strategy, broken_by_reading | missing, missing, carried)
+
+
+def by_rule(strategy: Strategy, view: View) -> tuple[Bools, Bools]:
+    """Per node and rule, whether the reading breaks it, and whether the lack of one does. Not to be written to."""
+    nodes = view.nodes
+    by_reading = table([view.sight(rule.metric).broken(rule) for rule in strategy.rules], nodes)
+    strict = [rule.terms.when_missing is WhenMissing.VIOLATE for rule in strategy.rules]
+    if True not in strict:
+        return by_reading, nodes.nowhere(len(strict))
+    pairs = zip(strategy.rules, strict, strict=True)
+    lacks = [view.sight(rule.metric).missing if asked else nodes.none for rule, asked in pairs]
+    return by_reading, table(lacks, nodes)
+
+
+def table(masks: Sequence[Bools], nodes: Nodes) -> Bools:
+    """Masks, one for each rule, as a table of nodes and rules in which each rule's lies in one piece."""
+    if len(masks) == 1:
+        return masks[0].reshape(-1, 1)
+    if not masks:
+        return np.zeros((len(nodes), 0), dtype=bool)
+    return np.concatenate(masks).reshape(len(masks), -1).T
+
+
+def combined(strategy: Strategy, broken: Bools, missing: Bools, carried: Bools) -> Violations:
+    """Rules put together: any violated rule violates the strategy, or for `all_of` only all of them."""
+    violated: Bools
+    if strategy.all_of and (strategy.impossible or not strategy.rules):
+        violated = np.zeros(len(broken), dtype=bool)
+    elif len(strategy.rules) == 1:
+        violated = broken[:, 0]
+    else:
+        violated = np.all(broken, axis=1) if strategy.all_of else np.any(broken, axis=1)
+    return Violations(violated, broken, missing, carried)
+
+
+def accusation(policy: str) -> str:
+    """How a reason of this policy begins, by which it is known again in a pod's condition."""
+    return f"violating {policy}: "
+
+
+def reasons(policy: str, strategy: Strategy, nodes: Nodes, found: Violations) -> dict[str, str]:
+    """Violating node → why, in words that stay the same while the rule does.
+
+    A reading must not be in it: kube-scheduler writes the text into the pod, and a pod that changes is retried at once.
+    """
+    names = nodes.at(found.violated)
+    if not names:
+        return {}
+    texts, which = _texts(strategy, found)
+    whole = [f"{accusation(policy)}{text}" for text in texts]
+    if len(whole) == 1:
+        return dict.fromkeys(names, whole[0])
+    return dict(zip(names, map(whole.__getitem__, which.tolist()), strict=True))
+
+
+def _texts(strategy: Strategy, found: Violations) -> tuple[list[str], npt.NDArray[np.intp]]:
+    """What there is to say of the violating nodes, and which of it of each."""
+    if strategy.all_of:
+        return _texts_of_all(strategy, found)
+    first = found.first()
+    lacks = found.missing[found.violated.nonzero()[0], first]
+    if len(strategy.rules) == 1 and not lacks.any():
+        return [_text(strategy.rules[0], missing=False)], first
+    said, which = np.unique(2 * first + lacks, return_inverse=True)
+    texts = [_text(strategy.rules[code // 2], missing=code % 2 == 1) for code in said.tolist()]
+    return texts, which
+
+
+def _texts_of_all(strategy: Strategy, found: Violations) -> tuple[list[str], npt.NDArray[np.intp]]:
+    patterns, which = np.unique(found.missing[found.violated], axis=0, return_inverse=True)
+    texts = []
+    for pattern in patterns.tolist():
+        parts = zip(strategy.rules, pattern, strict=True)
+        texts.append(" and ".join(_text(rule, missing=missing) for rule, missing in parts))
+    return texts, which.reshape(-1)
+
+
+def _text(rule: Rule, *, missing: bool) -> str:
+    return f"{rule.metric} is missing" if missing else str(rule)

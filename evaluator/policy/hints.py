@@ -1,0 +1,87 @@
+"""What to do about a metric of which nodes have several series: a rule that makes one number of them, where it is read.
+
+The sentences stay the same while the metric, its source and the policy do: they are written to events as well.
+"""
+
+from collections.abc import Callable, Collection, Mapping
+from functools import lru_cache
+
+from evaluator.policy.reductions import PREFIX, Reduction, Use, reduction, shipped
+from evaluator.readings.merged import CUSTOM_METRICS, PROMETHEUS
+
+LONGEST_NAME = 60
+"""Characters of a metric's name that examples are made of: they repeat it, and a policy's status has room for many."""
+
+
+@lru_cache(maxsize=1024)
+def remedy(metric: str, source: str, uses: tuple[Use, ...] = ()) -> str:
+    """What the policy's author, or the operator, can do.
+
+    `source` is who reads the metric, empty for the agents. `uses` is how the policy uses it; the example is for the first.
+    """
+    return _BY_SOURCE.get(source, _on_the_node)(metric, uses)
+
+
+def _on_the_node(metric: str, uses: Collection[Use]) -> str:
+    told = f"{_named(metric, uses)}reduce them by a recording rule on the node and name its result here"
+    where = "in a file of the agent's --rules.file, beside those of deploy/rules (docs/rules.md)"
+    if not _fits(metric):
+        return f"{told}, {where}"
+    found = reduction(metric, uses)
+    recorded = PREFIX + found.name.removeprefix(PREFIX)
+    expression = _filled(found, _selector(metric, found.matchers))
+    example = f"`record: {recorded}` with `expr: {expression}`{_compared(found)}"
+    return f"{told}, such as {example}, {where}"
+
+
+def _in_prometheus(metric: str, uses: Collection[Use]) -> str:
+    told = f"{_named(metric, uses)}have Prometheus reduce them, by a recording rule or in --prometheusQueries"
+    if not _fits(metric):
+        return told
+    found = reduction(metric, uses)
+    expression = _filled(found, _selector(metric, found.matchers), by=" by (node) ")
+    return f"{told}, such as `{found.name}: {expression}`{_compared(found)}, and name that here"
+
+
+def _in_the_adapter(metric: str, uses: Collection[Use]) -> str:
+    found = reduction(metric, uses)
+    series = "<<.Series>>" + _matching("<<.LabelMatchers>>", found.matchers)
+    query = _filled(found, series, by=" by (<<.GroupBy>>) ")
+    return f"have the adapter reduce them, such as by `metricsQuery: {query}`{_compared(found)}"
+
+
+_BY_SOURCE: Mapping[str, Callable[[str, Collection[Use]], str]] = {
+    CUSTOM_METRICS: _in_the_adapter,
+    PROMETHEUS: _in_prometheus,
+}
+
+
+def _named(metric: str, uses: Collection[Use]) -> str:
+    series = shipped(metric, uses)
+    return f"name {series} of deploy/rules (docs/shipped-rules.md) instead, or " if series else ""
+
+
+def _compared(found: Reduction) -> str:
+    """What the number is to be compared with, where that is not the rule's target."""
+    return " (the number of such series: compare it GreaterThan 0)" if found.counts else ""
+
+
+def _fits(metric: str) -> bool:
+    """Whether the name can be that of a series, and is not too long to be repeated; an adapter's may have dashes."""
+    return len(metric) <= LONGEST_NAME and metric.isidentifier() and metric.isascii()
+
+
+def _selector(metric: str, matchers: str) -> str:
+    """The series that a policy's metric stands for: without the prefix, those of either name."""
+    if metric.startswith(PREFIX):
+        return f"{metric}{{{matchers}}}" if matchers else metric
+    named = f'__name__=~"({PREFIX})?{metric}"'
+    return _matching(named, matchers)
+
+
+def _matching(*matchers: str) -> str:
+    return "{" + ",".join(filter(None, matchers)) + "}"
+
+
+def _filled(found: Reduction, series: str, by: str = "") -> str:
+    return found.expression.replace("{by}", by).replace("{series}", series)

@@ -1,0 +1,145 @@
+"""labeling: set labels of the user's choice on nodes that break a rule.
+
+Where several violated rules name one label, rules of one operator have a winner: the highest reading for GreaterThan,
+the lowest for LessThan, and the first rule for Equals and for ties. Rules of different operators have none, so a node
+where such rules name different values does not get the label.
+"""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+
+import numpy as np
+
+from evaluator.model.node_index import NodeSet, Places
+from evaluator.model.steps import Steps
+from evaluator.policy.evaluate import View, Violations
+from evaluator.policy.label_sets import Mark
+from evaluator.policy.parse import Operator, Strategy
+from evaluator.readings.store import Bools, Floats
+
+_SHOWN = 5
+"""Values of a label that a sentence lists."""
+
+
+@dataclass(frozen=True, slots=True)
+class Contradiction:
+    """A label that is not set on `nodes`: violated rules with different operators name different values for it there."""
+
+    key: str
+    values: tuple[str, ...]
+    nodes: NodeSet
+
+    @property
+    def problem(self) -> str:
+        """The sentence for the policy's status, with the number of nodes and the first of them."""
+        where = (
+            f"{self.nodes.count} of {len(self.nodes.nodes)} nodes, such as {self.nodes.names[0]}"
+        )
+        return f"{self._subject} on {where}: not set there"
+
+    @property
+    def lesson(self) -> str:
+        """The same sentence without what changes with the readings."""
+        return f"{self._subject} on the same node: not set there"
+
+    @property
+    def _subject(self) -> str:
+        values = shown_values(self.values)
+        return f"labeling: label {self.key}: violated rules with different operators name different values ({values})"
+
+
+@dataclass(frozen=True, slots=True)
+class Wanted:
+    """The labels to set, with the nodes of each, and those that are left out somewhere. A key has one value on a node."""
+
+    marks: tuple[Mark, ...] = ()
+    contradictions: tuple[Contradiction, ...] = ()
+
+
+def shown_values(values: tuple[str, ...]) -> str:
+    """The values of a label, as a list for a sentence; of many, the first few."""
+    more = f" and {len(values) - _SHOWN} more" if len(values) > _SHOWN else ""
+    return ", ".join(values[:_SHOWN]) + more
+
+
+def wanted(strategy: Strategy, view: View, found: Violations) -> Steps[Wanted]:
+    """The labels that violated rules name, in steps."""
+    marks: list[Mark] = []
+    contradictions: list[Contradiction] = []
+    for key, by_value in rules_by_label(strategy).items():
+        if len(strategy.rules) == 1:
+            (value,) = by_value
+            marks.append(Mark(key, value, NodeSet(view.nodes, found.violated)))
+            continue
+        places = found.violated.nonzero()[0]
+        broken = found.broken[places]
+        contradicted = _contradicted(strategy, broken, by_value)
+        if contradicted.any():
+            nodes = _at(places[contradicted], view)
+            contradictions.append(Contradiction(key, tuple(by_value), nodes))
+        yield
+        numbers = sorted(number for same in by_value.values() for number in same)
+        winner = yield from _winner(strategy, view, found.broken, numbers, places)
+        for value, same in by_value.items():
+            marks.append(Mark(key, value, _at(places[np.isin(winner, same) & ~contradicted], view)))
+            yield
+    return Wanted(tuple(marks), tuple(contradictions))
+
+
+def _at(places: Places, view: View) -> NodeSet:
+    mask = np.zeros(len(view.nodes), dtype=bool)
+    mask[places] = True
+    return NodeSet(view.nodes, mask)
+
+
+def _contradicted(strategy: Strategy, broken: Bools, by_value: Mapping[str, list[int]]) -> Bools:
+    """At each of these places, whether broken rules with several operators name several values of one label."""
+    by_operator: dict[Operator, list[int]] = {}
+    for number in (number for same in by_value.values() for number in same):
+        by_operator.setdefault(strategy.rules[number].operator, []).append(number)
+    if len(by_operator) == 1 or len(by_value) == 1:
+        return np.zeros(len(broken), dtype=bool)
+    several: Bools = _several(broken, by_operator.values()) & _several(broken, by_value.values())
+    return several
+
+
+def _several(broken: Bools, groups: Iterable[list[int]]) -> Bools:
+    """At each place, whether rules of more than one group are broken."""
+    several: Bools = np.sum([broken[:, group].any(axis=1) for group in groups], axis=0) > 1
+    return several
+
+
+def rules_by_label(strategy: Strategy) -> Mapping[str, Mapping[str, list[int]]]:
+    """Label key → value → the numbers of the rules that ask for it. Of one key twice in a rule the first counts."""
+    found: dict[str, dict[str, list[int]]] = {}
+    for number, rule in enumerate(strategy.rules):
+        for key, value in {label.key: label.value for label in reversed(rule.labels)}.items():
+            found.setdefault(key, {}).setdefault(value, []).append(number)
+    return found
+
+
+def _winner(
+    strategy: Strategy, view: View, broken: Bools, numbers: list[int], places: Places
+) -> Steps[Floats]:
+    """At each of these places the number of the rule that decides a key, -1 where none of these rules is broken."""
+    winner = np.full(len(places), -1.0)
+    best = np.full(len(places), np.nan)
+    for number in numbers:
+        rule = strategy.rules[number]
+        values = view.sight(rule.metric).values[places]
+        takes = broken[places, number] & ((winner < 0) | _beats(rule.operator, values, best))
+        winner[takes], best[takes] = number, values[takes]
+        yield
+    return winner
+
+
+def _beats(operator: Operator, values: Floats, best: Floats) -> Bools:
+    """Any reading beats that of a rule that is violated without one."""
+    first = np.isnan(best) & ~np.isnan(values)
+    match operator:
+        case Operator.GREATER_THAN:
+            return first | (values > best)
+        case Operator.LESS_THAN:
+            return first | (values < best)
+        case Operator.EQUALS:
+            return np.zeros(values.shape, dtype=bool)

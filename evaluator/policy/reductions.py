@@ -1,0 +1,170 @@
+"""How to make one number of several series of a metric, by what the metric is and by how a policy compares the number.
+
+A rule that is violated below its target has to see the lowest series, one that is violated above it the highest. A counter
+is compared by its rate, and CPU time by the share of it, so that the number does not grow with the number of CPUs. What a
+metric is, its name says, as node_exporter and Prometheus name metrics.
+"""
+
+import re
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass
+from enum import Enum, auto
+from typing import NamedTuple
+
+from evaluator.policy import types
+from evaluator.policy.parse import Operator
+
+PREFIX = "node_"
+
+
+class Use(NamedTuple):
+    """How a rule uses a metric. `ranks`: it ranks nodes, so LessThan means that lower is better, and has no target."""
+
+    operator: Operator
+    target: float = 0.0
+    ranks: bool = False
+
+
+class _Seeks(Enum):
+    """Which of several series decides."""
+
+    LOWEST = auto()
+    HIGHEST = auto()
+    EQUAL = auto()
+
+
+_ANY = frozenset({_Seeks.LOWEST, _Seeks.HIGHEST})
+_HIGH = frozenset({_Seeks.HIGHEST})
+
+
+@dataclass(frozen=True, slots=True)
+class Reduction:
+    """One number of all series.
+
+    `expression` has `{series}` for the selector and `{by}` for the labels to keep; `matchers` belong into the selector.
+    `counts`: the number is how many series equal the target.
+    """
+
+    name: str
+    expression: str
+    matchers: str = ""
+    counts: bool = False
+
+
+class _Shipped(NamedTuple):
+    """A series of deploy/rules that answers the question, and which questions it answers."""
+
+    series: str
+    seeks: Collection[_Seeks] = _ANY
+
+
+_SHIPPED: tuple[tuple[str, _Shipped], ...] = (
+    ("cpu_seconds_total", _Shipped("node_cpu_utilisation_ratio")),
+    ("cpu_(core|package)_throttle(s|_seconds)_total", _Shipped("node_cpu_throttled_ratio", _HIGH)),
+    ("disk_io_time_seconds_total", _Shipped("node_disk_utilisation_ratio", _HIGH)),
+    (
+        "edac_(dimm|csrow|channel)_correctable_errors_total",
+        _Shipped("node_memory_dimm_corrected_errors_24h", _HIGH),
+    ),
+    ("edac_correctable_errors_total", _Shipped("node_memory_corrected_errors_24h")),
+    (
+        "edac_((dimm|csrow|channel)_)?uncorrectable_errors_total",
+        _Shipped("node_memory_uncorrected_errors_24h"),
+    ),
+    (
+        "filesystem_(avail_bytes|free_bytes|files_free)",
+        _Shipped("node_filesystem_root_headroom_ratio"),
+    ),
+    ("DCGM_FI_DEV_GPU_UTIL", _Shipped("node_gpu_utilisation_ratio")),
+    ("DCGM_FI_DEV_FB_FREE", _Shipped("node_gpu_memory_headroom_ratio")),
+    ("(hwmon_temp_celsius|thermal_zone_temp)", _Shipped("node_hottest_sensor_celsius", _HIGH)),
+    ("machine_check_exceptions_total", _Shipped("node_machine_check_exceptions_24h")),
+    ("memory_failure_pages_total", _Shipped("node_memory_failed_pages_24h")),
+    (
+        "network_(receive|transmit)_(drop|dropped|fifo|missed)_total",
+        _Shipped("node_network_dropped_ratio"),
+    ),
+    ("network_receive_bytes_total", _Shipped("node_network_receive_utilisation_ratio")),
+    ("network_transmit_bytes_total", _Shipped("node_network_transmit_utilisation_ratio")),
+    ("network_speed_bytes", _Shipped("node_network_fastest_link_speed_bytes", _HIGH)),
+    ("pcie_aer_(rootport_)?errors_total", _Shipped("node_pcie_fatal_errors_24h")),
+    ("resctrl_llc_occupancy_bytes", _Shipped("node_llc_occupancy_ratio")),
+    (
+        "resctrl_memory_bandwidth_bytes_total",
+        _Shipped("node_memory_bandwidth_bytes_per_second"),
+    ),
+)
+"""By patterns of a metric's name without its prefix; the first that fits counts."""
+
+
+def shipped(metric: str, uses: Collection[Use]) -> str:
+    """The series of deploy/rules that answers what a policy asks of a metric; empty without one."""
+    base, seeks = metric.removeprefix(PREFIX), _seeks(uses)
+    for pattern, found in _SHIPPED:
+        if re.fullmatch(pattern, base):
+            return found.series if seeks in found.seeks else ""
+    return ""
+
+
+_RATES: tuple[tuple[str, Reduction], ...] = (
+    (
+        "cpu_seconds_total",
+        Reduction("node_cpu_busy_ratio", "1 - avg{by}(rate({series}[1m]))", 'mode="idle"'),
+    ),
+    (
+        "cpu_guest_seconds_total",
+        Reduction("node_cpu_guest_ratio", "avg{by}(rate({series}[1m]))", 'mode="user"'),
+    ),
+    (
+        "schedstat_running_seconds_total",
+        Reduction("node_schedstat_running_ratio", "avg{by}(rate({series}[1m]))"),
+    ),
+    (
+        "schedstat_waiting_seconds_total",
+        Reduction("node_schedstat_waiting_ratio", "avg{by}(rate({series}[1m]))"),
+    ),
+)
+"""Times of each CPU, whose sum grows with the number of CPUs."""
+
+_MATCHERS: Mapping[str, str] = {"filesystem_.*": 'fstype!="tmpfs"'}
+"""Series that say nothing of the node, by patterns of the metric's name."""
+
+_TOTAL = "_total"
+_SECONDS = "_seconds_total"
+_WORST = {_Seeks.LOWEST: "min", _Seeks.HIGHEST: "max", _Seeks.EQUAL: "max"}
+
+
+def reduction(metric: str, uses: Collection[Use]) -> Reduction:
+    """How to make one number of a metric's series for the first of the uses."""
+    base, seeks = metric.removeprefix(PREFIX), _seeks(uses)
+    for pattern, found in _RATES:
+        if re.fullmatch(pattern, base):
+            return found
+    worst = _WORST[seeks]
+    if base.endswith(_SECONDS) and base != _SECONDS:  # a share of time, of each device
+        stem = metric.removesuffix(_SECONDS)
+        return Reduction(f"{stem}_ratio_{worst}", f"{worst}{{by}}(rate({{series}}[1m]))")
+    if base.endswith(_TOTAL) and base != _TOTAL:
+        stem = metric.removesuffix(_TOTAL)
+        return Reduction(f"{stem}_per_second", "sum{by}(rate({series}[1m]))")
+    matchers = next((text for key, text in _MATCHERS.items() if re.fullmatch(key, base)), "")
+    if seeks is _Seeks.EQUAL:
+        target = types.spelled(_first(uses).target)
+        expression = f"sum{{by}}({{series}} == bool {target})"
+        return Reduction(f"{metric}_matches", expression, matchers, counts=True)
+    return Reduction(f"{metric}_{worst}", f"{worst}{{by}}({{series}})", matchers)
+
+
+def _first(uses: Collection[Use]) -> Use:
+    return next(iter(uses), Use(Operator.GREATER_THAN))
+
+
+def _seeks(uses: Collection[Use]) -> _Seeks:
+    """Of a ranking, the series that is the worst to have decides, not the one that is the best."""
+    match _first(uses):
+        case Use(Operator.EQUALS, ranks=False):
+            return _Seeks.EQUAL
+        case Use(Operator.LESS_THAN, ranks=False) | Use(Operator.GREATER_THAN, ranks=True):
+            return _Seeks.LOWEST
+        case _:
+            return _Seeks.HIGHEST

@@ -1,0 +1,202 @@
+"""What a rule with a `for` or a `clearAfter` has to remember of each node, and how a moment changes it."""
+
+from dataclasses import dataclass
+from functools import cached_property
+from typing import NamedTuple
+
+import numpy as np
+
+from evaluator.model.node_index import Moves, Nodes, Places
+from evaluator.policy.types import Terms
+from evaluator.readings.store import Bools, Floats
+
+
+class Seen(NamedTuple):
+    """One rule at one moment: where it is broken, where only for the lack of a reading, where there never was one."""
+
+    broken: Bools
+    by_lack: Bools
+    unheard: Bools
+
+    def at(self, places: Places, none: Bools) -> "Seen":
+        """Of a few nodes; `none` is the mask of none of all nodes."""
+        by_lack, unheard = _few(self.by_lack, places, none), _few(self.unheard, places, none)
+        return Seen(self.broken[places], by_lack, unheard)
+
+
+@dataclass(frozen=True)
+class Memory:
+    """One rule over the nodes; `blank` where nothing is known yet. Nothing in it is to be written to.
+
+    Of most rules most of it is set nowhere; then it is `none`, the nodes' own mask of nobody, and costs nothing.
+
+    `missing` and `carried` say why a node is in violation, if not by its reading; `unheard` that all there was so far is
+    the lack of a first reading. `waiting` are the places where the rule is broken but not violated yet, or the other way
+    round, and `began` when each of those became so: nowhere else does the time matter.
+    """
+
+    none: Bools
+    blank: Bools
+    broken: Bools
+    violated: Bools
+    missing: Bools
+    carried: Bools
+    unheard: Bools
+    waiting: Places
+    began: Floats
+
+    @classmethod
+    def new(cls, nodes: Nodes) -> "Memory":
+        """Of nodes about which nothing is known."""
+        no = nodes.none
+        return cls(no, nodes.all, no, no, no, no, no, np.zeros(0, np.intp), np.zeros(0))
+
+    def moved(self, moves: Moves, nodes: Nodes) -> "Memory":
+        """The same over the nodes of today."""
+        if moves.nothing:
+            return self
+        broken, violated = moves.mask(self.broken), moves.mask(self.violated)
+        none = nodes.none
+        waiting = (broken ^ violated).nonzero()[0]
+        return Memory(
+            none,
+            _tidy(~moves.mask(~self.blank), none),
+            broken,
+            violated,
+            _tidy(moves.mask(self.missing), none),
+            _tidy(moves.mask(self.carried), none),
+            _tidy(moves.mask(self.unheard), none),
+            waiting,
+            moves.values(self.since)[waiting],
+        )
+
+    @cached_property
+    def since(self) -> Floats:
+        """Per node when it began to wait, NaN where it does not."""
+        since = np.full(len(self.blank), np.nan)
+        since[self.waiting] = self.began
+        return since
+
+    @property
+    def pending(self) -> Bools:
+        """Where the rule is broken, but not for long enough."""
+        return self.broken & ~self.violated
+
+    @property
+    def clearing(self) -> Bools:
+        """Where it is no longer broken, but not for long enough."""
+        return self.violated & ~self.broken
+
+    def due(self, terms: Terms) -> float:
+        """When time alone will change something: a `for` or a `clearAfter` runs out."""
+        if not self.waiting.size:
+            return np.inf
+        patience = np.where(self.broken[self.waiting], terms.hold, terms.clear)
+        return float((self.began + patience).min())
+
+    def after(self, seen: Seen, was: Bools, terms: Terms, *, now: float) -> "Memory":
+        """One moment later; `was` is who was in violation.
+
+        Only where something can change is anything worked out: of thousands of nodes that is a few.
+        """
+        places = self._unquiet(seen).nonzero()[0]
+        if not places.size:
+            return self
+        if places.size == was.size:
+            return self.step(seen, was, terms, now)
+        few = self._at(places).step(seen.at(places, self.none), was[places], terms, now)
+        return Memory(
+            self.none,
+            _put(self.blank, places, few.blank, self.none),
+            seen.broken,
+            _put(self.violated, places, few.violated, self.none),
+            _put(self.missing, places, few.missing, self.none),
+            _put(self.carried, places, few.carried, self.none),
+            _put(self.unheard, places, few.unheard, self.none),
+            places[few.waiting],
+            few.began,
+        )
+
+    def unless(self, where: Bools, other: "Memory") -> "Memory":
+        """This, but another on some nodes."""
+        broken = np.where(where, other.broken, self.broken)
+        violated = np.where(where, other.violated, self.violated)
+        waiting = (broken ^ violated).nonzero()[0]
+        return Memory(
+            self.none,
+            _tidy(np.where(where, other.blank, self.blank), self.none),
+            broken,
+            violated,
+            _tidy(np.where(where, other.missing, self.missing), self.none),
+            _tidy(np.where(where, other.carried, self.carried), self.none),
+            _tidy(np.where(where, other.unheard, self.unheard), self.none),
+            waiting,
+            np.where(where, other.since, self.since)[waiting],
+        )
+
+    def step(self, seen: Seen, was: Bools, terms: Terms, now: float) -> "Memory":
+        """One moment later, worked out on every node."""
+        # A first reading ends what the lack of it began, or it would matter who came first: the node or its readings.
+        anew = self.unheard & ~seen.unheard
+        was = was & ~anew
+        since = np.where(anew | self.blank | (self.broken != seen.broken), now, self.since)
+        # Where nothing is waited for `since` is not known, and makes no difference.
+        ripe, lasting = now >= since + terms.hold, now < since + terms.clear
+        violated = np.where(seen.broken, was | ripe, was & lasting)
+        waiting = (seen.broken ^ violated).nonzero()[0]
+        return Memory(
+            self.none,
+            self.none,
+            seen.broken,
+            violated,
+            _tidy(np.where(seen.broken, seen.by_lack, self.missing & ~anew), self.none),
+            _tidy(~seen.broken & np.where(self.blank, was, self.carried), self.none),
+            _tidy(seen.unheard & np.where(self.blank, ~was, self.unheard), self.none),
+            waiting,
+            since[waiting],
+        )
+
+    def _at(self, places: Places) -> "Memory":
+        """Of a few nodes, all that wait among them."""
+        none = self.none
+        return Memory(
+            none[: places.size],
+            _few(self.blank, places, none),
+            self.broken[places],
+            self.violated[places],
+            _few(self.missing, places, none),
+            _few(self.carried, places, none),
+            _few(self.unheard, places, none),
+            np.searchsorted(places, self.waiting),
+            self.began,
+        )
+
+    def _unquiet(self, seen: Seen) -> Bools:
+        """Where a step may change something."""
+        found: Bools = (self.broken ^ self.violated) | (self.broken ^ seen.broken)
+        if self.blank is not self.none:
+            found |= self.blank
+        if self.unheard is not self.none:
+            found |= self.unheard & ~seen.unheard
+        if self.missing is not self.none or seen.by_lack is not self.none:
+            found |= seen.broken & (seen.by_lack ^ self.missing)
+        return found
+
+
+def _few(column: Bools, places: Places, none: Bools) -> Bools:
+    return none[: places.size] if column is none else column[places]
+
+
+def _tidy(column: Bools, none: Bools) -> Bools:
+    return column if column.any() else none
+
+
+def _put(column: Bools, places: Places, few: Bools, none: Bools) -> Bools:
+    """A column, but for a few nodes; the very same where that makes no difference."""
+    if column is none and not few.any():
+        return none
+    if few.tobytes() == column[places].tobytes():
+        return column
+    changed = column.copy()
+    changed[places] = few
+    return _tidy(changed, none)

@@ -1,0 +1,87 @@
+"""Decisions that read as mappings: masks at once, names and words when somebody asks, and then kept."""
+
+from collections.abc import ItemsView, Iterator, KeysView, Mapping, Sequence
+from functools import cached_property
+
+from evaluator.model.node_index import Nodes, NodeSet
+from evaluator.policy import evaluate
+from evaluator.policy.evaluate import Violations
+from evaluator.policy.parse import Strategy
+
+
+class Accused(Mapping[str, str]):
+    """Node → why it violates a strategy of a policy; reads as a dict, and is one from the first look-up by name on."""
+
+    def __init__(self, policy: str, strategy: Strategy, nodes: Nodes, found: Violations) -> None:
+        self.policy = policy
+        self.strategy = strategy
+        self.found = found
+        self.nodes = NodeSet(nodes, found.violated)
+
+    @cached_property
+    def by_name(self) -> dict[str, str]:
+        """All of it; not to be written to."""
+        return evaluate.reasons(self.policy, self.strategy, self.nodes.nodes, self.found)
+
+    def as_before(self, before: Mapping[str, str]) -> Mapping[str, str]:
+        """The object of before if it says the same of the same nodes, in the same words."""
+        same = (
+            isinstance(before, Accused)
+            and before.nodes.nodes is self.nodes.nodes
+            and before.policy == self.policy
+            and before.strategy == self.strategy
+            and before.found.same(self.found)
+        )
+        return before if same else self
+
+    def __len__(self) -> int:
+        return self.nodes.count
+
+    def __getitem__(self, node: str) -> str:
+        return self.by_name[node]
+
+    def __contains__(self, node: object) -> bool:
+        return node in self.by_name
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self.by_name)
+
+    def keys(self) -> KeysView[str]:
+        """As of the dict, so that a look-up among thousands of names costs no call of ours."""
+        return self.by_name.keys()
+
+    def items(self) -> ItemsView[str, str]:
+        """As of the dict."""
+        return self.by_name.items()
+
+    def __repr__(self) -> str:
+        return repr(self.by_name)
+
+
+def plain(reasons: Mapping[str, str]) -> Mapping[str, str]:
+    """The dict that reasons stand for: thousands of look-ups in it cost no call of ours."""
+    return reasons.by_name if isinstance(reasons, Accused) else reasons
+
+
+class Missing(Mapping[str, Sequence[str]]):
+    """Metric → the nodes without a reading of it that a rule could use; only metrics that some node lacks are in it."""
+
+    def __init__(self, lacking: Mapping[str, NodeSet]) -> None:
+        self._lacking = {metric: nodes for metric, nodes in lacking.items() if nodes.count}
+
+    def count(self, metric: str) -> int:
+        """How many nodes lack a metric."""
+        found = self._lacking.get(metric)
+        return found.count if found else 0
+
+    def __getitem__(self, metric: str) -> Sequence[str]:
+        return self._lacking[metric].names
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._lacking)
+
+    def __len__(self) -> int:
+        return len(self._lacking)
+
+    def __repr__(self) -> str:
+        return repr(dict(self))

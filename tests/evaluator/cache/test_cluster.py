@@ -1,0 +1,198 @@
+"""What is known of the cluster, and who is told when it changes."""
+
+import json
+from itertools import permutations
+
+import msgspec
+import pytest
+
+from evaluator.cache.cluster import Cluster, Collection, decode_node, decode_pod, decode_policy
+from evaluator.model.objects import Condition, Meta, Node, NodeSpec, NodeStatus, Pod
+from evaluator.policy.parse import Policy, PolicyKey
+
+KINDS = ("policies", "nodes", "pods")
+
+
+def collection(cluster: Cluster, kind: str) -> Collection[object, object]:
+    found: Collection[object, object] = getattr(cluster, kind)
+    return found
+
+
+@pytest.mark.parametrize("order", list(permutations(KINDS)), ids="-".join)
+def test_whichever_kind_is_listed_last_the_decider_is_told(order: tuple[str, ...]) -> None:
+    cluster = Cluster()
+    seen: list[list[str]] = []
+    cluster.listeners.decisions.append(lambda: seen.append(cluster.waiting_for))
+    for kind in order:
+        collection(cluster, kind).replace([])
+    assert seen[-1] == []
+    assert len(seen) == len(KINDS)
+
+
+def test_a_kind_that_is_not_served_any_more_is_waited_for_until_it_is_listed_again() -> None:
+    cluster = Cluster()
+    for kind in KINDS:
+        collection(cluster, kind).replace([])
+    seen: list[list[str]] = []
+    cluster.listeners.decisions.append(lambda: seen.append(cluster.waiting_for))
+    cluster.policies.lose("the CRD is gone")
+    assert cluster.waiting_for == ["policies (the CRD is gone)"]
+    cluster.policies.replace([])
+    assert seen == [[]]
+
+
+def node(**changes: object) -> Node:
+    meta = {"name": "node-a", "uid": "1", "resource_version": "1", "labels": {}, **changes}
+    ready = NodeStatus([Condition("Ready", "True")])
+    return Node(Meta(**meta), NodeSpec(), ready)  # type: ignore[arg-type]
+
+
+def test_a_heartbeat_of_a_node_wakes_nobody() -> None:
+    cluster = Cluster()
+    cluster.nodes.replace([node()])
+    told: list[str] = []
+    for name in ("decisions", "labels", "placement"):
+        getattr(cluster.listeners, name).append(lambda *_, name=name: told.append(name))
+    cluster.nodes.put(node(resource_version="2"))
+    assert told == []
+    cluster.nodes.put(node(resource_version="3", labels={"a": "b"}))
+    assert told == ["labels", "placement"]
+    cluster.nodes.drop(node())
+    assert told[2:] == ["decisions", "labels", "placement"]
+
+
+def test_the_names_of_the_nodes_are_one_object_while_they_are_the_same() -> None:
+    """Arrays over them are compared and looked up by it."""
+    cluster = Cluster()
+    cluster.nodes.replace([node(name="b"), node(name="a")])
+    names = cluster.names
+    assert names == ("a", "b")
+    cluster.nodes.put(node(name="a", labels={"a": "b"}))
+    assert cluster.names is names
+    cluster.nodes.drop(node(name="a"))
+    cluster.nodes.put(node(name="a"))
+    assert cluster.names is names
+    cluster.nodes.put(node(name="c"))
+    assert cluster.names == ("a", "b", "c")
+    cluster.nodes.replace([])
+    assert cluster.names == ()
+
+
+def test_who_reads_what_a_node_has_is_told_of_that_and_of_nothing_else() -> None:
+    cluster = Cluster()
+    told: list[str] = []
+    cluster.listeners.figures.append(told.append)
+    others: list[str] = []
+    cluster.listeners.placement.append(lambda: others.append("placement"))
+    bare = {"metadata": {"name": "a", "annotations": {"mean-free-cpu": "1"}}}
+    small = {**bare, "status": {"allocatable": {"cpu": "1", "memory": "1Gi"}}}
+    for number, body in enumerate([small, small, bare, {"metadata": {"name": "a"}}], start=1):
+        cluster.nodes.put(decode_node(json.dumps(body)))
+        assert told == ["a"] * (number - (number > 1))
+    assert others == ["placement"]
+    cluster.nodes.replace([])
+    assert told == ["a"] * 4
+
+
+def pod(**status: object) -> Pod:
+    body = {
+        "metadata": {"name": "web", "namespace": "ns", "uid": "1", "resourceVersion": "1"},
+        "spec": {"nodeName": "node-a"},
+        "status": {"phase": "Running", **status},
+    }
+    return decode_pod(json.dumps(body))
+
+
+def test_what_the_kubelet_tells_of_a_running_pod_wakes_nobody() -> None:
+    cluster = Cluster()
+    cluster.pods.replace([pod()])
+    told: list[str] = []
+    cluster.listeners.placement.append(lambda: told.append("placement"))
+    cluster.pods.put(pod(conditions=[{"type": "Ready", "status": "True"}], podIP="10.0.0.1"))
+    assert told == []
+    cluster.pods.put(pod(phase="Succeeded"))
+    assert told == ["placement"]
+    waits = {"type": "PodScheduled", "status": "False", "reason": "Unschedulable", "message": "no"}
+    cluster.pods.put(pod(phase="Succeeded", conditions=[waits]))
+    assert told == ["placement"] * 2
+
+
+def test_a_long_list_is_taken_in_step_by_step_and_counts_once_it_is_whole() -> None:
+    """Others have their turn meanwhile, and must not take half a list for all there is."""
+    cluster = Cluster()
+    many = [Node(Meta(name=f"node-{number}", uid="u")) for number in range(1000)]
+    known = []
+    for _ in cluster.nodes.replacing(many):
+        assert not cluster.nodes.synced
+        known.append(len(cluster.nodes.objects))
+    assert len(known) > 1
+    assert known == sorted(set(known))
+    assert cluster.nodes.synced
+    assert list(cluster.nodes.objects.values()) == many
+
+
+def test_a_status_is_the_one_written_last_and_no_news_of_the_policy() -> None:
+    """A replica that becomes the leader goes on from what the one before it has written."""
+    cluster = Cluster()
+    told: list[str] = []
+    key = PolicyKey("ns", "demo")
+    cluster.policies.replace([Policy(key)])
+    cluster.listeners.decisions.append(lambda: told.append("decisions"))
+    cluster.policies.put(Policy(key, status={"compliance": "Violated"}))
+    assert cluster.status_of(key) == {"compliance": "Violated"}
+    assert told == []
+
+
+def test_a_later_list_finds_what_was_deleted_meanwhile() -> None:
+    cluster = Cluster()
+    pods = [Pod(Meta(name=name, namespace="ns")) for name in ("one", "two")]
+    cluster.pods.replace(list(pods))
+    told: list[int] = []
+    cluster.listeners.placement.append(lambda: told.append(1))
+    cluster.pods.replace([pods[1]])
+    assert list(cluster.pods.objects) == [("ns", "two")]
+    assert told == [1]
+
+
+def _taspolicy(spec, **more):
+    meta = {"name": "demo", "namespace": "ns", "uid": "u", "generation": 3}
+    return msgspec.Raw(json.dumps({"metadata": meta, "spec": spec, **more}).encode())
+
+
+def test_a_policy_is_decoded_with_its_status():
+    rules = [{"metricname": "m", "operator": "Equals", "target": 1}]
+    spec = {"strategies": {"dontschedule": {"rules": rules}}}
+    found = decode_policy(_taspolicy(spec, status={"compliance": "Compliant"}))
+    assert found.key == ("ns", "demo")
+    assert (found.uid, found.generation, found.problems) == ("u", 3, ())
+    assert found.metrics == {"m"}
+    assert found.status == {"compliance": "Compliant"}
+
+
+def test_a_policy_beyond_all_measure_is_not_decoded_and_says_so():
+    spec = {"strategies": {"labeling": {"rules": [{"labels": ["a=b"] * 50_000}]}}}
+    found = decode_policy(_taspolicy(spec))
+    assert found.strategies == {}
+    assert found.problems[0].startswith("spec: it has 350")
+    assert found.problems[0].endswith("more than 262144: the policy is not enforced")
+    assert (found.uid, found.generation) == ("u", 3)
+
+
+def test_a_status_beyond_all_measure_is_not_decoded():
+    found = decode_policy(_taspolicy({}, status={"message": "x" * 300_000}))
+    assert found.status == {}
+
+
+def test_a_node_is_told_of_by_its_registration_and_not_by_its_heartbeats():
+    seen, known = [], Cluster()
+    known.listeners.nodes.append(lambda name, registered: seen.append((name, registered)))
+    first = Node(Meta(name="a", uid="1", resource_version="1"))
+    known.nodes.replace([first])
+    assert seen == [], "the first list is no news of anybody"
+    known.nodes.put(Node(Meta(name="a", uid="1", resource_version="2")))
+    assert seen == []
+    known.nodes.put(Node(Meta(name="a", uid="2", resource_version="3")))
+    known.nodes.put(Node(Meta(name="b", uid="3", resource_version="4")))
+    known.nodes.drop(first)
+    known.nodes.replace([Node(Meta(name="b", uid="5", resource_version="6"))])
+    assert seen == [("a", True), ("b", True), ("a", False), ("b", True)]

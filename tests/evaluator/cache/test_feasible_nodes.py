@@ -1,0 +1,120 @@
+"""Who would take whom, remembered: the same as asking each node anew, and no node is asked twice for nothing."""
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from evaluator.cache.feasible_nodes import Places
+from evaluator.model.feasibility import would_take
+from evaluator.model.objects import (
+    Affinity,
+    Condition,
+    Meta,
+    Node,
+    NodeAffinity,
+    NodeSelector,
+    NodeSelectorTerm,
+    NodeSpec,
+    NodeStatus,
+    Pod,
+    PodMeta,
+    PodSpec,
+    Requirement,
+)
+
+
+def node(name, disk="ssd", *, cordoned=False):
+    ready = NodeStatus([Condition("Ready", "True")])
+    return Node(Meta(name=name, labels={"disk": disk}), NodeSpec(unschedulable=cordoned), ready)
+
+
+def pod(name="web", selector=None, only=None):
+    affinity = None
+    if only:
+        term = NodeSelectorTerm(match_fields=[Requirement("metadata.name", "In", [only])])
+        affinity = Affinity(NodeAffinity(NodeSelector([term])))
+    return Pod(
+        PodMeta(name=name, namespace="ns"), PodSpec(node_selector=selector, affinity=affinity)
+    )
+
+
+def caught_up(places):
+    for _ in places.catching_up():
+        pass
+
+
+PODS = (pod(), pod(selector={"disk": "ssd"}), pod(selector={"disk": "hdd"}), pod(only="node-1"))
+names = st.sampled_from(["node-0", "node-1", "node-2"])
+placings = st.none() | st.tuples(st.sampled_from(["ssd", "hdd"]), st.booleans())
+
+
+@given(st.lists(st.tuples(names, placings, st.sampled_from([*PODS, None]))))
+def test_it_is_the_same_as_asking_each_node(happened):
+    nodes = {}
+    places = Places(nodes)
+    for name, placing, asked in happened:
+        if placing is None:
+            nodes.pop(name, None)
+        else:
+            nodes[name] = node(name, placing[0], cordoned=placing[1])
+        places.changed(name)
+        if asked:
+            places.takers(asked)
+            caught_up(places)
+    for one in PODS:
+        places.takers(one)
+    caught_up(places)
+    for one in PODS:
+        right = {name for name, found in nodes.items() if would_take(found, one)}
+        assert places.takers(one) == right
+
+
+def test_pods_that_ask_the_same_share_an_answer():
+    places = Places({"a": node("a"), "b": node("b", "hdd")})
+    one, two = pod("one", {"disk": "ssd"}), pod("two", {"disk": "ssd"})
+    places.takers(one)
+    caught_up(places)
+    assert places.takers(two) is places.takers(one)
+    assert not places.behind
+    assert places.takers(two) == {"a"}
+
+
+def test_a_change_that_changes_no_answer_is_not_told():
+    nodes = {"a": node("a"), "b": node("b")}
+    places = Places(nodes)
+    places.takers(pod())
+    caught_up(places)
+    version = places.version
+    nodes["a"] = node("a", "hdd")
+    places.changed("a")
+    caught_up(places)
+    assert places.version == version
+    nodes["a"] = node("a", cordoned=True)
+    places.changed("a")
+    assert places.behind
+    caught_up(places)
+    assert places.version > version
+    assert places.takers(pod()) == {"b"}
+
+
+def test_many_nodes_are_looked_at_in_steps():
+    nodes = {f"node-{number}": node(f"node-{number}") for number in range(2000)}
+    places = Places(nodes)
+    takers = places.takers(pod())
+    known = [len(takers) for _ in places.catching_up()]
+    assert len(known) > 2
+    assert known == sorted(known)
+    assert known[-1] == 2000
+
+
+def test_what_no_pod_asks_for_any_more_is_forgotten():
+    places = Places({"a": node("a")})
+    one, two = pod("one"), pod("two")
+    for each in (one, two):
+        places.change_pod(None, each)
+    places.takers(one)
+    caught_up(places)
+    places.change_pod(one, None)
+    assert places.takers(two) == {"a"}
+    places.change_pod(two, None)
+    assert places.takers(two) == set(), "nothing is known until somebody has looked again"
+    assert places.behind

@@ -1,0 +1,317 @@
+"""What pods hold of each node: kept up event by event, it is what adding up from scratch gives."""
+
+import datetime
+import json
+from collections import defaultdict
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from evaluator.cache.pods import Inventory, Load, Resident, decode
+from evaluator.model.pod_demand import Resource
+from evaluator.model.requests import amounts
+from evaluator.model.resources import NOTHING
+
+WINDOW = 300.0
+EPOCH = 1_800_000_000.0
+
+
+class World:
+    """An inventory and its clocks, which agree on when it began."""
+
+    def __init__(self) -> None:
+        self.now = 1000.0
+        self.inventory = Inventory(
+            clock=lambda: self.now, wall=lambda: EPOCH + self.now, window=WINDOW
+        )
+
+    def told(self) -> dict[str, tuple[Any, Any]]:
+        """CPU that is requested of each node, and of that by young pods."""
+        self.inventory.age()
+        return {
+            node: (_cpu(load.requested), _cpu(load.young))
+            for node, load in self.inventory.loads.items()
+        }
+
+
+@pytest.fixture
+def world() -> World:
+    return World()
+
+
+def _cpu(vector: Any) -> float:
+    return amounts(vector).get(Resource.CPU, 0)
+
+
+def stamp(at: float) -> str:
+    return datetime.datetime.fromtimestamp(EPOCH + at, datetime.UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+
+
+def raw(name: str = "web", **said: Any) -> Any:
+    """The JSON of a pod; `bound`: by the scheduler, at that time of the world's clock."""
+    node, phase = said.get("node", ""), said.get("phase", "Running")
+    bound = said.get("bound")
+    conditions = [
+        {"type": "Ready", "status": "True", "lastTransitionTime": stamp(0)},
+        {"type": "PodScheduled", "status": "True" if node else "False"}
+        | ({"lastTransitionTime": stamp(bound)} if bound is not None else {}),
+    ]
+    body = {
+        "metadata": {
+            "name": name,
+            "namespace": "shop",
+            "uid": said.get("uid", f"u-{name}"),
+            "labels": said.get("labels"),
+            "creationTimestamp": stamp(0),
+            **({"deletionTimestamp": stamp(0)} if said.get("leaving") else {}),
+        },
+        "spec": {
+            "nodeName": node,
+            "containers": [{"resources": {"requests": {"cpu": said.get("cpu", "1")}}}],
+        },
+        "status": {"phase": phase, "conditions": conditions, **said.get("status", {})},
+    }
+    return json.dumps(body).encode()
+
+
+def pod(name: str = "web", **said: Any) -> Resident:
+    return decode(raw(name, **said))
+
+
+def test_only_who_is_bound_and_not_finished_holds_anything(world: World) -> None:
+    world.inventory.pods.replace(
+        [
+            pod("runs", node="a", bound=0),
+            pod("waits", phase="Pending"),
+            pod("starts", node="a", phase="Pending", bound=0, cpu="20m"),
+            pod("done", node="a", phase="Succeeded", bound=0),
+            pod("broken", node="b", phase="Failed", bound=0),
+            pod("leaves", node="a", bound=0, leaving=True, cpu="300m"),
+            pod("lost", node="b", phase="Unknown", bound=0, cpu="7"),
+        ]
+    )
+    assert world.told() == {"a": (1320, 0), "b": (7000, 0)}
+
+
+def test_what_the_scheduler_binds_counts_at_once_and_is_young_for_a_window(world: World) -> None:
+    pods = world.inventory.pods
+    pods.replace([pod(phase="Pending")])
+    assert world.told() == {}
+    pods.put(pod(phase="Pending", node="a", bound=world.now - 40))  # a clock that differs
+    assert world.told() == {"a": (1000, 1000)}
+    world.now += WINDOW - 1
+    pods.put(pod(node="a", bound=world.now - WINDOW - 39))  # it runs: no news of what it holds
+    assert world.told() == {"a": (1000, 1000)}
+    world.now += 1
+    assert world.told() == {"a": (1000, 0)}
+
+
+@pytest.mark.parametrize(
+    ("said", "young"),
+    [
+        ({"bound": 1000 - WINDOW + 1}, 1000),
+        ({"bound": 1000 - WINDOW}, 0),
+        ({"bound": 2000}, 1000),
+        ({}, 1000),
+        ({"status": {"startTime": stamp(1000 - WINDOW + 10)}}, 1000),
+        ({"status": {"startTime": stamp(0)}}, 0),
+        ({"status": {"startTime": "yesterday"}}, 1000),
+    ],
+)
+def test_a_listed_pod_is_as_old_as_it_says_and_new_if_it_does_not(
+    world: World, said: Any, young: float
+) -> None:
+    world.inventory.pods.replace([pod(node="a", **said)])
+    assert world.told() == {"a": (1000, young)}
+
+
+def test_who_is_told_sees_what_was_and_what_is(world: World) -> None:
+    seen: list[tuple[Resident | None, Resident | None]] = []
+    world.inventory.listeners.append(lambda before, after: seen.append((before, after)))
+    first, crashed = (
+        pod(node="a"),
+        pod(node="a", status={"containerStatuses": [{"restartCount": 1}]}),
+    )
+    world.inventory.pods.replace([first])
+    world.inventory.pods.put(pod(node="a"))  # the same again
+    world.inventory.pods.put(crashed)
+    world.inventory.pods.drop(crashed)
+    assert seen == [(None, first), (first, crashed), (crashed, None)]
+
+
+def test_other_resources_are_held_as_well(world: World) -> None:
+    def holder(name: str, asked: str, **said: Any) -> Resident:
+        body = json.loads(raw(name, node="a", bound=0, **said))
+        requests = {"example.com/fpga": asked, "telemetry/scheduling": "1"}
+        body["spec"]["containers"] = [{"resources": {"requests": requests}}]
+        return decode(json.dumps(body).encode())
+
+    pods, told = world.inventory.pods, list[str]()
+    world.inventory.touched.append(told.append)
+    pods.replace([holder("one", "1"), holder("two", "2")])
+    assert world.inventory.loads["a"].others == (("example.com/fpga", 3),)
+    told.clear()
+    pods.put(holder("one", "4"))
+    assert world.inventory.loads["a"].others == (("example.com/fpga", 6),)
+    assert told
+    pods.put(holder("one", "4", phase="Succeeded"))
+    assert world.inventory.loads["a"].others == (("example.com/fpga", 2),)
+    pods.drop(holder("two", "2"))
+    assert "a" not in world.inventory.loads
+
+
+def test_nodes_are_named_once_after_each_change_of_what_they_hold(world: World) -> None:
+    pods, told, also_told = world.inventory.pods, list[str](), list[str]()
+    world.inventory.touched += [told.append, also_told.append]
+    pods.replace([pod("one", node="a", bound=0), pod("two", node="b", bound=0)])
+    assert set(told) == set(also_told) == {"a", "b"}
+    told.clear()
+    pods.put(pod("one", node="a", bound=0, status={"containerStatuses": [{"restartCount": 1}]}))
+    assert told == []
+    pods.put(pod("one", node="a", bound=0, phase="Succeeded"))
+    assert told == ["a"]
+    assert world.told() == {"b": (1000, 0)}
+
+
+def test_it_is_not_synced_before_all_pods_were_listed(world: World) -> None:
+    told: list[bool] = []
+    world.inventory.listed.append(lambda: told.append(world.inventory.synced))
+    assert not world.inventory.synced
+    world.inventory.pods.replace([])
+    world.inventory.pods.replace([])
+    assert told == [True]
+
+
+def state(**said: Any) -> dict[str, Any]:
+    return {"waiting": None, "running": None, "terminated": None, **said}
+
+
+FAILED = {"exitCode": 1, "finishedAt": stamp(50)}
+
+
+@pytest.mark.parametrize(
+    ("containers", "facts"),
+    [
+        ([], (False, 0, False, None)),
+        ([{"ready": True, "restartCount": 0, "state": {"running": {}}}], (True, 0, False, None)),
+        (
+            [
+                {"ready": True, "restartCount": 2, "lastState": {"terminated": FAILED}},
+                {"ready": False, "restartCount": 1, "state": {"running": {}}},
+            ],
+            (False, 3, False, EPOCH + 50),
+        ),
+        (
+            [
+                {
+                    "restartCount": 4,
+                    "state": state(waiting={"reason": "CrashLoopBackOff"}),
+                    "lastState": state(terminated=FAILED),
+                }
+            ],
+            (False, 4, True, EPOCH + 50),
+        ),
+        ([{"state": {"waiting": {"reason": "ContainerCreating"}}}], (False, 0, False, None)),
+        ([{"state": {"terminated": {"exitCode": 0}}}], (False, 0, False, None)),
+        ([{"state": {"terminated": FAILED}}], (False, 0, True, EPOCH + 50)),
+        ([{"state": {"terminated": {"exitCode": 9}}}], (False, 0, True, None)),
+    ],
+)
+def test_what_its_kubelet_tells_of_containers(containers: Any, facts: Any) -> None:
+    found = pod(node="a", status={"containerStatuses": containers})
+    assert (found.ready, found.restarts, found.crashing, found.crashed) == facts
+
+
+def test_a_bad_quantity_is_told_of_with_the_pod() -> None:
+    found = pod(node="a", cpu="lots")
+    assert found.problems == (
+        "pod shop/web: what it requests of cpu is not a quantity: 'lots' (write it like 3, 1500m, 2Gi or 1e3)",
+    )
+
+
+NAMES, NODES = ("one", "two", "three"), ("", "a", "b")
+PODS = st.builds(
+    pod,
+    st.sampled_from(NAMES),
+    uid=st.sampled_from(("1", "2")),
+    node=st.sampled_from(NODES),
+    phase=st.sampled_from(("Pending", "Running", "Succeeded", "Failed")),
+    cpu=st.sampled_from(("1", "333m", "0", "bad", "9E")),
+    bound=st.sampled_from((None, 0, 800, 1100, 5000)),
+)
+STEPS = st.lists(
+    st.one_of(
+        st.tuples(st.just("put"), PODS),
+        st.tuples(st.just("drop"), PODS),
+        st.tuples(st.just("list"), st.lists(PODS, unique_by=lambda one: one.name)),
+        st.tuples(st.just("wait"), st.sampled_from((1.0, 100.0, WINDOW))),
+    ),
+    max_size=12,
+)
+
+
+def test_sums_are_what_adding_up_from_scratch_gives(soak: bool) -> None:
+    @settings(max_examples=3000 if soak else 200, deadline=None)
+    @given(STEPS)
+    def check(steps: list[tuple[str, Any]]) -> None:
+        world, expected = World(), Ledger()
+        for what, value in steps:
+            inventory = world.inventory
+            if what == "wait":
+                world.now += value
+            elif what == "list":
+                inventory.pods.replace(value)
+                expected.replace(value, world.now)
+            else:
+                getattr(inventory.pods, what)(value)
+                getattr(expected, what)(value, world.now)
+            inventory.age()
+            assert dict(inventory.loads) == expected.loads(world.now)
+
+    check()
+
+
+class Ledger:
+    """The same the long way: every pod with when it was bound, added up anew each time."""
+
+    def __init__(self) -> None:
+        self.pods: dict[str, tuple[Resident, float]] = {}
+
+    def replace(self, pods: list[Resident], now: float) -> None:
+        for gone in self.pods.keys() - {one.name for one in pods}:
+            del self.pods[gone]
+        for one in pods:
+            self.put(one, now)
+
+    def drop(self, one: Resident, now: float) -> None:
+        self.pods.pop(one.name, None)
+
+    def put(self, one: Resident, now: float) -> None:
+        before, since = self.pods.get(one.name, (None, 0.0))
+        if before and _place(before) == _place(one):
+            at = since
+        elif (before and before.uid == one.uid and not before.node) or one.bound is None:
+            at = now
+        else:
+            at = min(now, one.bound - EPOCH)
+        self.pods[one.name] = (one, at)
+
+    def loads(self, now: float) -> dict[str, Load]:
+        found: dict[str, Load] = defaultdict(Load)
+        for one, at in self.pods.values():
+            if one.holds:
+                load = found[one.node]
+                load.pods += 1
+                load.requested = _add(load.requested, one.requests)
+                load.young = _add(load.young, one.requests if now - at < WINDOW else NOTHING)
+        return dict(found)
+
+
+def _place(one: Resident) -> Any:
+    return one.uid, one.node, one.holds, one.requests
+
+
+def _add(one: Any, other: Any) -> Any:
+    return tuple(a + b for a, b in zip(one, other, strict=True))

@@ -1,0 +1,42 @@
+"""Pods by the policy that they follow: always those that there are, and a number that tells when they are others."""
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from evaluator.cache.pods_by_policy import Linked, followed
+from evaluator.model.objects import Pod, PodMeta, PodSpec
+from evaluator.policy.parse import PolicyKey
+
+NAMES = ("one", "two", "three")
+
+
+def pod(name, policy, node):
+    labels = {"telemetry-policy": policy} if policy else None
+    return Pod(PodMeta(name=name, namespace="ns", labels=labels), PodSpec(node_name=node))
+
+
+def test_a_pod_follows_the_policy_of_its_own_namespace():
+    assert followed(pod("one", "demo", "")) == PolicyKey("ns", "demo")
+    assert followed(pod("one", None, "")) is None
+
+
+states = st.none() | st.tuples(st.sampled_from(["demo", "other", None]), st.sampled_from(["", "n"]))
+
+
+@given(st.lists(st.tuples(st.sampled_from(NAMES), states)))
+def test_it_holds_the_pods_that_there_are(changes):
+    linked, there = Linked(lambda pod: pod.running), {}
+    keys = [PolicyKey("ns", name) for name in ("demo", "other")]
+    seen = {key: {} for key in keys}
+    for name, state in changes:
+        after = pod(name, *state) if state else None
+        linked.change(there.pop(name, None), after)
+        if after:
+            there[name] = after
+        for key in keys:
+            right = [one for one in there.values() if one.running and followed(one) == key]
+            found = sorted(linked.of(key), key=str)
+            assert found == sorted(right, key=str)
+            assert (linked.version(key) == 0) is not bool(right)
+            before = seen[key].setdefault(linked.version(key), found)
+            assert [id(one) for one in before] == [id(one) for one in found]

@@ -1,0 +1,185 @@
+"""Which pods leave: those of a violated policy, at their pace, and only where somebody else would take them."""
+
+import pytest
+
+from evaluator.cache.feasible_nodes import Places
+from evaluator.cache.pods_by_policy import Linked
+from evaluator.model.objects import (
+    Condition,
+    Meta,
+    Node,
+    NodeSpec,
+    NodeStatus,
+    Pod,
+    PodSpec,
+    PodStatus,
+    Taint,
+)
+from evaluator.plans import evictions
+from evaluator.plans.evictions import Pace
+from evaluator.policy.decide import Decision, Decisions
+from evaluator.policy.parse import Policy, PolicyKey
+
+KEY = PolicyKey("ns", "demo")
+REASON = "violating demo: health Equals 2"
+NOW = 1000.0
+
+
+def node(name="n", *, labels=None, ready="True", **spec):
+    return Node(
+        Meta(name=name, labels=labels or {}),
+        NodeSpec(**spec),
+        NodeStatus([Condition("Ready", ready)]),
+    )
+
+
+def pod(name="web", on="sick", *, policy="demo", namespace="ns", phase="Running", **spec):
+    labels = {"telemetry-policy": policy} if policy else {}
+    deleted = spec.pop("deleted", None)
+    return Pod(
+        Meta(name=name, namespace=namespace, labels=labels, deletion_timestamp=deleted),
+        PodSpec(node_name=on, **spec),
+        PodStatus(phase),
+    )
+
+
+def decided(*, sick=("sick",), unwelcome=(), awaited=(), key=KEY):
+    return Decisions(
+        policies={
+            key: Decision(
+                Policy(key),
+                deschedule=dict.fromkeys(sick, REASON),
+                dontschedule=dict.fromkeys(unwelcome, REASON),
+                awaited=frozenset(awaited),
+            )
+        }
+    )
+
+
+def evicted(pods, nodes=None, decisions=None, *, recent=None, period=10.0, limit=1):
+    """Who leaves, once it is known who would take whom."""
+    nodes = [node("sick"), node("well")] if nodes is None else nodes
+    places, running = Places({n.metadata.name: n for n in nodes}), Linked(lambda pod: pod.running)
+    for one in pods:
+        running.change(None, one)
+
+    def plan():
+        pace = Pace(period, limit)
+        return evictions.plan(
+            decisions or decided(), running, places, recent or {}, pace=pace, now=NOW
+        )
+
+    assert plan() == [], "nobody, as long as no node was looked at"
+    for _ in places.catching_up():
+        pass
+    return plan()
+
+
+def planned(*args, **kwargs):
+    """The names of the pods that leave."""
+    return [str(eviction.pod) for eviction in evicted(*args, **kwargs)]
+
+
+def test_a_pod_on_a_violating_node_leaves_with_the_reason():
+    (found,) = evicted([pod()])
+    assert (found.policy, str(found.pod), found.reason) == (KEY, "ns/web", REASON)
+
+
+@pytest.mark.parametrize(
+    "stays",
+    [
+        pod(on="well"),
+        pod(on=""),
+        pod(policy=None),
+        pod(policy="other"),
+        pod(namespace="elsewhere"),
+        pod(phase="Succeeded"),
+        pod(phase="Failed"),
+        pod(deleted="2026-01-01T00:00:00Z"),
+    ],
+    ids=[
+        "healthy node",
+        "not placed",
+        "no policy",
+        "another policy",
+        "another namespace",
+        "done",
+        "failed",
+        "already leaving",
+    ],
+)
+def test_other_pods_stay(stays):
+    assert planned([stays]) == []
+
+
+def test_nothing_leaves_where_nothing_is_violated():
+    assert planned([pod()], decisions=decided(sick=())) == []
+    assert planned([pod()], decisions=decided(sick=(), unwelcome=["sick"])) == []
+
+
+def test_one_pod_of_a_policy_leaves_in_a_period_and_always_the_same_one():
+    pods = [pod("b"), pod("a"), pod("c")]
+    assert planned(pods) == planned(pods[::-1]) == ["ns/a"]
+
+
+def test_more_leave_where_more_are_allowed():
+    assert planned([pod("b"), pod("a"), pod("c")], limit=2) == ["ns/a", "ns/b"]
+
+
+@pytest.mark.parametrize(
+    ("times", "leave"),
+    [
+        ((NOW - 9.9,), []),
+        ((NOW - 10.0,), ["ns/web"]),
+        ((NOW - 100.0, NOW - 1.0), []),
+        ((NOW - 100.0, NOW - 99.0), ["ns/web"]),
+    ],
+)
+def test_what_left_lately_uses_up_the_period(times, leave):
+    assert planned([pod()], recent={KEY: times}) == leave
+
+
+def test_each_policy_has_a_pace_of_its_own():
+    other = PolicyKey("ns", "other")
+    both = Decisions(policies={**decided().policies, **decided(key=other).policies})
+    pods = [pod("a"), pod("b", policy="other")]
+    assert planned(pods, decisions=both) == ["ns/a", "ns/b"]
+    assert planned(pods, decisions=both, recent={KEY: (NOW,)}) == ["ns/b"]
+
+
+def test_a_pod_that_cannot_go_anywhere_does_not_use_up_the_turn_of_one_that_can():
+    stuck = pod("a", node_selector={"disk": "ssd"})
+    assert planned([stuck, pod("b")]) == ["ns/b"]
+
+
+@pytest.mark.parametrize(
+    ("refuge", "decisions"),
+    [
+        (node("well", ready="False"), decided()),
+        (node("well", ready="Unknown"), decided()),
+        (Node(Meta(name="well")), decided()),
+        (node("well", unschedulable=True), decided()),
+        (node("well", taints=[Taint("k", "v", "NoSchedule")]), decided()),
+        (node("well", taints=[Taint("k", "v", "NoExecute")]), decided()),
+        (node("well"), decided(sick=["sick", "well"])),
+        (node("well"), decided(unwelcome=["well"])),
+        (node("well"), decided(awaited=["well"])),
+    ],
+    ids=[
+        "not ready",
+        "lost",
+        "no status",
+        "cordoned",
+        "tainted",
+        "NoExecute",
+        "sick too",
+        "unwelcome",
+        "unknown yet",
+    ],
+)
+def test_without_a_refuge_a_pod_stays(refuge, decisions):
+    assert planned([pod()], [node("sick"), refuge], decisions) == []
+
+
+def test_the_only_node_is_no_refuge():
+    assert planned([pod()], [node("sick")]) == []

@@ -1,0 +1,220 @@
+"""/explain: every reading with its age and state, every rule with the nodes that break it, in plain JSON."""
+
+import json
+import math
+from dataclasses import replace
+
+import pytest
+
+from evaluator.model.steps import finished
+from evaluator.plans.explain import MOST_READINGS, explain, overview
+from evaluator.policy.decide import decide
+from evaluator.policy.parse import PolicyKey, StrategyName
+from evaluator.readings.merged import Merged
+from evaluator.readings.polled import Polls
+from evaluator.readings.store import Reading, Store
+from wire.codec import Delta
+
+START = 1000.0
+KEY = PolicyKey("ns", "demo")
+
+
+@pytest.fixture
+def store():
+    made = Store(stale_after=30.0, started=START)
+    made.subscribe(["m"])
+    return made
+
+
+@pytest.fixture
+def demo(parsed, rule):
+    return parsed(
+        dontschedule=[rule("m GreaterThan 5"), rule("m LessThan 0")],
+        scheduleonmetric=[rule("m LessThan 0")],
+        deschedule={"rules": [rule("m GreaterThan 9")], "logicalOperator": "allOf"},
+        labeling=[rule("m GreaterThan 9", "hot=yes")],
+        generation=3,
+    )
+
+
+def whole(found):
+    return {**found.head, "nodes": dict(found.nodes)}
+
+
+@pytest.fixture
+def explained(store, demo):
+    def run(*nodes, now, decided_at=None):
+        decisions = decide([demo], nodes, store, now=decided_at or now)
+        found = whole(finished(explain(decisions, KEY, store, now=now)))
+        return json.loads(json.dumps(found, allow_nan=False))  # it has to be JSON
+
+    return run
+
+
+def test_the_whole_of_an_explanation(store, explained):
+    store.report("a", Delta({"m": 1.5}), START)
+    store.report("b", Delta({"m": 10.0}), START + 1)
+    key = "telemetry.aware.scheduling.demo/hot"
+    assert explained("a", "b", now=START + 2.25) == {
+        "policy": "ns/demo",
+        "generation": 3,
+        "problems": [],
+        "awaited": [],
+        "strategies": {
+            "dontschedule": {
+                "logicalOperator": "anyOf",
+                "rules": [
+                    {"rule": "m GreaterThan 5", "broken": ["b"]},
+                    {"rule": "m LessThan 0", "broken": []},
+                ],
+            },
+            "deschedule": {
+                "logicalOperator": "allOf",
+                "rules": [{"rule": "m GreaterThan 9", "broken": ["b"]}],
+            },
+            "labeling": {
+                "logicalOperator": "anyOf",
+                "rules": [{"rule": "m GreaterThan 9", "broken": ["b"], "labels": {key: "yes"}}],
+            },
+        },
+        "scheduleonmetric": {
+            "metric": "m",
+            "order": "lower is better",
+            "scores": {"a": 10, "b": 9},
+        },
+        "nodes": {
+            "a": {
+                "readings": {"m": {"value": 1.5, "ageSeconds": 2.25, "state": "fresh"}},
+                "dontschedule": None,
+                "deschedule": None,
+                "labels": {},
+            },
+            "b": {
+                "readings": {"m": {"value": 10.0, "ageSeconds": 1.25, "state": "fresh"}},
+                "dontschedule": "violating demo: m GreaterThan 5",
+                "deschedule": "violating demo: m GreaterThan 9",
+                "labels": {"demo": "violating", key: "yes"},
+            },
+        },
+    }
+
+
+def test_an_agent_that_vanished_is_said_to_be_stale_with_its_last_reading(store, explained):
+    store.report("a", Delta({"m": 7.0}), START)
+    found = explained("a", now=START + 45)["nodes"]["a"]
+    assert found["readings"]["m"] == {
+        "value": 7.0,
+        "ageSeconds": 45.0,
+        "state": "stale: too old to rely on",
+    }
+    assert found["dontschedule"] is None
+
+
+@pytest.mark.parametrize(
+    ("report", "later", "value", "state"),
+    [
+        (None, 1, None, "awaited: no first report yet"),
+        (None, 31, None, "missing: never reported"),
+        (Delta(absent=["m"]), 1, None, "absent: the node does not have this metric"),
+        (
+            Delta(several={"m": 4}),
+            1,
+            None,
+            "ambiguous: 4 series, no single value (`problems` says what to do)",
+        ),
+        (Delta({"m": math.inf}), 1, "inf", "fresh"),
+        (Delta({"m": -math.inf}), 1, "-inf", "fresh"),
+        (Delta({"m": math.nan}), 1, "nan", "fresh, but not a number"),
+        (Delta(unread=["m"]), 31, None, "stale: too old to rely on"),
+    ],
+)
+def test_what_is_no_plain_value_is_said_in_words(store, explained, report, later, value, state):
+    if report is not None:
+        store.report("a", report, START)
+        if report.unread:
+            store.report("a", report, START + later)
+            state = "unread: its source cannot be read, nothing is known"
+    found = explained("a", now=START + later)["nodes"]["a"]["readings"]["m"]
+    assert (found["value"], found["state"]) == (value, state)
+
+
+def test_an_unread_metric_whose_reading_still_counts(store, explained):
+    store.report("a", Delta({"m": 7.0}), START)
+    store.report("a", Delta(unread=["m"]), START + 10)
+    found = explained("a", now=START + 12)["nodes"]["a"]["readings"]["m"]
+    assert found == {
+        "value": 7.0,
+        "ageSeconds": 12.0,
+        "state": "unread: its source cannot be read, the last reading still counts",
+    }
+
+
+def test_an_unknown_policy_is_none(store, demo):
+    decisions = decide([demo], ["a"], store, now=START)
+    assert finished(explain(decisions, PolicyKey("ns", "other"), store, now=START)) is None
+
+
+def test_the_overview_lists_all_policies_with_where_to_read_on(store, demo, parsed, rule):
+    store.report("a", Delta({"m": 10.0}), START)
+    other = parsed("other", nonsense=[])
+    found = overview(decide([other, demo], ["a"], store, now=START))
+    assert {"policies": list(found)} == {
+        "policies": [
+            {
+                "policy": "ns/demo",
+                "explain": "/explain/ns/demo",
+                "dontschedule": ["a"],
+                "deschedule": ["a"],
+                "problems": [],
+            },
+            {
+                "policy": "ns/other",
+                "explain": "/explain/ns/other",
+                "dontschedule": [],
+                "deschedule": [],
+                "problems": list(other.problems),
+            },
+        ]
+    }
+
+
+def test_of_several_sources_each_reading_says_whose_it_is(store, demo):
+    polls = Polls("prometheus", stale_after=30.0, started=START)
+    merged = Merged({"agents": store, "prometheus": polls})
+    merged.subscribe(["m"])
+    store.report("a", Delta({"m": 1.0}), START)
+    polls.answer("m", {"b": Reading(1, 2.0, START)}, START)
+    decisions = decide([demo], ["a", "b"], merged, now=START)
+    found = whole(finished(explain(decisions, KEY, merged, now=START)))
+    assert [found["nodes"][node]["readings"]["m"]["source"] for node in ("a", "b")] == [
+        "agents",
+        "prometheus",
+    ]
+
+
+def test_a_page_names_some_nodes_and_counts_the_rest(parsed, rule):
+    """One policy within every bound, over many nodes: those in violation are shown, and any other can be asked for."""
+    metrics = [f"m{number}" for number in range(100)]
+    store = Store(stale_after=30.0, started=START)
+    store.subscribe(metrics)
+    nodes = [f"node-{number:04}" for number in range(1_000)]
+    for number, node in enumerate(nodes):
+        store.report(node, Delta(dict.fromkeys(metrics, float(number == 777))), START)
+    big = parsed(
+        dontschedule=[rule(f"{metric} Equals 1") for metric in metrics],
+        deschedule=[rule(f"{metric} Equals 0") for metric in metrics],
+    )
+    mild = replace(big, strategies={StrategyName.DONTSCHEDULE: big.strategies["dontschedule"]})
+    found = whole(finished(explain(decide([mild], nodes, store, now=START), KEY, store, now=START)))
+    shown = MOST_READINGS // len(metrics)
+    assert len(found["nodes"]) == shown
+    assert found["nodesMore"] == len(nodes) - shown
+    assert found["nodes"]["node-0777"]["dontschedule"]
+    decisions = decide([big], nodes, store, now=START)
+    found = whole(finished(explain(decisions, KEY, store, now=START)))
+    rules = found["strategies"]["deschedule"]["rules"]
+    assert {(len(one["broken"]), one["brokenMore"]) for one in rules} == {(100, 899)}
+    found = whole(finished(explain(decisions, KEY, store, now=START, node="node-0999")))
+    assert [*found["nodes"]] == ["node-0999"]
+    [policy] = overview(decisions)
+    assert (policy["deschedule"], policy["descheduleMore"]) == (nodes[:10], 989)

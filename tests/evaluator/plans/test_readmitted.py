@@ -1,0 +1,82 @@
+"""Which nodes a policy has let in again, since when, and for how long that is remembered."""
+
+import pytest
+
+from evaluator.plans import readmitted
+from evaluator.plans.readmitted import Opening
+from evaluator.policy.decide import Decision, Decisions
+from evaluator.policy.parse import Policy, PolicyKey
+
+DEMO, OTHER = PolicyKey("ns", "demo"), PolicyKey("ns", "other")
+MEMORY = 300.0
+
+
+def refusing(*nodes, key=DEMO):
+    return Decision(Policy(key), dontschedule=dict.fromkeys(nodes, "violating"))
+
+
+def decided(*given):
+    return Decisions(policies={decision.policy.key: decision for decision in given})
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "found"),
+    [
+        (decided(refusing("a", "b")), decided(refusing("b", "c")), {DEMO: {"a"}}),
+        (decided(refusing("a")), decided(refusing("a")), {}),
+        (decided(refusing()), decided(refusing("a")), {}),
+        (decided(refusing("a")), decided(), {DEMO: {"a"}}),
+        (decided(), decided(refusing("a")), {}),
+        (
+            decided(refusing("a"), refusing("b", key=OTHER)),
+            decided(refusing("a"), refusing(key=OTHER)),
+            {OTHER: {"b"}},
+        ),
+    ],
+    ids=["one less", "the same", "one more", "policy gone", "policy new", "of several policies"],
+)
+def test_a_node_is_let_in_when_it_is_no_longer_refused(before, after, found):
+    assert readmitted.opened(before, after) == found
+
+
+def test_times_are_of_nodes_that_take_the_pod_and_are_not_refused_again():
+    opening = Opening().with_nodes(["a", "b"], 10.0).with_nodes(["c"], 20.0)
+    everywhere = {"a", "b", "c", "d"}
+    assert opening.times(everywhere, refusing()) == [10.0, 10.0, 20.0]
+    assert opening.times(everywhere, refusing("a", "c")) == [10.0]
+    assert opening.times({"c"}, refusing()) == [20.0]
+    assert opening.times(everywhere, None) == [10.0, 10.0, 20.0], "its policy is gone"
+
+
+def test_a_node_let_in_again_counts_from_then_on():
+    opening = Opening().with_nodes(["a", "b"], 10.0).with_nodes(["a"], 20.0)
+    assert opening.times({"a"}, refusing()) == [20.0]
+    assert opening.times({"a", "b"}, refusing()) == [10.0, 20.0]
+
+
+def test_after_a_start_every_node_that_is_not_refused_counts_as_just_let_in():
+    opening = readmitted.all_open(decided(refusing("b")), 5.0)[DEMO]
+    assert opening.times({"a"}, refusing("b")) == [5.0]
+    assert opening.times({"b"}, refusing("b")) == []
+    later = opening.with_nodes(["b"], 9.0)
+    assert later.times({"b"}, refusing()) == [9.0], "it was refused at the start"
+    assert later.times({"a", "b"}, refusing()) == [5.0, 9.0]
+
+
+def test_what_is_long_ago_is_forgotten():
+    found = readmitted.remember(
+        readmitted.all_open(decided(refusing()), 0.0), {DEMO: ["a"]}, now=10.0, memory=MEMORY
+    )
+    assert found[DEMO].times({"a", "b"}, None) == [0.0, 10.0]
+    for now, times in ((299.0, [0.0, 10.0]), (300.0, [10.0]), (309.0, [10.0])):
+        found = readmitted.remember(found, {}, now=now, memory=MEMORY)
+        assert found[DEMO].times({"a", "b"}, None) == times
+    assert readmitted.remember(found, {}, now=310.0, memory=MEMORY) == {}
+
+
+def test_where_nothing_is_new_or_forgotten_it_stays_the_same_one():
+    """Whoever remembers what they made of it need not look again."""
+    found = readmitted.remember({}, {DEMO: ["a"], OTHER: ["b"]}, now=0.0, memory=MEMORY)
+    later = readmitted.remember(found, {OTHER: ["c"]}, now=1.0, memory=MEMORY)
+    assert later[DEMO] is found[DEMO]
+    assert later[OTHER] is not found[OTHER]

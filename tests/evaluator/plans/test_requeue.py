@@ -1,0 +1,224 @@
+"""Who is nudged, when, and how seldom: plans on plain values."""
+
+import itertools
+
+import pytest
+
+from evaluator.cache.cluster import decode_node, decode_pod
+from evaluator.cache.feasible_nodes import Places
+from evaluator.model.objects import NUDGED
+from evaluator.plans import readmitted, requeue
+from evaluator.plans.readmitted import Opening
+from evaluator.plans.requeue import Pace
+from evaluator.policy.decide import Decision, Decisions
+from evaluator.policy.evaluate import View
+from evaluator.policy.parse import Policy, PolicyKey
+
+DEMO = PolicyKey("ns", "demo")
+PACE = Pace(first=1.0, longest=8.0, settle=0.0, memory=300.0)
+TEXT = "0/2 nodes are available: 2 violating demo: heat GreaterThan 50. preemption: none"
+
+
+def decisions(*refused, awaited=(), policy=DEMO):
+    decision = Decision(
+        Policy(policy),
+        dontschedule=dict.fromkeys(refused, "violating demo: heat GreaterThan 50"),
+        awaited=frozenset(awaited),
+    )
+    return Decisions(View(("a", "b"), {}), {policy: decision})
+
+
+def make_pod(name="web", *, text=TEXT, reason="Unschedulable", policy="demo", spec="{}", more=""):
+    return decode_pod(
+        f'{{"metadata": {{"name": "{name}", "namespace": "ns", "uid": "uid-{name}",'
+        f' "labels": {{"telemetry-policy": "{policy}"}} {more}}},'
+        f' "spec": {spec}, "status": {{"phase": "Pending", "conditions": [{{"type": "PodScheduled",'
+        f' "status": "False", "reason": "{reason}", "message": "{text}"}}]}}}}'
+    )
+
+
+def make_node(name, *, ready=True):
+    status = f'{{"conditions": [{{"type": "Ready", "status": "{ready}"}}]}}'
+    return decode_node(
+        f'{{"metadata": {{"name": "{name}", "labels": {{"name": "{name}"}}}}, "status": {status}}}'
+    )
+
+
+NODES = {name: make_node(name) for name in ("a", "b")}
+
+
+def places_of(nodes, pods):
+    """Who would take whom, wholly known."""
+    places = Places(nodes)
+    for pod in pods:
+        places.takers(pod)
+    for _ in places.catching_up():
+        pass
+    return places
+
+
+class Queue:
+    """The nudger's state on its way through time, without its I/O."""
+
+    def __init__(self, *pods):
+        self.pods = list(pods)
+        self.refused = {}
+        self.openings = {}
+        self.decisions = decisions("a", "b")
+        self.nodes = dict(NODES)
+        self.at(0.0)
+
+    def decide(self, new, now):
+        more = readmitted.opened(self.decisions, new)
+        self.openings = readmitted.remember(self.openings, more, now=now, memory=PACE.memory)
+        self.decisions = new
+
+    def at(self, now):
+        """The names of the pods that are nudged now."""
+        self.refused = requeue.refusals(self.pods, self.refused, now)
+        self.openings = readmitted.remember(self.openings, {}, now=now, memory=PACE.memory)
+        places = places_of(self.nodes, self.pods)
+        found = []
+        for key, opening in self.openings.items():
+            of_policy = [one for one in self.refused.values() if one.policy == key]
+            decision = self.decisions.policies.get(key)
+            found += requeue.chances(of_policy, opening, decision, places, PACE)
+        plan = requeue.plan(found, pace=PACE, now=now)
+        for refusal in plan.due:
+            self.refused[refusal.pod.metadata.uid] = refusal.after_nudge(now)
+        self.again = plan.again
+        return [refusal.pod.metadata.name for refusal in plan.due]
+
+
+def test_a_node_that_is_let_in_nudges_its_pod_once():
+    queue = Queue(make_pod())
+    queue.decide(decisions("b"), 10.0)
+    assert queue.at(10.0) == ["web"]
+    assert queue.at(10.1) == []
+    assert queue.at(200.0) == [], "refused again for the same decisions"
+    assert queue.again is None
+
+
+@pytest.mark.parametrize(
+    "pod",
+    [
+        make_pod(text="0/2 nodes are available: 2 Insufficient cpu."),
+        make_pod(text="0/2 nodes are available: 2 violating other: heat GreaterThan 50."),
+        make_pod(reason="SchedulingGated"),
+        make_pod(spec='{"nodeName": "a"}'),
+        make_pod(more=', "deletionTimestamp": "2026-01-01T00:00:00Z"'),
+        make_pod(policy="other"),
+        make_pod(spec='{"nodeSelector": {"name": "b"}}'),
+    ],
+    ids=[
+        "not our doing",
+        "another policy's doing",
+        "gated",
+        "placed",
+        "leaving",
+        "not the policy's pod",
+        "not the pod's node",
+    ],
+)
+def test_a_pod_that_gains_nothing_is_left_alone(pod):
+    queue = Queue(pod)
+    queue.decide(decisions("b"), 10.0)
+    assert queue.at(10.0) == []
+
+
+def test_nothing_is_nudged_onto_a_node_that_takes_no_pods():
+    queue = Queue(make_pod())
+    queue.nodes["a"] = make_node("a", ready=False)
+    queue.decide(decisions("b"), 10.0)
+    assert queue.at(10.0) == []
+
+
+def test_nothing_is_nudged_while_the_answer_would_be_to_come_again():
+    queue = Queue(make_pod())
+    queue.decide(decisions("b", awaited=["b"]), 10.0)
+    assert queue.at(10.0) == []
+    queue.decide(decisions("b"), 11.0)
+    assert queue.at(11.0) == ["web"]
+
+
+def test_a_policy_that_goes_lets_all_nodes_in():
+    queue = Queue(make_pod())
+    queue.decide(Decisions(), 10.0)
+    assert queue.at(10.0) == ["web"]
+
+
+def test_a_refusal_that_is_seen_after_the_node_was_let_in_counts_if_it_was_under_way():
+    queue = Queue()
+    queue.decide(decisions("b"), 10.0)
+    queue.pods = [make_pod("in-flight")]
+    assert queue.at(10.5) == ["in-flight"]
+    queue.pods.append(make_pod("later"))
+    assert queue.at(15.0) == [], "it was refused although the node was open, so for another reason"
+
+
+def test_a_node_that_flaps_nudges_at_a_pace_that_slows_down():
+    queue = Queue(make_pod())
+    nudged = []
+    for tick in range(1000):
+        now = tick / 10
+        queue.decide(decisions("b") if tick % 2 else decisions("a", "b"), now)
+        nudged += [now] * len(queue.at(now))
+    gaps = [round(b - a) for a, b in itertools.pairwise(nudged)]
+    assert gaps[:4] == [1, 2, 4, 8]
+    assert set(gaps[4:]) == {8}
+
+
+def test_a_node_let_in_while_the_pod_rests_nudges_it_after_that_and_says_when():
+    queue = Queue(make_pod())
+    queue.decide(decisions("b"), 10.0)
+    queue.at(10.0)
+    queue.decide(decisions(), 10.2)
+    assert queue.at(10.2) == []
+    assert queue.again == pytest.approx(11.0)
+    assert queue.at(11.0) == ["web"]
+
+
+def test_a_nudge_of_another_replica_counts_as_ours():
+    queue = Queue(make_pod())
+    queue.decide(decisions("b"), 10.0)
+    queue.pods = [make_pod(more=f', "annotations": {{"{NUDGED}": "1970-01-01T00:00:11Z"}}')]
+    assert queue.at(12.0) == []
+
+
+@pytest.mark.parametrize("text", ["soon", "2999-01-01T00:00:00Z", "", "1970-01-01T00:00:00"])
+def test_an_annotation_that_tells_nothing_does_no_harm(text):
+    queue = Queue(make_pod(more=f', "annotations": {{"{NUDGED}": "{text}"}}'))
+    queue.decide(decisions("b"), 10.0)
+    assert queue.at(10.0) == ["web"]
+
+
+def test_pods_of_high_priority_and_of_old_age_come_first():
+    def born(name, second, priority=0):
+        more = f', "creationTimestamp": "2026-01-01T00:00:0{second}Z"'
+        return make_pod(name, more=more, spec=f'{{"priority": {priority}}}')
+
+    queue = Queue(born("young", 2), born("old", 1), born("first", 3, priority=5))
+    queue.decide(decisions("b"), 10.0)
+    assert queue.at(10.0) == ["first", "old", "young"]
+
+
+def test_a_nudge_waits_until_every_replica_has_decided():
+    pods = [make_pod()]
+    found = requeue.chances(
+        requeue.refusals(pods, {}, 0.0).values(),
+        Opening({"a": 10.0}),
+        decisions("b").policies[DEMO],
+        places_of(NODES, pods),
+        Pace(settle=0.5),
+    )
+    assert requeue.plan(found, pace=PACE, now=10.0) == requeue.Plan((), 10.5)
+
+
+def test_no_more_are_nudged_at_once_than_the_pace_allows():
+    queue = Queue(*(make_pod(f"web-{number:02}") for number in range(25)))
+    queue.decide(decisions("b"), 10.0)
+    turns = [queue.at(10.0) for _ in range(4)]
+    assert [len(turn) for turn in turns] == [10, 10, 5, 0]
+    assert sorted(name for turn in turns for name in turn) == [
+        pod.metadata.name for pod in queue.pods
+    ]

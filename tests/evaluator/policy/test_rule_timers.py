@@ -1,0 +1,51 @@
+"""What a rule remembers: worked out only where something can change, it is what working out every node would give."""
+
+import numpy as np
+from hypothesis import given
+from hypothesis import strategies as st
+
+from evaluator.model.node_index import Nodes
+from evaluator.policy.rule_timers import Memory, Seen
+from evaluator.policy.types import Terms
+
+NODES = Nodes(f"n{number}" for number in range(6))
+masks = st.lists(st.booleans(), min_size=6, max_size=6).map(np.array)
+seconds = st.sampled_from([0.0, 5.0, 20.0])
+
+
+@st.composite
+def moments(draw):
+    """What is seen of a rule at some moments, each so many seconds after the one before, and who bears its label."""
+    script = []
+    for _ in range(draw(st.integers(1, 8))):
+        broken, lacks, never = draw(masks), draw(masks), draw(masks)
+        script.append((draw(seconds), Seen(broken | lacks, lacks & ~broken, lacks & never)))
+    return script, draw(masks)
+
+
+def told(memory):
+    columns = (memory.blank, memory.broken, memory.violated, memory.missing, memory.carried)
+    since = np.where(memory.broken ^ memory.violated, memory.since, np.nan)
+    return [column.tolist() for column in (*columns, memory.unheard)], np.nan_to_num(since).tolist()
+
+
+@given(moments(), seconds, seconds)
+def test_working_out_a_few_is_working_out_all(script, hold, clear):
+    terms, now = Terms(hold, clear), 100.0
+    few = every = Memory.new(NODES)
+    moments, marked = script
+    for after, seen in moments:
+        now += after
+        few = few.after(seen, few.violated | (few.blank & marked), terms, now=now)
+        every = every.step(seen, every.violated | (every.blank & marked), terms, now)
+        assert told(few) == told(every)
+        assert few.due(terms) == every.due(terms)
+
+
+def test_where_nothing_can_change_nothing_is_made():
+    seen = Seen(np.ones(6, dtype=bool), np.zeros(6, dtype=bool), np.zeros(6, dtype=bool))
+    terms = Terms(hold=10.0)
+    first = Memory.new(NODES).after(seen, np.zeros(6, dtype=bool), terms, now=0.0)
+    ripe = first.after(seen, first.violated, terms, now=10.0)
+    assert ripe.violated.all()
+    assert ripe.after(seen, ripe.violated, terms, now=50.0) is ripe
