@@ -27,7 +27,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
-from evaluator.extender.messages import Args
+from evaluator.extender.codec import Args
 from evaluator.extender.verbs import answer_filter, answer_prioritize
 from evaluator.policy.decide import Decisions, decide, deciding
 from evaluator.policy.parse import Policy, parse

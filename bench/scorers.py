@@ -24,8 +24,8 @@ from bench.crowd import Crowd
 from bench.program import Evaluator
 from bench.scheduler import Connection, Reply, WrongAnswerError
 from bench.site import Site
-from evaluator import scorers
-from evaluator.scorers import BUILT_IN
+from evaluator.scorerhost import registry
+from evaluator.scorerhost.registry import BUILT_IN
 from evaluator.scoring.options import ScorerOptions
 from evaluator.scoring.plugin import Assessment, Scorer
 from plimsoll.logging import setup
@@ -134,7 +134,7 @@ def _spent(server: Evaluator) -> dict[str, float]:
 
 def measured(nodes: int, requests: int, names: Sequence[str]) -> Iterator[Line]:
     """Each scorer's line."""
-    loaded = scorers.load(ScorerOptions(scorers=tuple(names)))
+    loaded = registry.load(ScorerOptions(scorers=tuple(names)))
     with site.crowded(nodes, (f"--scorers={','.join(names)}",)) as at:
         for name, scorer in loaded.items():
             line = {"benchmark": "scorers", "case": name, "nodes": nodes, "requests": requests}

@@ -4,9 +4,9 @@ from dataclasses import dataclass
 
 from evaluator.extender.options import ExtenderOptions
 from evaluator.gangs.options import GangOptions
-from evaluator.gangs.webhookoptions import WebhookOptions
+from evaluator.gangs.webhook_options import WebhookOptions
 from evaluator.scoring.options import ScorerOptions
-from evaluator.sources.agentoptions import AgentOptions
+from evaluator.sources.agents.options import AgentOptions
 from evaluator.sources.options import SourceOptions
 from plimsoll import durations, flags
 from plimsoll.flags import option

@@ -17,7 +17,7 @@ from evaluator.model.objects import Node, Pod
 from evaluator.policy.parse import PolicyKey
 from evaluator.session import KubeError as KubeError  # whoever calls the API imports it from here
 from evaluator.session import Session, lines, whole
-from evaluator.sources.identity import TokenReview
+from evaluator.sources.agents.identity import TokenReview
 
 T = TypeVar("T")
 

@@ -6,13 +6,14 @@ import signal
 import sys
 from collections.abc import Callable, Mapping, Sequence
 
-from evaluator import garbage, scorers
+from evaluator import garbage
 from evaluator.certfiles import TlsError
 from evaluator.config import Settings
 from evaluator.kube import Kube
 from evaluator.kubeclient import ConfigError
 from evaluator.manifests import checker
 from evaluator.scheduler import configurer
+from evaluator.scorerhost import registry
 from evaluator.scoring.plugin import Scorer
 from evaluator.service import Service
 from evaluator.sources.queries import QueriesError
@@ -59,8 +60,8 @@ def main(argv: Sequence[str] | None = None) -> int:
     if mistakes := settings.mistakes():
         command.error("; ".join(mistakes))
     try:
-        scoring = scorers.load(settings)
-    except scorers.ScorersError as error:
+        scoring = registry.load(settings)
+    except registry.ScorersError as error:
         command.error(str(error))
     setup.setup("debug" if settings.v >= 4 else settings.log_level, settings.log_format)
     setup.adopt()

@@ -14,16 +14,16 @@ from prometheus_client import Metric
 from prometheus_client.exposition import choose_encoder, gzip_accepted
 from prometheus_client.samples import Sample
 
-from evaluator import explainpod
-from evaluator.assessor import ScorerError
 from evaluator.decider import Decider
-from evaluator.gangs import explaingang
-from evaluator.gangs.explaingang import Desk
+from evaluator.gangs.core import explain as explaingang
+from evaluator.gangs.core.explain import Desk
 from evaluator.metrics import Metrics
 from evaluator.model.steps import Steps
-from evaluator.panel import Panel
 from evaluator.plans import explain
 from evaluator.policy.parse import PolicyKey
+from evaluator.scorerhost import explain as explainpod
+from evaluator.scorerhost.pod_explainer import Panel
+from evaluator.scorerhost.runner import ScorerError
 from plimsoll.fairlock import TooManyWaitError, Turns
 from plimsoll.http.limits import Limits
 from plimsoll.http.routes import Route, Routes

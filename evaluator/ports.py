@@ -5,14 +5,14 @@ from functools import partial
 
 from evaluator import tls
 from evaluator.config import Settings
-from evaluator.extender.scoring import ScorerRoutes
-from evaluator.extender.server import Extender
+from evaluator.extender.policies import Extender
+from evaluator.extender.scorers import ScorerRoutes
 from evaluator.gangs import webhook
 from evaluator.metrics import Metrics
 from evaluator.ops import LIMITS, Operations
 from evaluator.readings.merged import AGENTS
-from evaluator.sources import agentport
-from evaluator.sources.agents import Agents
+from evaluator.sources.agents import port as agentport
+from evaluator.sources.agents.server import Agents
 from plimsoll.http.addresses import Address
 from plimsoll.http.server import Server
 from plimsoll.logging import setup

@@ -14,18 +14,18 @@ from evaluator.cache import cluster, pods
 from evaluator.cache.cluster import Cluster
 from evaluator.config import Settings
 from evaluator.decider import Decider
-from evaluator.extender.server import Extender
+from evaluator.extender.policies import Extender
 from evaluator.garbage import Settled, Trimmer
 from evaluator.kube import Kube
 from evaluator.metrics import Metrics
 from evaluator.ops import Operations
 from evaluator.ports import Ports
 from evaluator.readings.store import Store
-from evaluator.scorerhost import ScorerHost
+from evaluator.scorerhost.host import ScorerHost
 from evaluator.scoring.plugin import Scorer
-from evaluator.sources import agentport
-from evaluator.sources.agents import Agents
-from evaluator.sources.assembly import Surroundings, assemble
+from evaluator.sources.agents import port
+from evaluator.sources.agents.server import Agents
+from evaluator.sources.build import Surroundings, assemble
 from evaluator.subscription import Subscriptions
 from evaluator.watcher import Sink, Watcher
 from evaluator.writers import Writers
@@ -121,7 +121,7 @@ class Service:
             on_report=self._reported,
             on_refusal=lambda code: self._metrics.agents_refused.labels(code.name).inc(),
             on_end=self._trimmer.stream_ended,
-            verifier=agentport.verifier(self._settings, self._cluster, self._api),
+            verifier=port.verifier(self._settings, self._cluster, self._api),
             limits=self._settings.agent_limits,
         )
         self._metrics.agents.set_function(lambda: agents.connected)

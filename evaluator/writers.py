@@ -9,7 +9,7 @@ from evaluator.cache.pods import Inventory, Resident
 from evaluator.config import Settings
 from evaluator.decider import Decider
 from evaluator.evictor import Evictor
-from evaluator.gangs.assembly import Gangs
+from evaluator.gangs.build import Gangs
 from evaluator.kube import Kube
 from evaluator.labeler import Labeler
 from evaluator.leader import Leader, own_namespace

@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
 
-from evaluator.extender.messages import Args
+from evaluator.extender.codec import Args
 from evaluator.policy import violations
 from evaluator.policy.decide import Decision, Decisions
 from evaluator.policy.parse import PolicyKey, StrategyName

@@ -4,7 +4,7 @@ import math
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from evaluator.gangs.verdicts import Terms
+from evaluator.gangs.core.types import Terms
 from evaluator.model.requests import IGNORED
 from plimsoll import durations, flags
 from plimsoll.flags import option

@@ -13,7 +13,7 @@ from http import HTTPStatus
 from evaluator import tls
 from evaluator.certfiles import Rotation
 from evaluator.config import Settings
-from evaluator.gangs import admission
+from evaluator.gangs.core import admission
 from evaluator.metrics import Metrics
 from plimsoll.fairlock import Turns
 from plimsoll.http.limits import Limits

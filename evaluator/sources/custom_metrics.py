@@ -8,8 +8,8 @@ from typing import Any, Protocol
 import msgspec
 
 from evaluator.session import KubeError
-from evaluator.sources import metricvalues
-from evaluator.sources.answers import Answer, SourceError, moment
+from evaluator.sources.formats import metric_value_list
+from evaluator.sources.formats.answer import Answer, SourceError, moment
 
 GROUP = "custom.metrics.k8s.io"
 VERSIONS = ("v1beta2", "v1beta1")
@@ -67,7 +67,9 @@ class CustomMetrics:
         version = await self._served()
         try:
             body, date = await self._api.node_metric(version, metric)
-            return metricvalues.parse(body, moment(date, here=self._clock(), wall=self._wall()))
+            return metric_value_list.parse(
+                body, moment(date, here=self._clock(), wall=self._wall())
+            )
         except KubeError as error:
             self._doubt()
             if error.status == 404:

@@ -8,8 +8,8 @@ from typing import Protocol
 
 from evaluator.metrics import Metrics
 from evaluator.readings.polled import Polls
-from evaluator.sources.answers import Answer, SourceError
-from evaluator.sources.coverage import Coverage
+from evaluator.sources.formats.answer import Answer, SourceError
+from evaluator.sources.formats.coverage import Coverage
 from evaluator.subscription import Subscriptions
 from plimsoll import durations
 from plimsoll.logging import setup

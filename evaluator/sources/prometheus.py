@@ -11,10 +11,10 @@ from pathlib import Path
 import aiohttp
 
 from evaluator.certfiles import TlsError
-from evaluator.sources import vectors
-from evaluator.sources.answers import Answer, SourceError, moment
+from evaluator.sources.formats import prometheus_vector
+from evaluator.sources.formats.answer import Answer, SourceError, moment
+from evaluator.sources.formats.prometheus_vector import Join
 from evaluator.sources.queries import Queries
-from evaluator.sources.vectors import Join
 from plimsoll import VERSION, durations
 from plimsoll.redact import redacted
 
@@ -69,14 +69,14 @@ class Prometheus:
 
     async def ask(self, metric: str) -> Answer:
         """Its readings by node. Raises SourceError."""
-        query = self._queries.of(metric) or vectors.selector(metric)
+        query = self._queries.of(metric) or prometheus_vector.selector(metric)
         try:
             body, date = await self._query(query)
         except (aiohttp.ClientError, OSError, ValueError) as error:
             what = " ".join(str(error).split()) or type(error).__name__
             raise SourceError("unreachable", what) from error
         now = moment(date, here=self._clock(), wall=self._wall())
-        return vectors.parse(body, metric, self._join(), now)
+        return prometheus_vector.parse(body, metric, self._join(), now)
 
     async def _query(self, query: str) -> tuple[bytes, str]:
         if self._session is None:
@@ -100,7 +100,7 @@ class Prometheus:
                 )
             body = await _bounded(response, self._largest)
             if response.status >= 400:
-                said = vectors.refusal(body) or response.reason or ""
+                said = prometheus_vector.refusal(body) or response.reason or ""
                 shown = redacted(said, secret, *headers.values())
                 raise SourceError(f"http_{response.status}", f"{response.status} {shown}")
             return body, response.headers.get("Date", "")

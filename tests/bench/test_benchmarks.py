@@ -11,7 +11,7 @@ import pytest
 from bench import extender, gangs, measure
 from bench.cases import Repeat, Rest
 from bench.scene import Sizes
-from evaluator.scorers import BUILT_IN
+from evaluator.scorerhost.registry import BUILT_IN
 from tests.patience import PATIENCE
 
 BENCH = Path(extender.__file__).parent

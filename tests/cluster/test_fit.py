@@ -8,9 +8,9 @@ import pytest
 from evaluator.cache import pods as inventory
 from evaluator.cache.cluster import Cluster, decode_node
 from evaluator.cache.pods import Inventory
-from evaluator.gangs.rooms import Rooms
-from evaluator.gangs.shapes import shapes
-from evaluator.gangs.space import Packing
+from evaluator.gangs.core.capacity import Rooms
+from evaluator.gangs.core.packing import Packing
+from evaluator.gangs.core.pod_shape import shapes
 from evaluator.policy.decide import Decisions
 from sandbox.client.client import STRATEGIC
 from sandbox.client.objects import NODES, PODS

@@ -7,10 +7,10 @@ from types import SimpleNamespace
 import pytest
 
 from evaluator.cache.pods import Inventory, decode
-from evaluator.gangs.herald import Herald
-from evaluator.gangs.roster import Roster
-from evaluator.gangs.untold import Pace
-from evaluator.gangs.verdicts import Outcome, State, Verdict
+from evaluator.gangs.core.event_queue import Pace
+from evaluator.gangs.core.index import Roster
+from evaluator.gangs.core.types import Outcome, State, Verdict
+from evaluator.gangs.events import Herald
 from evaluator.kube import Kube
 from evaluator.metrics import Metrics
 from sandbox.client.objects import EVENTS, PODS

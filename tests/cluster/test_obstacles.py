@@ -8,11 +8,11 @@ import msgspec
 import pytest
 
 from evaluator.cache.pods import Inventory, decode
-from evaluator.gangs.charges import Member, charge
-from evaluator.gangs.group import GangKey
-from evaluator.gangs.inquirer import Inquirer
-from evaluator.gangs.roster import Roster
-from evaluator.gangs.verdicts import Outcome, State, Verdict
+from evaluator.gangs.core.index import Roster
+from evaluator.gangs.core.podgroup import GangKey
+from evaluator.gangs.core.types import Outcome, State, Verdict
+from evaluator.gangs.diagnoser import Inquirer
+from evaluator.gangs.diagnosis.quota_usage import Member, charge
 from evaluator.kube import Kube
 from plimsoll.quantity import exact
 from sandbox.client.client import ApiError, Client

@@ -6,8 +6,8 @@ import subprocess
 import pytest
 
 from evaluator.kube import Kube
-from evaluator.sources.identity import NotAnAgentError
-from evaluator.sources.reviewer import Reviewer
+from evaluator.sources.agents.identity import NotAnAgentError
+from evaluator.sources.agents.token_review import Reviewer
 from sandbox.apiserver.server import ApiServer
 from sandbox.processes import Processes
 from sandbox.programs import AgentLaunch, agent_command

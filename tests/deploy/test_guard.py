@@ -8,7 +8,7 @@ import json
 import pytest
 import yaml
 
-from evaluator.gangs import gates
+from evaluator.gangs.core import ungate
 from evaluator.kube import Kube
 from evaluator.model.gang_membership import ADMITTED, GATE
 from evaluator.model.node_labels import Apply
@@ -166,8 +166,8 @@ async def test_a_stolen_token_can_nudge_pods_and_do_nothing_else_to_them(thief, 
 
 
 async def test_the_evaluator_lifts_its_gate_and_says_when(thief, evaluator, administrator):
-    held = gates.decode(json.dumps(await administrator.get(PODS, "held", "default")))
-    await evaluator.patch_pod("default", "held", gates.lifting(held, "2026-01-01T00:00:00.000Z"))
+    held = ungate.decode(json.dumps(await administrator.get(PODS, "held", "default")))
+    await evaluator.patch_pod("default", "held", ungate.lifting(held, "2026-01-01T00:00:00.000Z"))
     pod = await administrator.get(PODS, "held", "default")
     assert pod["spec"]["schedulingGates"] == [{"name": FOREIGN}]
     assert pod["metadata"]["annotations"].keys() == {"owner", ADMITTED}

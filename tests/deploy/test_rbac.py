@@ -10,7 +10,7 @@ from aiohttp import web
 
 from evaluator import kube
 from evaluator.config import Settings
-from evaluator.gangs.makers import KINDS
+from evaluator.gangs.diagnosis.controllers import KINDS
 from evaluator.kube import Kube
 from evaluator.model.node_labels import Apply
 from evaluator.policy.parse import PolicyKey

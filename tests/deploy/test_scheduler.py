@@ -6,8 +6,8 @@ from urllib.parse import urlsplit
 import pytest
 import yaml
 
-from evaluator import scorers
 from evaluator.config import Settings
+from evaluator.scorerhost import registry
 from plimsoll import flags
 from plimsoll.commandline import Parser
 
@@ -92,12 +92,12 @@ def test_the_component_switches_on_what_the_configuration_asks(with_components):
     weights = {path.removeprefix("/scorers/"): one["weight"] for path, one in listed.items()}
     assert set(told.enabled_scorers) == set(weights)
     assert told.weights_of_scorers == weights | {"policies": policies["weight"]}
-    assert set(weights) <= set(scorers.known())
+    assert set(weights) <= set(registry.known())
 
 
 def test_what_filters_is_asked_to_only_where_it_can(listed):
     """A scorer without a predicate would be asked in vain."""
     for extender in listed:
         name = urlsplit(extender["urlPrefix"]).path.removeprefix("/scorers/")
-        if name in scorers.BUILT_IN and "filterVerb" in extender:
-            assert scorers.load(Settings(scorers=(name,)))[name].predicates
+        if name in registry.BUILT_IN and "filterVerb" in extender:
+            assert registry.load(Settings(scorers=(name,)))[name].predicates

@@ -4,8 +4,8 @@ import re
 from dataclasses import fields
 from pathlib import Path
 
+from evaluator.gangs.core.types import State
 from evaluator.gangs.options import GangOptions
-from evaluator.gangs.verdicts import State
 from evaluator.model.gang_membership import (
     ADMITTED,
     GATE,
@@ -28,7 +28,9 @@ def test_every_state_has_a_row_with_the_event_that_tells_of_it():
 
 
 def test_every_event_that_tells_of_something_else_has_a_row():
-    written = set(re.findall(r'"(Gang[A-Z]\w+)"', (ROOT / "evaluator/gangs/notes.py").read_text()))
+    written = set(
+        re.findall(r'"(Gang[A-Z]\w+)"', (ROOT / "evaluator/gangs/core/events.py").read_text())
+    )
     rows = set(re.findall(r"^\| `(Gang\w+)` \|", TEXT, re.MULTILINE))
     assert len(written) > 3
     assert rows == written

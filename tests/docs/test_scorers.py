@@ -3,19 +3,19 @@
 import re
 from pathlib import Path
 
-from evaluator import scorers
 from evaluator.config import Settings
+from evaluator.scorerhost import registry
 from plimsoll import flags
 
 TEXT = (Path(__file__).parents[2] / "docs/scorers.md").read_text()
-LOADED = {name: scorers.load(Settings(scorers=(name,)))[name] for name in scorers.BUILT_IN}
+LOADED = {name: registry.load(Settings(scorers=(name,)))[name] for name in registry.BUILT_IN}
 
 
 def test_every_scorer_has_a_row_and_all_but_the_template_a_section():
     rows = re.findall(r"^\| `(\w+)` \| ", TEXT, re.MULTILINE)
     headings = re.findall(r"^## (\w+)$", TEXT, re.MULTILINE)
-    assert sorted(set(rows)) == sorted(scorers.BUILT_IN)
-    assert set(headings) >= set(scorers.BUILT_IN) - {"template"}
+    assert sorted(set(rows)) == sorted(registry.BUILT_IN)
+    assert set(headings) >= set(registry.BUILT_IN) - {"template"}
 
 
 def test_every_path_of_kube_safe_scheduler_is_named():
@@ -29,7 +29,7 @@ def test_every_switch_of_a_scorer_is_named():
     own = [
         option.flag
         for _, option in flags.options(Settings)
-        if any(option.flag.startswith(name) for name in scorers.BUILT_IN)
+        if any(option.flag.startswith(name) for name in registry.BUILT_IN)
     ]
     assert len(own) > 10
     assert [flag for flag in own if f"`--{flag}" not in TEXT] == []

@@ -5,7 +5,7 @@ from pathlib import Path
 
 from evaluator.config import Settings
 from evaluator.metrics import Metrics
-from evaluator.sources.coverage import Coverage
+from evaluator.sources.formats.coverage import Coverage
 from evaluator.sources.options import SourceOptions
 from plimsoll import flags
 

@@ -7,8 +7,8 @@ import pytest
 
 from evaluator.cache.cluster import Cluster
 from evaluator.evictor import Evictor
-from evaluator.gangs.herald import Herald
-from evaluator.gangs.verdicts import Outcome
+from evaluator.gangs.core.types import Outcome
+from evaluator.gangs.events import Herald
 from evaluator.labeler import Labeler
 from evaluator.metrics import Metrics
 from evaluator.nudger import Nudger

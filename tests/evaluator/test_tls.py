@@ -11,7 +11,7 @@ import pytest
 
 from evaluator import tls
 from evaluator.certfiles import TlsError
-from evaluator.extender.server import Extender
+from evaluator.extender.policies import Extender
 from evaluator.metrics import Metrics
 from evaluator.policy.decide import Decisions
 from tests.patience import PATIENCE

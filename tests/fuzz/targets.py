@@ -18,14 +18,15 @@ from collectors.formats import promtext
 from evaluator import kube, kubeclient, session
 from evaluator.cache.cluster import Cluster, decode_node, decode_pod, decode_policy
 from evaluator.cache.pods import Resident
-from evaluator.extender import messages, pods
-from evaluator.gangs import admission
-from evaluator.gangs.charges import Member, Reference
-from evaluator.gangs.failures import Event, last_word
-from evaluator.gangs.group import Gang, GangKey
-from evaluator.gangs.makers import KINDS, Controller, Maker
-from evaluator.gangs.obstacles import Refusal, Scene, obstacles
-from evaluator.gangs.quotas import Quota
+from evaluator.extender import codec as messages
+from evaluator.extender import podview
+from evaluator.gangs.core import admission
+from evaluator.gangs.core.podgroup import Gang, GangKey
+from evaluator.gangs.diagnosis.controllers import KINDS, Controller, Maker
+from evaluator.gangs.diagnosis.create_failures import Event, last_word
+from evaluator.gangs.diagnosis.diagnose import Refusal, Scene, obstacles
+from evaluator.gangs.diagnosis.quota_usage import Member, Reference
+from evaluator.gangs.diagnosis.quotas import Quota
 from evaluator.manifests import checker
 from evaluator.manifests.sentences import explained
 from evaluator.model import api_status
@@ -41,12 +42,13 @@ from evaluator.readings.store import Store
 from evaluator.reporter import transitions
 from evaluator.scheduler import configuration, staticpod
 from evaluator.session import KubeError
-from evaluator.sources import metricvalues, queries, vectors
-from evaluator.sources.answers import Moment, SourceError, moment
-from evaluator.sources.conversation import Conversation, parse
+from evaluator.sources import queries
+from evaluator.sources.agents.identity import NotAnAgentError
+from evaluator.sources.agents.protocol import Conversation, parse
+from evaluator.sources.agents.token_review import Reviewer, UnreviewedError
 from evaluator.sources.custom_metrics import CustomMetrics
-from evaluator.sources.identity import NotAnAgentError
-from evaluator.sources.reviewer import Reviewer, UnreviewedError
+from evaluator.sources.formats import metric_value_list, prometheus_vector
+from evaluator.sources.formats.answer import Moment, SourceError, moment
 from evaluator.watcher import Watcher
 from plimsoll import quantity
 from plimsoll.durations import duration
@@ -111,7 +113,7 @@ def _keeps_what_passes(args, answer, failed):
 def a_pod_to_place(data):
     """As scorers take it: out of a question, with whatever its containers ask for."""
     with documented(messages.BadRequestError):
-        found = pods.view(messages.decode(data))
+        found = podview.view(messages.decode(data))
         for amounts in (found.requests, found.peak):
             assert set(amounts) <= set(Resource)
             assert all(math.isfinite(value) and value >= 0 for value in amounts.values())
@@ -231,13 +233,13 @@ def a_report(data):
 
 def metric_values(data):
     with documented(SourceError):
-        _readings(metricvalues.parse(data, NOW))
+        _readings(metric_value_list.parse(data, NOW))
 
 
 def a_vector(data):
-    assert isinstance(vectors.refusal(data), str)
+    assert isinstance(prometheus_vector.refusal(data), str)
     with documented(SourceError):
-        _readings(vectors.parse(data, "health", lambda labels: labels.get("node"), NOW))
+        _readings(prometheus_vector.parse(data, "health", lambda labels: labels.get("node"), NOW))
 
 
 def _readings(answer):

@@ -5,7 +5,7 @@ import json
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from evaluator.extender import messages
+from evaluator.extender import codec
 
 names = st.one_of(
     st.sampled_from(["node-a", "node-b", "é", 'q"\\', "a/b\n"]),
@@ -75,13 +75,13 @@ def questions(draw):
 @given(questions(), st.randoms(use_true_random=False))
 def test_it_is_understood_and_every_node_that_passes_goes_back_as_it_came(question, rng):
     pod, asked, sent, body = question
-    args = messages.decode(body)
+    args = codec.decode(body)
     meta = pod["metadata"]
     assert (args.pod, args.namespace) == (meta.get("name", ""), meta.get("namespace", ""))
     assert args.labels == (meta.get("labels") or {})
     assert list(args.names) == asked
     failed = {name: "why" for name in asked if rng.random() < 0.5}
-    reply = messages.encode_filter(args, failed)
+    reply = codec.encode_filter(args, failed)
     answer = b"".join(reply.parts)
     assert reply.size == len(answer)
     found = json.loads(answer)

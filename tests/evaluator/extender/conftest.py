@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import pytest
 
 from evaluator import tls
-from evaluator.extender.server import Extender
+from evaluator.extender.policies import Extender
 from evaluator.extender.verbs import for_any
 from evaluator.metrics import Metrics
 from evaluator.policy.decide import Decisions, decide

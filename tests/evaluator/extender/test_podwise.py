@@ -5,7 +5,7 @@ import json
 import numpy as np
 import pytest
 
-from evaluator.extender import pods
+from evaluator.extender import podview
 from evaluator.model.node_index import Nodes
 from evaluator.model.pod_demand import Resource
 from evaluator.policy.decide import decide
@@ -44,7 +44,7 @@ async def server(extender, parsed):
     podwise = Podwise(scoring)
 
     def for_pod(args, decision, decisions):
-        return podwise.decision(decision, decisions, pods.view(args))
+        return podwise.decision(decision, decisions, podview.view(args))
 
     return await extender(decisions, for_pod=for_pod)
 

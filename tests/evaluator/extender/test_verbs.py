@@ -5,7 +5,7 @@ from dataclasses import replace
 import pytest
 
 from evaluator.extender import verbs
-from evaluator.extender.messages import Args
+from evaluator.extender.codec import Args
 from evaluator.extender.verbs import NotReadyError, Outcome
 from evaluator.policy.decide import Decisions, decide
 from evaluator.policy.scorer_metrics import OFF, Quantified

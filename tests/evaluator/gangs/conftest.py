@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 
 from evaluator.cache.pods import Resident
-from evaluator.gangs.gang import decide
-from evaluator.gangs.group import Gang, gang_of
-from evaluator.gangs.space import Space
+from evaluator.gangs.core.decide import decide
+from evaluator.gangs.core.packing import Space
+from evaluator.gangs.core.podgroup import Gang, gang_of
 from evaluator.model.gang_membership import GATE, Membership, Owner, QoS, Where
 from evaluator.model.node_index import Nodes
 from evaluator.model.resources import RESOURCES

@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, precondition, rule
 
-from evaluator.gangs.gang import decide
-from evaluator.gangs.verdicts import Memory, Outcome, Reason, Terms
+from evaluator.gangs.core.decide import decide
+from evaluator.gangs.core.types import Memory, Outcome, Reason, Terms
 from evaluator.model.gang_membership import QoS
 from tests.evaluator.gangs.model import WHERES, Cluster, Pod
 from tests.evaluator.gangs.promises import IN_THE_END, LONG, PROMISES, Decision, History

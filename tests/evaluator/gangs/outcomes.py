@@ -1,6 +1,6 @@
 """Gangs in a few words, and what was decided of them, for tests of decide()."""
 
-from evaluator.gangs.verdicts import Memory, Terms
+from evaluator.gangs.core.types import Memory, Terms
 
 NOW = 200.0
 TERMS = Terms(timeout=60, backoff=10, longest_backoff=300, ageing=300)

@@ -3,8 +3,8 @@
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
-from evaluator.gangs.group import GangKey
-from evaluator.gangs.verdicts import Memory, Outcome, Reason, State, Terms
+from evaluator.gangs.core.podgroup import GangKey
+from evaluator.gangs.core.types import Memory, Outcome, Reason, State, Terms
 from tests.evaluator.gangs.model import Cluster, Pod, can_place
 
 LONG = 3600.0

@@ -7,8 +7,8 @@ from evaluator.cache import cluster
 from evaluator.cache import pods as inventory
 from evaluator.cache.cluster import Cluster
 from evaluator.cache.pods import Inventory
-from evaluator.gangs.assembly import Gangs
-from evaluator.gangs.group import GangKey
+from evaluator.gangs.build import Gangs
+from evaluator.gangs.core.podgroup import GangKey
 from evaluator.gangs.options import GangOptions
 from evaluator.kube import ALL_PODS, NODES
 from evaluator.mandate import Mandate

@@ -3,10 +3,10 @@
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from evaluator.gangs.gang import decide
-from evaluator.gangs.gates import due
-from evaluator.gangs.group import gang_among, gang_of
-from evaluator.gangs.verdicts import Memory, Reason, Terms
+from evaluator.gangs.core.decide import decide
+from evaluator.gangs.core.podgroup import gang_among, gang_of
+from evaluator.gangs.core.types import Memory, Reason, Terms
+from evaluator.gangs.core.ungate import due
 from evaluator.model.gang_membership import Owner
 
 NOW = 1000.0

@@ -6,9 +6,9 @@ import time
 
 import pytest
 
-from evaluator.gangs import gatekeeper
-from evaluator.gangs.gatekeeper import UNLISTED
-from evaluator.gangs.verdicts import State
+from evaluator.gangs import controller
+from evaluator.gangs.controller import UNLISTED
+from evaluator.gangs.core.types import State
 from evaluator.session import KubeError
 from tests.evaluator.gangs.replicas import (
     PODS,
@@ -87,7 +87,7 @@ async def test_a_decision_that_was_under_way_when_another_led_comes_to_nothing(
     api, replica, held, until, monkeypatch
 ):
     """It gives way to others, in which time anything may happen."""
-    monkeypatch.setattr(gatekeeper, "_SLICE", 0.0)
+    monkeypatch.setattr(controller, "_SLICE", 0.0)
     one = await replica(leads=False)
     loop = asyncio.get_running_loop()
     space, listed = one.gatekeeper._rooms.space, loop.create_future()

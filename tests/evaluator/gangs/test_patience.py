@@ -4,9 +4,9 @@ import random
 
 import pytest
 
-from evaluator.gangs.gang import decide
-from evaluator.gangs.group import GangKey
-from evaluator.gangs.verdicts import Memory, Reason, Terms, Turn
+from evaluator.gangs.core.decide import decide
+from evaluator.gangs.core.podgroup import GangKey
+from evaluator.gangs.core.types import Memory, Reason, Terms, Turn
 
 NOW = 1000.0
 TERMS = Terms(timeout=60, backoff=10, longest_backoff=300, ageing=300)

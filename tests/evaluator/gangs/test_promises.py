@@ -8,9 +8,9 @@ from hypothesis import HealthCheck, Phase, settings
 from hypothesis.stateful import run_state_machine_as_test
 
 from evaluator.cache.pods import Resident
-from evaluator.gangs.gang import decide
-from evaluator.gangs.group import Gang, about
-from evaluator.gangs.verdicts import Reason, State
+from evaluator.gangs.core.decide import decide
+from evaluator.gangs.core.podgroup import Gang, about
+from evaluator.gangs.core.types import Reason, State
 from evaluator.model.gang_membership import Membership, Owner, QoS
 from tests.evaluator.gangs import promises
 from tests.evaluator.gangs.life import Life

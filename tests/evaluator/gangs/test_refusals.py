@@ -2,9 +2,9 @@
 
 import pytest
 
-from evaluator.gangs.gang import decide
-from evaluator.gangs.group import GangKey
-from evaluator.gangs.verdicts import Memory, Reason, Release, State, Terms
+from evaluator.gangs.core.decide import decide
+from evaluator.gangs.core.podgroup import GangKey
+from evaluator.gangs.core.types import Memory, Reason, Release, State, Terms
 
 FIRST, SECOND = GangKey("default", "first"), GangKey("default", "second")
 WHY = "PATCH /api/v1/namespaces/default/pods/a: 403 denied"

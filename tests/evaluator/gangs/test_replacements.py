@@ -1,6 +1,6 @@
 """Who was admitted stays so: pods that take the place of others go at once, namesakes do not."""
 
-from evaluator.gangs.verdicts import Memory, Reason, State
+from evaluator.gangs.core.types import Memory, Reason, State
 from evaluator.model.gang_membership import Owner
 from tests.evaluator.gangs.outcomes import NOW, gang, message, released, remembered, state
 

@@ -2,9 +2,9 @@
 
 import pytest
 
-from evaluator.gangs.gang import decide
-from evaluator.gangs.group import GangKey
-from evaluator.gangs.verdicts import Memory, Reason, State, Terms
+from evaluator.gangs.core.decide import decide
+from evaluator.gangs.core.podgroup import GangKey
+from evaluator.gangs.core.types import Memory, Reason, State, Terms
 from evaluator.model.gang_membership import Owner
 
 NOW = 200.0

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from evaluator.model.node_index import Nodes
 from evaluator.model.pod_demand import PodView, Resource
-from evaluator.scorers import BUILT_IN
+from evaluator.scorerhost.registry import BUILT_IN
 from evaluator.scoring.plugin import BEST
 from evaluator.scoring.snapshot import ClusterView, Usage
 from tests.evaluator.scoring.scorers import SCORERS

@@ -5,8 +5,8 @@ import datetime
 
 import pytest
 
-from evaluator.sources.answers import SourceError
 from evaluator.sources.custom_metrics import CustomMetrics
+from evaluator.sources.formats.answer import SourceError
 
 GROUP = "/apis/custom.metrics.k8s.io"
 NOON = datetime.datetime(2026, 11, 20, 12, tzinfo=datetime.UTC)

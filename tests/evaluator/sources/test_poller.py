@@ -9,7 +9,7 @@ import pytest
 from evaluator.metrics import Metrics
 from evaluator.readings.polled import Polls
 from evaluator.readings.store import Reading
-from evaluator.sources.answers import Answer, SourceError
+from evaluator.sources.formats.answer import Answer, SourceError
 from evaluator.sources.poller import Pace, Poller
 from evaluator.subscription import Subscriptions
 from tests.patience import PATIENCE

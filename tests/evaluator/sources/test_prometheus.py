@@ -9,7 +9,7 @@ import pytest
 from aiohttp import web
 
 from evaluator.certfiles import TlsError
-from evaluator.sources.answers import SourceError
+from evaluator.sources.formats.answer import SourceError
 from evaluator.sources.prometheus import Access, Prometheus
 from evaluator.sources.queries import Queries
 from tests.patience import PATIENCE

@@ -13,8 +13,8 @@ import aiohttp
 import pytest
 
 from evaluator.model.objects import Address, Meta, Node, NodeStatus
-from evaluator.sources.answers import SourceError
-from evaluator.sources.nodenames import NodeNames
+from evaluator.sources.formats.answer import SourceError
+from evaluator.sources.formats.node_join import NodeNames
 from evaluator.sources.prometheus import Access, Prometheus
 from evaluator.sources.queries import Queries, parse
 from tests.patience import PATIENCE

@@ -12,13 +12,13 @@ from grpc.experimental import session_cache
 
 from evaluator.certfiles import TlsError
 from evaluator.readings.store import Store
-from evaluator.sources import verifier
-from evaluator.sources.agentlimits import AgentLimits
-from evaluator.sources.agents import Agents
-from evaluator.sources.certificates import Certificates, Files
-from evaluator.sources.identity import NotAnAgentError
-from evaluator.sources.reviewer import UnreviewedError
-from evaluator.sources.verifier import Verifier
+from evaluator.sources.agents import authn
+from evaluator.sources.agents.authn import Verifier
+from evaluator.sources.agents.identity import NotAnAgentError
+from evaluator.sources.agents.limits import AgentLimits
+from evaluator.sources.agents.server import Agents
+from evaluator.sources.agents.tls import Certificates, Files
+from evaluator.sources.agents.token_review import UnreviewedError
 from evaluator.subscription import Subscriptions
 from tests.patience import PATIENCE
 from wire import telemetry_pb2, telemetry_pb2_grpc
@@ -107,7 +107,7 @@ async def port(pki):
     """Start a port, by default one that wants certificates."""
     async with contextlib.AsyncExitStack() as stack:
 
-        async def start(check=verifier.by_certificate, *, ca="ca.crt", cert="server", **more):
+        async def start(check=authn.by_certificate, *, ca="ca.crt", cert="server", **more):
             made = Port(check, **more)
             files = Files(pki.path(f"{cert}.crt"), pki.path(f"{cert}.key"), ca and pki.path(ca))
             secured = Certificates(files).credentials()
@@ -315,7 +315,7 @@ class Reviews:
     ],
 )
 async def test_a_token_that_is_not_the_nodes_is_refused(port, agent, token, code):
-    open_port = await port(verifier.by_token(Reviews()), ca="")
+    open_port = await port(authn.by_token(Reviews()), ca="")
     node = await agent(open_port, token=token)
     await node.say()
     found, details = await node.ended()
@@ -326,7 +326,7 @@ async def test_a_token_that_is_not_the_nodes_is_refused(port, agent, token, code
 
 
 async def test_the_nodes_token_is_enough_where_tokens_are_asked_for(port, agent):
-    open_port = await port(verifier.by_token(Reviews()), ca="")
+    open_port = await port(authn.by_token(Reviews()), ca="")
     assert (await (await agent(open_port, token="node-a")).introduced()).generation
 
 
@@ -341,7 +341,7 @@ async def test_renewed_certificates_count_for_the_next_connection(pki, agent, tm
     names = ("server.crt", "server.key", "ca.crt")
     replace(pki, tmp_path, *zip(names, names, strict=True))
     files = Files(*(str(tmp_path / name) for name in names))
-    open_port = Port(verifier.by_certificate)
+    open_port = Port(authn.by_certificate)
     credentials = Certificates(files).credentials()
     open_port.number = await open_port.agents.start("127.0.0.1:0", credentials=credentials)
     first = await agent(open_port, "node-a")

@@ -10,7 +10,7 @@ from agent.scrape.runner import Rounds
 from agent.stream.client import Streamer, Target
 from collectors.textfile import Options, TextFile
 from evaluator.readings.store import Store
-from evaluator.sources.agents import Agents
+from evaluator.sources.agents.server import Agents
 from evaluator.subscription import Subscriptions
 from plimsoll.backoff import Backoff
 from tests.patience import PATIENCE

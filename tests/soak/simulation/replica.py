@@ -5,7 +5,7 @@ import gc
 import json
 
 from evaluator.config import Settings
-from evaluator.extender import messages
+from evaluator.extender import codec
 from evaluator.extender.verbs import NotReadyError, answer_filter
 from evaluator.kube import Kube
 from evaluator.service import Service
@@ -102,7 +102,7 @@ class Replica:
     def refused(self, policy, nodes):
         """What the scheduler is answered: which of the nodes are not for a pod of this policy; None is 503."""
         pod = {"metadata": {"namespace": "default", "labels": {"telemetry-policy": policy}}}
-        args = messages.decode(json.dumps({"Pod": pod, "NodeNames": list(nodes)}).encode())
+        args = codec.decode(json.dumps({"Pod": pod, "NodeNames": list(nodes)}).encode())
         try:
             return frozenset(answer_filter(args, self._service._decider.current()).failed)
         except NotReadyError:

@@ -1,0 +1,26 @@
+"""How a request is turned down on the scheduler's port: in JSON that kube-scheduler can show, and in a line of the log."""
+
+import time
+
+from evaluator.extender import codec
+from plimsoll.http.types import RefusedError, Request, Response
+from plimsoll.logging import setup
+from plimsoll.ratelimit import Bucket
+
+log = setup.get(__name__)
+
+
+class Complaints:
+    """Words refusals. A client that means harm must not write the log as fast as it can send; the counters have them all."""
+
+    def __init__(self) -> None:
+        self._loud = Bucket(rate=1, burst=100)
+
+    def answer(self, what: str, refused: RefusedError, request: Request | None) -> Response:
+        """The reply to who asked for `what`; there is no request where its header did not come whole."""
+        status = refused.status
+        loud = request is not None and self._loud.take_now(time.monotonic())
+        tell = log.warning if loud else log.debug
+        tell("%s refused", what, status=int(status), error=str(refused))
+        sentence = codec.encode_error(str(refused))
+        return Response(status, sentence, "application/json", refused.headers)

@@ -1,0 +1,121 @@
+"""Gangs put together: what is known of them, who decides and lifts gates, and who tells of it. Only where --gangs is set."""
+
+import asyncio
+import time
+from collections.abc import Callable, Coroutine, Mapping
+from typing import Any
+
+from evaluator.cache.cluster import Cluster
+from evaluator.cache.pods import Inventory, Resident
+from evaluator.decider import Decider
+from evaluator.gangs.controller import Gatekeeper
+from evaluator.gangs.core import events
+from evaluator.gangs.core.capacity import Rooms
+from evaluator.gangs.core.explain import Desk
+from evaluator.gangs.core.index import Roster
+from evaluator.gangs.core.podgroup import Gang, GangKey
+from evaluator.gangs.core.types import Outcome, Reason
+from evaluator.gangs.diagnoser import Inquirer
+from evaluator.gangs.events import Herald
+from evaluator.gangs.options import GangOptions
+from evaluator.gangs.ungater import Lifter
+from evaluator.kube import Kube
+from evaluator.mandate import Mandate
+from evaluator.metrics import Metrics
+
+
+class Gangs:
+    """The inventory has to be fed with all pods; `list_anew()` has them listed once more."""
+
+    def __init__(
+        self,
+        options: GangOptions,
+        api: Kube,
+        cluster: Cluster,
+        decider: Decider,
+        metrics: Metrics,
+        *,
+        inventory: Inventory,
+        mandate: Mandate,
+        list_anew: Callable[[], "asyncio.Future[None]"],
+    ) -> None:
+        self.roster = Roster(inventory, count_all=options.gang_count_all)
+        rooms = Rooms(cluster, inventory, lambda: decider.latest)
+        self.gatekeeper = Gatekeeper(
+            Lifter(api, metrics, count_all=options.gang_count_all),
+            self.roster,
+            rooms,
+            decider,
+            metrics,
+            terms=options.gang_terms,
+            allowed=mandate.allowed,
+            list_anew=list_anew,
+        )
+        self.inquirer = Inquirer(api, self._gangs, self._outcome, allowed=mandate.allowed)
+        metrics.gangs_obstructed.set_function(lambda: self.inquirer.obstructed)
+        self.herald = Herald(
+            api,
+            metrics,
+            self._gangs,
+            self._outcome,
+            self.inquirer.obstacles,
+            lambda: self.roster.native,
+            allowed=mandate.allowed,
+        )
+        self.desk = Desk(
+            self._gangs,
+            self._outcome,
+            rooms.space,
+            options.gang_terms,
+            time.time,
+            waiting_for=lambda: rooms.waiting_for,
+            undecided=lambda: self.gatekeeper.waiting_for,
+            catching_up=rooms.catching_up,
+            obstacles=self.inquirer.obstacles,
+            native=lambda: self.roster.native,
+            decides=mandate.allowed,
+        )
+        self._version = 0
+        self._listen(cluster, decider, inventory, mandate)
+
+    def loops(self) -> list[Coroutine[Any, Any, None]]:
+        """They run for as long as this program does."""
+        return [self.gatekeeper.run(), self.inquirer.run(), self.herald.run()]
+
+    def _gangs(self) -> Mapping[GangKey, Gang]:
+        return self.roster.by_key
+
+    def _outcome(self) -> Outcome:
+        return self.gatekeeper.outcome
+
+    def _listen(
+        self, cluster: Cluster, decider: Decider, inventory: Inventory, mandate: Mandate
+    ) -> None:
+        inventory.listeners.append(self._pod_changed)
+        inventory.touched.append(lambda _node: self._room_changed())
+        cluster.listeners.placement.append(self._room_changed)
+        cluster.listeners.figures.append(lambda _node: self._room_changed())
+        decider.listeners.append(self.gatekeeper.decided)
+        mandate.listeners += [self.gatekeeper.start_over, self.herald.start_over]
+        self.gatekeeper.listeners.append(self._decided)
+        self.inquirer.listeners.append(self.herald.wake)
+
+    def _room_changed(self) -> None:
+        """In a large cluster it does so all the time, which matters to those alone that wait for it."""
+        if self.roster.held:
+            self.gatekeeper.wake()
+
+    def _pod_changed(self, _before: Resident | None, _after: Resident | None) -> None:
+        """The roster was told before: it says whether that matters to a gang."""
+        if self.roster.version != self._version:
+            self._version = self.roster.version
+            self.gatekeeper.wake()
+
+    def _decided(self) -> None:
+        outcome = self.gatekeeper.outcome
+        for release in outcome.releases:
+            if release.reason is Reason.OVERDUE:
+                notice = events.overdue(outcome.verdicts.get(release.gang))
+                for pod in release.pods:
+                    self.herald.say(pod, notice)
+        self.herald.wake()

@@ -1,0 +1,173 @@
+"""The room that nodes have, kept up as pods and nodes come, change and go: only what changed is looked at again."""
+
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Sequence, Set
+from functools import partial
+
+import numpy as np
+
+from evaluator.cache.cluster import Cluster
+from evaluator.cache.pods import Inventory, Load, Resident
+from evaluator.gangs.core.eligibility import Candidates
+from evaluator.gangs.core.packing import Space
+from evaluator.gangs.core.podgroup import gang_of
+from evaluator.model.gang_membership import Where
+from evaluator.model.node_index import Floats, Moves, Nodes, fixed
+from evaluator.model.pods import FINISHED
+from evaluator.model.resources import RESOURCES, Others
+from evaluator.policy.decide import Decisions
+
+_NO_ROOM = (np.nan,) * len(RESOURCES)
+_NO_LOAD = Load()
+
+
+class Rooms:
+    """What a decision on gangs is made on besides the gangs. `decisions` tells what policies have decided.
+
+    The inventory has to be fed with all pods. Of other resources only those are counted that a waiting pod asks for and
+    that a node has.
+    """
+
+    def __init__(
+        self, cluster: Cluster, inventory: Inventory, decisions: Callable[[], Decisions]
+    ) -> None:
+        self._cluster = cluster
+        self._inventory = inventory
+        self._candidates = Candidates(cluster, decisions)
+        self._asked: Counter[str] = Counter()
+        self._offered = _Offered()
+        self._touched = set(cluster.nodes.objects)
+        self._space = self._blank(Nodes(), RESOURCES)
+        cluster.listeners.figures.append(self._touched.add)
+        inventory.touched.append(self._touched.add)
+        inventory.listeners.append(self._changed)
+        for pod in inventory.pods.objects.values():
+            self._changed(None, pod)
+
+    @property
+    def waiting_for(self) -> Sequence[str]:
+        """What is missing before there is anything to decide on: without it, there seems to be more room than there is."""
+        kinds = {"nodes": self._cluster.nodes.synced, "all pods": self._inventory.synced}
+        return [kind for kind, listed in kinds.items() if not listed]
+
+    def catching_up(self) -> Iterator[None]:
+        """The larger part of the work, in steps between which others may have a turn. What is left of it, `space()` does."""
+        return self._candidates.catching_up()
+
+    def space(self) -> Space:
+        """The room now; the same object as long as none of it is other. Whom policies let in, it always tells as of now."""
+        for _ in self.catching_up():
+            pass
+        for name in self._touched:
+            node = self._cluster.nodes.objects.get(name)
+            self._offered.change(name, node.status.others if node is not None else ())
+        nodes, others = self._cluster.names, self._offered.names & self._asked.keys()
+        resources = (*RESOURCES, *sorted(others))
+        if resources != self._space.resources:
+            self._space = self._blank(nodes, resources)
+            self._touched.update(nodes)
+        elif nodes is not self._space.nodes:
+            self._touched.update(name for name in nodes if name not in self._space.nodes.place)
+            self._space = self._moved(nodes)
+        if self._touched:
+            self._count([name for name in self._touched if name in nodes.place])
+            self._touched.clear()
+        return self._space
+
+    def _changed(self, before: Resident | None, after: Resident | None) -> None:
+        waited, waits = _waiting(before), _waiting(after)
+        if waited is None and waits is None:
+            return
+        self._candidates.change(_where(waited), _where(waits))
+        if waits is not None:
+            self._asked.update(name for name, _ in waits.others)
+        if waited is not None:
+            self._asked.subtract(name for name, _ in waited.others)
+            self._asked = +self._asked  # without those that nobody asks for any more
+
+    def _blank(self, nodes: Nodes, resources: tuple[str, ...]) -> Space:
+        nothing = fixed(np.full((len(resources), len(nodes)), np.nan))
+        return self._made(nodes, resources, nothing, nothing)
+
+    def _moved(self, nodes: Nodes) -> Space:
+        """What was known of these nodes; nothing of those that are new."""
+        before, moves = self._space, Moves(self._space.nodes, nodes)
+        free, whole = (
+            fixed(np.array([moves.values(row) for row in table]))
+            for table in (before.free, before.whole)
+        )
+        return self._made(nodes, before.resources, free, whole)
+
+    def _count(self, names: Sequence[str]) -> None:
+        """Look at what these nodes have, and at what pods hold of it."""
+        if not names:
+            return
+        space, loads = self._space, self._inventory.loads
+        others = space.resources[len(RESOURCES) :]
+        whole = self._table(self._has(name, others) for name in names)
+        held = self._table(_held(loads.get(name, _NO_LOAD), others) for name in names)
+        places = space.nodes.find(names)
+        free_now, whole_now = space.free.copy(), space.whole.copy()
+        whole_now[:, places] = whole
+        free_now[:, places] = whole - held
+        self._space = self._made(space.nodes, space.resources, fixed(free_now), fixed(whole_now))
+
+    def _has(self, name: str, others: Sequence[str]) -> tuple[float, ...]:
+        status = self._cluster.nodes.objects[name].status
+        if status.room is None:
+            return (*_NO_ROOM, *(np.nan for _ in others))
+        if not others:
+            return status.room
+        more = dict(status.others)
+        return (*status.room, *(more.get(other, 0) for other in others))
+
+    @staticmethod
+    def _table(rows: Iterable[Sequence[float]]) -> Floats:
+        """Resources by nodes."""
+        return np.array(list(rows), dtype=np.float64).T
+
+    def _made(self, nodes: Nodes, resources: tuple[str, ...], free: Floats, whole: Floats) -> Space:
+        return Space(nodes, resources, free, whole, partial(self._candidates.allowed, nodes))
+
+
+class _Offered:
+    """Which resources nodes have beside those that scorers know."""
+
+    def __init__(self) -> None:
+        self._by_node: dict[str, Others] = {}
+        self._nodes: Counter[str] = Counter()
+
+    @property
+    def names(self) -> Set[str]:
+        """Of all nodes together."""
+        return self._nodes.keys()
+
+    def change(self, node: str, others: Others) -> None:
+        """A node has these, whatever it had before."""
+        before = self._by_node.get(node, ())
+        if before is others or before == others:
+            return
+        self._nodes.update(name for name, _ in others)
+        self._nodes.subtract(name for name, _ in before)
+        self._nodes = +self._nodes
+        self._by_node[node] = others
+        if not others:
+            del self._by_node[node]
+
+
+def _waiting(pod: Resident | None) -> Resident | None:
+    """The pod, if it may be one that is decided on: of a gang, or held, and without a node."""
+    if pod is None or pod.membership is None or pod.node or pod.phase in FINISHED:
+        return None
+    return pod if gang_of(pod) is not None else None
+
+
+def _where(pod: Resident | None) -> Where | None:
+    return pod.membership.where if pod is not None and pod.membership is not None else None
+
+
+def _held(load: Load, others: Sequence[str]) -> tuple[int, ...]:
+    if not others:
+        return load.requested
+    more = dict(load.others)
+    return (*load.requested, *(more.get(other, 0) for other in others))

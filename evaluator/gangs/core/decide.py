@@ -1,0 +1,273 @@
+"""Which gates to lift now, and what to tell of those that stay. No I/O, no clock, no chance but what is passed in.
+
+kube-scheduler takes the pods whose gates were lifted by `spec.priority`, then by when it first saw them, which is none of our
+order. So one gang is released at a time, and the next when kube-scheduler has found nodes for all of it, or time is up.
+"""
+
+import math
+from collections.abc import Callable, Generator, Iterable, Iterator
+
+from evaluator.cache.pods import Resident
+from evaluator.gangs.core import messages
+from evaluator.gangs.core.packing import Packing, Shortage, Space
+from evaluator.gangs.core.pod_shape import shape, shapes
+from evaluator.gangs.core.podgroup import Gang, GangKey, about
+from evaluator.gangs.core.reservations import Turns
+from evaluator.gangs.core.types import Memory, Outcome, Reason, Release, State, Terms, Verdict
+
+_MOST_GONE = 1000
+"""Gangs without a pod of which it is remembered that they were admitted: their controllers may be about to replace all."""
+_MOST_OWNERS = 100
+"""Owners of one gang that are remembered without a pod of theirs: a CronJob makes a new Job each time."""
+
+
+def decide(
+    gangs: Iterable[Gang],
+    space: Space,
+    before: Memory,
+    terms: Terms,
+    *,
+    now: float,
+    random: Callable[[], float],
+) -> Outcome:
+    """What follows for all gangs that there are, by the room that there is, and by what was decided before.
+
+    `random` tells numbers from 0 up to 1, for the jitter of rests. What comes of the releases goes into the memory with
+    `Memory.released()`.
+    """
+    steps = deciding(gangs, space, before, terms, now=now, random=random)
+    while True:
+        try:
+            next(steps)
+        except StopIteration as done:
+            outcome: Outcome = done.value
+            return outcome
+
+
+def deciding(
+    gangs: Iterable[Gang],
+    space: Space,
+    before: Memory,
+    terms: Terms,
+    *,
+    now: float,
+    random: Callable[[], float],
+) -> Generator[None, None, Outcome]:
+    """The same in steps, between which others may have a turn. The gangs are those that there are at the first of them."""
+    found = _Round(list(gangs), space, before, terms, now=now, random=random)
+    yield
+    return (yield from found.outcome())
+
+
+class _Round:
+    """One decision in the making."""
+
+    def __init__(
+        self,
+        gangs: list[Gang],
+        space: Space,
+        before: Memory,
+        terms: Terms,
+        *,
+        now: float,
+        random: Callable[[], float],
+    ) -> None:
+        self._gangs = gangs
+        self._admitted = _admissions(gangs, before)
+        self._terms = terms
+        self._now = now
+        self._turns = Turns(before, terms, now=now, random=random)
+        self._packing = Packing(space)
+        self._empty = Packing(space, empty=True)
+        self._refusals = {
+            gang.key: refusal
+            for gang in gangs
+            if (refusal := before.refusals.get(gang.key)) and gang.gated
+        }
+        self._overdue: set[str] = set()
+        self._verdicts: dict[GangKey, Verdict] = {}
+        self._releases: list[Release] = []
+        self._again = math.inf
+
+    def outcome(self) -> Generator[None, None, Outcome]:
+        waiting = []
+        for gang in self._gangs:
+            if pods := self._look(gang):
+                waiting.append((gang, pods))
+            yield
+        waiting.sort(key=lambda one: one[0].rank)
+        if waiting:
+            yield from self._go_through(waiting)
+        return Outcome(
+            self._verdicts,
+            tuple(self._releases),
+            tuple(self._timeouts()),
+            Memory(
+                self._admitted,
+                self._turns.kept(self._verdicts),
+                self._refusals,
+                self._turns.unheld_until,
+                self._turns.retried_until,
+                fresh=False,
+            ),
+            min(self._again, self._turns.again),
+        )
+
+    def _look(self, gang: Gang) -> tuple[Resident, ...]:
+        """Settle what does not depend on others; the pods that wait to be admitted, if they do."""
+        if not gang.living:
+            return ()
+        self._keep_room(gang)
+        if self._is_left_alone(gang):
+            return ()
+        self._let_overdue_go(gang)
+        successors, others = self._sorted(gang)
+        # A run of another owner under the same name is no part of the one that was admitted.
+        admitted = gang.key in self._admitted and bool(successors or not others)
+        if gang.gated and not gang.has_quorum(admitted=admitted):
+            self._say(gang, State.INCOMPLETE, messages.incomplete(gang, admitted=admitted))
+            return ()
+        if successors:
+            self._releases.append(Release(gang.key, Reason.REPLACEMENT, successors))
+            self._turns.keep(gang.key)
+            self._packing.take(shapes(successors))
+        if not others:
+            self._say(gang, *self._placing(gang))
+        elif not gang.complete:
+            self._say(gang, State.INCOMPLETE, messages.incomplete(gang, admitted=False))
+        elif gang.existing - len(gang.foreign) < gang.minimum:
+            self._say(gang, State.GATED_BY_OTHERS, messages.gated_by_others(gang))
+        else:
+            return others
+        return ()
+
+    def _sorted(self, gang: Gang) -> tuple[tuple[Resident, ...], tuple[Resident, ...]]:
+        """Of the pods that could go: those of admitted owners, and the others."""
+        admitted = self._admitted.get(gang.key)
+        pods = gang.liftable
+        if self._overdue:
+            pods = tuple(pod for pod in pods if pod.uid not in self._overdue)
+        if not admitted:
+            return (), pods
+        successors = tuple(pod for pod in pods if about(pod).owner.uid in admitted)
+        others = tuple(pod for pod in pods if about(pod).owner.uid not in admitted)
+        return successors, others
+
+    def _is_left_alone(self, gang: Gang) -> bool:
+        """Whether its gates could not be lifted just now: nobody has to wait until they can be."""
+        refusal = self._refusals.get(gang.key)
+        if refusal is None or refusal.until <= self._now:
+            return False
+        self._again = min(self._again, refusal.until)
+        self._say(gang, State.NOT_LIFTED, messages.not_lifted(refusal.why))
+        return True
+
+    def _let_overdue_go(self, gang: Gang) -> None:
+        if math.isinf(self._terms.gate_max_age):
+            return
+        due = {pod.key: pod.created + self._terms.gate_max_age for pod in gang.gated if pod.created}
+        overdue = tuple(pod for pod in gang.gated if due.get(pod.key, math.inf) <= self._now)
+        self._again = min([self._again, *(at for at in due.values() if at > self._now)])
+        if overdue:
+            self._releases.append(Release(gang.key, Reason.OVERDUE, overdue))
+            self._overdue.update(pod.uid for pod in overdue)
+            self._packing.take(shapes(overdue))
+
+    def _keep_room(self, gang: Gang) -> None:
+        """For pods whose gates were lifted, as long as it is their turn."""
+        if gang.lifted is not None and self._turns.of_released(gang.key, gang.lifted):
+            self._packing.take(shapes(gang.awaited))
+
+    def _placing(self, gang: Gang) -> tuple[State, str]:
+        """How a gang stands of which nothing is to be lifted."""
+        if gang.gated and gang.foreign:
+            return State.GATED_BY_OTHERS, messages.gated_by_others(gang)
+        if not gang.unplaced and not gang.liftable:
+            return State.SCHEDULED, messages.SCHEDULED
+        turn = self._turns.of(gang.key)
+        if gang.awaited and turn is not None and turn.misses:
+            if gang.works:
+                return State.RELEASED, messages.WORKS
+            return State.TIMED_OUT, messages.TIMED_OUT
+        return State.RELEASED, messages.RELEASED
+
+    def _timeouts(self) -> Iterator[GangKey]:
+        """Of a gang that works without the pods that have no nodes, that is told once."""
+        works = {gang.key for gang in self._gangs if gang.works}
+        for key in self._turns.ended:
+            turn = self._turns.of(key)
+            if key not in works or (turn is not None and turn.misses == 1):
+                yield key
+
+    def _go_through(
+        self, waiting: list[tuple[Gang, tuple[Resident, ...]]]
+    ) -> Generator[None, None, None]:
+        """Find the first that fits. The line ends there, or at one for which it is held."""
+        ends = self._is_paced()
+        for gang, pods in waiting:
+            yield
+            if ends:
+                self._say(gang, State.WAITS_FOR_TURN, messages.WAITS_FOR_TURN)
+                continue
+            demand = gang.demand if len(pods) == len(gang.liftable) else shapes(pods)
+            missing = gang.minimum - len(gang.placed) - len(gang.unplaced)
+            need = min(max(1, missing), len(pods))
+            shortage = self._packing.lacks(demand, need=need) if self._terms.fit else None
+            if shortage is None:
+                order = self._packing.order(demand)
+                first_to_last = sorted(pods, key=lambda pod: order.index(shape(pod)))
+                self._releases.append(Release(gang.key, Reason.ADMITTED, tuple(first_to_last)))
+                self._say(gang, State.RELEASED, messages.RELEASED)
+                ends = True
+            else:
+                never = self._empty.lacks(demand, need=need)
+                ends = self._pass_over(gang, shortage, never)
+
+    def _is_paced(self) -> bool:
+        """Whether one was released before that kube-scheduler is still busy with."""
+        return any(release.reason is Reason.REPLACEMENT for release in self._releases) or any(
+            self._paces(gang) for gang in self._gangs
+        )
+
+    def _paces(self, gang: Gang) -> bool:
+        turn = self._turns.of(gang.key)
+        if turn is None or not turn.first or not gang.awaited:
+            return False
+        return self._now < turn.began + self._terms.timeout
+
+    def _pass_over(self, gang: Gang, shortage: Shortage, never: Shortage | None) -> bool:
+        """Whether the line is held for a gang that does not fit, instead of letting the next one try."""
+        if never is not None:
+            self._say(gang, State.TOO_LARGE, messages.too_large(gang, never), never)
+            return False
+        self._say(gang, State.WAITS_FOR_ROOM, messages.waits_for_room(gang, shortage), shortage)
+        if not shortage.nodes:  # what is wanting is no room that could add up
+            return False
+        aged = gang.created + self._terms.ageing if gang.created else math.inf
+        return self._turns.of_aged(gang.key, aged)
+
+    def _say(
+        self, gang: Gang, state: State, message: str, shortage: Shortage | None = None
+    ) -> None:
+        self._verdicts[gang.key] = Verdict(state, message, gang.created, gang.problems, shortage)
+
+
+def _admissions(gangs: Iterable[Gang], before: Memory) -> dict[GangKey, frozenset[str]]:
+    """The admitted owners of each gang: those that are remembered, and those that pods tell of."""
+    there = {gang.key: gang for gang in gangs}
+    # A pod alone that has its node is nobody's to wait for any more: these would crowd out the gangs.
+    gone = {
+        key: owners - {""}
+        for key, owners in before.admitted.items()
+        if key not in there and not key.alone
+    }
+    kept = dict([(key, owners) for key, owners in gone.items() if owners][-_MOST_GONE:])
+    for key, gang in there.items():
+        known = before.admitted.get(key, frozenset())
+        # Pods without an owner have namesakes, not successors: what is remembered holds until they are seen to be admitted.
+        known = gang.admitted | (known if key in before.turns else known - {""})
+        if len(known) > _MOST_OWNERS:
+            known = gang.admitted
+        if known:
+            kept[key] = known
+    return kept

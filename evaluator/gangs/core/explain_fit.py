@@ -1,0 +1,91 @@
+"""On which nodes how many of some pods fit, as plain data: now, and were the nodes empty. No I/O."""
+
+import math
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from evaluator.gangs.core.packing import Demand, Packing, Space
+from evaluator.gangs.core.pod_shape import Shape
+from evaluator.model.resources import RESOURCES, Others, Vector
+
+_LOOKED_AT = 10
+"""Sorts of pods: the most frequent ones, where the pods of a gang ask for many different things."""
+_NOT_ITS_NODE = "node selector, affinity, taints or readiness"
+
+
+@dataclass(frozen=True)
+class Fit:
+    """Pods that have no node yet, by what they ask for, and the room for them: now, and were the nodes empty."""
+
+    space: Space
+    free: Packing
+    empty: Packing
+    wanted: Sequence[tuple[Shape, int]]
+
+    @classmethod
+    def of(cls, space: Space, demand: Demand, kept: Iterable[Demand] = ()) -> "Fit":
+        """Of some pods, beside those that room is `kept` for."""
+        free = Packing(space)
+        for others in kept:
+            free.take(others)
+        wanted = Counter(demand).most_common(_LOOKED_AT)
+        return cls(space, free, Packing(space, empty=True), wanted)
+
+    def shapes(self) -> list[dict[str, Any]]:
+        """What the pods ask for; how many ask for it, and how many there is room for, each sort as if it came alone."""
+        return [
+            {
+                "pods": count,
+                "requests": asked(shape.requests, shape.others),
+                "policy": str(shape.policy) if shape.policy else None,
+                "nodes": int(self.space.allowed(shape.where, shape.policy).sum()),
+                "fitNow": int(self.free.room(shape).sum()),
+                "fitWereNodesEmpty": int(self.empty.room(shape).sum()),
+            }
+            for shape, count in self.wanted
+        ]
+
+    def nodes(self) -> Iterator[tuple[str, dict[str, Any]]]:
+        """For each node, what is free of what the pods ask for, and how many of each sort it has room for."""
+        columns = [self._column(shape) for shape, _ in self.wanted]
+        free = [(name, self._free(name)) for name in self._asked()]
+        for place, name in enumerate(self.space.nodes if columns else ()):
+            yield (
+                name,
+                {
+                    "free": {resource: amounts[place] for resource, amounts in free},
+                    "pods": [column(place) for column in columns],
+                },
+            )
+
+    def _asked(self) -> Sequence[str]:
+        named = (asked(shape.requests, shape.others) for shape, _ in self.wanted)
+        return list(dict.fromkeys(name for names in named for name in names))
+
+    def _free(self, resource: str) -> list[float | None]:
+        """Of each node; None where that is not known, or no node has any."""
+        row = self.space.place.get(resource)
+        if row is None:
+            return [None] * len(self.space.nodes)
+        return [None if math.isnan(amount) else amount for amount in self.space.free[row].tolist()]
+
+    def _column(self, shape: Shape) -> Callable[[int], dict[str, Any]]:
+        now, empty = self.free.room(shape).tolist(), self.empty.room(shape).tolist()
+        could = self.space.allowed(shape.where, None).tolist()
+        may = self.space.allowed(shape.where, shape.policy).tolist()
+
+        def told(place: int) -> dict[str, Any]:
+            found = {"fitNow": int(now[place]), "fitWereItEmpty": int(empty[place])}
+            if may[place]:
+                return found
+            return {**found, "shutOutBy": "its policy" if could[place] else _NOT_ITS_NODE}
+
+        return told
+
+
+def asked(requests: Vector, others: Others) -> dict[str, int]:
+    """Amounts by resource: milli-CPU, bytes, pieces."""
+    known = zip(map(str, RESOURCES), requests, strict=True)
+    return {name: amount for name, amount in (*known, *others) if amount}

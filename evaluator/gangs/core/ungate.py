@@ -1,0 +1,97 @@
+"""The gate of a pod: which ones a release comes to, as its gang stands right before, and the patch that lifts one. No I/O."""
+
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+import msgspec
+
+from evaluator.cache.pods import Resident
+from evaluator.gangs.core.podgroup import Gang, about
+from evaluator.gangs.core.types import Reason, Release
+from evaluator.model.gang_membership import ADMITTED, GATE
+from evaluator.model.pods import Gate
+
+Operation = Mapping[str, Any]
+"""Of a JSON patch, RFC 6902."""
+
+_ANNOTATIONS = "/metadata/annotations"
+_GATES = "/spec/schedulingGates"
+
+
+class Meta(msgspec.Struct, rename="camel"):
+    """ObjectMeta of a pod, as far as a patch has to know it."""
+
+    uid: str = ""
+    resource_version: str = ""
+    labels: dict[str, str] | None = None
+    annotations: dict[str, str] | None = None
+
+
+class Spec(msgspec.Struct, rename="camel"):
+    """core/v1 PodSpec."""
+
+    scheduling_gates: list[Gate] | None = None
+
+
+class GatedPod(msgspec.Struct):
+    """core/v1 Pod."""
+
+    metadata: Meta = msgspec.field(default_factory=Meta)
+    spec: Spec = msgspec.field(default_factory=Spec)
+
+
+decode = msgspec.json.Decoder(GatedPod).decode
+
+
+def lifting(pod: GatedPod, at: str | None) -> list[Operation]:
+    """The patch that takes our gate off a pod, and notes when, RFC 3339; nothing of it happens if the pod has changed in this.
+
+    It has to be the same pod, of the same gang, with its gate where it was. Nothing is noted without `at`. Raises ValueError for
+    a pod without our gate.
+    """
+    place = f"{_GATES}/{[gate.name for gate in pod.spec.scheduling_gates or ()].index(GATE)}"
+    return [
+        _test("/metadata/uid", pod.metadata.uid),
+        *(_test("/metadata/labels", labels) for labels in [pod.metadata.labels] if labels),
+        _test(f"{place}/name", GATE),
+        {"op": "remove", "path": place},
+        *(_noting(pod.metadata, at) if at else ()),
+    ]
+
+
+def _noting(meta: Meta, at: str) -> list[Operation]:
+    if meta.annotations:
+        key = ADMITTED.replace("~", "~0").replace("/", "~1")
+        return [{"op": "add", "path": f"{_ANNOTATIONS}/{key}", "value": at}]
+    # Where there is none, they are added whole, and must not take the place of one that somebody adds meanwhile.
+    return [
+        _test("/metadata/resourceVersion", meta.resource_version),
+        {"op": "add", "path": _ANNOTATIONS, "value": {ADMITTED: at}},
+    ]
+
+
+def _test(path: str, value: object) -> Operation:
+    return {"op": "test", "path": path, "value": value}
+
+
+def due(release: Release, gang: Gang) -> list[Resident]:
+    """The pods that a release comes to, with its gang as it is found now; none if there is no reason for it any more.
+
+    In its order; those that are new to it come last.
+    """
+    order = {pod.uid: number for number, pod in enumerate(release.pods)}
+    return sorted(_due(release, gang), key=lambda pod: order.get(pod.uid, len(order)))
+
+
+def _due(release: Release, gang: Gang) -> Iterable[Resident]:
+    match release.reason:
+        case Reason.OVERDUE:
+            meant = {pod.uid for pod in release.pods}
+            return [pod for pod in gang.gated if pod.uid in meant]
+        case Reason.REPLACEMENT:
+            owners = {about(pod).owner.uid for pod in release.pods}
+            pods = [pod for pod in gang.liftable if about(pod).owner.uid in owners]
+            return pods if gang.has_quorum(admitted=True) else ()
+        case Reason.ADMITTED:
+            can_go = gang.existing - len(gang.foreign) >= gang.minimum
+            return gang.liftable if gang.has_quorum(admitted=False) and can_go else ()

@@ -1,0 +1,196 @@
+"""Tells on the pods of gangs that wait, in events, so that `kubectl describe pod` says what is missing."""
+
+import asyncio
+import contextlib
+import math
+import random
+import time
+from collections.abc import Callable, Mapping, Sequence
+
+from evaluator.cache.pods import Key, Resident
+from evaluator.gangs.core import events
+from evaluator.gangs.core.event_queue import Pace, Story, Untold
+from evaluator.gangs.core.podgroup import Gang, GangKey
+from evaluator.gangs.core.types import Outcome, Verdict
+from evaluator.gangs.event_writer import EventWriter
+from evaluator.kube import Kube
+from evaluator.metrics import Metrics
+from evaluator.plans.policy_events import Notice
+from evaluator.session import KubeError
+from plimsoll.backoff import Backoff
+from plimsoll.logging import setup
+from plimsoll.logging.ratelimited import Loudness
+from plimsoll.ratelimit import Bucket
+
+log = setup.get(__name__)
+
+_PAUSE = 0.5
+"""Seconds between two rounds: what is decided may change many times a second, and people do not read so fast."""
+_STEP = 100
+"""So many gangs are compared with what was told of them, or pods of them that changed, in half a millisecond or so."""
+_RATE, _BURST = 50.0, 100
+"""Writes a second, in the long run and at once: a small part of what an API server does, which has more important things to do."""
+
+Seen = tuple[Gang, Verdict, Sequence[str]]
+
+
+class Herald:
+    """Tells what is so of each gang. `wake()` after new decisions, and when obstacles became known or went away."""
+
+    def __init__(
+        self,
+        kube: Kube,
+        metrics: Metrics,
+        gangs: Callable[[], Mapping[GangKey, Gang]],
+        outcome: Callable[[], Outcome],
+        obstacles: Callable[[GangKey], Sequence[str]] = lambda _key: (),
+        native: Callable[[], Mapping[Key, Resident]] = dict,
+        *,
+        allowed: Callable[[], bool] = lambda: True,
+        pace: Pace | None = None,
+        bucket: Bucket | None = None,
+        pause: float = _PAUSE,
+        clock: Callable[[], float] = time.monotonic,
+        rng: random.Random | None = None,
+    ) -> None:
+        self._metrics = metrics
+        self._gangs = gangs
+        self._outcome = outcome
+        self._obstacles = obstacles
+        self._native = native
+        self._allowed = allowed
+        self._pace = pace or Pace()
+        self._pause = pause
+        self._clock = clock
+        self._bucket = bucket or Bucket(_RATE, _BURST)
+        self._writer = EventWriter(kube, self._second_turn)
+        self._loud = Loudness(log.warning)
+        self._wake = asyncio.Event()
+        self._untold = Untold(self._pace)
+        self._seen: dict[GangKey, Seen] = {}
+        self._seen_native: dict[Key, Resident] = {}
+        self._forbidden = False
+        self._backoff = Backoff((rng or random.Random()).random)  # noqa: S311 (jitter)
+
+    def wake(self) -> None:
+        """Look for news soon."""
+        self._wake.set()
+
+    def start_over(self) -> None:
+        """This replica tells from now on; what it told when it last did is no longer the last word."""
+        self._untold, self._seen, self._seen_native = Untold(self._pace), {}, {}
+        self.wake()
+
+    def say(self, pod: Resident, notice: Notice) -> None:
+        """Tell this once, of something that is already over."""
+        self._untold.mention(pod, notice, self._clock())
+        self.wake()
+
+    async def run(self) -> None:
+        """Tell for ever."""
+        while True:
+            with contextlib.suppress(TimeoutError):
+                async with asyncio.timeout(self._until_due()):
+                    await self._wake.wait()
+            self._wake.clear()
+            if not self._allowed():
+                continue
+            await self._look()
+            self._look_at_native()
+            try:
+                await self._write()
+            except KubeError as error:
+                delay = max(self._backoff.next(), error.retry_after or 0.0)
+                log.warning("events not written, trying again", error=str(error), delay=delay)
+                self._wake.set()
+                await asyncio.sleep(delay)
+            else:
+                self._backoff.reset()
+                await asyncio.sleep(self._pause)
+
+    def _until_due(self) -> float | None:
+        if not self._allowed():
+            return None
+        due = self._untold.next_due()
+        return max(0.0, due - self._clock()) if due < math.inf else None
+
+    async def _look(self) -> None:
+        """Note what is so by now of gangs that are not as they were, and forget those that are gone."""
+        gangs, verdicts = self._gangs(), self._outcome().verdicts
+        untold, seen = self._untold, self._seen
+        looked = 0
+        for key, verdict in verdicts.items():
+            if (gang := gangs.get(key)) is None:
+                continue
+            found = (gang, verdict, tuple(self._obstacles(key)))
+            looked += 1
+            if seen.get(key) != found:
+                seen[key] = found
+                pods = events.concerned(gang, verdict)
+                untold.want(key, pods, events.notes(verdict, found[2]), self._clock())
+                looked += len(pods)
+            if looked >= _STEP:
+                looked = 0
+                await asyncio.sleep(0)
+        for key in [key for key in seen if key not in verdicts or key not in gangs]:
+            del seen[key]
+            untold.forget(key)
+
+    def _look_at_native(self) -> None:
+        native, seen = self._native(), self._seen_native
+        for key, pod in native.items():
+            if seen.get(key) is not pod:
+                seen[key] = pod
+                self._untold.want(key, [pod], [events.native()], self._clock())
+        for key in seen.keys() - native.keys():
+            del seen[key]
+            self._untold.forget(key)
+
+    async def _write(self) -> None:
+        """Write what is due, as far as the bucket goes. Raises KubeError if it is worth another try."""
+        untold = self._untold
+        while self._allowed() and untold is self._untold:  # start_over() makes another one
+            if (story := untold.take(self._clock())) is None:
+                break
+            if not self._bucket.take_now(self._clock()):
+                untold.again(story)
+                break
+            notice = story.notice
+            try:
+                count = await self._writer.write(story.thread, notice, story.count)
+            except KubeError as error:
+                if error.status in {0, 429} or error.status >= 500:
+                    self._count(notice, "error")
+                    untold.again(story)
+                    raise
+                self._count(notice, "refused")
+                self._refused(story, error)
+                count = story.count
+            else:
+                self._forbidden = False
+                self._count(notice, "ok")
+            untold.tell(story, notice, self._clock(), count=count)
+
+    async def _second_turn(self) -> None:
+        await asyncio.sleep(self._bucket.take(self._clock()))
+
+    def _refused(self, story: Story, error: KubeError) -> None:
+        """It is not tried again before the text changes, or has to be told again."""
+        thread = story.thread
+        if error.status != 403:
+            pod = f"{thread.namespace}/{thread.name}"
+            self._loud.warning("event refused", pod=pod, error=str(error))
+        elif not self._forbidden and not _closing(error):
+            self._forbidden = True
+            log.warning(
+                "not allowed to write events: why pods wait is told by /explain alone",
+                error=str(error),
+            )
+
+    def _count(self, notice: Notice, result: str) -> None:
+        self._metrics.gang_events.labels(notice.reason, result).inc()
+
+
+def _closing(error: KubeError) -> bool:
+    """Whether it is refused since the namespace is being deleted: no right would help."""
+    return any(cause.get("reason") == "NamespaceTerminating" for cause in error.causes)

@@ -1,0 +1,34 @@
+"""The gauges of gangs: how many stand how, what is held, and for how long; made when somebody reads them."""
+
+from collections.abc import Callable
+from functools import partial
+
+from evaluator.gangs.core.index import Roster
+from evaluator.gangs.core.types import Outcome, State
+from evaluator.metrics import Metrics
+
+
+def show(
+    metrics: Metrics,
+    roster: Roster,
+    outcome: Callable[[], Outcome],
+    clock: Callable[[], float],
+) -> None:
+    """Have them tell of the latest decision; `clock` tells Unix time."""
+
+    def count(state: State) -> int:
+        return sum(verdict.state is state for verdict in outcome().verdicts.values())
+
+    def gated() -> int:
+        return len(roster.native) + sum(len(gang.gated) for gang in roster.gangs)
+
+    def oldest_wait() -> float:
+        """A gang of which nobody says when it was made has no age."""
+        verdicts = outcome().verdicts.values()
+        waiting = [one.since for one in verdicts if one.state.waits and one.since]
+        return max(0.0, clock() - min(waiting)) if waiting else 0.0
+
+    for state in State:
+        metrics.gangs.labels(state.value).set_function(partial(count, state))
+    metrics.gang_pods_gated.set_function(gated)
+    metrics.gang_oldest_wait.set_function(oldest_wait)

@@ -1,0 +1,78 @@
+"""Everybody whom kube-scheduler asks about a pod, asked again for people who look: the scorers that are on, and the pod's policy."""
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+
+from evaluator.cache.pods import Inventory, Key, Resident
+from evaluator.cache.pods_by_policy import followed
+from evaluator.model.node_index import Nodes
+from evaluator.model.objects import Pod
+from evaluator.policy.decide import Decision, Decisions
+from evaluator.policy.per_pod import Podwise
+from evaluator.scorerhost import explain
+from evaluator.scorerhost.explain import Opinion
+from evaluator.scorerhost.runner import Assessor
+from evaluator.scoring.options import POLICIES
+
+PolicyOf = Callable[[Resident], tuple[Decision, Nodes] | None]
+"""What the policy of a pod asks for, for this pod, and the nodes that this is of; None where it follows none."""
+
+
+class Followed:
+    """The policies that pods follow, as they decide for each of them. `pods` are those that follow one, living."""
+
+    def __init__(
+        self, pods: Mapping[Key, Pod], latest: Callable[[], Decisions], podwise: Podwise
+    ) -> None:
+        self._pods = pods
+        self._latest = latest
+        self._podwise = podwise
+
+    def of(self, resident: Resident) -> tuple[Decision, Nodes] | None:
+        """What a pod's policy asks for, and of which nodes; None where it follows none that there is."""
+        pod, decisions = self._pods.get(resident.key), self._latest()
+        policy = followed(pod) if pod else None
+        decision = decisions.policies.get(policy) if policy else None
+        if decision is None:
+            return None
+        found = self._podwise.decision(decision, decisions, resident.view)
+        return found, decisions.view.nodes
+
+
+def no_policy(_resident: Resident) -> None:
+    """Of a pod that follows none."""
+
+
+@dataclass(frozen=True)
+class Panel:
+    """Answers about pods that exist. `weights` are those of the extenders, where they are not 1."""
+
+    assessor: Assessor
+    inventory: Inventory
+    weights: Mapping[str, int]
+    policy_of: PolicyOf = no_policy
+
+    @property
+    def waiting_for(self) -> Sequence[str]:
+        """What is missing before anybody can be asked."""
+        return self.assessor.waiting_for
+
+    def find(self, name: str) -> Resident | None:
+        """The pod called namespace/name."""
+        namespace, _, rest = name.partition("/")
+        key: Key = namespace, rest
+        return self.inventory.pods.objects.get(key)
+
+    def opinions(self, resident: Resident) -> Iterator[Opinion]:
+        """What each says of all nodes, one after the other: each is some milliseconds of work. Raises ScorerError."""
+        said = []
+        for name, scorer in self.assessor.scorers.items():
+            judged = self.assessor.look(name, resident.view)
+            weight = self.weights.get(name, 1)
+            said.append(
+                explain.of_scorer(name, scorer, judged.view, judged.assessment, weight=weight)
+            )
+            yield said[-1]
+        if (found := self.policy_of(resident)) is not None:
+            weight = self.weights.get(POLICIES, 1)
+            yield explain.of_policy(*found, said, weight=weight)

@@ -1,0 +1,42 @@
+"""The agents' port as the flags ask for it: its certificates, and who is believed to be which node."""
+
+from collections.abc import Callable
+
+from evaluator.cache.cluster import Cluster
+from evaluator.config import Settings
+from evaluator.sources.agents.authn import Check, Verifier, anybody, by_certificate, by_token
+from evaluator.sources.agents.tls import Certificates, Files
+from evaluator.sources.agents.token_review import Authority, Reviewer
+
+
+def certificates(
+    settings: Settings, *, on_change: Callable[[bool], None] = lambda _usable: None
+) -> Certificates | None:
+    """None for a port without TLS. `on_change` is told whether files that changed can be used. Raises TlsError."""
+    if settings.agents_plain:
+        return None
+    cert, key = settings.agent_cert or settings.cert, settings.agent_key or settings.key
+    # gRPC can ask for a client certificate only by insisting on one, and who has a token has none.
+    wants_certificate = settings.agent_identity == "certificate"
+    return Certificates(
+        Files(cert, key, (settings.agent_cacert or settings.cacert) if wants_certificate else ""),
+        on_change=on_change,
+    )
+
+
+def verifier(settings: Settings, cluster: Cluster, authority: Authority) -> Verifier:
+    """Believes whom the flags say, for nodes of the cluster; while these were not listed yet, for any."""
+    nodes = cluster.nodes
+    return Verifier(
+        _check(settings, authority), exists=lambda node: not nodes.synced or node in nodes.objects
+    )
+
+
+def _check(settings: Settings, authority: Authority) -> Check:
+    if settings.agents_plain:
+        return anybody
+    if settings.agent_identity == "certificate":
+        return by_certificate
+    return by_token(
+        Reviewer(authority, audience=settings.agent_audience, account=settings.agent_account)
+    )

@@ -1,0 +1,223 @@
+"""Readings that node agents stream: one gRPC stream each, on which they are told what to report.
+
+Whoever may report for a node can spoil that node's readings, and nothing else: one stream counts for a node, its reports
+are for that node alone, and they are taken in at a bounded pace.
+"""
+
+import asyncio
+import contextlib
+import random
+import time
+from collections.abc import Callable
+from typing import Any
+
+import grpc
+
+from evaluator import descriptors
+from evaluator.readings.store import Store
+from evaluator.sources.agents.authn import Refusal, Verifier
+from evaluator.sources.agents.identity import is_node_name
+from evaluator.sources.agents.limits import AgentLimits
+from evaluator.sources.agents.protocol import parse
+from evaluator.sources.agents.stream import AgentStream, Asked, Context, Ears
+from evaluator.sources.agents.streams import Callers, TooManyError
+from evaluator.subscription import Subscriptions
+from plimsoll.logging import setup
+from plimsoll.logging.ratelimited import Loudness
+from wire import telemetry_pb2
+from wire.codec import Delta, MalformedReportError
+
+log = setup.get(__name__)
+
+_SERVICE = "plimsoll.telemetry.v1.Telemetry"
+_AT_ONCE = 16
+"""Agents that are told in one go; between two goes, whoever asks for an answer gets it."""
+
+_OTHER_DESCRIPTORS = 1000
+"""Descriptors kept for the rest of the program where it is not said how many it needs."""
+
+Code = grpc.StatusCode
+
+
+class Agents:
+    """Takes in reports. `on_report` is told of each one whether it changed anything, `on_refusal` why one was refused.
+
+    `on_end` is called when a stream is over, however it ended.
+    """
+
+    def __init__(
+        self,
+        store: Store,
+        subscriptions: Subscriptions,
+        *,
+        interval: float,
+        on_report: Callable[[bool], None],
+        on_refusal: Callable[[grpc.StatusCode], None] = lambda _code: None,
+        on_end: Callable[[], None] = lambda: None,
+        verifier: Verifier | None = None,
+        limits: AgentLimits | None = None,
+        clock: Callable[[], float] = time.monotonic,
+        rng: random.Random | None = None,
+    ) -> None:
+        self._store = store
+        self._subscriptions = subscriptions
+        self._interval_ms = max(1, round(interval * 1000))
+        self._on_report = on_report
+        self._on_refusal = on_refusal
+        self._on_end = on_end
+        self._verifier = verifier or Verifier()
+        self._limits = limits or AgentLimits()
+        self._clock = clock
+        self._rng = rng or random.Random()  # noqa: S311 (jitter, not a secret)
+        self._callers: Callers[AgentStream] = Callers(self._limits)
+        self._loudness = Loudness(log.warning)
+        self._ears = Ears(knows=store.knows, missing=self._verifier.missing, take=self._take)
+        self._asked = self._written()
+        self._server: grpc.aio.Server | None = None
+        self._announcing: asyncio.Task[None] | None = None
+
+    @property
+    def connected(self) -> int:
+        """How many nodes have a stream now."""
+        return len(self._callers)
+
+    async def start(
+        self,
+        address: str,
+        *,
+        credentials: grpc.ServerCredentials | None = None,
+        reserved: int = _OTHER_DESCRIPTORS,
+    ) -> int:
+        """Listen; returns the port. Raises OSError if the address cannot be had.
+
+        Connections never take the last `reserved` file descriptors: other ports and files need them.
+        """
+        connections = descriptors.share(self._limits.streams, reserved=reserved)
+        server = grpc.aio.server(
+            options=self._limits.channel_options(connections),
+            maximum_concurrent_rpcs=self._limits.streams,
+        )
+        # Messages come and go as bytes: what cannot be read is answered here, and what all are told is written once.
+        handler: Any = grpc.stream_stream_rpc_method_handler(self._answer)
+        service = grpc.method_handlers_generic_handler(_SERVICE, {"Stream": handler})
+        server.add_generic_rpc_handlers((service,))
+        try:
+            port = (
+                server.add_insecure_port(address)
+                if credentials is None
+                else server.add_secure_port(address, credentials)
+            )
+        except RuntimeError as error:
+            raise OSError(
+                f"cannot listen for agents on {address}: in use, or no address of this machine"
+            ) from error
+        await server.start()
+        self._server = server
+        self._announcing = asyncio.create_task(self._announce())
+        return port
+
+    async def stop(self) -> None:
+        """End all streams; agents connect again to whoever answers next."""
+        if self._announcing is not None:
+            self._announcing.cancel()
+        if self._server is not None:
+            await self._server.stop(grace=0)
+
+    async def _answer(self, _requests: object, context: Context) -> None:
+        """One agent, until it goes away, breaks the protocol, or another stream for its node begins."""
+        context.add_done_callback(self._ended)  # type: ignore[arg-type] # the stubs want a subclass
+        try:
+            first = await self._introduction(context)
+            if first is None:
+                return
+            node = first.node_name
+            refusal = _nameless(node) or await self._verifier.admit(node, context)
+        except MalformedReportError as error:
+            node, refusal = "", Refusal(Code.INVALID_ARGUMENT, str(error))
+        if refusal is None:
+            refusal = await self._follow(node, context)
+        if refusal is not None:
+            self._loudness.warning(
+                "agent turned away",
+                node=node,
+                peer=context.peer(),
+                code=refusal.code.name,
+                error=refusal.sentence,
+            )
+            self._on_refusal(refusal.code)
+            await _abort(context, refusal)
+
+    def _ended(self, _context: Any) -> None:
+        self._on_end()
+
+    async def _introduction(self, context: Context) -> telemetry_pb2.Report | None:
+        """The first message; None if none comes. Raises MalformedReportError."""
+        message: object = None
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(self._limits.introduction):
+                message = await context.read()
+        return parse(message) if isinstance(message, bytes) else None
+
+    async def _follow(self, node: str, context: Context) -> Refusal | None:
+        """Talk to one agent until its stream is over; returns why, if there is a reason to tell it."""
+        stream = AgentStream(node, context, self._limits, self._rng)
+        try:
+            replaced = self._callers.enter(node, stream, self._clock())
+        except TooManyError as error:
+            return Refusal(Code.RESOURCE_EXHAUSTED, str(error))
+        log.debug("agent connected", node=node, peer=context.peer())
+        try:
+            if replaced is not None:
+                replaced.end(
+                    Refusal(Code.ALREADY_EXISTS, f"another stream for node {node} has begun")
+                )
+            stream.tell(self._asked)
+            refusal = await stream.run(self._ears)
+            await stream.settle()
+            return refusal
+        finally:
+            self._callers.leave(node, stream)
+            log.debug("agent disconnected", node=node)
+
+    def _take(self, node: str, delta: Delta) -> None:
+        version = self._store.version
+        self._store.report(node, delta, self._clock())
+        self._on_report(self._store.version != version)
+
+    async def _announce(self) -> None:
+        """Tell all agents of each new subscription, some at a time."""
+        while True:
+            await self._subscriptions.after(self._asked.generation)
+            self._asked = self._written()
+            asked = self._asked
+            for number, stream in enumerate(self._callers.current, start=1):
+                stream.tell(asked)
+                if number % _AT_ONCE == 0:
+                    await asyncio.sleep(0)
+
+    def _written(self) -> Asked:
+        wanted = self._subscriptions.current
+        message = telemetry_pb2.Subscription(
+            generation=wanted.generation, metrics=wanted.metrics, interval_ms=self._interval_ms
+        )
+        return Asked(wanted.generation, wanted.metrics, message.SerializeToString())
+
+
+async def _abort(context: Context, refusal: Refusal) -> None:
+    """End a stream with a reason; without one where gRPC has no turn for it any more, as its transport ends just now."""
+    try:
+        await context.abort(refusal.code, refusal.sentence)
+    except grpc.aio.InternalError as error:
+        log.debug("reason not sent", peer=context.peer(), error=str(error))
+        raise asyncio.CancelledError from error  # the only end of a call that gRPC takes without another operation
+
+
+def _nameless(node: str) -> Refusal | None:
+    if not node:
+        return Refusal(Code.INVALID_ARGUMENT, "a Report needs a node_name")
+    if not is_node_name(node):
+        return Refusal(
+            Code.INVALID_ARGUMENT,
+            "a node_name is a lower-case DNS subdomain of at most 253 characters",
+        )
+    return None

@@ -1,0 +1,68 @@
+"""Which streams there are of each node, how often they begin, and which of them counts."""
+
+from collections import OrderedDict
+from typing import Generic, TypeVar
+
+from evaluator.sources.agents.limits import AgentLimits
+from plimsoll.ratelimit import Bucket
+
+T = TypeVar("T")
+
+_REMEMBERED = 20_000
+"""Nodes of which is known when streams began; a flood of made-up names must not fill the memory."""
+
+
+class TooManyError(Exception):
+    """A node's streams are too many, or begin too often; the sentence is for both ends."""
+
+
+class Callers(Generic[T]):
+    """Streams by node. The newest one counts: an agent that lost its old one may be back before that is noticed here.
+
+    Two that claim one name take it from each other, but no faster than `pause` lets a stream of the node begin.
+    """
+
+    def __init__(self, limits: AgentLimits) -> None:
+        self._limits = limits
+        self._current: dict[str, T] = {}
+        self._open: dict[str, int] = {}
+        self._beginnings: OrderedDict[str, Bucket] = OrderedDict()
+
+    def __len__(self) -> int:
+        """Nodes that have a stream."""
+        return len(self._current)
+
+    @property
+    def current(self) -> tuple[T, ...]:
+        """The streams that count."""
+        return tuple(self._current.values())
+
+    def enter(self, node: str, stream: T, now: float) -> T | None:
+        """A stream begins; returns the one that it replaces. Raises TooManyError."""
+        if self._open.get(node, 0) >= self._limits.streams_per_node:
+            raise TooManyError(
+                f"node {node} has {self._limits.streams_per_node} streams already that have not come to their end"
+            )
+        if not self._bucket(node).take_now(now):
+            raise TooManyError(f"streams of node {node} begin too often")
+        self._open[node] = self._open.get(node, 0) + 1
+        before, self._current[node] = self._current.get(node), stream
+        return before
+
+    def leave(self, node: str, stream: T) -> None:
+        """A stream that entered is over."""
+        self._open[node] -= 1
+        if not self._open[node]:
+            del self._open[node]
+        if self._current.get(node) is stream:
+            del self._current[node]
+
+    def _bucket(self, node: str) -> Bucket:
+        bucket = self._beginnings.get(node)
+        if bucket is None:
+            bucket = Bucket(1 / self._limits.pause, self._limits.beginnings)
+            self._beginnings[node] = bucket
+        self._beginnings.move_to_end(node)
+        if len(self._beginnings) > _REMEMBERED:
+            self._beginnings.popitem(last=False)
+        return bucket

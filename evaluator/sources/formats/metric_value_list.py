@@ -1,0 +1,89 @@
+"""Reads a MetricValueList, the answer of the custom metrics API (v1beta2 and v1beta1) for one metric of all nodes."""
+
+import functools
+
+import msgspec
+
+from evaluator.model.decode import UNREADABLE
+from evaluator.sources.formats.answer import Answer, Moment, SourceError, reading, unix_time
+from plimsoll import quantity
+from plimsoll.text import one_line
+
+
+class _Described(msgspec.Struct):
+    name: str = ""
+
+
+class _Item(msgspec.Struct, rename="camel"):
+    """A MetricValue. The window goes by two names, and ends at the time stamp: the value is as old as its end."""
+
+    described_object: _Described = msgspec.field(default_factory=_Described)
+    timestamp: str | None = None
+    value: str | int | float | None = None
+    window_seconds: int | None = None
+    window: int | None = None
+
+
+class _List(msgspec.Struct):
+    items: list[msgspec.Raw] | None = None
+
+
+_decode_list = msgspec.json.Decoder(_List).decode
+_decode_item = msgspec.json.Decoder(_Item).decode
+_unix_time = functools.lru_cache(maxsize=256)(unix_time)  # an answer's items bear the same few
+
+
+def parse(body: bytes, now: Moment) -> Answer:
+    """Readings by node. An item that cannot be read is a flaw and hides no other.
+
+    Raises SourceError for what is no such list, and for one without any reading: silence about all nodes is no word about
+    each of them.
+    """
+    try:
+        items = _decode_list(body).items or []
+    except UNREADABLE as error:
+        raise SourceError("malformed", f"no list of metric values: {error}") from error
+    samples: dict[str, list[tuple[float, float]]] = {}
+    broken: dict[str, int] = {}
+    for raw in items:
+        try:
+            node, value, at = _item(_decode_item(raw))
+        except (*UNREADABLE, ValueError) as error:
+            why = one_line(str(error), 200)
+            broken[why] = broken.get(why, 0) + 1
+        else:
+            samples.setdefault(node, []).append((value, now.translate(at)))
+    flaws = tuple(
+        f"{count} of {len(items)} values cannot be read: {why}" for why, count in broken.items()
+    )
+    if not samples:
+        raise SourceError("malformed" if flaws else "empty", "; ".join(flaws) or "it lists no node")
+    return Answer({node: reading(found) for node, found in samples.items()}, flaws[:1])
+
+
+def _item(item: _Item) -> tuple[str, float, float]:
+    if not item.described_object.name:
+        raise ValueError("it names no node")
+    if item.value is None:
+        raise ValueError("it has no value")
+    if not item.timestamp:
+        raise ValueError("it has no timestamp, so nobody knows how old it is")
+    if (item.window_seconds or item.window or 0) < 0:
+        raise ValueError("a window of less than nothing")
+    value = _number(item.value) if isinstance(item.value, str) else _double(item.value)
+    return item.described_object.name, value, _unix_time(item.timestamp)
+
+
+def _double(value: float) -> float:
+    try:
+        return float(value)
+    except OverflowError as error:
+        raise ValueError("a number beyond any measure") from error
+
+
+def _number(text: str) -> float:
+    """A quantity; those that adapters write most, whole numbers and thousandths, by a shorter way and as exactly."""
+    digits = text.removesuffix("m")
+    if digits.isascii() and digits.isdigit() and len(digits) <= 15:
+        return int(digits) / (1000 if text.endswith("m") else 1)
+    return quantity.parse(text)

@@ -1,0 +1,131 @@
+"""Reads what Prometheus answers to an instant query: a vector, whose series are joined with nodes by their labels."""
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+
+import msgspec
+
+from evaluator.model.decode import UNREADABLE
+from evaluator.sources.formats.answer import Answer, Moment, SourceError, reading
+from plimsoll.text import one_line
+
+Labels = Mapping[str, str]
+Join = Callable[[Labels], str | None]
+"""The node that a series is about; None if its labels name none."""
+
+
+_MOST_WARNINGS = 3
+
+
+class _Series(msgspec.Struct):
+    metric: dict[str, str] = msgspec.field(default_factory=dict)
+    value: tuple[float, str] | None = None
+
+
+class _Data(msgspec.Struct, rename="camel"):
+    result_type: str = ""
+    result: msgspec.Raw = msgspec.Raw(b"[]")
+
+
+class _Response(msgspec.Struct, rename="camel"):
+    status: str = ""
+    data: _Data | None = None
+    error_type: str = ""
+    error: str = ""
+    warnings: list[str] | None = None
+
+
+_decode_response = msgspec.json.Decoder(_Response).decode
+_decode_vector = msgspec.json.Decoder(list[_Series]).decode
+
+
+def selector(metric: str) -> str:
+    """The query for a metric that no mapping names: its own series, or node_exporter's of that name."""
+    return f"{{__name__={_quoted(metric)}}} or {{__name__={_quoted(f'node_{metric}')}}}"
+
+
+def _quoted(text: str) -> str:
+    """A PromQL string: its escapes are JSON's."""
+    return msgspec.json.encode(text).decode()
+
+
+def parse(body: bytes, metric: str, join: Join, now: Moment) -> Answer:
+    """Readings by node; several series of one node are several samples. The API's warnings are flaws.
+
+    Raises SourceError for what is no vector, and for one that is about no node.
+    """
+    response = _read(body)
+    series = _vector(response)
+    found: dict[str, list[_Series]] = {}
+    strays: list[Labels] = []
+    for one in series:
+        node = join(one.metric)
+        if node is None:
+            strays.append(one.metric)
+        else:
+            found.setdefault(node, []).append(one)
+    if not found:
+        raise _nothing(strays)
+    flaws = tuple(
+        one_line(f"warning: {text}") for text in (response.warnings or ())[:_MOST_WARNINGS]
+    )
+    readings = {node: reading(_samples(metric, own, now)) for node, own in found.items()}
+    return Answer(readings, flaws)
+
+
+def refusal(body: bytes) -> str:
+    """What the API says is wrong, in its own words; empty if this is no answer of its."""
+    try:
+        response = _decode_response(body)
+    except UNREADABLE:
+        return ""
+    return ": ".join(part for part in (response.error_type, response.error) if part)
+
+
+def _read(body: bytes) -> _Response:
+    try:
+        response = _decode_response(body)
+    except UNREADABLE as error:
+        raise SourceError("malformed", f"not an answer of Prometheus: {error}") from error
+    if response.status != "success" or response.data is None:
+        raise SourceError("refused", refusal(body) or "neither a result nor an error")
+    return response
+
+
+def _vector(response: _Response) -> list[_Series]:
+    data = response.data
+    assert data is not None
+    if data.result_type != "vector":
+        raise SourceError(
+            "no_vector", f"the query answers a {data.result_type or 'nothing'}, not a vector"
+        )
+    try:
+        series = _decode_vector(data.result)
+    except UNREADABLE as error:
+        raise SourceError("malformed", f"a vector that cannot be read: {error}") from error
+    if any(one.value is None for one in series):
+        raise SourceError("histogram", "the query answers native histograms, which have no value")
+    return series
+
+
+def _samples(metric: str, own: Iterable[_Series], now: Moment) -> Sequence[tuple[float, float]]:
+    """The samples of one node; series of the metric's own name go before those of node_exporter's."""
+    named = [one for one in own if one.metric.get("__name__") == metric]
+    return [_sample(one, now) for one in named or own]
+
+
+def _sample(series: _Series, now: Moment) -> tuple[float, float]:
+    assert series.value is not None
+    stamp, text = series.value
+    try:
+        return float(text), now.translate(stamp)
+    except ValueError as error:
+        raise SourceError("malformed", f"not a number: {text[:40]!r}") from error
+
+
+def _nothing(strays: Sequence[Labels]) -> SourceError:
+    if not strays:
+        return SourceError("empty", "no series")
+    first = ", ".join(f'{name}="{value}"' for name, value in sorted(strays[0].items())) or "none"
+    return SourceError(
+        "unjoined", f"its series name no node of the cluster (labels: {first[:300]})"
+    )

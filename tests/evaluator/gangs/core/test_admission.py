@@ -1,0 +1,258 @@
+"""Which pods are given the gate as they are created, and what the API server is answered."""
+
+import base64
+import copy
+import json
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from evaluator.gangs.core import admission
+from evaluator.gangs.core.admission import BadReviewError, Result
+from evaluator.model.gang_membership import GATE
+
+GANG = {"podGroup": "train", "minAvailable": "4"}
+FOREIGN = {"name": "example.com/quota"}
+OURS = {"name": GATE}
+
+
+def pod_of(labels=None, **spec):
+    return {
+        "apiVersion": "v1",
+        "kind": "Pod",
+        "metadata": {"name": "train-0", "namespace": "ml", "labels": labels},
+        "spec": {"containers": [{"name": "c", "image": "none"}], **spec},
+    }
+
+
+def review_of(pod, **changed):
+    """An AdmissionReview as kube-apiserver 1.36 sends it for a pod that is created."""
+    request = {
+        "uid": "0a1b",
+        "kind": {"group": "", "version": "v1", "kind": "Pod"},
+        "resource": {"group": "", "version": "v1", "resource": "pods"},
+        "requestKind": {"group": "", "version": "v1", "kind": "Pod"},
+        "requestResource": {"group": "", "version": "v1", "resource": "pods"},
+        "namespace": "ml",
+        "operation": "CREATE",
+        "userInfo": {"username": "system:serviceaccount:kube-system:job-controller"},
+        "object": pod,
+        "oldObject": None,
+        "dryRun": False,
+        "options": {"kind": "CreateOptions", "apiVersion": "meta.k8s.io/v1"},
+        **changed,
+    }
+    return {"kind": "AdmissionReview", "apiVersion": "admission.k8s.io/v1", "request": request}
+
+
+def ask(review):
+    return admission.answer(json.dumps(review).encode())
+
+
+def response(answer):
+    """The response in an answer, read as strictly as the API server reads it."""
+    review = json.loads(answer.body)
+    assert (review["apiVersion"], review["kind"]) == ("admission.k8s.io/v1", "AdmissionReview")
+    told = review["response"]
+    assert told["uid"] == "0a1b"
+    assert told["allowed"] is True
+    assert ("patch" in told) == (told.get("patchType") == "JSONPatch")
+    return told
+
+
+def admitted(pod):
+    """The pod as it is stored after our answer: RFC 6902's `add`, as far as we use it."""
+    told, after = response(ask(review_of(pod))), copy.deepcopy(pod)
+    for step in json.loads(base64.b64decode(told.get("patch", "W10="))):
+        assert step["op"] == "add"
+        *path, last = step["path"].split("/")[1:]
+        target = after
+        for part in path:
+            target = target[part]
+        if last == "-":
+            target.append(step["value"])
+        else:
+            target[last] = step["value"]
+    return after
+
+
+def gates(pod):
+    return pod["spec"].get("schedulingGates") or []
+
+
+@pytest.mark.parametrize(
+    "labels",
+    [
+        GANG,
+        {**GANG, "groupPriority": "7"},
+        {"groupPriority": "7"},
+        {"groupPriority": "high"},
+        {"podGroup": "train", "minAvailable": "1", "groupPriority": "0"},
+        {"podGroup": "train", "minAvailable": "0002"},
+        {"podGroup": "train", "minAvailable": str(2**63 - 1)},
+    ],
+    ids=str,
+)
+def test_who_belongs_to_a_gang_or_names_a_priority_is_held(labels):
+    pod = pod_of(labels)
+    after = admitted(pod)
+    assert gates(after) == [OURS]
+    after["spec"].pop("schedulingGates")
+    assert after == pod
+
+
+@pytest.mark.parametrize(
+    "labels",
+    [
+        None,
+        {},
+        {"app": "web"},
+        {"podGroup": "train"},
+        {"minAvailable": "4"},
+        {"podGroup": "", "minAvailable": "4"},
+        {"podGroup": "train", "minAvailable": ""},
+        {"podGroup": "train", "minAvailable": "0"},
+        {"podGroup": "train", "minAvailable": "1"},
+        {"podGroup": "train", "minAvailable": "0001"},
+        {"podGroup": "train", "minAvailable": "-4"},
+        {"podGroup": "train", "minAvailable": "4.0"},
+        {"podGroup": "train", "minAvailable": "1_000"},
+        {"podGroup": "train", "minAvailable": "four"},
+        {"podGroup": "train", "minAvailable": "٤"},
+        {"podGroup": "train", "minAvailable": "²"},
+        {"podGroup": "train", "minAvailable": str(2**63)},
+        {"podGroup": "train", "minAvailable": "9" * 5000},
+    ],
+    ids=lambda labels: str(labels)[:60],
+)
+def test_all_others_go_as_they_came(labels):
+    """By the same rule by which a gang is one: nobody would lift the gate of a pod that was taken for more than it is."""
+    pod = pod_of(labels)
+    answer = ask(review_of(pod))
+    assert answer.result is Result.LEFT
+    assert "patch" not in response(answer)
+
+
+@pytest.mark.parametrize(
+    ("labels", "named"),
+    [
+        ({"podGroup": "train"}, "no minAvailable"),
+        ({"minAvailable": "4"}, "no podGroup"),
+        ({"podGroup": "train", "minAvailable": "four"}, "'four'"),
+        ({**GANG, "groupPriority": "high"}, "'high'"),
+    ],
+    ids=str,
+)
+def test_what_is_wrong_with_labels_is_a_warning_to_whoever_creates_the_pod(labels, named):
+    (warning,) = response(ask(review_of(pod_of(labels))))["warnings"]
+    assert named in warning
+    assert len(warning) < 256, "the API server cuts longer ones"
+
+
+@pytest.mark.parametrize("labels", [None, {"app": "web"}, GANG, {"groupPriority": "7"}], ids=str)
+def test_right_labels_are_no_cause_for_a_warning(labels):
+    assert "warnings" not in response(ask(review_of(pod_of(labels))))
+
+
+@pytest.mark.parametrize(
+    "spec",
+    [
+        {"nodeName": "node-a"},
+        {"schedulingGroup": {"podGroupName": "train"}},
+        {"schedulingGroup": {}},
+        {"workloadRef": {"name": "train", "podGroup": "workers"}},
+        {"schedulingGates": [OURS]},
+        {"schedulingGates": [FOREIGN, OURS]},
+    ],
+    ids=str,
+)
+def test_who_can_not_be_held_or_is_already_is_left_alone(spec):
+    """A gate beside a nodeName is refused, and what Kubernetes itself schedules as a group is not ours."""
+    pod = pod_of(GANG, **spec)
+    assert admitted(pod) == pod
+
+
+@pytest.mark.parametrize("empty", [{}, {"schedulingGates": None}, {"schedulingGates": []}], ids=str)
+def test_no_gates_can_be_written_in_three_ways(empty):
+    assert gates(admitted(pod_of(GANG, **empty))) == [OURS]
+
+
+def test_gates_of_others_stay():
+    assert gates(admitted(pod_of(GANG, schedulingGates=[FOREIGN]))) == [FOREIGN, OURS]
+
+
+@given(
+    st.dictionaries(st.sampled_from([*GANG, "groupPriority", "x"]), st.text(max_size=5)),
+    st.lists(st.sampled_from([FOREIGN, OURS, {"name": "x"}]), max_size=3),
+)
+@settings(max_examples=50)
+def test_to_be_asked_twice_changes_nothing(labels, before):
+    """With reinvocationPolicy IfNeeded, or beside the policy that does the same."""
+    once = admitted(pod_of(labels, schedulingGates=before))
+    assert gates(once)[: len(before)] == before
+    assert admitted(once) == once
+
+
+def test_a_pod_whose_name_is_yet_to_be_made_is_told_by_what_it_begins_with():
+    pod = pod_of(GANG)
+    assert ask(review_of(pod)).pod == "ml/train-0"
+    pod["metadata"] = {"generateName": "train-", "labels": GANG}
+    answer = ask(review_of(pod))
+    assert (answer.pod, answer.result) == ("ml/train-", Result.GATED)
+
+
+@pytest.mark.parametrize(
+    "changed",
+    [
+        {"operation": "UPDATE"},
+        {"operation": "DELETE", "object": None},
+        {"subResource": "binding", "object": {"target": {"name": "node-a"}}},
+        {"resource": {"group": "apps", "version": "v1", "resource": "pods"}},
+        {
+            "resource": {"group": "batch", "version": "v1", "resource": "jobs"},
+            "object": {"spec": 1},
+        },
+    ],
+    ids=str,
+)
+def test_only_pods_that_are_created_are_changed(changed):
+    """Whatever a webhook's rules send here: a gate that is added later is refused, and with it all of the request."""
+    assert response(ask(review_of(pod_of(GANG), **changed))) == {"uid": "0a1b", "allowed": True}
+
+
+GOOD = review_of(pod_of(GANG))
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        b"",
+        b"{}",
+        b"[]",
+        b"null",
+        b"\xff",
+        b'{"apiVersion"',
+        b"[" * 100_000,
+        *(
+            json.dumps(bad).encode()
+            for bad in (
+                {**GOOD, "kind": "Pod"},
+                {**GOOD, "apiVersion": "admission.k8s.io/v1beta1"},
+                {**GOOD, "request": None},
+                review_of(pod_of(GANG), uid=""),
+                review_of(None),
+                review_of([]),
+                review_of(pod_of({"podGroup": 4})),
+                review_of(pod_of(GANG, schedulingGates="none")),
+                review_of(pod_of(GANG, nodeName=5)),
+            )
+        ),
+    ],
+    ids=lambda body: str(body)[:40],
+)
+def test_what_is_no_review_of_a_pod_is_told_so_in_a_sentence(body):
+    with pytest.raises(BadReviewError) as caught:
+        admission.answer(body)
+    assert len(str(caught.value)) <= 500
+    assert str(caught.value).isprintable()

@@ -1,0 +1,158 @@
+"""Which gates are lifted, in which order, and what is told of those that stay."""
+
+from dataclasses import replace
+
+import pytest
+
+from evaluator.gangs.core.types import Reason, State, Terms
+from evaluator.model.gang_membership import Owner, QoS
+from tests.evaluator.gangs.outcomes import (
+    TERMS,
+    gang,
+    message,
+    released,
+    state,
+)
+
+
+def test_a_gang_waits_until_all_of_it_exists(a_pod, space_of, decided):
+    pods = gang(a_pod, "train", 2, minimum=3)
+    outcome = decided(pods, space_of(a=8))
+    assert not outcome.releases
+    assert state(outcome, "train") is State.INCOMPLETE
+    assert message(outcome, "train") == "2 of 3 pods of podGroup train exist"
+
+
+def test_a_complete_gang_that_fits_is_released_whole(a_pod, space_of, decided):
+    outcome = decided(gang(a_pod, "train", 3), space_of(a=8))
+    assert released(outcome) == {Reason.ADMITTED: {"train-0", "train-1", "train-2"}}
+
+
+def test_the_pods_that_are_hardest_to_place_go_first(a_pod, space_of, decided):
+    pods = [
+        a_pod("a", "mixed", 3, cpu=1),
+        a_pod("b", "mixed", 3, cpu=4),
+        a_pod("c", "mixed", 3, cpu=2),
+    ]
+    [release] = decided(pods, space_of(x=8)).releases
+    assert [pod.name for pod in release.pods] == ["b", "c", "a"]
+
+
+@pytest.mark.parametrize("phase", ["Succeeded", "Failed"])
+def test_pods_that_cannot_run_any_more_do_not_count(a_pod, space_of, decided, phase):
+    pods = [*gang(a_pod, "train", 2, minimum=3), a_pod("train-9", "train", 3, phase=phase)]
+    assert not decided(pods, space_of(a=8)).releases
+    assert decided(pods, space_of(a=8), count_all=True).releases
+
+
+def test_pods_on_their_way_out_do_not_count(a_pod, space_of, decided):
+    pods = [*gang(a_pod, "train", 2, minimum=3), a_pod("train-9", "train", 3, leaving=True)]
+    assert not decided(pods, space_of(a=8)).releases
+
+
+def test_the_largest_minimum_counts(a_pod, space_of, decided, gangs_of):
+    pods = [*gang(a_pod, "train", 2), a_pod("train-2", "train", 4)]
+    outcome = decided(pods, space_of(a=8))
+    assert message(outcome, "train") == "3 of 4 pods of podGroup train exist"
+    assert gangs_of(pods)[0].problems == (
+        "its pods name different minAvailable: 2, 4; the largest counts",
+    )
+
+
+@pytest.mark.parametrize(
+    ("first", "second"),
+    [
+        ({"priority": 2}, {"priority": 1, "created": 1.0}),
+        ({"qos": QoS.GUARANTEED}, {"qos": QoS.BURSTABLE, "created": 1.0}),
+        ({"qos": QoS.BURSTABLE}, {"qos": QoS.BEST_EFFORT, "created": 1.0}),
+        ({"created": 50.0}, {"created": 60.0}),
+        ({"priority": 1, "qos": QoS.BEST_EFFORT}, {"qos": QoS.GUARANTEED}),
+    ],
+)
+def test_order_is_priority_then_class_then_age(a_pod, space_of, decided, first, second):
+    pods = [*gang(a_pod, "z", 2, **first), *gang(a_pod, "b", 2, **second)]
+    outcome = decided(pods, space_of(a=8))
+    assert released(outcome) == {Reason.ADMITTED: {"z-0", "z-1"}}
+    assert state(outcome, "b") is State.WAITS_FOR_TURN
+
+
+def test_one_that_does_not_fit_now_does_not_block_the_next(a_pod, space_of, decided):
+    pods = [*gang(a_pod, "big", 2, cpu=4, priority=9), *gang(a_pod, "small", 2)]
+    space = space_of(x=8)
+    space.free[0] = 3000
+    outcome = decided(pods, space)
+    assert released(outcome) == {Reason.ADMITTED: {"small-0", "small-1"}}
+    assert state(outcome, "big") is State.WAITS_FOR_ROOM
+    assert message(outcome, "big").endswith("what is short is cpu")
+
+
+def test_one_that_can_never_fit_says_so_and_holds_no_line_however_old(a_pod, space_of, decided):
+    pods = [*gang(a_pod, "huge", 2, cpu=100, priority=9), *gang(a_pod, "small", 2)]
+    outcome = decided(pods, space_of(x=8), now=1e6)
+    assert released(outcome) == {Reason.ADMITTED: {"small-0", "small-1"}}
+    assert state(outcome, "huge") is State.TOO_LARGE
+
+
+def test_gates_of_others_hold_the_gang_back(a_pod, space_of, decided):
+    pods = [*gang(a_pod, "a", 2, minimum=3), a_pod("a-2", "a", 3, foreign=("other.io/gate",))]
+    outcome = decided(pods, space_of(x=8))
+    assert not outcome.releases
+    assert state(outcome, "a") is State.GATED_BY_OTHERS
+    assert "other.io/gate" in message(outcome, "a")
+
+
+def test_pods_held_by_others_follow_a_gang_that_has_its_quorum_without_them(
+    a_pod, space_of, decided
+):
+    pods = [*gang(a_pod, "a", 2), a_pod("a-2", "a", 2, foreign=("other.io/gate",))]
+    outcome = decided(pods, space_of(x=8))
+    assert released(outcome) == {Reason.ADMITTED: {"a-0", "a-1"}}
+
+
+def test_a_gang_with_more_pods_than_it_needs_goes_when_its_quorum_fits(a_pod, space_of, decided):
+    outcome = decided(gang(a_pod, "a", 5, minimum=2), space_of(x=3))
+    assert released(outcome) == {Reason.ADMITTED: {f"a-{n}" for n in range(5)}}
+
+
+def test_a_gated_pod_of_no_gang_takes_its_turn(a_pod, space_of, decided):
+    pods = [*gang(a_pod, "a", 2), a_pod("lone", priority=5, owner=Owner())]
+    assert released(decided(pods, space_of(x=8))) == {Reason.ADMITTED: {"lone"}}
+
+
+def test_a_policy_that_keeps_pods_off_is_heeded_and_is_no_reason_for_never(
+    a_pod, space_of, decided
+):
+    pods = gang(a_pod, "a", 2, policy="picky")
+    space = space_of(x=8, y=1, only={"picky": {"y"}})
+    outcome = decided(pods, space)
+    assert not outcome.releases
+    assert state(outcome, "a") is State.WAITS_FOR_ROOM
+
+
+def test_room_need_not_be_there_where_somebody_makes_nodes(a_pod, space_of, decided):
+    pods = [*gang(a_pod, "a", 2, cpu=9), *gang(a_pod, "b", 2, priority=1, cpu=9)]
+    outcome = decided(pods, space_of(x=1), terms=Terms(fit=False))
+    assert released(outcome) == {Reason.ADMITTED: {"b-0", "b-1"}}
+
+
+def test_overdue_gates_are_lifted_and_only_if_asked_for(a_pod, space_of, decided):
+    pods = gang(a_pod, "a", 2, minimum=3)
+    assert not decided(pods, space_of(x=8), now=1e6).releases
+    terms = Terms(gate_max_age=1000)
+    early = decided(pods, space_of(x=8), now=1099, terms=terms)
+    assert not early.releases
+    assert early.again == 1100
+    late = decided(pods, space_of(x=8), now=1100, terms=terms)
+    assert released(late) == {Reason.OVERDUE: {"a-0", "a-1"}}
+
+
+def test_pods_that_kubernetes_schedules_as_a_group_are_not_ours(a_pod, space_of, decided):
+    pods = [*gang(a_pod, "a", 2, native=True)]
+    assert decided(pods, space_of(x=8)).verdicts == {}
+
+
+def test_an_overdue_pod_goes_once_for_one_reason(a_pod, space_of, decided):
+    pods = gang(a_pod, "a", 2)
+    pods[0] = a_pod("a-0", "a", 2, created=10.0)
+    outcome = decided(pods, space_of(x=8), terms=replace(TERMS, gate_max_age=150))
+    assert released(outcome) == {Reason.OVERDUE: {"a-0"}, Reason.ADMITTED: {"a-1"}}

@@ -1,0 +1,312 @@
+"""/explain?gang= over a real socket: how a gang stands, who goes before it, and where it fits."""
+
+import json
+
+import aiohttp
+import pytest
+
+from evaluator import ops
+from evaluator.cache.cluster import Cluster
+from evaluator.decider import Decider
+from evaluator.gangs.core.decide import decide
+from evaluator.gangs.core.explain import Desk
+from evaluator.gangs.core.types import Memory, Outcome, Reason, Terms
+from evaluator.metrics import Metrics
+from evaluator.model.gang_membership import QoS
+from evaluator.policy.parse import PolicyKey
+from evaluator.readings.store import Store
+from evaluator.subscription import Subscriptions
+
+NOW = 1000.0
+POLICY = PolicyKey("default", "healthy")
+
+
+class World:
+    """What an evaluator with gangs knows, by hand."""
+
+    def __init__(self, gangs_of, space_of, terms):
+        self._gangs_of, self._space_of = gangs_of, space_of
+        self.outcome = Outcome()
+        self.gangs, self.obstacles, self.native = {}, {}, {}
+        self.space = None
+        self.now = NOW
+        self.waits, self.undecided = [], []
+        self.decides = True
+        self.desk = Desk(
+            gangs=lambda: self.gangs,
+            outcome=lambda: self.outcome,
+            space=lambda: self.space,
+            terms=terms,
+            now=lambda: self.now,
+            waiting_for=lambda: self.waits,
+            undecided=lambda: self.undecided,
+            obstacles=lambda key: self.obstacles.get(key, ()),
+            native=lambda: self.native,
+            decides=lambda: self.decides,
+        )
+
+    def see(self, *pods, only=None, **nodes):
+        """These pods and nodes there are; what is decided of them."""
+        self.gangs = {gang.key: gang for gang in self._gangs_of(pods)}
+        self.space = self._space_of(pods, only=only, **nodes)
+        self.outcome = decide(
+            self.gangs.values(),
+            self.space,
+            self.outcome.memory,
+            Terms(),
+            now=self.now,
+            random=lambda: 0.0,
+        )
+
+    def release(self):
+        """What was to be released is."""
+        memory = self.outcome.memory
+        for release in self.outcome.releases:
+            memory = memory.released(release, now=self.now)
+        self.outcome = Outcome(memory=memory)
+
+
+@pytest.fixture
+def terms():
+    return Terms()
+
+
+@pytest.fixture
+def world(gangs_of, space_of, terms):
+    return World(gangs_of, space_of, terms)
+
+
+@pytest.fixture
+def desk(world):
+    return world.desk
+
+
+@pytest.fixture
+async def get(serve, desk):
+    metrics = Metrics()
+    store = Store(stale_after=30.0, started=0.0)
+    decider = Decider(Cluster(), store, Subscriptions(), metrics)
+    operations = ops.Operations(decider, metrics, clock=lambda: 0.0, desk=desk)
+    port = (await serve(operations.answer, ops.LIMITS)).address.port
+    async with aiohttp.ClientSession() as session:
+
+        async def fetch(name):
+            url = f"http://127.0.0.1:{port}/explain"
+            async with session.get(url, params={"gang": name}) as response:
+                return response.status, json.loads(await response.text())
+
+        yield fetch
+
+
+async def test_a_gang_that_lacks_pods(world, get, a_pod):
+    world.see(
+        a_pod("t-0", "train", 3),
+        a_pod("t-1", "train", 3, foreign=("example.com/quota",)),
+        a_pod("t-2", "train", 3, phase="Failed"),
+        a=8,
+    )
+    (key,) = world.gangs
+    world.obstacles = {key: ("quota q allows 2 pods",)}
+    status, page = await get("default/train")
+    assert status == 200
+    assert page["state"] == "Incomplete"
+    assert page["message"] == "2 of 3 pods of podGroup train exist"
+    assert page["waitingSeconds"] == 900.0
+    assert page["obstacles"] == ["quota q allows 2 pods"]
+    assert page["quorum"]["minAvailable"] == 3
+    assert page["quorum"]["existing"] == 2
+    assert page["quorum"]["held"] == 2
+    states = {name: member["state"] for name, member in page["members"].items()}
+    assert states == {"t-0": "held", "t-1": "held", "t-2": "finished: Failed"}
+    assert page["members"]["t-1"]["gates"] == ["plimsoll.io/gang", "example.com/quota"]
+
+
+async def test_its_place_in_the_line(world, get, a_pod):
+    world.see(
+        a_pod("first-0", "first", 2, priority=9),
+        a_pod("second-0", "second", 2, priority=5, created=50.0),
+        a_pod("third-0", "third", 2, priority=5, qos=QoS.GUARANTEED),
+        a_pod("fourth-0", "fourth", 2),
+        a_pod("runs-0", "runs", 2, priority=99, node="a"),
+        a=8,
+    )
+    _, page = await get("default/second")
+    assert page["rank"] == {
+        "groupPriority": 5,
+        "qosClass": "Burstable",
+        "created": "1970-01-01T00:00:50.000Z",
+        "place": 3,
+        "of": 4,
+        "before": ["default/first", "default/third"],
+    }
+    _, page = await get("default/runs")
+    assert page["rank"]["place"] is None
+
+
+async def test_what_fits_where(world, get, a_pod):
+    pods = [a_pod(f"t-{number}", "train", 4, cpu=2, policy=POLICY) for number in range(4)]
+    world.see(*pods, a_pod("other", cpu=3, node="a"), only={POLICY: {"a", "c"}}, a=8, b=8, c=2)
+    _, page = await get("default/train")
+    assert page["state"] == "WaitsForRoom"
+    assert page["needsRoom"] is True
+    assert page["shortage"] == {"fit": 3, "wanted": 4, "nodes": 2, "short": "cpu"}
+    assert page["fit"] == [
+        {
+            "pods": 4,
+            "requests": {"cpu": 2000, "pods": 1},
+            "policy": "default/healthy",
+            "nodes": 2,
+            "fitNow": 3,
+            "fitWereNodesEmpty": 9,
+        }
+    ]
+    assert page["nodes"] == {
+        "a": {
+            "free": {"cpu": 5000, "pods": 109},
+            "pods": [{"fitNow": 2, "fitWereItEmpty": 4}],
+        },
+        "b": {
+            "free": {"cpu": 8000, "pods": 110},
+            "pods": [{"fitNow": 0, "fitWereItEmpty": 4, "shutOutBy": "its policy"}],
+        },
+        "c": {
+            "free": {"cpu": 2000, "pods": 110},
+            "pods": [{"fitNow": 1, "fitWereItEmpty": 1}],
+        },
+    }
+
+
+@pytest.mark.parametrize("terms", [Terms(fit=False)])
+async def test_room_that_nobody_looks_for_is_told_as_such(world, get, a_pod):
+    world.see(a_pod("t-0", "train", 2), a=8)
+    status, page = await get("default/train")
+    assert (status, page["needsRoom"]) == (200, False)
+
+
+async def test_what_is_not_known_of_a_node_is_not_zero(world, get, a_pod):
+    world.see(a_pod("solo", others=(("example.com/fpga", 1),)), a=None)
+    _, page = await get("default/solo")
+    assert page["nodes"]["a"]["free"] == {"cpu": None, "pods": 110, "example.com/fpga": None}
+    assert page["nodes"]["a"]["pods"] == [{"fitNow": 0, "fitWereItEmpty": 0}]
+
+
+async def test_all_that_wait_in_their_order(world, get, a_pod):
+    world.see(
+        a_pod("low-0", "low", 2),
+        a_pod("high-0", "high", 1, priority=5, cpu=50),
+        a_pod("high-1", "high", 2, priority=5, cpu=50),
+        a_pod("runs-0", "runs", 2, node="a"),
+        a=8,
+    )
+    status, page = await get("")
+    assert status == 200
+    told = [(gang["gang"], gang["state"], gang["held"]) for gang in page["gangs"]]
+    assert told == [("default/high", "TooLarge", 2), ("default/low", "Incomplete", 1)]
+
+
+async def test_room_that_is_kept_for_another_is_not_there(world, get, a_pod, with_membership):
+    one = [a_pod(f"one-{number}", "one", 2, cpu=2, priority=1) for number in range(2)]
+    two = [a_pod(f"two-{number}", "two", 2, cpu=2) for number in range(2)]
+    world.see(*one, *two, a=6)
+    assert [release.reason for release in world.outcome.releases] == [Reason.ADMITTED]
+    world.release()
+    lifted = [with_membership(pod, gated=False, admitted=NOW) for pod in one]
+    world.see(*lifted, *two, a=6)
+    _, page = await get("default/two")
+    assert page["fit"][0]["fitNow"] == 1
+    assert page["state"] == "WaitsForTurn"
+    _, page = await get("default/one")
+    assert page["state"] == "Released"
+    assert page["fit"][0]["fitNow"] == 3
+    assert page["turn"] == {
+        "began": "1970-01-01T00:16:40.000Z",
+        "ends": "1970-01-01T00:17:40.000Z",
+        "restsUntil": None,
+        "timeouts": 0,
+    }
+    assert page["admitted"] == ["uid-one"]
+
+
+async def test_room_is_kept_for_a_turn_and_no_longer(world, get, a_pod):
+    lifted = [
+        a_pod(f"one-{number}", "one", 2, cpu=2, gated=False, admitted=NOW) for number in range(2)
+    ]
+    world.see(*lifted, a_pod("two-0", "two", 2, cpu=2), a=6)
+    _, page = await get("default/two")
+    assert page["fit"][0]["fitNow"] == 1
+    world.now = NOW + 61
+    world.see(*lifted, a_pod("two-0", "two", 2, cpu=2), a=6)
+    _, page = await get("default/two")
+    assert page["fit"][0]["fitNow"] == 3
+    _, page = await get("default/one")
+    assert page["state"] == "TimedOut"
+    assert page["turn"]["timeouts"] == 1
+    assert page["turn"]["restsUntil"] == "1970-01-01T00:17:51.000Z"
+
+
+async def test_a_pod_that_is_held_alone(world, get, a_pod):
+    world.see(a_pod("solo", cpu=9), a=4)
+    _, page = await get("default/solo")
+    assert page["alone"]
+    assert page["state"] == "TooLarge"
+
+
+async def test_one_that_runs_says_nothing_of_nodes(world, get, a_pod):
+    world.see(*[a_pod(f"t-{number}", "train", 2, node="a") for number in range(2)], a=4)
+    _, page = await get("default/train")
+    assert page["state"] == "Scheduled"
+    assert page["nodes"] == {}
+    assert page["fit"] == []
+
+
+async def test_an_unknown_gang_is_told_with_those_that_there_are(world, get, a_pod):
+    near = a_pod("z-0", "z", 2)
+    far = [a_pod(f"g{number}-0", f"g{number}", 2, namespace="a") for number in range(11)]
+    world.see(near, *far, a=4)
+    status, page = await get("default/trian")
+    assert status == 404
+    assert "no gang default/trian (written as <namespace>/<podGroup>" in page["error"]
+    assert "known: default/z, a/g0, a/g1," in page["error"]
+    assert page["error"].endswith(" and 2 more")
+
+
+async def test_a_pod_of_kubernetes_own_gangs(world, get, a_pod):
+    pod = a_pod("both", native=True)
+    world.see(a=4)
+    world.native = {pod.key: pod}
+    status, page = await get("default/both")
+    assert status == 404
+    assert "spec.schedulingGroup" in page["error"]
+
+
+async def test_a_replica_that_does_not_decide_says_so(world, get, a_pod):
+    world.see(a_pod("t-0", "train", 3), a=8)
+    world.decides = False
+    world.undecided = ["another replica"]
+    _, page = await get("default/train")
+    assert page["state"] is None
+    assert "another replica decides" in page["message"]
+    assert page["waitingFor"] == ["another replica"]
+    assert page["quorum"]["existing"] == 1
+    assert page["fit"][0]["fitNow"] == 8
+
+
+async def test_before_anything_is_known(world, get):
+    world.waits = ["all pods"]
+    status, page = await get("default/train")
+    assert (status, page) == (503, {"error": "waiting for all pods"})
+
+
+@pytest.mark.parametrize("desk", [None])
+async def test_where_gangs_are_off(get):
+    status, page = await get("default/train")
+    assert status == 404
+    assert "--gangs" in page["error"]
+
+
+async def test_a_new_gang_is_not_decided_yet(world, get, a_pod):
+    world.see(a_pod("t-0", "train", 3), a=8)
+    world.outcome = Outcome(memory=Memory())
+    _, page = await get("default/train")
+    assert page["state"] is None
+    assert page["message"] == "nothing is decided of it yet"

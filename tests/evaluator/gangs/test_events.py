@@ -1,0 +1,359 @@
+"""Events on the pods of gangs that wait, written to a real API server: what is so, counted on by whoever takes over."""
+
+import asyncio
+
+import pytest
+
+from evaluator.gangs.core.event_queue import Pace
+from evaluator.gangs.core.events import native, overdue
+from evaluator.gangs.core.types import Outcome, State, Verdict
+from evaluator.gangs.events import Herald
+from evaluator.mandate import Mandate
+from evaluator.metrics import Metrics
+from plimsoll.ratelimit import Bucket
+from tests.patience import PATIENCE
+
+EVENTS = "/api/v1/namespaces/default/events"
+AT_ONCE = Pace(settle=0.0, rest=0.0)
+
+
+class Clock:
+    now = 5000.0
+
+    def __call__(self):
+        return self.now
+
+
+class World:
+    """A herald with its surroundings: gangs and what is decided of them, given by hand."""
+
+    def __init__(self, kube, rng, gangs_of, *, pace=AT_ONCE, **more):
+        self.kube = kube
+        self.metrics = Metrics()
+        self.gangs = {}
+        self.verdicts = {}
+        self.obstacles = {}
+        self.native = {}
+        self.allowed = True
+        self.clock = Clock()
+        self._gangs_of = gangs_of
+        self.herald = Herald(
+            kube,
+            self.metrics,
+            lambda: self.gangs,
+            lambda: Outcome(self.verdicts),
+            lambda key: self.obstacles.get(key, ()),
+            lambda: self.native,
+            allowed=lambda: self.allowed,
+            pace=pace,
+            pause=0.01,
+            clock=self.clock,
+            rng=rng,
+            **more,
+        )
+
+    def see(self, *pods, state=State.INCOMPLETE, message="", problems=(), obstacles=()):
+        """These are the pods of the only gang, and this is decided of it."""
+        self.gangs = {gang.key: gang for gang in self._gangs_of(pods)}
+        verdict = Verdict(state, message, 0.0, problems)
+        self.verdicts = dict.fromkeys(self.gangs, verdict)
+        self.obstacles = dict.fromkeys(self.gangs, tuple(obstacles))
+        self.herald.wake()
+
+    def counted(self, reason, result):
+        of = {"reason": reason, "result": result}
+        return self.metrics.registry.get_sample_value("plimsoll_gang_events_total", of)
+
+
+async def until(predicate):
+    async with asyncio.timeout(PATIENCE):
+        while True:
+            if predicate():
+                return
+            await asyncio.sleep(0.005)
+
+
+@pytest.fixture
+def world(connect, rng, gangs_of, background):
+    async def start(url, **more):
+        made = World(await connect(url), rng, gangs_of, **more)
+        background(made.herald.run())
+        return made
+
+    return start
+
+
+@pytest.fixture
+def told(api):
+    """Wait for the events to be just these: (pod, reason) → (message, count)."""
+
+    def summary(listed):
+        return {
+            (e["involvedObject"]["name"], e["reason"]): (e["message"], e["count"])
+            for e in listed["items"]
+        }
+
+    async def wait(wanted):
+        found = await api.seen(EVENTS, lambda listed: summary(listed) == wanted)
+        return found["items"]
+
+    return wait
+
+
+@pytest.fixture
+def train(a_pod):
+    """Pods of a gang of four, held by our gate."""
+    return [a_pod(f"train-{number}", "train", 4) for number in range(4)]
+
+
+async def test_each_waiting_pod_is_told_what_is_missing(api, world, told, train, a_pod):
+    gang = await world(api.url)
+    gang.see(*train[:2], a_pod("placed", "train", 4, node="n"), message="2 of 4 exist")
+    found = await told(
+        {
+            ("train-0", "GangIncomplete"): ("2 of 4 exist", 1),
+            ("train-1", "GangIncomplete"): ("2 of 4 exist", 1),
+        }
+    )
+    (event,) = (event for event in found if event["involvedObject"]["name"] == "train-0")
+    assert event["involvedObject"]["uid"] == "uid-train-0"
+    assert event["involvedObject"]["kind"] == "Pod"
+    assert event["type"] == "Normal"
+    assert gang.counted("GangIncomplete", "ok") == 2
+
+
+async def test_a_new_text_changes_the_event_that_there_is(api, world, told, train):
+    gang = await world(api.url)
+    gang.see(train[0], message="1 of 4 exist")
+    await told({("train-0", "GangIncomplete"): ("1 of 4 exist", 1)})
+    gang.see(train[0], message="2 of 4 exist")
+    await told({("train-0", "GangIncomplete"): ("2 of 4 exist", 2)})
+    gang.see(train[0], state=State.WAITS_FOR_ROOM, message="no room")
+    await told(
+        {
+            ("train-0", "GangIncomplete"): ("2 of 4 exist", 2),
+            ("train-0", "GangWaitsForRoom"): ("no room", 1),
+        }
+    )
+
+
+async def test_obstacles_and_problems_are_told_as_warnings(api, world, told, train):
+    gang = await world(api.url)
+    gang.see(train[0], message="1 of 4", problems=["mismatch"], obstacles=["a quota"])
+    found = await told(
+        {
+            ("train-0", "GangIncomplete"): ("1 of 4", 1),
+            ("train-0", "GangCannotComplete"): ("a quota", 1),
+            ("train-0", "GangLabels"): ("mismatch", 1),
+        }
+    )
+    kinds = {event["reason"]: event["type"] for event in found}
+    assert kinds == {
+        "GangIncomplete": "Normal",
+        "GangCannotComplete": "Warning",
+        "GangLabels": "Warning",
+    }
+
+
+async def test_a_new_leader_goes_on_with_the_events_of_the_one_before(api, world, told, train):
+    first = await world(api.url)
+    first.see(train[0], message="1 of 4 exist")
+    await told({("train-0", "GangIncomplete"): ("1 of 4 exist", 1)})
+    first.see(train[0], message="2 of 4 exist")
+    await told({("train-0", "GangIncomplete"): ("2 of 4 exist", 2)})
+    first.allowed = False
+    second = await world(api.url)
+    second.see(train[0], message="3 of 4 exist")
+    await told({("train-0", "GangIncomplete"): ("3 of 4 exist", 2)})
+    second.see(train[0], message="2 of 4 exist")
+    await told({("train-0", "GangIncomplete"): ("2 of 4 exist", 3)})
+
+
+async def test_who_gets_the_mandate_back_tells_what_another_may_have_changed(
+    api, world, told, train
+):
+    gang = await world(api.url)
+    gang.see(train[0], message="1 of 4 exist")
+    (event,) = await told({("train-0", "GangIncomplete"): ("1 of 4 exist", 1)})
+    await api.merge(f"{EVENTS}/{event['metadata']['name']}", {"message": "of another leader"})
+    gang.herald.start_over()
+    await told({("train-0", "GangIncomplete"): ("1 of 4 exist", 1)})
+
+
+async def test_an_event_that_expired_is_written_anew(api, world, told, train):
+    gang = await world(api.url)
+    gang.see(train[0], message="1 of 4 exist")
+    (event,) = await told({("train-0", "GangIncomplete"): ("1 of 4 exist", 1)})
+    await api.delete(f"{EVENTS}/{event['metadata']['name']}")
+    gang.see(train[0], message="2 of 4 exist")
+    await told({("train-0", "GangIncomplete"): ("2 of 4 exist", 2)})
+
+
+async def test_our_gate_on_a_pod_of_kubernetes_own_gangs_is_a_warning(api, world, told, a_pod):
+    gang = await world(api.url)
+    pod = a_pod("both", native=True)
+    gang.native = {pod.key: pod}
+    gang.herald.wake()
+    (event,) = await told({("both", "GangNative"): (native().message, 1)})
+    assert event["type"] == "Warning"
+    assert "schedulingGroup" in event["message"]
+
+
+async def test_a_text_is_as_long_as_kubernetes_takes_it_also_when_it_changes(
+    api, world, told, train
+):
+    gang = await world(api.url)
+    for count, letter in enumerate("ab", 1):
+        gang.see(train[0], message=letter * 2000)
+        await told({("train-0", "GangIncomplete"): (letter * 1021 + "...", count)})
+
+
+async def test_something_that_is_over_is_told_once(api, world, told, train):
+    gang = await world(api.url)
+    notice = overdue(None)
+    gang.herald.say(train[0], notice)
+    await told({("train-0", "GangOverdue"): (notice.message, 1)})
+    gang.clock.now += 1e6
+    gang.see(train[1], message="1 of 4 exist")
+    await told(
+        {
+            ("train-0", "GangOverdue"): (notice.message, 1),
+            ("train-1", "GangIncomplete"): ("1 of 4 exist", 1),
+        }
+    )
+
+
+def asked(stand):
+    return [(one.method, one.json.get("count")) for one in stand.asked]
+
+
+async def test_what_stays_so_is_told_again_before_the_event_ends(stand, answer, world, train):
+    stand.otherwise(answer.says(200, {"count": 1}))
+    gang = await world(stand.url)
+    gang.see(train[0], message="1 of 4 exist")
+    await until(lambda: gang.counted("GangIncomplete", "ok"))
+    gang.clock.now += 1801
+    gang.herald.wake()
+    await stand.until(2)
+    assert asked(stand) == [("POST", 1), ("PATCH", 2)]
+
+
+async def test_a_follower_tells_nothing_and_a_leader_all(stand, answer, world, train):
+    stand.otherwise(answer.says(200, {"count": 1}))
+    gang = await world(stand.url)
+    gang.allowed = False
+    gang.see(*train, message="x")
+    await asyncio.sleep(0)
+    gang.see(train[0], message="y")
+    gang.allowed = True
+    gang.herald.start_over()
+    (only,) = await stand.until(1)
+    assert only.json["message"] == "y"
+
+
+async def test_a_new_term_does_not_go_on_with_the_texts_of_the_last(stand, answer, world, train):
+    gang = await world(stand.url)
+
+    async def in_the_middle(request):
+        gang.see(*train, message="new")
+        gang.herald.start_over()
+        return await answer.says(200, {"count": 1})(request)
+
+    stand.then(in_the_middle)
+    stand.otherwise(answer.says(200, {"count": 1}))
+    gang.see(*train, message="old")
+    asked = await stand.until(5)
+    assert [one.json["message"] for one in asked] == ["old", *["new"] * 4]
+
+
+async def test_a_text_that_does_not_last_is_not_told(stand, answer, world, train):
+    stand.otherwise(answer.says(200, {"count": 1}))
+    gang = await world(stand.url, pace=Pace(settle=2.0))
+    for number in range(1, 5):
+        gang.see(*train[:number], message=f"{number} of 4 exist")
+        await until(lambda: not gang.herald._wake.is_set())
+        gang.clock.now += 1
+    gang.clock.now += 1
+    gang.herald.wake()
+    await stand.until(4)
+    assert {one.json["message"] for one in stand.asked} == {"4 of 4 exist"}
+
+
+async def test_writes_are_bounded(stand, answer, world, a_pod):
+    stand.otherwise(answer.says(200, {"count": 1}))
+    gang = await world(stand.url, bucket=Bucket(1.0, 5))
+    pods = [a_pod(f"p{number}", "train", 40) for number in range(20)]
+    gang.see(*pods, message="20 of 40 exist")
+    await stand.until(5)
+    gang.herald.wake()
+    await until(lambda: not gang.herald._wake.is_set())
+    assert len(stand.asked) == 5
+    for count in (10, 15, 20):
+        gang.clock.now += 5
+        gang.herald.wake()
+        await stand.until(count)
+    assert len({one.json["involvedObject"]["name"] for one in stand.asked}) == 20
+
+
+async def test_of_what_is_gone_before_it_was_told_nothing_is_told(
+    stand, answer, world, train, a_pod
+):
+    stand.otherwise(answer.says(200, {"count": 1}))
+    gang = await world(stand.url, pace=Pace(settle=2.0))
+    both = a_pod("both", native=True)
+    gang.native = {both.key: both}
+    gang.see(train[0], message="1 of 4 exist")
+    await until(lambda: not gang.herald._wake.is_set())
+    gang.native = {}
+    gang.see(a_pod("other-0", "other", 2), message="1 of 2 exist")
+    await until(lambda: not gang.herald._wake.is_set())
+    gang.clock.now += 1000
+    gang.herald.wake()
+    await until(lambda: gang.counted("GangIncomplete", "ok"))
+    gang.herald.wake()
+    await until(lambda: not gang.herald._wake.is_set())
+    assert [one.json["message"] for one in stand.asked] == ["1 of 2 exist"]
+
+
+async def test_an_api_server_in_trouble_is_asked_again_later(stand, answer, world, train):
+    stand.then(answer.refuses(500), answer.breaks)
+    stand.otherwise(answer.says(200, {"count": 1}))
+    gang = await world(stand.url)
+    gang.see(train[0], message="1 of 4 exist")
+    await stand.until(3)
+    assert {one.json["message"] for one in stand.asked} == {"1 of 4 exist"}
+
+
+async def test_a_missing_right_is_said_once(stand, answer, world, train, log_lines):
+    lines = log_lines("logfmt")
+    stand.otherwise(answer.refuses(403, "Forbidden", "no events for you"))
+    gang = await world(stand.url)
+    gang.see(*train, message="4 of 4 exist")
+    await stand.until(4)
+    gang.see(train[0], message="1 of 4 exist")
+    await stand.until(5)
+    said = [line for line in lines() if "not allowed to write events" in line]
+    assert len(said) == 1
+    assert "no events for you" in said[0]
+
+
+async def test_a_namespace_that_is_going_away_is_no_missing_right(
+    stand, answer, world, train, log_lines
+):
+    lines = log_lines("logfmt")
+    causes = [{"reason": "NamespaceTerminating"}]
+    stand.otherwise(answer.refuses(403, "Forbidden", "being terminated", causes))
+    gang = await world(stand.url)
+    gang.see(train[0], message="1 of 4 exist")
+    await stand.until(1)
+    gang.see(train[0], message="2 of 4 exist")
+    await stand.until(2)
+    assert [line for line in lines() if "not allowed" in line] == []
+
+
+async def test_nothing_is_written_without_the_mandate(stand, world, train):
+    gang = await world(stand.url)
+    gang.kube.guard = Mandate().write
+    gang.see(train[0], message="1 of 4 exist")
+    await until(lambda: gang.counted("GangIncomplete", "error"))
+    assert stand.asked == []

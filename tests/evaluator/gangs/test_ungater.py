@@ -1,0 +1,203 @@
+"""Gates lifted over a real socket: what is asked of an API server, and what becomes of each way in which it says no."""
+
+import pytest
+
+from evaluator.gangs.core.podgroup import GangKey
+from evaluator.gangs.core.types import Reason, Release
+from evaluator.gangs.ungater import Lifter
+from evaluator.metrics import Metrics
+from evaluator.model.gang_membership import ADMITTED, GATE
+
+TRAIN = GangKey("default", "train")
+AT = "2027-01-15T08:00:00.000Z"
+
+
+def pod(name, *, gated=True, uid="", group="train", minimum="2", **meta):
+    return {
+        "metadata": {
+            "name": name,
+            "namespace": "default",
+            "uid": uid or f"uid-{name}",
+            "resourceVersion": "1",
+            "annotations": {"team": "ml"},
+            "labels": {"podGroup": group, "minAvailable": minimum} if group else {},
+            **meta,
+        },
+        "spec": {"schedulingGates": [{"name": GATE}] if gated else [], "containers": []},
+        "status": {"phase": "Pending"},
+    }
+
+
+@pytest.fixture
+def metrics():
+    return Metrics()
+
+
+@pytest.fixture
+async def lifter(stand, connect, metrics):
+    return Lifter(await connect(stand.url), metrics, clock=lambda: 1_800_000_000.0)
+
+
+@pytest.fixture
+def counted(metrics):
+    def count(result):
+        name = "plimsoll_gang_gates_lifted_total"
+        return metrics.registry.get_sample_value(name, {"result": result}) or 0
+
+    return count
+
+
+@pytest.fixture
+def release(a_pod):
+    pods = tuple(a_pod(name, "train", 2) for name in ("a", "b"))
+    return Release(TRAIN, Reason.ADMITTED, pods)
+
+
+def names(lifting):
+    return [pod.name for pod in lifting.pods]
+
+
+def patched(stand):
+    """The pods that were to be patched, in their order."""
+    return [asked.path.rpartition("/")[2] for asked in stand.asked if asked.method == "PATCH"]
+
+
+async def test_the_gang_is_listed_as_it_is_now_and_each_gate_lifted(
+    stand, answer, lifter, release, counted
+):
+    stand.then(answer.lists(pod("a"), pod("b")), answer.says(200, {}), answer.says(200, {}))
+    lifting = await lifter.lift(release)
+    assert (names(lifting), lifting.why_not) == (["a", "b"], "")
+    listed, first, second = stand.asked
+    assert listed.path == "/api/v1/namespaces/default/pods"
+    assert listed.query["labelSelector"] == "podGroup=train"
+    assert "resourceVersion" not in listed.query  # which would be an answer out of a cache
+    assert first.headers["Content-Type"] == "application/json-patch+json"
+    assert (first.path, second.path) == (f"{listed.path}/a", f"{listed.path}/b")
+    assert first.json == [
+        {"op": "test", "path": "/metadata/uid", "value": "uid-a"},
+        {
+            "op": "test",
+            "path": "/metadata/labels",
+            "value": {"podGroup": "train", "minAvailable": "2"},
+        },
+        {"op": "test", "path": "/spec/schedulingGates/0/name", "value": GATE},
+        {"op": "remove", "path": "/spec/schedulingGates/0"},
+        {"op": "add", "path": "/metadata/annotations/plimsoll.io~1admitted-at", "value": AT},
+    ]
+    assert ADMITTED == "plimsoll.io/admitted-at"
+    assert counted("ok") == 2
+
+
+async def test_a_gang_of_several_pages_is_one_gang(stand, answer, lifter, release):
+    stand.then(answer.lists(pod("a"), more="more"), answer.lists(pod("b")))
+    stand.then(answer.says(200, {}), answer.says(200, {}))
+    assert names(await lifter.lift(release)) == ["a", "b"]
+    assert stand.asked[1].query["continue"] == "more"
+
+
+async def test_a_pod_alone_is_looked_at_by_its_name(stand, answer, lifter, a_pod):
+    stand.then(answer.lists(pod("a", group="")), answer.says(200, {}))
+    alone = Release(GangKey("default", "a", alone=True), Reason.ADMITTED, (a_pod("a"),))
+    assert names(await lifter.lift(alone)) == ["a"]
+    assert stand.asked[0].query["fieldSelector"] == "metadata.name=a"
+
+
+async def test_nothing_is_lifted_of_a_gang_that_is_not_complete_any_more(
+    stand, answer, lifter, release
+):
+    going = pod("b", deletionTimestamp="2027-01-15T07:59:59Z")
+    stand.then(answer.lists(pod("a"), going, pod("c", group="other")))
+    lifting = await lifter.lift(release)
+    assert lifting.pods == ()
+    assert "none that is to go now" in lifting.why_not
+    assert patched(stand) == []
+
+
+async def test_who_counts_for_the_gang_beside_it_is_found_too(stand, answer, lifter, release):
+    """A pod of the same podGroup that names no number: the roster counts it, so the last look must."""
+    beside = pod("c", gated=False)
+    del beside["metadata"]["labels"]["minAvailable"]
+    stand.then(answer.lists(pod("a"), beside), answer.says(200, {}))
+    assert names(await lifter.lift(release)) == ["a"]
+
+
+async def test_a_pod_that_goes_meanwhile_keeps_no_other(stand, answer, lifter, release, counted):
+    stand.then(answer.lists(pod("a"), pod("b"), pod("c")))
+    stand.then(answer.says(200, {}), answer.refuses(404), answer.says(200, {}))
+    lifting = await lifter.lift(release)
+    assert (names(lifting), lifting.why_not) == (["a", "c"], "")
+    assert (counted("gone"), counted("ok")) == (1, 2)
+
+
+async def test_a_gang_whose_first_pod_goes_meanwhile_is_counted_anew(
+    stand, answer, lifter, release
+):
+    """Nothing of it runs yet, so nothing has to: the other pod of two is half a gang."""
+    stand.then(answer.lists(pod("a"), pod("b")), answer.refuses(404), answer.lists(pod("b")))
+    lifting = await lifter.lift(release)
+    assert (lifting.pods, patched(stand)) == ((), ["a"])
+    assert "none that is to go now" in lifting.why_not
+
+
+async def test_a_gang_of_which_one_is_never_let_through_stays_whole(stand, answer, lifter, release):
+    for _ in range(3):
+        stand.then(answer.lists(pod("a"), pod("b")), answer.refuses(422))
+    lifting = await lifter.lift(release)
+    assert (lifting.pods, patched(stand)) == ((), ["a", "a", "a"])
+    assert "422" in lifting.why_not
+
+
+@pytest.mark.parametrize("status", [409, 422])
+async def test_a_pod_that_changed_is_looked_at_again(
+    stand, answer, lifter, release, counted, status
+):
+    stand.then(answer.lists(pod("a"), pod("b")), answer.says(200, {}), answer.refuses(status))
+    stand.then(answer.lists(pod("a", gated=False), pod("b", uid="new")), answer.says(200, {}))
+    lifting = await lifter.lift(release)
+    assert (names(lifting), lifting.why_not) == (["a", "b"], "")
+    assert stand.asked[-1].json[0]["value"] == "new"
+    assert (counted("changed"), counted("ok")) == (1, 2)
+
+
+async def test_somebody_else_who_lifts_it_is_no_trouble(stand, answer, lifter, release):
+    stand.then(answer.lists(pod("a"), pod("b")), answer.says(200, {}), answer.refuses(422))
+    stand.then(answer.lists(pod("a", gated=False), pod("b", gated=False)))
+    lifting = await lifter.lift(release)
+    assert (names(lifting), lifting.why_not) == (["a"], "")
+
+
+async def test_what_changes_again_and_again_is_given_up_with_the_reason(
+    stand, answer, lifter, release
+):
+    for _ in range(3):
+        stand.then(answer.lists(pod("a"), pod("b", gated=False)))
+        stand.then(answer.refuses(422, message="not while it rains"))
+    lifting = await lifter.lift(release)
+    assert lifting.pods == ()
+    assert "not while it rains" in lifting.why_not
+
+
+@pytest.mark.parametrize("status", [400, 403, 429, 500, 503])
+async def test_an_error_ends_it_and_what_was_lifted_is_told(
+    stand, answer, lifter, release, counted, status
+):
+    stand.then(answer.lists(pod("a"), pod("b"), pod("c")), answer.says(200, {}))
+    stand.then(answer.refuses(status, message="no"))
+    lifting = await lifter.lift(release)
+    assert names(lifting) == ["a"]
+    assert lifting.error.status == status
+    assert patched(stand) == ["a", "b"]
+    assert (counted("ok"), counted("error")) == (1, 1)
+
+
+async def test_without_a_list_nothing_is_done(stand, answer, lifter, release):
+    stand.otherwise(answer.breaks)
+    lifting = await lifter.lift(release)
+    assert (lifting.pods, lifting.error.status) == ((), 0)
+    assert patched(stand) == []
+
+
+async def test_a_pod_that_cannot_be_read_counts_for_nothing(stand, answer, lifter, release):
+    stand.then(answer.lists({**pod("a"), "spec": "none"}, pod("b")))
+    assert (await lifter.lift(release)).pods == ()

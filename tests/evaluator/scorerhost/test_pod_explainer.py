@@ -1,0 +1,243 @@
+"""/explain?pod= over a real socket: everybody who is asked about a pod, from the inventory to the page."""
+
+import json
+from dataclasses import replace
+
+import aiohttp
+import msgspec
+import numpy as np
+import pytest
+
+from evaluator import ops
+from evaluator.cache import pods as inventory
+from evaluator.cache.cluster import Cluster
+from evaluator.cache.pods import Inventory
+from evaluator.decider import Decider
+from evaluator.metrics import Metrics
+from evaluator.model.node_index import Nodes
+from evaluator.model.objects import Pod, PodMeta
+from evaluator.model.pod_demand import Resource
+from evaluator.policy.decide import decide
+from evaluator.policy.per_pod import Podwise
+from evaluator.policy.scorer_metrics import OFF
+from evaluator.readings.store import Store
+from evaluator.scorerhost import explain
+from evaluator.scorerhost.pod_explainer import Followed, Panel
+from evaluator.scorerhost.runner import Assessor
+from evaluator.scoring.demand import Demands
+from evaluator.scoring.plugin import Assessment
+from evaluator.scoring.plugins.pigeon import Pigeon
+from evaluator.scoring.plugins.pigeon_options import PigeonOptions
+from evaluator.scoring.plugins.template import Template
+from evaluator.scoring.snapshot import ClusterView, Refusal
+from evaluator.subscription import Subscriptions
+from wire.codec import Delta
+
+NODES = Nodes(["a", "b", "c"])
+
+
+class Roomy:
+    """Refuses a node that has less cpu than the pod asks for, and likes the rest the better the more it has."""
+
+    predicates = ("room",)
+    priorities = ("roomy",)
+    metrics = ()
+
+    def assess(self, view, pod):
+        free = view.allocatable[Resource.CPU]
+        full = Refusal(free < pod.requests[Resource.CPU], "no room")
+        return Assessment(
+            {"room": [full]}, {"roomy": (free // 1000).astype(np.int64)}, {"free": free}
+        )
+
+
+class Broken(Roomy):
+    predicates, priorities = ("breaks",), ("broken",)
+
+    def assess(self, view, pod):
+        raise ZeroDivisionError("a mistake")
+
+
+def assessing(scorers, survey, metrics):
+    return Assessor(scorers, survey, metrics, demands=Demands())
+
+
+class Survey:
+    def __init__(self):
+        self.waiting_for = []
+        free = np.array([1000.0, 4000.0, 9000.0])
+        self.now = ClusterView(NODES, allocatable={Resource.CPU: free})
+
+    def view(self):
+        return self.now
+
+
+def a_pod(name, node="", cpu="2"):
+    container = {"name": "c", "resources": {"requests": {"cpu": cpu}}}
+    spec = {"containers": [container]} | ({"nodeName": node} if node else {})
+    meta = {"name": name, "namespace": "shop", "uid": f"uid-{name}"}
+    return inventory.decode(
+        msgspec.Raw(msgspec.json.encode({"metadata": meta, "spec": spec, "status": {}}))
+    )
+
+
+@pytest.fixture
+def survey():
+    return Survey()
+
+
+@pytest.fixture
+def pods():
+    found = Inventory(clock=lambda: 0.0, wall=lambda: 0.0)
+    found.pods.replace([a_pod("waits"), a_pod("runs", node="b")])
+    return found
+
+
+@pytest.fixture
+def scorers():
+    return {"roomy": Roomy(), "template": Template()}
+
+
+@pytest.fixture
+def metrics():
+    return Metrics()
+
+
+@pytest.fixture
+def panel(scorers, survey, pods, metrics):
+    assessor = assessing(scorers, survey, metrics)
+    return Panel(assessor, pods, {"roomy": 2, "policies": 3})
+
+
+@pytest.fixture
+async def get(panel, metrics, serve):
+    decider = Decider(
+        Cluster(), Store(stale_after=30.0, started=0.0), Subscriptions(), metrics, clock=lambda: 0.0
+    )
+    operations = ops.Operations(decider, metrics, clock=lambda: 0.0, panel=panel)
+    port = (await serve(operations.answer, ops.LIMITS)).address.port
+    async with aiohttp.ClientSession() as session:
+
+        async def fetch(query):
+            async with session.get(f"http://127.0.0.1:{port}/explain?{query}") as response:
+                return response.status, json.loads(await response.text())
+
+        yield fetch
+
+
+async def test_all_scorers_on_all_nodes_and_the_sum(get):
+    status, page = await get("pod=shop/waits")
+    assert status == 200
+    assert page["pod"] == "shop/waits"
+    assert page["requests"] == {"cpu": 2000.0, "pods": 1.0}
+    assert page["extenders"]["roomy"] == {"filter": "room", "prioritize": "roomy", "weight": 2}
+    totals = {name: node["total"] for name, node in page["nodes"].items()}
+    assert totals == {"a": None, "b": 4 * 20 + 10, "c": 9 * 20 + 10}
+    assert page["nodes"]["a"]["refusedBy"] == ["roomy"]
+    assert page["nodes"]["a"]["extenders"]["roomy"]["facts"] == {"free": 1000.0}
+    assert "node" not in page
+
+
+async def test_a_pod_that_runs_is_told_with_where_and_that_it_counts_twice(get):
+    _, page = await get("pod=shop%2Fruns")
+    assert page["node"] == "b"
+    assert page["placed"].startswith("it is looked at as if it came once more")
+
+
+async def test_what_cannot_be_read_of_what_a_pod_asks_for_is_told(get, pods):
+    memory = {"name": "c", "resources": {"requests": {"cpu": "2", "memory": "lots"}}}
+    body = {"metadata": {"name": "odd", "namespace": "shop"}, "spec": {"containers": [memory]}}
+    pods.pods.put(inventory.decode(msgspec.Raw(msgspec.json.encode(body))))
+    _, page = await get("pod=shop/odd")
+    (problem,) = page["problems"]
+    assert problem.startswith("pod shop/odd: what it requests of memory is not a quantity: 'lots'")
+    assert "problems" not in (await get("pod=shop/waits"))[1]
+
+
+@pytest.mark.parametrize("name", ["shop/nobody", "shop", "", "/", "%00/x", "a/b/c"])
+async def test_an_unknown_pod_is_said_to_be_one(get, name):
+    status, page = await get(f"pod={name}") if name else await get("pod=%20")
+    assert status == 404
+    assert page["error"].startswith("no pod ")
+    assert page["error"].endswith(" (written as <namespace>/<name>)")
+
+
+async def test_while_too_little_is_known_no_pod_is_said_to_be_missing(get, survey):
+    survey.waiting_for = ["all pods"]
+    assert await get("pod=shop/waits") == (503, {"error": "waiting for all pods"})
+
+
+@pytest.mark.parametrize("panel", [None])
+async def test_without_scorers_it_says_how_to_have_them(get):
+    status, page = await get("pod=shop/waits")
+    assert (status, page["error"]) == (
+        404,
+        "no scorers are on here (--scorers), so nothing is known of pods",
+    )
+
+
+@pytest.mark.parametrize("scorers", [{"broken": Broken()}])
+async def test_a_scorer_with_a_mistake_in_it_is_named(get):
+    assert await get("pod=shop/waits") == (
+        500,
+        {"error": "scorer broken failed: ZeroDivisionError"},
+    )
+
+
+@pytest.mark.parametrize("scorers", [{"template": Template()}])
+async def test_looking_is_not_counted(get, metrics):
+    await get("pod=shop/waits")
+    assert metrics.registry.get_sample_value(
+        "plimsoll_scorer_duration_seconds_count", {"scorer": "template"}
+    ) in (None, 0.0)
+
+
+def test_looking_teaches_the_packer_nothing(survey, metrics, pods):
+    assessor = assessing({"pigeon": Pigeon(PigeonOptions())}, survey, metrics)
+    before = assessor.view("pigeon").demands
+    list(Panel(assessor, pods, {}).opinions(a_pod("new")))
+    assert assessor.view("pigeon").demands == before
+    assessor.assess("pigeon", a_pod("new").view)
+    assert assessor.view("pigeon").demands != before
+
+
+class TestFollowed:
+    """The policy among those who are asked."""
+
+    @pytest.fixture
+    def decisions(self, parsed, rule):
+        """Of a policy that keeps pods off nodes that are hot: b."""
+        store = Store(stale_after=30.0, started=0.0)
+        store.subscribe(["hot"])
+        for node, hot in zip(NODES, (0, 1, 0), strict=True):
+            store.report(node, Delta({"hot": hot}), 0.0)
+        policy = parsed("demo", namespace="shop", dontschedule=[rule("hot Equals 1")])
+        return decide([policy], NODES, store, now=1.0)
+
+    @pytest.fixture
+    def followed(self, decisions):
+        """By `waits`; `lost` follows one that is not there."""
+        labels = {"waits": "demo", "lost": "gone"}
+        pods = {
+            ("shop", name): Pod(
+                PodMeta(name=name, namespace="shop", labels={"telemetry-policy": policy})
+            )
+            for name, policy in labels.items()
+        }
+        return Followed(pods, lambda: decisions, Podwise(OFF))
+
+    def test_it_is_asked_after_the_scorers(self, panel, followed):
+        panel = replace(panel, policy_of=followed.of)
+        *others, policy = panel.opinions(a_pod("waits"))
+        assert [one.name for one in others] == ["roomy", "template"]
+        assert (policy.name, policy.weight) == ("policies", 3)
+        page = dict(explain.explain(a_pod("waits").view, [*others, policy]).nodes)
+        assert page["b"]["refusedBy"] == ["policies"]
+        assert page["b"]["extenders"]["policies"]["refused"] == {
+            "dontschedule": "violating demo: hot Equals 1"
+        }
+
+    @pytest.mark.parametrize("name", ["lost", "runs"])
+    def test_a_pod_that_follows_none_has_the_scorers_alone(self, panel, followed, name):
+        panel = replace(panel, policy_of=followed.of)
+        assert [one.name for one in panel.opinions(a_pod(name))] == ["roomy", "template"]

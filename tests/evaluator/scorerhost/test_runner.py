@@ -1,0 +1,140 @@
+"""Who is asked, when it is not asked again, and what is seen of the pods before."""
+
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+
+from evaluator.metrics import Metrics
+from evaluator.model.node_index import Nodes
+from evaluator.model.pod_demand import PodView, Resource
+from evaluator.scorerhost.runner import Assessor, ScorerError
+from evaluator.scoring.demand import Demands
+from evaluator.scoring.plugin import Assessment
+from evaluator.scoring.snapshot import ClusterView, Refusal
+
+NODES = Nodes(("a", "b"))
+
+
+class Recorder:
+    """Remembers what it was asked, and says what it was told to."""
+
+    predicates = ("filters",)
+    priorities = ("scores",)
+    metrics = ()
+
+    def __init__(self, answer=None):
+        self.asked = []
+        self._answer = answer or Assessment(scores={"scores": np.array([1, 2])})
+
+    def assess(self, view, pod):
+        self.asked.append((view, pod))
+        return self._answer
+
+
+def pod(number=1, cpu=100.0, kind="web"):
+    return PodView(f"ns/p{number}", f"u{number}", kind, {Resource.CPU: cpu})
+
+
+def assessor(scorer, *, name="pigeon"):
+    survey = SimpleNamespace(waiting_for=[], now=ClusterView(NODES))
+    survey.view = lambda: survey.now
+    made = Assessor({name: scorer}, survey, Metrics(), demands=Demands())
+    return made, survey
+
+
+def test_pods_that_are_alike_cost_one_assessment():
+    scorer = Recorder()
+    asked, _ = assessor(scorer, name="safe")
+    first, second = asked.assess("safe", pod(1)), asked.assess("safe", pod(2))
+    assert (first.remembered, second.remembered) == (False, True)
+    assert first.assessment is second.assessment
+    assert len(scorer.asked) == 1
+
+
+@pytest.mark.parametrize(
+    "other", [pod(cpu=200.0), pod(kind="db"), PodView("ns/p1", "u1", "web", {})]
+)
+def test_a_pod_that_is_not_alike_costs_another(other):
+    scorer = Recorder()
+    asked, _ = assessor(scorer, name="safe")
+    asked.assess("safe", pod())
+    assert not asked.assess("safe", other).remembered
+    assert len(scorer.asked) == 2
+
+
+def test_nothing_is_remembered_of_a_view_that_has_passed():
+    scorer = Recorder()
+    asked, survey = assessor(scorer, name="safe")
+    asked.assess("safe", pod())
+    survey.now = ClusterView(NODES)
+    found = asked.assess("safe", pod())
+    assert (found.remembered, found.view) == (False, survey.now)
+
+
+def test_what_is_remembered_is_bounded_and_the_oldest_goes_first():
+    scorer = Recorder()
+    asked, _ = assessor(scorer, name="safe")
+    for cpu in range(1, 1001):
+        asked.assess("safe", pod(cpu=float(cpu)))
+    assert len(asked._judged) < 100
+    assert asked.assess("safe", pod(cpu=1000.0)).remembered
+    assert not asked.assess("safe", pod(cpu=1.0)).remembered
+
+
+def demands(scorer):
+    return [view.demands.count for view, _ in scorer.asked]
+
+
+def test_each_pod_counts_once_among_the_demands_however_often_it_is_tried():
+    scorer = Recorder()
+    asked, survey = assessor(scorer)
+    for number in (1, 1, 2, 1):
+        survey.now = ClusterView(NODES)
+        asked.assess("pigeon", pod(number))
+    assert demands(scorer) == [1, 1, 2, 2]
+
+
+def test_the_questions_about_one_pod_cost_one_assessment_where_demands_count_too():
+    scorer = Recorder()
+    asked, _ = assessor(scorer)
+    assert [asked.assess("pigeon", pod()).remembered for _ in range(3)] == [False, True, True]
+
+
+def test_other_scorers_neither_see_demands_nor_add_to_them():
+    scorer = Recorder()
+    asked, survey = assessor(scorer, name="safe")
+    assert asked.assess("safe", pod()).view is survey.now
+
+
+def test_who_looks_changes_nothing():
+    scorer = Recorder()
+    asked, _ = assessor(scorer)
+    asked.look("pigeon", pod(7))
+    asked.assess("pigeon", pod(1))
+    assert demands(scorer) == [0, 1]
+
+
+BAD = {
+    "too few scores": Assessment(scores={"scores": np.array([1])}),
+    "a table": Assessment(scores={"scores": np.ones((2, 2), dtype=int)}),
+    "no integers": Assessment(scores={"scores": np.array([1.0, np.nan])}),
+    "11": Assessment(scores={"scores": np.array([1, 11])}),
+    "-1": Assessment(scores={"scores": np.array([-1, 1])}),
+    "no arrays": Assessment(scores={"scores": [1, 2]}),
+    "another's name": Assessment(scores={"others": np.array([1, 2])}),
+    "a short mask": Assessment({"filters": [Refusal(np.array([True]), "x")]}),
+    "no mask": Assessment({"filters": [Refusal(np.array([1, 0]), "x")]}),
+    "a short missing": Assessment(missing=np.array([True])),
+    "nothing": SimpleNamespace(),
+}
+
+
+@pytest.mark.parametrize("answer", BAD.values(), ids=BAD.keys())
+def test_an_answer_that_is_none_is_the_scorer_s_failure_and_not_remembered(answer):
+    scorer = Recorder(answer)
+    asked, _ = assessor(scorer, name="odd")
+    for _ in range(2):
+        with pytest.raises(ScorerError, match="scorer odd failed"):
+            asked.assess("odd", pod())
+    assert len(scorer.asked) == 2

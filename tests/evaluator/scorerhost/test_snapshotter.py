@@ -1,0 +1,304 @@
+"""The cluster as scorers see it: put together from what watchers and agents tell, and no older than it may be."""
+
+import json
+import math
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from evaluator.cache.cluster import Cluster, decode_node
+from evaluator.cache.pods import Inventory, decode
+from evaluator.model.objects import Node
+from evaluator.model.pod_demand import Resource
+from evaluator.readings.store import Store
+from evaluator.scorerhost.snapshotter import Survey
+from evaluator.scoring import inputs
+from evaluator.scoring.rewards import Rewards
+from evaluator.scoring.snapshot import ClusterView
+from wire.codec import Delta
+
+GI = 2**30
+STALE = 30.0
+
+
+class World:
+    """A survey, and all that it is fed by; one clock."""
+
+    def __init__(self, **options: Any) -> None:
+        self.now = 1000.0
+        self.cluster = Cluster()
+        self.inventory = Inventory(clock=lambda: self.now, wall=lambda: self.now)
+        self.store = Store(stale_after=STALE, started=-1000.0)
+        self.store.subscribe(inputs.METRICS)
+        self.survey = Survey(
+            self.cluster, self.inventory, self.store, clock=lambda: self.now, **options
+        )
+
+    def begin(self, *nodes: Node) -> None:
+        self.cluster.nodes.replace(list(nodes))
+        self.inventory.pods.replace([])
+
+    def report(self, node: str, **values: float) -> None:
+        names = {getattr(inputs, name.upper()): value for name, value in values.items()}
+        self.store.report(node, Delta(values=names), self.now)
+
+    def later(self, seconds: float = 0.125) -> ClusterView:
+        self.now += seconds
+        return self.survey.view()
+
+
+@pytest.fixture
+def world() -> World:
+    return World()
+
+
+def node(name: str, cpu: Any = "4", memory: Any = "8Gi", **annotations: str) -> Node:
+    told = {key.replace("_", "-"): text for key, text in annotations.items()}
+    allocatable = {"cpu": cpu, "memory": memory, "pods": "110"}
+    body = {
+        "metadata": {"name": name, "annotations": told},
+        "status": {"allocatable": {k: v for k, v in allocatable.items() if v is not None}},
+    }
+    return decode_node(json.dumps(body).encode())
+
+
+def pod(name: str, on: str = "", cpu: str = "1", bound: float | None = 0.0, **status: Any) -> Any:
+    condition = {"type": "PodScheduled", "status": "True"}
+    if bound is not None:
+        condition["lastTransitionTime"] = (
+            f"1970-01-01T00:{int(bound) // 60:02}:{int(bound) % 60:02}Z"
+        )
+    body = {
+        "metadata": {"name": name, "namespace": "shop", "uid": name},
+        "spec": {
+            "nodeName": on,
+            "containers": [{"resources": {"requests": {"cpu": cpu, "memory": "1Gi"}}}],
+        },
+        "status": {"phase": "Running", "conditions": [condition], **status},
+    }
+    return decode(json.dumps(body).encode())
+
+
+def told(values: Any) -> list[float | None]:
+    return [None if math.isnan(value) else value for value in values.tolist()]
+
+
+def test_what_nodes_have_and_pods_hold(world: World) -> None:
+    world.begin(node("b", cpu="500m"), node("a"))
+    world.inventory.pods.replace([pod("old", "a"), pod("new", "a", cpu="300m", bound=990)])
+    view = world.survey.view()
+    assert view.nodes == ("a", "b")
+    assert told(view.allocatable[Resource.CPU]) == [4000, 500]
+    assert told(view.allocatable[Resource.MEMORY]) == [8 * GI, 8 * GI]
+    assert told(view.requested[Resource.CPU]) == [1300, 0]
+    assert told(view.requested[Resource.PODS]) == [2, 0]
+    assert told(view.unmeasured[Resource.CPU]) == [300, 0]
+    assert told(world.later(inputs.WINDOW).unmeasured[Resource.CPU]) == [0, 0]
+
+
+def test_free_is_what_use_leaves_of_the_allocatable(world: World) -> None:
+    world.begin(node("a"), node("b"))
+    world.report("a", cpu_mean=1.5, cpu_deviation=0.25, memory_mean=2 * GI, memory_deviation=GI)
+    world.report("b", cpu_mean=4.5, congestion=0.5)
+    view = world.survey.view()
+    cpu, memory = view.usage[Resource.CPU], view.usage[Resource.MEMORY]
+    assert told(cpu.free) == [2500, -500]
+    assert told(cpu.deviation) == [250, None]
+    assert told(memory.free) == [6 * GI, None]
+    assert told(memory.deviation) == [GI, None]
+    assert told(cpu.forecast) == [None, None]
+    assert view.congestion is not None
+    assert told(view.congestion) == [None, 0.5]
+    assert told(view.readings[inputs.CPU_MEAN]) == [1.5, 4.5]
+
+
+def test_a_reading_past_its_bound_is_missing(world: World) -> None:
+    world.begin(node("a"))
+    world.report("a", cpu_mean=1.0, congestion=0.5)
+    assert told(world.later(STALE).usage[Resource.CPU].free) == [3000]
+    view = world.later(0.2)
+    assert told(view.usage[Resource.CPU].free) == [None]
+    assert view.congestion is not None
+    assert told(view.congestion) == [None]
+
+
+@pytest.mark.parametrize("value", [-1.0, math.inf, -math.inf, math.nan])
+def test_what_no_use_can_be_is_missing(world: World, value: float) -> None:
+    world.begin(node("a"))
+    world.report("a", cpu_mean=value, cpu_deviation=value, memory_mean=GI, memory_deviation=value)
+    view = world.survey.view()
+    assert told(view.usage[Resource.CPU].free) == [None]
+    assert told(view.usage[Resource.MEMORY].deviation) == [None]
+
+
+def test_annotations_stand_in_where_agents_are_silent_and_are_never_mixed_in(world: World) -> None:
+    said = {"mean_free_cpu": "2500", "std_free_cpu": "400", "forcasted_free_cpu": "2000"}
+    world.begin(node("a", **said), node("b", **said), node("c", mean_free_cpu="many"))
+    world.report("a", cpu_mean=1.0)
+    view = world.survey.view()
+    usage = view.usage[Resource.CPU]
+    assert told(usage.free) == [3000, 2500, None]
+    assert told(usage.deviation) == [None, 400, None]
+    assert told(usage.forecast) == [None, 2000, None]
+    assert told(view.annotations["mean-free-cpu"]) == [2500, 2500, None]
+
+
+def test_while_nothing_changes_it_is_one_object(world: World) -> None:
+    world.begin(node("a"))
+    world.report("a", cpu_mean=1.0)
+    view = world.survey.view()
+    assert world.later() is view
+    world.report("a", cpu_mean=1.0)
+    assert world.later() is view
+    world.cluster.nodes.put(node("a", note="other"))
+    assert world.later() is view
+
+
+def test_what_pods_hold_is_seen_at_once_and_readings_a_moment_later(world: World) -> None:
+    world.begin(node("a"))
+    world.report("a", cpu_mean=1.0)
+    first = world.survey.view()
+    world.report("a", cpu_mean=2.0)
+    world.inventory.pods.put(pod("web", "a"))
+    second = world.survey.view()
+    assert told(second.requested[Resource.CPU]) == [1000]
+    assert told(first.requested[Resource.CPU]) == [0]
+    assert second.usage is first.usage
+    assert told(world.later().usage[Resource.CPU].free) == [2000]
+
+
+def test_a_view_shares_with_the_next_what_is_the_same(world: World) -> None:
+    world.begin(node("a"), node("b"))
+    first = world.survey.view()
+    world.inventory.pods.put(pod("web", "b", bound=0))
+    second = world.survey.view()
+    assert second is not first
+    for name in ("nodes", "allocatable", "annotations", "unmeasured", "readings", "usage"):
+        assert getattr(second, name) is getattr(first, name), name
+    assert second.requested[Resource.GPU] is first.requested[Resource.GPU]
+    for row in second.requested.values():
+        assert not row.flags.writeable
+
+
+def test_nodes_come_and_go_and_keep_what_is_theirs(world: World) -> None:
+    world.begin(node("b"))
+    world.inventory.pods.replace([pod("one", "a"), pod("two", "b", cpu="2")])
+    assert told(world.survey.view().requested[Resource.CPU]) == [2000]
+    world.cluster.nodes.put(node("a", cpu="1"))
+    view = world.survey.view()
+    assert view.nodes == ("a", "b")
+    assert told(view.requested[Resource.CPU]) == [1000, 2000]
+    assert told(view.allocatable[Resource.CPU]) == [1000, 4000]
+    world.cluster.nodes.drop(node("b"))
+    view = world.survey.view()
+    assert (view.nodes, told(view.requested[Resource.CPU])) == (("a",), [1000])
+    world.cluster.nodes.replace([])
+    assert world.survey.view().nodes == ()
+
+
+def test_what_was_learned_is_part_of_it() -> None:
+    learned = [Rewards()]
+    world = World(rewards=lambda: learned[0])
+    world.begin(node("a"))
+    first = world.survey.view()
+    learned[0] = Rewards()
+    assert world.survey.view().rewards is learned[0]
+    assert first.rewards is not learned[0]
+
+
+def test_nobody_is_answered_before_nodes_and_pods_are_known_and_agents_were_heard() -> None:
+    world = World()
+    world.store.started = world.now
+    world.cluster.nodes.replace([node("a")])
+    assert world.survey.waiting_for == ["all pods"]
+    world.inventory.pods.replace([])
+    assert world.survey.waiting_for == ["the first report of nodes to scorers"]
+    assert world.survey.known() is None
+    world.store.report("a", Delta(values=dict.fromkeys(inputs.METRICS, 0.5)), world.now)
+    world.now += 0.125
+    assert world.survey.waiting_for == []
+    assert world.survey.known() is world.survey.view()
+    world.cluster.nodes.put(node("late"))  # it joins later, and nobody waits
+    world.now += 0.125
+    assert world.survey.waiting_for == []
+
+
+def test_scorers_that_take_no_metric_wait_for_no_agent() -> None:
+    world = World(metrics=())
+    world.store.started = world.now
+    world.begin(node("a"))
+    assert world.survey.waiting_for == []
+    assert world.survey.view().congestion is None
+    assert told(world.survey.view().usage[Resource.CPU].free) == [None]
+    world.cluster.nodes.replace([])
+    assert told(world.survey.view().usage[Resource.CPU].free) == []
+
+
+def test_a_metric_that_only_another_scorer_knows_is_read_too() -> None:
+    world = World(metrics=("node_load1",))
+    world.store.subscribe(["node_load1"])
+    world.begin(node("a"), node("b"))
+    world.store.report("b", Delta(values={"node_load1": -3.0}), world.now)
+    assert told(world.survey.view().readings["node_load1"]) == [None, -3]
+
+
+NAMES = ("a", "b", "c")
+NODES = st.builds(node, st.sampled_from(NAMES), cpu=st.sampled_from(("1", "2", None, "x")))
+PODS = st.builds(
+    pod,
+    st.sampled_from(("one", "two", "three")),
+    st.sampled_from(("", *NAMES)),
+    cpu=st.sampled_from(("1", "9E")),
+    bound=st.sampled_from((None, 0, 990)),
+    phase=st.sampled_from(("Running", "Failed")),
+)
+STEPS = st.lists(
+    st.one_of(
+        st.tuples(st.sampled_from(("node", "no node")), NODES),
+        st.tuples(st.sampled_from(("pod", "no pod")), PODS),
+        st.tuples(st.just("report"), st.sampled_from(NAMES)),
+        st.tuples(st.just("wait"), st.sampled_from((0.1, STALE + 1, inputs.WINDOW))),
+    ),
+    max_size=12,
+)
+
+
+def test_however_it_came_about_it_is_what_putting_it_together_anew_gives(soak: bool) -> None:
+    @settings(max_examples=2000 if soak else 150, deadline=None)
+    @given(STEPS)
+    def check(steps: list[tuple[str, Any]]) -> None:
+        world = World()
+        world.begin()
+        for what, value in steps:
+            match what:
+                case "node":
+                    world.cluster.nodes.put(value)
+                case "no node":
+                    world.cluster.nodes.drop(value)
+                case "pod":
+                    world.inventory.pods.put(value)
+                case "no pod":
+                    world.inventory.pods.drop(value)
+                case "report":
+                    world.report(value, cpu_mean=0.5, memory_mean=GI)
+                case _:
+                    world.now += value
+            world.survey.view()
+        anew = Survey(world.cluster, world.inventory, world.store, clock=lambda: world.now)
+        assert_alike(world.later(), anew.view())
+
+    check()
+
+
+def assert_alike(one: ClusterView, other: ClusterView) -> None:
+    assert one.nodes == other.nodes
+    for name in ("allocatable", "requested", "unmeasured", "annotations", "readings"):
+        mine, theirs = getattr(one, name), getattr(other, name)
+        assert mine.keys() == theirs.keys()
+        for key, row in mine.items():
+            np.testing.assert_array_equal(row, theirs[key], err_msg=f"{name} {key}")
+    for resource, usage in one.usage.items():
+        np.testing.assert_array_equal(usage.free, other.usage[resource].free)

@@ -1,0 +1,105 @@
+"""Whose agent a certificate or a token stands for."""
+
+import pytest
+
+from evaluator.sources.agents.identity import (
+    Bound,
+    NotAnAgentError,
+    ReviewedUser,
+    TokenReview,
+    bearer,
+    bound,
+    certified,
+    is_node_name,
+)
+
+NODE = "authentication.kubernetes.io/node-name"
+POD = "authentication.kubernetes.io/pod-name"
+UID = "authentication.kubernetes.io/pod-uid"
+AGENT = "system:serviceaccount:plimsoll:plimsoll-agent"
+
+
+@pytest.mark.parametrize(
+    ("auth", "nodes"),
+    [
+        ({"x509_common_name": [b"node-a"]}, {"node-a"}),
+        ({"x509_common_name": [b"system:node:node-a"]}, {"node-a"}),
+        ({"x509_common_name": [b"agents"], "peer_dns": [b"node-a"]}, {"agents", "node-a"}),
+        ({"x509_common_name": [b""], "peer_dns": [b"node-a", b"node-b"]}, {"node-a", "node-b"}),
+        ({"x509_common_name": [b"node-a\0.evil"]}, {"node-a\0.evil"}),
+        ({"x509_common_name": [b"system:node:"]}, set()),
+        ({"x509_subject_alternative_name": [b"node-a"]}, set()),  # might be a URI or an e-mail
+        ({"transport_security_type": [b"ssl"]}, set()),
+        ({}, set()),
+    ],
+)
+def test_a_certificate_stands_for_its_common_name_and_its_dns_names(auth, nodes):
+    assert certified(auth) == nodes
+
+
+@pytest.mark.parametrize(
+    ("metadata", "token"),
+    [
+        ([("user-agent", "x"), ("authorization", "Bearer abc")], "abc"),
+        ([("authorization", "bearer  abc ")], "abc"),
+        ([("authorization", "Basic abc")], ""),
+        ([("authorization", "Bearer")], ""),
+        ([("authorization-bin", b"Bearer abc")], ""),
+        ([], ""),
+    ],
+)
+def test_a_token_is_read_from_the_metadata(metadata, token):
+    assert bearer(metadata) == token
+
+
+def review(extra=None, *, authenticated=True, audiences=("us",), username=AGENT, error=""):
+    user = ReviewedUser(username, {name: [value] for name, value in (extra or {}).items()})
+    return TokenReview(authenticated, user, list(audiences), error)
+
+
+def ask(found):
+    return bound(found, audience="us", account="plimsoll/plimsoll-agent")
+
+
+def test_a_token_is_bound_to_a_node():
+    assert ask(review({NODE: "node-a"})).node == "node-a"
+
+
+def test_before_kubernetes_1_30_a_token_names_its_pod_alone():
+    assert ask(review({POD: "agent-x", UID: "u"})) == Bound("plimsoll", "", "agent-x", "u")
+
+
+@pytest.mark.parametrize(
+    ("found", "sentence"),
+    [
+        (review({NODE: "a"}, authenticated=False, error="it has expired"), "it has expired"),
+        (review({NODE: "a"}, authenticated=False), "not valid"),
+        (review({NODE: "a"}, audiences=["api"]), "not meant for the audience us"),
+        (review({NODE: "a"}, audiences=[]), "not meant for the audience us"),
+        (review({NODE: "a"}, username="system:serviceaccount:default:default"), "default:default"),
+        (review({NODE: "a"}, username="plimsoll:plimsoll-agent"), "not ServiceAccount"),
+        (review({NODE: "a"}, username="system:node:a"), "system:node:a's"),
+        (review(), "bound to no node"),
+        (review({POD: "agent-x"}), "bound to no node"),
+        (review({NODE: ""}), "bound to no node"),
+        (TokenReview(), "not valid"),
+    ],
+)
+def test_another_token_is_no_agents(found, sentence):
+    with pytest.raises(NotAnAgentError, match=sentence):
+        ask(found)
+
+
+@pytest.mark.parametrize(
+    "name", ["node-a", "a", "0", "ip-10-0-0-1.eu-west-1.compute.internal", "a" * 253, "a--b.c"]
+)
+def test_what_an_api_server_takes_for_a_nodes_name_is_one(name):
+    assert is_node_name(name)
+
+
+@pytest.mark.parametrize(
+    "name",
+    ["", "Node", "node_a", "-a", "a-", ".a", "a.", "a..b", "a.-b", "a b", "a\n", "ä", "a" * 254],
+)
+def test_what_no_node_can_be_called_is_refused(name):
+    assert not is_node_name(name)

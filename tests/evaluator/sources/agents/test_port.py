@@ -1,0 +1,42 @@
+"""The agents' port is what the flags say: which files, who is believed, and for which nodes."""
+
+import pytest
+
+from evaluator.cache.cluster import Cluster
+from evaluator.certfiles import TlsError
+from evaluator.config import Settings
+from evaluator.model.objects import Meta, Node
+from evaluator.sources.agents import port
+
+
+def settings(**given):
+    return Settings(**{"cert": "/no/c", "key": "/no/k", "cacert": "/no/a", **given})
+
+
+def test_plain_text_needs_no_files():
+    assert port.certificates(settings(unsafe=True)) is None
+    assert port.certificates(settings(agent_unsafe=True)) is None
+
+
+@pytest.mark.parametrize(
+    ("given", "names"),
+    [
+        ({}, "/no/c with key /no/k"),
+        ({"agent_cert": "/no/x", "agent_key": "/no/y"}, "/no/x with key /no/y"),
+        ({"agent_cert": "/no/x", "agent_key": "/no/y", "unsafe": True}, "/no/x with key /no/y"),
+    ],
+)
+def test_without_files_of_their_own_agents_see_those_of_the_scheduler(given, names):
+    with pytest.raises(TlsError, match=names):
+        port.certificates(settings(**given))
+
+
+def test_a_node_has_to_exist_once_nodes_are_known():
+    cluster = Cluster()
+    verifier = port.verifier(settings(unsafe=True), cluster, authority=None)
+    assert verifier.missing("node-a") is None, "nobody knows yet which nodes there are"
+    cluster.nodes.replace([Node(Meta(name="node-b", uid="u"))])
+    assert verifier.missing("node-b") is None
+    assert verifier.missing("node-a").sentence == "there is no node node-a in the cluster"
+    cluster.nodes.put(Node(Meta(name="node-a", uid="v")))
+    assert verifier.missing("node-a") is None

@@ -1,0 +1,100 @@
+"""One stream by the protocol, without a network: what is understood, and that nothing else ever is."""
+
+import contextlib
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from evaluator.readings.store import Store
+from evaluator.sources.agents.protocol import Conversation, parse
+from wire import telemetry_pb2
+from wire.codec import MalformedReportError
+
+METRICS = ("a", "b", "c")
+
+
+def said(**fields):
+    return telemetry_pb2.Report(**{"node_name": "node-a", "generation": 1, **fields})
+
+
+@pytest.fixture
+def talk():
+    made = Conversation("node-a")
+    made.tell(1, METRICS)
+    return made
+
+
+def test_lists_are_understood_by_their_own_generation_until_a_later_one_is_answered(talk):
+    talk.understand(said(full=True, indices=[0], values=[1.0]), known=False)
+    talk.tell(2, ("z", "a"))
+    assert talk.understand(said(indices=[0], values=[2.0]), known=True).values == {"a": 2.0}
+    after = talk.understand(said(generation=2, full=True, indices=[0], values=[3.0]), known=True)
+    assert after.values == {"z": 3.0}
+    with pytest.raises(MalformedReportError, match="generation 1 was never subscribed to"):
+        talk.understand(said(full=True), known=True)
+
+
+def test_who_is_told_of_many_lists_and_answers_none_has_only_the_latest_kept(talk):
+    for generation in range(2, 1000):
+        talk.tell(generation, METRICS)
+    assert len(talk._told) == 16
+    with pytest.raises(MalformedReportError, match="never subscribed"):
+        talk.understand(said(full=True), known=True)
+    assert talk.understand(said(generation=999, full=True), known=True)
+
+
+def test_more_readings_than_there_are_metrics_are_refused_before_anything_is_made_of_them(talk):
+    with pytest.raises(MalformedReportError, match="4 readings of the 3 metrics subscribed to"):
+        talk.understand(said(full=True, absent=[0, 1, 2, 2**32 - 1]), known=True)
+
+
+@pytest.mark.parametrize("garbage", [b"\xff", b"\x0a\x05abc", b"\x0a\x02\xff\xfe", b"\x08"])
+def test_bytes_that_are_no_report_are_no_traceback(garbage):
+    with pytest.raises(MalformedReportError, match="no Report"):
+        parse(garbage)
+
+
+indices = st.lists(st.one_of(st.integers(0, 4), st.integers(0, 2**32 - 1)), max_size=5)
+reports = st.builds(
+    telemetry_pb2.Report,
+    node_name=st.sampled_from(["node-a", "node-b", ""]),
+    generation=st.one_of(st.integers(0, 3), st.integers(0, 2**64 - 1)),
+    full=st.booleans(),
+    indices=indices,
+    values=st.lists(st.floats(), max_size=5),
+    absent=indices,
+    several=st.lists(
+        st.builds(
+            telemetry_pb2.Several, index=st.integers(0, 4), samples=st.integers(0, 2**32 - 1)
+        ),
+        max_size=3,
+    ),
+    unread=indices,
+)
+
+
+@given(st.lists(reports, max_size=8))
+def test_whatever_an_agent_says_is_of_its_own_node_or_refused(said_by_it):
+    """And what is understood, the store can take."""
+    talk, store = Conversation("node-a"), Store(stale_after=30.0, started=0.0)
+    store.subscribe(METRICS)
+    talk.tell(1, METRICS)
+    talk.tell(2, METRICS[:2])
+    for report in said_by_it:
+        try:
+            delta = talk.understand(report, known=store.knows("node-a"))
+        except MalformedReportError:
+            return
+        assert report.node_name == "node-a"
+        assert {*delta.values, *delta.absent, *delta.several, *delta.unread} <= set(METRICS)
+        store.report("node-a", delta, 1.0)
+    assert not store.knows("node-b")
+
+
+@given(st.binary(max_size=200))
+def test_any_bytes_are_a_report_or_refused(garbage):
+    talk = Conversation("node-a")
+    talk.tell(1, METRICS)
+    with contextlib.suppress(MalformedReportError):
+        talk.understand(parse(garbage), known=True)

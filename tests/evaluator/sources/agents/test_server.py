@@ -1,0 +1,373 @@
+"""The agents' streams over a real gRPC connection, with a client that is driven by hand and may say anything."""
+
+import asyncio
+import contextlib
+
+import grpc
+import pytest
+
+from evaluator.readings.store import Store
+from evaluator.sources.agents import server
+from evaluator.sources.agents.authn import Refusal
+from evaluator.sources.agents.limits import AgentLimits
+from evaluator.sources.agents.server import Agents
+from evaluator.subscription import Subscriptions
+from tests.patience import PATIENCE
+from wire import telemetry_pb2, telemetry_pb2_grpc
+
+INVALID = grpc.StatusCode.INVALID_ARGUMENT
+
+
+class Clock:
+    now = 1000.0
+
+    def __call__(self):
+        return self.now
+
+
+class Evaluator:
+    """The agents' end of an evaluator, with what it is told noted down."""
+
+    def __init__(self, **limits):
+        self.clock = Clock()
+        self.store = Store(stale_after=30.0, started=self.clock())
+        self.subscriptions = Subscriptions()
+        self.reports = []
+        self._told = asyncio.Condition()
+        self.agents = Agents(
+            self.store,
+            self.subscriptions,
+            interval=2.5,
+            on_report=self._heard,
+            limits=AgentLimits(**limits),
+            clock=self.clock,
+        )
+        self.port = 0
+
+    def want(self, *metrics):
+        self.store.subscribe(metrics)
+        self.subscriptions.want(metrics)
+
+    def _heard(self, changed):
+        self.reports.append(changed)
+        self._task = asyncio.get_running_loop().create_task(self._tell())
+
+    async def _tell(self):
+        async with self._told:
+            self._told.notify_all()
+
+    async def heard(self, count):
+        async with asyncio.timeout(PATIENCE), self._told:
+            await self._told.wait_for(lambda: len(self.reports) >= count)
+
+
+class Agent:
+    """One stream, said and heard message by message."""
+
+    def __init__(self, stream, node):
+        self.stream = stream
+        self.node = node
+
+    async def say(self, **fields):
+        await self.stream.write(
+            telemetry_pb2.Report(**{"node_name": self.node, "agent_version": "1", **fields})
+        )
+
+    async def hear(self):
+        async with asyncio.timeout(PATIENCE):
+            return await self.stream.read()
+
+    async def introduced(self):
+        await self.say()
+        return await self.hear()
+
+    async def ended(self):
+        """How the evaluator ended the stream."""
+        async with asyncio.timeout(PATIENCE):
+            return await self.stream.code(), await self.stream.details()
+
+
+@pytest.fixture
+async def evaluator():
+    made = Evaluator()
+    made.port = await made.agents.start("127.0.0.1:0")
+    yield made
+    await made.agents.stop()
+
+
+@pytest.fixture
+async def agent(evaluator):
+    async with contextlib.AsyncExitStack() as stack:
+
+        async def connect(node="node-a"):
+            channel = grpc.aio.insecure_channel(f"127.0.0.1:{evaluator.port}")
+            await stack.enter_async_context(channel)
+            return Agent(telemetry_pb2_grpc.TelemetryStub(channel).Stream(), node)
+
+        yield connect
+
+
+def several(index, samples):
+    return telemetry_pb2.Several(index=index, samples=samples)
+
+
+async def test_whoever_introduces_itself_is_told_what_to_report(evaluator, agent):
+    evaluator.want("cpu", "mem")
+    subscription = await (await agent()).introduced()
+    assert subscription.generation == 2
+    assert list(subscription.metrics) == ["cpu", "mem"]
+    assert subscription.interval_ms == 2500
+
+
+async def test_an_empty_list_is_told_too(agent):
+    subscription = await (await agent()).introduced()
+    assert (subscription.generation, list(subscription.metrics)) == (1, [])
+
+
+async def test_a_full_report_and_what_changed_reach_the_store(evaluator, agent):
+    evaluator.want("a", "b", "c", "d")
+    node = await agent()
+    await node.introduced()
+    await node.say(
+        generation=2, full=True, indices=[0], values=[1.5], several=[several(1, 3)], unread=[2]
+    )
+    await evaluator.heard(1)
+    store = evaluator.store
+    assert store.reading("a", "node-a") == (1, 1.5, 1000.0)
+    assert store.reading("b", "node-a").samples == 3
+    assert store.reading("c", "node-a").at == float("-inf")
+    assert store.reading("d", "node-a")[::2] == (0, 1000.0)
+
+    evaluator.clock.now += 5
+    await node.say(generation=2, indices=[3], values=[4.0], absent=[0], unread=[2])
+    await evaluator.heard(2)
+    assert store.reading("d", "node-a") == (1, 4.0, 1005.0)
+    assert store.reading("a", "node-a")[::2] == (0, 1005.0)
+    assert store.reading("b", "node-a")[::2] == (3, 1005.0)
+
+
+async def test_a_heartbeat_vouches_and_changes_nothing(evaluator, agent):
+    evaluator.want("a")
+    node = await agent()
+    await node.introduced()
+    await node.say(generation=2, full=True, indices=[0], values=[1.0])
+    evaluator.clock.now += 5
+    await node.say(generation=2)
+    await evaluator.heard(2)
+    assert evaluator.reports == [True, False]
+    assert evaluator.store.reading("a", "node-a").at == 1005.0
+
+
+async def test_another_list_is_told_at_once_and_answered_in_full(evaluator, agent):
+    evaluator.want("a")
+    node = await agent()
+    await node.introduced()
+    await node.say(generation=2, full=True, indices=[0], values=[1.0])
+    await evaluator.heard(1)
+    evaluator.want("a", "b")
+    assert list((await node.hear()).metrics) == ["a", "b"]
+    await node.say(generation=3, full=True, indices=[0, 1], values=[1.0, 2.0])
+    await evaluator.heard(2)
+    assert evaluator.store.reading("b", "node-a").value == 2.0
+
+
+async def test_reports_on_their_way_are_read_by_their_own_list(evaluator, agent):
+    """Position 0 was `b` when the agent wrote it; the list that begins with `a` was still under way to it."""
+    evaluator.want("b")
+    node = await agent()
+    await node.introduced()
+    await node.say(generation=2, full=True, indices=[0], values=[1.0])
+    await evaluator.heard(1)
+    evaluator.want("a", "b")
+    assert (await node.hear()).generation == 3
+    await node.say(generation=2, indices=[0], values=[7.0])
+    await evaluator.heard(2)
+    assert evaluator.store.reading("b", "node-a").value == 7.0
+    assert evaluator.store.reading("a", "node-a").samples == 0
+
+
+async def test_a_list_that_was_answered_replaces_those_before(evaluator, agent):
+    evaluator.want("a")
+    node = await agent()
+    await node.introduced()
+    evaluator.want("a", "b")
+    await node.hear()
+    await node.say(generation=3, full=True)
+    await evaluator.heard(1)
+    await node.say(generation=2, full=True)
+    assert await node.ended() == (INVALID, "generation 2 was never subscribed to")
+
+
+async def test_each_node_has_its_readings(evaluator, agent):
+    evaluator.want("a")
+    for number in range(20):
+        node = await agent(f"node-{number}")
+        await node.introduced()
+        await node.say(generation=2, full=True, indices=[0], values=[float(number)])
+    await evaluator.heard(20)
+    assert evaluator.agents.connected == 20
+    found = [evaluator.store.reading("a", f"node-{number}").value for number in range(20)]
+    assert found == list(map(float, range(20)))
+
+
+@pytest.mark.parametrize(
+    ("fields", "sentence"),
+    [
+        ({"generation": 9, "full": True}, "generation 9 was never subscribed to"),
+        ({"full": True}, "generation 0 was never subscribed to"),
+        ({"node_name": "node-b", "generation": 2}, "this stream is for node node-a, not node-b"),
+        ({"node_name": "", "generation": 2}, "node-a, not one without a name"),
+        ({"generation": 2, "full": True, "indices": [0]}, "1 indices for 0 values"),
+        ({"generation": 2, "full": True, "values": [1.0]}, "0 indices for 1 values"),
+        (
+            {"generation": 2, "full": True, "indices": [1], "values": [1.0]},
+            "an index beyond the 1 metrics subscribed to",
+        ),
+        ({"generation": 2, "full": True, "absent": [0], "unread": [0]}, "named more than once"),
+        ({"generation": 2, "full": True, "several": [several(0, 1)]}, "1 samples"),
+        ({"generation": 2, "full": True, "several": [several(0, 2**32 - 1)]}, "4294967295 samples"),
+        ({"generation": 2, "indices": [0], "values": [1.0]}, "a full report has to come first"),
+        ({"generation": 2}, "a full report has to come first"),
+    ],
+)
+async def test_a_report_that_breaks_the_protocol_ends_its_stream_with_a_clear_status(
+    evaluator, agent, fields, sentence
+):
+    evaluator.want("a")
+    node = await agent()
+    await node.introduced()
+    await node.say(**fields)
+    code, details = await node.ended()
+    assert code is INVALID
+    assert sentence in details
+    assert evaluator.reports == []
+    assert not evaluator.store.knows("node-b")
+    other = await agent("node-c")
+    await other.introduced()
+    await other.say(generation=2, full=True)
+    await evaluator.heard(1)
+
+
+@pytest.mark.parametrize("breaks", [True, False], ids=["breaks the protocol", "goes away"])
+async def test_a_stream_ends_also_while_a_list_is_on_its_way_to_a_slow_agent(
+    evaluator, agent, breaks
+):
+    evaluator.want(*(f"metric_{number:0100d}" for number in range(20_000)))
+    node = await agent()
+    await node.say()
+    if breaks:
+        await node.say(generation=99)
+    else:
+        await node.stream.done_writing()
+    for _ in range(100):  # it does not read, so the list, of 2 MB, is still being written
+        await asyncio.sleep(0)
+    assert len((await node.hear()).metrics) == 20_000
+    code, details = await node.ended()
+    assert code is (INVALID if breaks else grpc.StatusCode.OK)
+    assert ("generation 99" in details) is breaks
+
+
+async def test_a_new_list_has_to_be_answered_in_full_before_changes(evaluator, agent):
+    evaluator.want("a")
+    node = await agent()
+    await node.introduced()
+    await node.say(generation=2, full=True)
+    await evaluator.heard(1)
+    evaluator.want("a", "b")
+    await node.hear()
+    await node.say(generation=3, indices=[1], values=[1.0])
+    code, details = await node.ended()
+    assert (code, details) == (INVALID, "a full report has to come first")
+
+
+async def test_a_node_that_was_forgotten_has_to_begin_anew(evaluator, agent):
+    """Its changes alone would leave what it does not repeat awaited for ever."""
+    evaluator.want("a")
+    node = await agent()
+    await node.introduced()
+    await node.say(generation=2, full=True, indices=[0], values=[1.0])
+    await evaluator.heard(1)
+    evaluator.store.forget("node-a")
+    await node.say(generation=2)
+    assert (await node.ended())[0] is INVALID
+    assert not evaluator.store.knows("node-a")
+
+
+async def test_who_does_not_say_its_name_is_turned_away(agent):
+    node = await agent("")
+    await node.say()
+    assert await node.ended() == (INVALID, "a Report needs a node_name")
+
+
+async def test_a_report_beyond_all_measure_is_turned_away(evaluator, agent):
+    evaluator.want("a")
+    node = await agent()
+    await node.introduced()
+    await node.say(generation=2, full=True, indices=range(400_000), values=[1.0] * 400_000)
+    code, _ = await node.ended()
+    assert code is grpc.StatusCode.RESOURCE_EXHAUSTED
+    assert evaluator.reports == []
+
+
+async def test_who_says_nothing_and_goes_leaves_nothing_behind(evaluator, agent, until):
+    node = await agent()
+    await node.stream.done_writing()
+    assert (await node.ended())[0] is grpc.StatusCode.OK
+    assert evaluator.agents.connected == 0
+
+
+@pytest.mark.parametrize("how", ["done_writing", "cancel"])
+async def test_a_stream_that_ends_is_no_longer_counted(evaluator, agent, until, how):
+    evaluator.want("a")
+    one, other = await agent(), await agent("node-b")
+    await one.introduced()
+    await other.introduced()
+    assert evaluator.agents.connected == 2
+    if how == "cancel":
+        one.stream.cancel()
+    else:
+        await one.stream.done_writing()
+    await until(lambda: evaluator.agents.connected == 1)
+    evaluator.want("a", "b")
+    assert list((await other.hear()).metrics) == ["a", "b"]
+
+
+async def test_a_node_that_connects_again_before_it_was_missed_is_one_node(evaluator, agent, until):
+    old, new = await agent(), await agent()
+    await old.introduced()
+    await new.introduced()
+    assert evaluator.agents.connected == 1
+    old.stream.cancel()
+    evaluator.want("a")
+    await new.hear()
+    await new.say(generation=2, full=True, indices=[0], values=[5.0])
+    await evaluator.heard(1)
+    assert evaluator.agents.connected == 1
+
+
+async def test_stopping_ends_all_streams(evaluator, agent):
+    node = await agent()
+    await node.introduced()
+    await evaluator.agents.stop()
+    code, _ = await node.ended()
+    assert code in {grpc.StatusCode.UNAVAILABLE, grpc.StatusCode.CANCELLED}
+
+
+async def test_a_port_in_use_is_an_error_of_the_system(evaluator):
+    with pytest.raises(OSError, match=f"cannot listen for agents on 127.0.0.1:{evaluator.port}"):
+        await Evaluator().agents.start(f"127.0.0.1:{evaluator.port}")
+
+
+class Broken:
+    """A stream whose transport broke while it was being written to: gRPC takes no operation on it, and does not know why yet."""
+
+    async def abort(self, code, details):
+        raise grpc.aio.InternalError("Failed grpc_call_start_batch: 8")
+
+    def peer(self):
+        return "ipv4:127.0.0.1:1"
+
+
+async def test_a_reason_that_cannot_be_said_is_the_end_of_a_stream_and_no_failure_of_ours():
+    with pytest.raises(asyncio.CancelledError):  # what gRPC takes for the end, without a word
+        await server._abort(Broken(), Refusal(grpc.StatusCode.RESOURCE_EXHAUSTED, "no more"))

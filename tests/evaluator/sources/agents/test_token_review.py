@@ -1,0 +1,302 @@
+"""Tokens are reviewed once in a while, and an API server that is away costs no agent its stream."""
+
+import asyncio
+
+import pytest
+
+from evaluator.model.objects import Meta, Pod, PodSpec
+from evaluator.session import KubeError
+from evaluator.sources.agents.identity import NotAnAgentError, ReviewedUser, TokenReview
+from evaluator.sources.agents.review_limits import ReviewLimits, network
+from evaluator.sources.agents.token_review import Reviewer, UnreviewedError
+
+NODE = "authentication.kubernetes.io/node-name"
+POD = "authentication.kubernetes.io/pod-name"
+UID = "authentication.kubernetes.io/pod-uid"
+STRANGER = "ipv4:10.0.0.9:4711"
+
+
+class Authority:
+    """Tokens are the names of their nodes; `pod:` tokens name a pod."""
+
+    def __init__(self):
+        self.asked = []
+        self.error = None
+        self.revoked = set()
+        self.pods = {}
+        self.free = asyncio.Event()
+        self.free.set()
+
+    async def review_token(self, token, audience):
+        self.asked.append(token)
+        await self.free.wait()
+        if self.error:
+            raise self.error
+        if token in self.revoked:
+            return TokenReview(error="revoked")
+        extra = {NODE: [token]}
+        if token.startswith("pod:"):
+            extra = {POD: [token[4:]], UID: ["u"]}
+        return TokenReview(
+            True, ReviewedUser("system:serviceaccount:p:agent", extra), [audience], ""
+        )
+
+    async def get_pod(self, namespace, name):
+        if self.error:
+            raise self.error
+        if name not in self.pods:
+            raise KubeError(404, "no such pod")
+        uid, node = self.pods[name]
+        return Pod(Meta(name=name, namespace=namespace, uid=uid), PodSpec(node_name=node))
+
+
+class Clock:
+    now = 0.0
+
+    def __call__(self):
+        return self.now
+
+
+@pytest.fixture
+def authority():
+    return Authority()
+
+
+@pytest.fixture
+def clock():
+    return Clock()
+
+
+@pytest.fixture
+def reviewer(authority, clock):
+    return Reviewer(authority, audience="us", account="p/agent", clock=clock)
+
+
+async def test_an_answer_is_remembered_for_a_minute(reviewer, authority, clock):
+    assert [await reviewer.node_of("node-a") for _ in range(3)] == ["node-a"] * 3
+    clock.now = 60.0
+    await reviewer.node_of("node-a")
+    assert len(authority.asked) == 1
+    clock.now = 61.0
+    authority.revoked.add("node-a")
+    with pytest.raises(NotAnAgentError, match="revoked"):
+        await reviewer.node_of("node-a")
+    assert len(authority.asked) == 2
+
+
+async def test_a_no_is_remembered_too(reviewer, authority, clock):
+    authority.revoked.add("x")
+    for _ in range(3):
+        with pytest.raises(NotAnAgentError, match="revoked"):
+            await reviewer.node_of("x")
+    assert len(authority.asked) == 1
+    authority.revoked.clear()
+    clock.now = 61.0
+    assert await reviewer.node_of("x") == "x"
+
+
+async def test_a_token_that_the_review_repeats_is_not_told(reviewer, authority):
+    async def repeats(token, _audience):
+        return TokenReview(error=f"no such token: {token}")
+
+    authority.review_token = repeats
+    with pytest.raises(
+        NotAnAgentError, match=r"^the token is not valid: no such token: \[hidden]$"
+    ):
+        await reviewer.node_of("eyJhbGciOi")
+
+
+async def test_many_with_one_token_ask_once(reviewer, authority):
+    authority.free.clear()
+    asking = [asyncio.create_task(reviewer.node_of("node-a")) for _ in range(20)]
+    await asyncio.sleep(0)
+    asking[0].cancel()
+    await asyncio.sleep(0)
+    authority.free.set()
+    found = await asyncio.gather(*asking, return_exceptions=True)
+    assert found[1:] == ["node-a"] * 19
+    assert len(authority.asked) == 1
+
+
+async def test_a_flood_of_tokens_asks_a_few_at_a_time(reviewer, authority):
+    authority.free.clear()
+    asking = [asyncio.create_task(reviewer.node_of(f"n-{number}")) for number in range(100)]
+    for _ in range(10):
+        await asyncio.sleep(0)
+    assert len(authority.asked) == 8
+    authority.free.set()
+    assert len(await asyncio.gather(*asking)) == 100
+
+
+async def test_while_the_api_server_is_away_an_older_yes_counts_for_an_hour(
+    reviewer, authority, clock
+):
+    await reviewer.node_of("node-a")
+    authority.error = KubeError(0, "connection refused")
+    clock.now = 3599.0
+    assert await reviewer.node_of("node-a") == "node-a"
+    clock.now = 3600.0
+    with pytest.raises(UnreviewedError, match="connection refused"):
+        await reviewer.node_of("node-a")
+    authority.error = None
+    assert await reviewer.node_of("node-a") == "node-a"
+
+
+async def test_while_the_api_server_is_away_an_older_no_does_not_turn_into_a_yes(
+    reviewer, authority, clock
+):
+    authority.revoked.add("x")
+    with pytest.raises(NotAnAgentError):
+        await reviewer.node_of("x")
+    authority.error = KubeError(500, "broken")
+    clock.now = 100.0
+    with pytest.raises(UnreviewedError):
+        await reviewer.node_of("x")
+
+
+async def test_where_the_token_names_a_pod_its_node_is_looked_up(reviewer, authority):
+    authority.pods["agent-x"] = ("u", "node-a")
+    assert await reviewer.node_of("pod:agent-x") == "node-a"
+
+
+@pytest.mark.parametrize("pod", [None, ("another", "node-a"), ("u", "")])
+async def test_a_pod_that_is_gone_or_another_or_nowhere_is_no_agent(reviewer, authority, pod):
+    if pod:
+        authority.pods["agent-x"] = pod
+    with pytest.raises(NotAnAgentError, match="agent-x is gone"):
+        await reviewer.node_of("pod:agent-x")
+
+
+async def refused(reviewer, tokens, peer):
+    """How many of these tokens were reviewed and found invalid, and how many were not reviewed."""
+    results = await asyncio.gather(
+        *(reviewer.node_of(token, peer) for token in tokens), return_exceptions=True
+    )
+    kinds = [type(result) for result in results]
+    return kinds.count(NotAnAgentError), kinds.count(UnreviewedError)
+
+
+def made_up(authority, count, name="x"):
+    tokens = [f"{name}-{number}" for number in range(count)]
+    authority.revoked.update(tokens)
+    return tokens
+
+
+async def test_invalid_tokens_of_one_address_are_reviewed_at_a_bounded_rate(
+    reviewer, authority, clock
+):
+    reviewed, unreviewed = await refused(reviewer, made_up(authority, 500), STRANGER)
+    assert (reviewed, unreviewed, len(authority.asked)) == (10, 490, 10)
+    clock.now = 60.0
+    reviewed, _ = await refused(reviewer, made_up(authority, 500, "y"), STRANGER)
+    assert reviewed == 10
+    assert len(authority.asked) == 20
+
+
+async def test_another_port_of_an_address_is_no_other_address(reviewer, authority):
+    for port in range(100):
+        await refused(reviewer, made_up(authority, 1, f"p{port}"), f"ipv4:10.0.0.9:{port}")
+    assert len(authority.asked) == 10
+
+
+async def test_a_flood_of_one_address_delays_no_agent_at_another(reviewer, authority):
+    await refused(reviewer, made_up(authority, 500), STRANGER)
+    assert await reviewer.node_of("node-a", "ipv4:10.0.0.1:4711") == "node-a"
+
+
+async def test_a_flood_of_many_addresses_delays_no_agent_whose_address_was_good(
+    reviewer, authority, clock
+):
+    """The rate for all addresses is used up, and the clock stands still: whoever had to wait would wait for ever."""
+    await reviewer.node_of("node-a", "ipv4:10.0.0.1:4711")
+    for address in range(10):
+        await refused(reviewer, made_up(authority, 10, f"a{address}"), f"ipv4:10.0.1.{address}:1")
+    assert len(authority.asked) == 101
+    assert await reviewer.node_of("node-a-renewed", "ipv4:10.0.0.1:4712") == "node-a-renewed"
+    stranger = asyncio.create_task(refused(reviewer, made_up(authority, 1, "z"), "ipv4:10.0.2.1:1"))
+    for _ in range(20):
+        await asyncio.sleep(0)
+    assert len(authority.asked) == 102
+    stranger.cancel()
+
+
+async def test_addresses_that_come_at_the_same_time_share_one_rate(reviewer, authority):
+    floods = [
+        asyncio.create_task(
+            refused(reviewer, made_up(authority, 10, f"a{n}"), f"ipv4:10.0.1.{n}:1")
+        )
+        for n in range(100)
+    ]
+    for _ in range(2_000):
+        await asyncio.sleep(0)
+    assert len(authority.asked) == 100
+    for flood in floods:
+        flood.cancel()
+
+
+async def test_a_valid_token_is_reviewed_again_whatever_its_address_does(
+    reviewer, authority, clock
+):
+    await reviewer.node_of("node-a", STRANGER)
+    await refused(reviewer, made_up(authority, 500), STRANGER)
+    clock.now = 61.0
+    await refused(reviewer, made_up(authority, 500, "y"), STRANGER)
+    assert await reviewer.node_of("node-a", STRANGER) == "node-a"
+    assert authority.asked[-1] == "node-a"
+
+
+async def test_valid_tokens_are_not_limited_even_from_one_address(reviewer, authority):
+    """A fleet behind a proxy, after a restart of ours."""
+    tokens = [f"n-{number}" for number in range(2_000)]
+    found = await asyncio.gather(*(reviewer.node_of(token, STRANGER) for token in tokens))
+    assert found == tokens
+
+
+async def test_a_flood_of_invalid_tokens_displaces_no_valid_one(authority, clock):
+    limits = ReviewLimits(peer_rate=1e6, peer_burst=100_000, rate=1e6, burst=100_000)
+    reviewer = Reviewer(authority, audience="us", account="p/agent", limits=limits, clock=clock)
+    await reviewer.node_of("node-a", STRANGER)
+    await refused(reviewer, made_up(authority, 21_000), STRANGER)
+    assert await reviewer.node_of("node-a", STRANGER) == "node-a"
+    assert authority.asked.count("node-a") == 1
+
+
+async def test_who_gives_up_waiting_leaves_the_turn_to_the_next(reviewer, authority):
+    authority.free.clear()
+    asking = [asyncio.create_task(reviewer.node_of(f"n-{n}", STRANGER)) for n in range(30)]
+    await asyncio.sleep(0)
+    for waiting in asking[10:20]:
+        waiting.cancel()
+    authority.free.set()
+    found = await asyncio.gather(*asking, return_exceptions=True)
+    assert found[20:] == [f"n-{n}" for n in range(20, 30)]
+
+
+async def test_reviews_without_an_answer_are_not_charged(reviewer, authority):
+    authority.error = KubeError(500, "broken")
+    await refused(reviewer, [f"n-{n}" for n in range(50)], STRANGER)
+    authority.error = None
+    assert await reviewer.node_of("node-a", STRANGER) == "node-a"
+
+
+@pytest.mark.parametrize(
+    ("peer", "key"),
+    [
+        ("ipv4:10.0.0.1:4711", "10.0.0.1"),
+        ("ipv6:%5B::1%5D:4711", "::/64"),
+        ("ipv6:[2001:db8:1:2:3::4]:4711", "2001:db8:1:2::/64"),
+        ("ipv6:%5B::ffff:10.0.0.1%5D:4711", "10.0.0.1"),
+        ("ipv6:%5Bfe80::1%25eth0%5D:4711", "fe80::/64"),
+        ("unix:", "unix:"),
+        ("", ""),
+    ],
+)
+def test_what_one_peer_controls(peer, key):
+    assert network(peer) == key
+
+
+@pytest.mark.parametrize("token", ["", "x" * 20_000])
+async def test_what_is_no_token_is_not_even_asked_about(reviewer, authority, token):
+    with pytest.raises(NotAnAgentError):
+        await reviewer.node_of(token)
+    assert authority.asked == []
