@@ -25,15 +25,15 @@ from typing import Any
 import numpy as np
 
 from bench.measure import judged
-from evaluator import garbage
 from evaluator.cache.cluster import Cluster
-from evaluator.decider import Decider
+from evaluator.engine.loop import Decider
+from evaluator.engine.subscription import Subscriptions
 from evaluator.metrics import Metrics
 from evaluator.model.objects import Node, NodeMeta
-from evaluator.ops import Operations
 from evaluator.policy.parse import Policy, parse
 from evaluator.readings.store import Store
-from evaluator.subscription import Subscriptions
+from evaluator.runtime import gc_tuning
+from evaluator.server.ops import Operations
 from plimsoll.http.types import Request
 from plimsoll.logging import setup
 from wire.codec import Delta
@@ -135,7 +135,7 @@ class Bench:
     async def run(self) -> None:
         """All of them."""
         stretches = Stretches()
-        garbage.collect_seldom()
+        gc_tuning.collect_seldom()
         gc.collect()
         stretches.watch()
         loop = asyncio.create_task(self.decider.run())

@@ -11,8 +11,8 @@ from pathlib import Path
 from typing import Any
 
 import agent.config
+import evaluator.cli.configure_scheduler.main
 import evaluator.config
-import evaluator.scheduler.configurer
 import sandbox.config
 from agent.rules.groups import metrics
 from agent.rules.options import RuleOptions
@@ -89,7 +89,7 @@ def flags_page() -> Iterator[str]:
     yield from _program(
         "plimsoll-evaluator configure-scheduler",
         "How to use it is in [deploy/scheduler](../deploy/scheduler/README.md).",
-        evaluator.scheduler.configurer.Settings,
+        evaluator.cli.configure_schedulergure_scheduler.mainler.main.Settings,
     )
     yield from _program("plimsoll-sandbox up", "", sandbox.config.UpSettings)
     yield from _program("plimsoll-sandbox demo", "", sandbox.config.DemoSettings)

@@ -6,17 +6,17 @@ import signal
 import sys
 from collections.abc import Callable, Mapping, Sequence
 
-from evaluator import garbage
-from evaluator.certfiles import TlsError
+from evaluator.app import Service
+from evaluator.cli.check import main as checker
+from evaluator.cli.configure_scheduler import main as configurer
 from evaluator.config import Settings
-from evaluator.kube import Kube
-from evaluator.kubeclient import ConfigError
-from evaluator.manifests import checker
-from evaluator.scheduler import configurer
+from evaluator.kubeapi.client import Kube
+from evaluator.kubeapi.connection import ConfigError
+from evaluator.runtime import gc_tuning
 from evaluator.scorerhost import registry
 from evaluator.scoring.plugin import Scorer
-from evaluator.service import Service
 from evaluator.sources.queries import QueriesError
+from evaluator.tls.reload import TlsError
 from plimsoll import flags
 from plimsoll.commandline import Parser
 from plimsoll.http.listen import ListenError
@@ -81,7 +81,7 @@ async def run(settings: Settings, scoring: Mapping[str, Scorer]) -> None:
     api = await Kube.connect(settings.kube_config)
     try:
         service = Service(settings, api, scoring)
-        garbage.collect_seldom()
+        gc_tuning.collect_seldom()
         await service.run(stop)
     finally:
         await api.close()

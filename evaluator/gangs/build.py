@@ -7,7 +7,7 @@ from typing import Any
 
 from evaluator.cache.cluster import Cluster
 from evaluator.cache.pods import Inventory, Resident
-from evaluator.decider import Decider
+from evaluator.engine.loop import Decider
 from evaluator.gangs.controller import Gatekeeper
 from evaluator.gangs.core import events
 from evaluator.gangs.core.capacity import Rooms
@@ -19,8 +19,8 @@ from evaluator.gangs.diagnoser import Inquirer
 from evaluator.gangs.events import Herald
 from evaluator.gangs.options import GangOptions
 from evaluator.gangs.ungater import Lifter
-from evaluator.kube import Kube
-from evaluator.mandate import Mandate
+from evaluator.kubeapi.client import Kube
+from evaluator.leader.write_fence import Mandate
 from evaluator.metrics import Metrics
 
 

@@ -13,8 +13,8 @@ from evaluator.gangs.diagnosis.create_failures import Event
 from evaluator.gangs.diagnosis.diagnose import Refusal, Scene
 from evaluator.gangs.diagnosis.quota_usage import Member, Reference
 from evaluator.gangs.diagnosis.quotas import Quota
+from evaluator.kubeapi.transport import KubeError
 from evaluator.model.decode import UNREADABLE
-from evaluator.session import KubeError
 from plimsoll.logging import setup
 
 log = setup.get(__name__)

@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from typing import Protocol
 
-from evaluator.decider import Decider
+from evaluator.engine.loop import Decider
 from evaluator.gangs import gauges
 from evaluator.gangs.core.decide import deciding
 from evaluator.gangs.core.index import Roster
@@ -22,8 +22,8 @@ from evaluator.gangs.core.packing import Space
 from evaluator.gangs.core.podgroup import GangKey
 from evaluator.gangs.core.types import Memory, Outcome, Reason, Release, Terms
 from evaluator.gangs.ungater import Lifting
+from evaluator.kubeapi.transport import KubeError
 from evaluator.metrics import Metrics
-from evaluator.session import KubeError
 from plimsoll.backoff import Backoff
 from plimsoll.logging import setup
 

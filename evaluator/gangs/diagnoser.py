@@ -13,7 +13,7 @@ from evaluator.gangs.cluster_reader import Library, Scenes
 from evaluator.gangs.core.podgroup import Gang, GangKey
 from evaluator.gangs.core.types import Outcome, State
 from evaluator.gangs.diagnosis.diagnose import Scene, obstacles
-from evaluator.session import KubeError
+from evaluator.kubeapi.transport import KubeError
 from plimsoll.backoff import Backoff
 from plimsoll.logging import setup
 

@@ -8,10 +8,10 @@ import contextlib
 from collections.abc import Awaitable, Callable, Iterator
 
 from evaluator.gangs.core.event_queue import Thread
-from evaluator.kube import Kube, now
+from evaluator.kubeapi.client import Kube, now
+from evaluator.kubeapi.transport import KubeError
 from evaluator.plans import events
 from evaluator.plans.policy_events import Notice
-from evaluator.session import KubeError
 
 
 class EventWriter:

@@ -13,10 +13,10 @@ from evaluator.gangs.core.event_queue import Pace, Story, Untold
 from evaluator.gangs.core.podgroup import Gang, GangKey
 from evaluator.gangs.core.types import Outcome, Verdict
 from evaluator.gangs.event_writer import EventWriter
-from evaluator.kube import Kube
+from evaluator.kubeapi.client import Kube
+from evaluator.kubeapi.transport import KubeError
 from evaluator.metrics import Metrics
 from evaluator.plans.policy_events import Notice
-from evaluator.session import KubeError
 from plimsoll.backoff import Backoff
 from plimsoll.logging import setup
 from plimsoll.logging.ratelimited import Loudness

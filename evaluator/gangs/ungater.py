@@ -14,11 +14,11 @@ from evaluator.cache.pods import Resident
 from evaluator.gangs.core import ungate
 from evaluator.gangs.core.podgroup import Gang, GangKey, gang_among
 from evaluator.gangs.core.types import Reason, Release
-from evaluator.kube import Kube
+from evaluator.kubeapi.client import Kube
+from evaluator.kubeapi.transport import KubeError
 from evaluator.metrics import Metrics
 from evaluator.model.decode import UNREADABLE
 from evaluator.model.gang_membership import GROUP_LABEL
-from evaluator.session import KubeError
 from plimsoll.logging import setup
 from plimsoll.rfc3339 import rfc3339
 

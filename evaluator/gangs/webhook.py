@@ -10,11 +10,11 @@ from collections.abc import Callable
 from dataclasses import replace
 from http import HTTPStatus
 
-from evaluator import tls
-from evaluator.certfiles import Rotation
 from evaluator.config import Settings
 from evaluator.gangs.core import admission
 from evaluator.metrics import Metrics
+from evaluator.tls import server as tls
+from evaluator.tls.reload import Rotation
 from plimsoll.fairlock import Turns
 from plimsoll.http.limits import Limits
 from plimsoll.http.routes import Route, Routes

@@ -5,6 +5,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from evaluator.cache.cluster import Cluster
+from evaluator.engine.subscription import Subscriptions
 from evaluator.metrics import Metrics
 from evaluator.readings.merged import AGENTS, CUSTOM_METRICS, Merged, Readings
 from evaluator.readings.polled import Polls
@@ -17,7 +18,6 @@ from evaluator.sources.poller import Pace, Poller, Source
 from evaluator.sources.prometheus import Access, Prometheus
 from evaluator.sources.queries import Queries
 from evaluator.sources.registrations import Registrations
-from evaluator.subscription import Subscriptions
 
 
 @dataclass(frozen=True, slots=True)

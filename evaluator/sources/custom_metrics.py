@@ -7,7 +7,7 @@ from typing import Any, Protocol
 
 import msgspec
 
-from evaluator.session import KubeError
+from evaluator.kubeapi.transport import KubeError
 from evaluator.sources.formats import metric_value_list
 from evaluator.sources.formats.answer import Answer, SourceError, moment
 

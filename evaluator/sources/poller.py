@@ -6,11 +6,11 @@ from collections.abc import Callable, Collection
 from dataclasses import dataclass
 from typing import Protocol
 
+from evaluator.engine.subscription import Subscriptions
 from evaluator.metrics import Metrics
 from evaluator.readings.polled import Polls
 from evaluator.sources.formats.answer import Answer, SourceError
 from evaluator.sources.formats.coverage import Coverage
-from evaluator.subscription import Subscriptions
 from plimsoll import durations
 from plimsoll.logging import setup
 

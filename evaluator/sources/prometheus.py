@@ -10,11 +10,11 @@ from pathlib import Path
 
 import aiohttp
 
-from evaluator.certfiles import TlsError
 from evaluator.sources.formats import prometheus_vector
 from evaluator.sources.formats.answer import Answer, SourceError, moment
 from evaluator.sources.formats.prometheus_vector import Join
 from evaluator.sources.queries import Queries
+from evaluator.tls.reload import TlsError
 from plimsoll import VERSION, durations
 from plimsoll.redact import redacted
 

@@ -9,9 +9,9 @@ import pytest
 
 from bench import streams
 from bench.fleet import Fleet, Habits, names
+from evaluator.engine.subscription import Subscriptions
 from evaluator.readings.store import Store
 from evaluator.sources.agents.server import Agents
-from evaluator.subscription import Subscriptions
 from tests.patience import PATIENCE
 
 pytestmark = [

@@ -11,7 +11,7 @@ from evaluator.gangs.core.event_queue import Pace
 from evaluator.gangs.core.index import Roster
 from evaluator.gangs.core.types import Outcome, State, Verdict
 from evaluator.gangs.events import Herald
-from evaluator.kube import Kube
+from evaluator.kubeapi.client import Kube
 from evaluator.metrics import Metrics
 from sandbox.client.objects import EVENTS, PODS
 

@@ -13,7 +13,7 @@ from evaluator.gangs.core.podgroup import GangKey
 from evaluator.gangs.core.types import Outcome, State, Verdict
 from evaluator.gangs.diagnoser import Inquirer
 from evaluator.gangs.diagnosis.quota_usage import Member, charge
-from evaluator.kube import Kube
+from evaluator.kubeapi.client import Kube
 from plimsoll.quantity import exact
 from sandbox.client.client import ApiError, Client
 from sandbox.client.objects import DEPLOYMENTS, EVENTS, NAMESPACES, PODS, REPLICASETS, Resource

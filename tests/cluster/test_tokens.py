@@ -5,7 +5,7 @@ import subprocess
 
 import pytest
 
-from evaluator.kube import Kube
+from evaluator.kubeapi.client import Kube
 from evaluator.sources.agents.identity import NotAnAgentError
 from evaluator.sources.agents.token_review import Reviewer
 from sandbox.apiserver.server import ApiServer

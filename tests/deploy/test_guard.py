@@ -9,7 +9,7 @@ import pytest
 import yaml
 
 from evaluator.gangs.core import ungate
-from evaluator.kube import Kube
+from evaluator.kubeapi.client import Kube
 from evaluator.model.gang_membership import ADMITTED, GATE
 from evaluator.model.node_labels import Apply
 from evaluator.model.objects import NUDGED

@@ -1,4 +1,4 @@
-"""The roles allow what evaluator/kube.py calls, and nothing more: every method is called, and what it asked is looked at."""
+"""The roles allow what evaluator/kubeapi/client.py calls, and nothing more: every method is called, and what it asked is looked at."""
 
 import contextlib
 import inspect
@@ -8,14 +8,14 @@ import pytest
 import yaml
 from aiohttp import web
 
-from evaluator import kube
 from evaluator.config import Settings
 from evaluator.gangs.diagnosis.controllers import KINDS
-from evaluator.kube import Kube
+from evaluator.kubeapi import client as kube
+from evaluator.kubeapi.client import Kube
+from evaluator.kubeapi.transport import KubeError
 from evaluator.model.node_labels import Apply
 from evaluator.policy.parse import PolicyKey
 from evaluator.scoring.plugins.reward import RewardOptions
-from evaluator.session import KubeError
 
 VERBS = {"POST": "create", "PUT": "update", "PATCH": "patch", "DELETE": "delete"}
 LEASE = {"namespace": "plimsoll", "name": Settings().lease_name}

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import yaml
 
-from evaluator.manifests import checker
+from evaluator.cli.check import main
 from evaluator.plans.conditions import TYPES
 
 PAGE = (Path(__file__).parents[2] / "docs" / "policies.md").read_text()
@@ -16,13 +16,13 @@ def test_every_policy_is_without_error() -> None:
     assert len(POLICIES) == 3
     for text in POLICIES:
         assert yaml.safe_load(text)["kind"] == "TASPolicy"
-        for found in checker.check_text("policy.yaml", text):
+        for found in main.check_text("policy.yaml", text):
             assert found.errors == []
 
 
 def test_check_prints_what_the_page_shows() -> None:
     (shown,) = re.findall(r"\$ plimsoll-evaluator check policy.yaml\n(.*?)```", PAGE, re.DOTALL)
-    (found,) = checker.check_text("policy.yaml", POLICIES[0])
+    (found,) = main.check_text("policy.yaml", POLICIES[0])
     assert shown.splitlines() == [*found.lines(), "1 policy, 0 errors, 1 warning"]
 
 

@@ -16,7 +16,7 @@ import structlog
 import yaml
 from aiohttp import web
 
-from evaluator.kube import Kube
+from evaluator.kubeapi.client import Kube
 from evaluator.policy import parse
 from plimsoll.logging import setup
 from sandbox.apiserver.server import ApiServer

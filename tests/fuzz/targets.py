@@ -15,9 +15,12 @@ import msgspec
 from agent.web import config as webconfig
 from collectors.base.sample import CollectorError
 from collectors.formats import promtext
-from evaluator import kube, kubeclient, session
 from evaluator.cache.cluster import Cluster, decode_node, decode_pod, decode_policy
 from evaluator.cache.pods import Resident
+from evaluator.cli.check import main
+from evaluator.cli.check.describe import explained
+from evaluator.cli.configure_scheduler import configuration, staticpod
+from evaluator.controllers.status import transitions
 from evaluator.extender import codec as messages
 from evaluator.extender import podview
 from evaluator.gangs.core import admission
@@ -27,8 +30,9 @@ from evaluator.gangs.diagnosis.create_failures import Event, last_word
 from evaluator.gangs.diagnosis.diagnose import Refusal, Scene, obstacles
 from evaluator.gangs.diagnosis.quota_usage import Member, Reference
 from evaluator.gangs.diagnosis.quotas import Quota
-from evaluator.manifests import checker
-from evaluator.manifests.sentences import explained
+from evaluator.kubeapi import client, connection, transport
+from evaluator.kubeapi.reflector import Watcher
+from evaluator.kubeapi.transport import KubeError
 from evaluator.model import api_status
 from evaluator.model.decode import UNREADABLE
 from evaluator.model.gang_membership import Membership, Owner
@@ -39,9 +43,6 @@ from evaluator.plans.status import statuses
 from evaluator.policy.decide import decide
 from evaluator.policy.parse import StrategyName
 from evaluator.readings.store import Store
-from evaluator.reporter import transitions
-from evaluator.scheduler import configuration, staticpod
-from evaluator.session import KubeError
 from evaluator.sources import queries
 from evaluator.sources.agents.identity import NotAnAgentError
 from evaluator.sources.agents.protocol import Conversation, parse
@@ -49,7 +50,6 @@ from evaluator.sources.agents.token_review import Reviewer, UnreviewedError
 from evaluator.sources.custom_metrics import CustomMetrics
 from evaluator.sources.formats import metric_value_list, prometheus_vector
 from evaluator.sources.formats.answer import Moment, SourceError, moment
-from evaluator.watcher import Watcher
 from plimsoll import quantity
 from plimsoll.durations import duration
 from plimsoll.http.chunks import Chunks
@@ -210,7 +210,7 @@ def _status(found):
 
 
 def a_manifest(data):
-    for found in checker.check_text("a.yaml", _text(data)):
+    for found in main.check_text("a.yaml", _text(data)):
         for line in found.lines():
             assert line.isprintable()
             assert len(line) <= LONGEST or line.strip() in map(str.strip, found.meanings)
@@ -263,7 +263,7 @@ def an_api_group(data):
 
     class Api:
         async def read_group(self, _group):
-            return kube._decode(data, dict, "GET /apis/custom.metrics.k8s.io")
+            return client._decode(data, dict, "GET /apis/custom.metrics.k8s.io")
 
         async def node_metric(self, _version, _metric):
             return data, ""
@@ -280,7 +280,7 @@ def a_refusal(data):
 
 def a_list(data):
     with documented(KubeError):
-        page = kube._decode(data, kube._List, "GET /api/v1/nodes")
+        page = client._decode(data, client._List, "GET /api/v1/nodes")
         for item in page.items or ():
             an_object(bytes(item))
 
@@ -302,7 +302,7 @@ def an_event(data):
     cluster = Cluster()
     for decode, sink in ((decode_node, cluster.nodes), (decode_pod, cluster.pods)):
         with documented(KubeError):
-            watcher = Watcher(None, kube.NODES, decode, sink)
+            watcher = Watcher(None, client.NODES, decode, sink)
             assert isinstance(watcher._take(data), str)
 
 
@@ -322,7 +322,7 @@ def lines(data):
             pass
 
     async def read():
-        return [line async for line in session.lines(Response(), "watch of nodes")]
+        return [line async for line in transport.lines(Response(), "watch of nodes")]
 
     assert asyncio.run(read()) == [line for line in data.split(b"\n") if line.strip()]
 
@@ -330,10 +330,10 @@ def lines(data):
 def a_token_review(data):
     class Authority:
         async def review_token(self, _token, _audience):
-            return kube._decode(data, kube._Reviewed, "POST /tokenreviews").status
+            return client._decode(data, client._Reviewed, "POST /tokenreviews").status
 
         async def get_pod(self, _namespace, _name):
-            return kube._decode(data, Pod, "GET /pods/agent")
+            return client._decode(data, Pod, "GET /pods/agent")
 
     reviewer = Reviewer(Authority(), audience="plimsoll", account="telemetry/agent")
     with documented(UnreviewedError, NotAnAgentError):
@@ -346,8 +346,8 @@ def a_kubeconfig(data):
         return
     with tempfile.NamedTemporaryFile() as file:
         Path(file.name).write_bytes(data)
-        with documented(kubeclient.ConfigError):
-            settings = asyncio.run(kubeclient._settings(file.name))
+        with documented(connection.ConfigError):
+            settings = asyncio.run(connection._settings(file.name))
             assert settings.host
 
 

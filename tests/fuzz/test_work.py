@@ -7,7 +7,7 @@ import contextlib
 
 import pytest
 
-from evaluator import session
+from evaluator.kubeapi import transport
 from tests.fuzz.properties import at_most, held_at_most
 from tests.fuzz.targets import TARGETS
 
@@ -81,5 +81,5 @@ async def test_a_long_line_is_not_copied_with_each_of_its_pieces():
             pass
 
     with at_most(seconds=SECONDS):
-        (line,) = [line async for line in session.lines(Response(), "watch of nodes")]
+        (line,) = [line async for line in transport.lines(Response(), "watch of nodes")]
     assert len(line) == 16 << 20

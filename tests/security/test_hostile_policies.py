@@ -5,16 +5,16 @@ import tracemalloc
 
 import pytest
 
-from evaluator import ops
 from evaluator.cache.cluster import Cluster
-from evaluator.decider import Decider
+from evaluator.engine.loop import Decider
+from evaluator.engine.subscription import Subscriptions
 from evaluator.metrics import Metrics
 from evaluator.model.objects import Meta, Node
 from evaluator.policy import parse
 from evaluator.policy.parse import PolicyKey
 from evaluator.readings.metric_limit import MOST_RULES
 from evaluator.readings.store import Store
-from evaluator.subscription import Subscriptions
+from evaluator.server import ops
 from plimsoll.http.types import Request
 from wire.codec import Delta
 

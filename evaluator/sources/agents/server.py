@@ -13,15 +13,15 @@ from typing import Any
 
 import grpc
 
-from evaluator import descriptors
+from evaluator.engine.subscription import Subscriptions
 from evaluator.readings.store import Store
+from evaluator.runtime import rlimits
 from evaluator.sources.agents.authn import Refusal, Verifier
 from evaluator.sources.agents.identity import is_node_name
 from evaluator.sources.agents.limits import AgentLimits
 from evaluator.sources.agents.protocol import parse
 from evaluator.sources.agents.stream import AgentStream, Asked, Context, Ears
 from evaluator.sources.agents.streams import Callers, TooManyError
-from evaluator.subscription import Subscriptions
 from plimsoll.logging import setup
 from plimsoll.logging.ratelimited import Loudness
 from wire import telemetry_pb2
@@ -92,7 +92,7 @@ class Agents:
 
         Connections never take the last `reserved` file descriptors: other ports and files need them.
         """
-        connections = descriptors.share(self._limits.streams, reserved=reserved)
+        connections = rlimits.share(self._limits.streams, reserved=reserved)
         server = grpc.aio.server(
             options=self._limits.channel_options(connections),
             maximum_concurrent_rpcs=self._limits.streams,

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import grpc
 
-from evaluator.certfiles import Rotation, TlsError, load_pair
+from evaluator.tls.reload import Rotation, TlsError, load_pair
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,8 +12,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Protocol
 
+from evaluator.kubeapi.transport import KubeError
 from evaluator.model.objects import Pod
-from evaluator.session import KubeError
 from evaluator.sources.agents.identity import Bound, NotAnAgentError, TokenReview, bound
 from evaluator.sources.agents.review_limits import LimitedError, ReviewGate, ReviewLimits
 from plimsoll.logging import setup

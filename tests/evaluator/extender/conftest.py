@@ -6,12 +6,12 @@ from dataclasses import dataclass
 
 import pytest
 
-from evaluator import tls
 from evaluator.extender.policies import Extender
 from evaluator.extender.verbs import for_any
 from evaluator.metrics import Metrics
 from evaluator.policy.decide import Decisions, decide
 from evaluator.readings.store import Store
+from evaluator.tls import server as tls
 from plimsoll.http.addresses import Address
 from plimsoll.http.limits import Limits
 from plimsoll.http.server import Server as HttpServer

@@ -10,7 +10,7 @@ import warnings
 
 import pytest
 
-from evaluator import tls
+from evaluator.tls import server as tls
 from tests.patience import PATIENCE
 
 pytestmark = pytest.mark.skipif(not shutil.which("openssl"), reason="openssl is not on PATH")

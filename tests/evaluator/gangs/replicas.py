@@ -10,12 +10,12 @@ from evaluator.cache.pods import Inventory
 from evaluator.gangs.build import Gangs
 from evaluator.gangs.core.podgroup import GangKey
 from evaluator.gangs.options import GangOptions
-from evaluator.kube import ALL_PODS, NODES
-from evaluator.mandate import Mandate
+from evaluator.kubeapi.client import ALL_PODS, NODES
+from evaluator.kubeapi.reflector import Watcher
+from evaluator.leader.write_fence import Mandate
 from evaluator.metrics import Metrics
 from evaluator.model.gang_membership import GATE
 from evaluator.policy.decide import Decisions
-from evaluator.watcher import Watcher
 from tests.patience import PATIENCE
 
 PODS = "/api/v1/namespaces/default/pods"

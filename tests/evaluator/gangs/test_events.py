@@ -8,7 +8,7 @@ from evaluator.gangs.core.event_queue import Pace
 from evaluator.gangs.core.events import native, overdue
 from evaluator.gangs.core.types import Outcome, State, Verdict
 from evaluator.gangs.events import Herald
-from evaluator.mandate import Mandate
+from evaluator.leader.write_fence import Mandate
 from evaluator.metrics import Metrics
 from plimsoll.ratelimit import Bucket
 from tests.patience import PATIENCE

@@ -9,7 +9,7 @@ import pytest
 from evaluator.gangs import controller
 from evaluator.gangs.controller import UNLISTED
 from evaluator.gangs.core.types import State
-from evaluator.session import KubeError
+from evaluator.kubeapi.transport import KubeError
 from tests.evaluator.gangs.replicas import (
     PODS,
     another_decision,

@@ -10,11 +10,11 @@ import warnings
 import aiohttp
 import pytest
 
-from evaluator.certfiles import TlsError
 from evaluator.config import Settings
 from evaluator.gangs import webhook
 from evaluator.metrics import Metrics
 from evaluator.model.gang_membership import GATE
+from evaluator.tls.reload import TlsError
 from plimsoll.http.addresses import Address
 
 pytestmark = pytest.mark.skipif(not shutil.which("openssl"), reason="openssl is not on PATH")

@@ -6,13 +6,13 @@ from types import SimpleNamespace
 
 import pytest
 
-from evaluator.adopter import Adopter
 from evaluator.cache import cluster
 from evaluator.cache.cluster import Cluster
-from evaluator.kube import NODES
+from evaluator.controllers.adoption import Adopter
+from evaluator.kubeapi.client import NODES
+from evaluator.kubeapi.reflector import Watcher
 from evaluator.plans import adoption
 from evaluator.policy.parse import Policy, PolicyKey
-from evaluator.watcher import Watcher
 from plimsoll.ratelimit import Bucket
 
 PREFIX = "telemetry.aware.scheduling."

@@ -8,11 +8,11 @@ import msgspec
 import numpy as np
 import pytest
 
-from evaluator import ops
 from evaluator.cache import pods as inventory
 from evaluator.cache.cluster import Cluster
 from evaluator.cache.pods import Inventory
-from evaluator.decider import Decider
+from evaluator.engine.loop import Decider
+from evaluator.engine.subscription import Subscriptions
 from evaluator.metrics import Metrics
 from evaluator.model.node_index import Nodes
 from evaluator.model.objects import Pod, PodMeta
@@ -30,7 +30,7 @@ from evaluator.scoring.plugins.pigeon import Pigeon
 from evaluator.scoring.plugins.pigeon_options import PigeonOptions
 from evaluator.scoring.plugins.template import Template
 from evaluator.scoring.snapshot import ClusterView, Refusal
-from evaluator.subscription import Subscriptions
+from evaluator.server import ops
 from wire.codec import Delta
 
 NODES = Nodes(["a", "b", "c"])

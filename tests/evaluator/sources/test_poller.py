@@ -6,12 +6,12 @@ from types import SimpleNamespace
 
 import pytest
 
+from evaluator.engine.subscription import Subscriptions
 from evaluator.metrics import Metrics
 from evaluator.readings.polled import Polls
 from evaluator.readings.store import Reading
 from evaluator.sources.formats.answer import Answer, SourceError
 from evaluator.sources.poller import Pace, Poller
-from evaluator.subscription import Subscriptions
 from tests.patience import PATIENCE
 
 NODES = {"a": None, "b": None}

@@ -8,10 +8,10 @@ import subprocess
 import pytest
 from aiohttp import web
 
-from evaluator.certfiles import TlsError
 from evaluator.sources.formats.answer import SourceError
 from evaluator.sources.prometheus import Access, Prometheus
 from evaluator.sources.queries import Queries
+from evaluator.tls.reload import TlsError
 from tests.patience import PATIENCE
 
 DATE = "Fri, 20 Nov 2026 12:00:00 GMT"

@@ -10,7 +10,7 @@ import grpc
 import pytest
 from grpc.experimental import session_cache
 
-from evaluator.certfiles import TlsError
+from evaluator.engine.subscription import Subscriptions
 from evaluator.readings.store import Store
 from evaluator.sources.agents import authn
 from evaluator.sources.agents.authn import Verifier
@@ -19,7 +19,7 @@ from evaluator.sources.agents.limits import AgentLimits
 from evaluator.sources.agents.server import Agents
 from evaluator.sources.agents.tls import Certificates, Files
 from evaluator.sources.agents.token_review import UnreviewedError
-from evaluator.subscription import Subscriptions
+from evaluator.tls.reload import TlsError
 from tests.patience import PATIENCE
 from wire import telemetry_pb2, telemetry_pb2_grpc
 

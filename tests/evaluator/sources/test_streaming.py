@@ -9,9 +9,9 @@ from agent.rules.options import RuleOptions
 from agent.scrape.runner import Rounds
 from agent.stream.client import Streamer, Target
 from collectors.textfile import Options, TextFile
+from evaluator.engine.subscription import Subscriptions
 from evaluator.readings.store import Store
 from evaluator.sources.agents.server import Agents
-from evaluator.subscription import Subscriptions
 from plimsoll.backoff import Backoff
 from tests.patience import PATIENCE
 

@@ -4,11 +4,11 @@ import asyncio
 import gc
 import json
 
+from evaluator.app import Service
 from evaluator.config import Settings
 from evaluator.extender import codec
 from evaluator.extender.verbs import NotReadyError, answer_filter
-from evaluator.kube import Kube
-from evaluator.service import Service
+from evaluator.kubeapi.client import Kube
 
 STALE_AFTER = 12.0
 CLUSTER_STALE_AFTER = 20.0

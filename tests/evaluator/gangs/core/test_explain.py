@@ -5,9 +5,9 @@ import json
 import aiohttp
 import pytest
 
-from evaluator import ops
 from evaluator.cache.cluster import Cluster
-from evaluator.decider import Decider
+from evaluator.engine.loop import Decider
+from evaluator.engine.subscription import Subscriptions
 from evaluator.gangs.core.decide import decide
 from evaluator.gangs.core.explain import Desk
 from evaluator.gangs.core.types import Memory, Outcome, Reason, Terms
@@ -15,7 +15,7 @@ from evaluator.metrics import Metrics
 from evaluator.model.gang_membership import QoS
 from evaluator.policy.parse import PolicyKey
 from evaluator.readings.store import Store
-from evaluator.subscription import Subscriptions
+from evaluator.server import ops
 
 NOW = 1000.0
 POLICY = PolicyKey("default", "healthy")

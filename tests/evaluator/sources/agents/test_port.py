@@ -3,10 +3,10 @@
 import pytest
 
 from evaluator.cache.cluster import Cluster
-from evaluator.certfiles import TlsError
 from evaluator.config import Settings
 from evaluator.model.objects import Meta, Node
 from evaluator.sources.agents import port
+from evaluator.tls.reload import TlsError
 
 
 def settings(**given):

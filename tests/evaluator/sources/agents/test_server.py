@@ -6,12 +6,12 @@ import contextlib
 import grpc
 import pytest
 
+from evaluator.engine.subscription import Subscriptions
 from evaluator.readings.store import Store
 from evaluator.sources.agents import server
 from evaluator.sources.agents.authn import Refusal
 from evaluator.sources.agents.limits import AgentLimits
 from evaluator.sources.agents.server import Agents
-from evaluator.subscription import Subscriptions
 from tests.patience import PATIENCE
 from wire import telemetry_pb2, telemetry_pb2_grpc
 

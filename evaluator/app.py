@@ -1,0 +1,201 @@
+"""The evaluator put together: which room is told by which, and in what order it all begins and ends."""
+
+import asyncio
+import math
+import time
+from collections.abc import Callable, Mapping
+from functools import partial
+from typing import TypeVar
+
+import msgspec
+
+from evaluator.cache import cluster, pods
+from evaluator.cache.cluster import Cluster
+from evaluator.config import Settings
+from evaluator.controllers.manager import Writers
+from evaluator.engine.loop import Decider
+from evaluator.engine.subscription import Subscriptions
+from evaluator.extender.policies import Extender
+from evaluator.kubeapi import client
+from evaluator.kubeapi.client import Kube
+from evaluator.kubeapi.reflector import Sink, Watcher
+from evaluator.metrics import Metrics
+from evaluator.readings.store import Store
+from evaluator.runtime.gc_tuning import Settled, Trimmer
+from evaluator.scorerhost.host import ScorerHost
+from evaluator.scoring.plugin import Scorer
+from evaluator.server.listeners import Ports
+from evaluator.server.ops import Operations
+from evaluator.sources.agents import port
+from evaluator.sources.agents.server import Agents
+from evaluator.sources.build import Surroundings, assemble
+from plimsoll.logging import setup
+
+log = setup.get(__name__)
+
+T = TypeVar("T")
+
+_RECONNECT = 20.0
+"""Seconds after a start in which agents reconnect: they wait up to 15 s between two attempts, and then shake hands."""
+
+
+class Service:
+    """One replica: ports that answer from the current decisions, and loops that make them and act on them."""
+
+    def __init__(
+        self, settings: Settings, api: Kube, scorers: Mapping[str, Scorer] | None = None
+    ) -> None:
+        """Raises TlsError for certificates that cannot be used."""
+        self._settings = settings
+        self._api = api
+        self._cluster = Cluster(stale_after=settings.cluster_stale_after)
+        self._metrics = Metrics()
+        self._trimmer = Trimmer()
+        store = Store(stale_after=settings.stale_after, started=time.monotonic(), grace=_RECONNECT)
+        subscriptions = Subscriptions()
+        around = Surroundings(api, self._cluster, subscriptions, self._metrics, self._polled)
+        self._sources = assemble(settings, store, around, period=settings.sync_period)
+        host = self._scorers = ScorerHost(
+            settings,
+            scorers or {},
+            self._cluster,
+            self._sources.readings,
+            self._metrics,
+            rewards=lambda: self._writers.rewards,
+        )
+        self._decider = Decider(
+            self._cluster,
+            self._sources.readings,
+            subscriptions,
+            self._metrics,
+            most_metrics=settings.max_metrics,
+            most_rules=settings.max_rules,
+            scoring=host.scoring,
+            scorers_take=host.taken,
+        )
+        self._cluster.listeners.nodes.append(self._node_changed)
+        self._cluster.listeners.decisions.append(self._decider.touch)
+        settled = Settled(lambda: not self._decider.waiting_for)
+        self._decider.listeners.append(settled.look)
+        self._all_pods: Watcher[pods.Resident] | None = None
+        if host.on or settings.gangs:
+            decode = partial(pods.decode, ignored=settings.ignored_resources)
+            self._all_pods = self._watcher(client.ALL_PODS, decode, host.inventory.pods)
+        self._writers = Writers(
+            settings,
+            api,
+            self._cluster,
+            self._decider,
+            self._metrics,
+            inventory=host.inventory,
+            all_pods=self._all_pods,
+        )
+        self._writers.listen(self._cluster, self._decider)
+        self._ports = Ports(
+            settings,
+            self._metrics,
+            extender=Extender(
+                self._decider.current,
+                self._metrics,
+                for_pod=host.for_pod,
+                scoring=host.routes(),
+            ),
+            scorers=host.apart(),
+            operations=Operations(
+                self._decider,
+                self._metrics,
+                clock=time.monotonic,
+                explaining=settings.explain,
+                panel=host.panel(self._cluster.pods.objects, lambda: self._decider.latest),
+                desk=self._writers.gangs.desk if self._writers.gangs else None,
+            ),
+            agents=self._intake(store, subscriptions),
+        )
+        self._decider.give_way(lambda: self._ports.asked)
+
+    def _intake(self, store: Store, subscriptions: Subscriptions) -> Agents:
+        agents = Agents(
+            store,
+            subscriptions,
+            interval=self._settings.sync_period,
+            on_report=self._reported,
+            on_refusal=lambda code: self._metrics.agents_refused.labels(code.name).inc(),
+            on_end=self._trimmer.stream_ended,
+            verifier=port.verifier(self._settings, self._cluster, self._api),
+            limits=self._settings.agent_limits,
+        )
+        self._metrics.agents.set_function(lambda: agents.connected)
+        return agents
+
+    def _node_changed(self, node: str, registered: bool) -> None:
+        registrations = self._sources.registrations
+        registrations.changed(node, registered=registered, now=time.monotonic())
+
+    def _polled(self) -> None:
+        self._decider.touch()
+
+    def _reported(self, changed: bool) -> None:
+        self._metrics.reports.inc()
+        if changed:
+            self._decider.touch()
+
+    async def run(self, stop: asyncio.Event) -> None:
+        """Serve until `stop` is set. Raises OSError or ListenError where a port cannot be had."""
+        loops: list[asyncio.Task[None]] = []
+        try:
+            await self._ports.open()
+            loops += self._start_loops()
+            ending = asyncio.create_task(stop.wait())
+            done, _ = await asyncio.wait([ending, *loops], return_when=asyncio.FIRST_COMPLETED)
+            for task in done - {ending}:
+                await task  # a loop never ends by itself: this raises what broke it
+            log.info("stopping")
+            self._decider.stop("the end: this replica is stopping")
+            await self._writers.resign()
+        finally:
+            for task in loops:
+                task.cancel()
+            await asyncio.gather(*loops, return_exceptions=True)
+            await self._ports.close()
+
+    def _watcher(
+        self,
+        resource: client.Resource,
+        decode: Callable[[msgspec.Raw], T],
+        sink: Sink[T],
+        unserved: Callable[[], None] = lambda: None,
+    ) -> Watcher[T]:
+        freshness, kind = self._cluster.freshness, resource.name
+
+        def age() -> float:
+            found = freshness.age(kind, time.monotonic())
+            return math.nan if found is None else found
+
+        def heard() -> None:
+            if freshness.heard(kind, time.monotonic()):
+                log.info("the API server is heard of %s again", kind)
+                self._decider.touch()  # what nobody wrote meanwhile is due
+
+        self._metrics.cluster_age.labels(kind).set_function(age)
+        silence = self._settings.cluster_stale_after / 2
+        return Watcher(
+            self._api, resource, decode, sink, heard=heard, unserved=unserved, silence=silence
+        )
+
+    def _start_loops(self) -> list[asyncio.Task[None]]:
+        state = self._cluster
+        policies_lost = partial(state.policies.lose, client.POLICIES.unserved)
+        loops = [
+            self._watcher(
+                client.POLICIES, cluster.decode_policy, state.policies, policies_lost
+            ).run(),
+            self._watcher(client.NODES, cluster.decode_node, state.nodes).run(),
+            self._watcher(client.LINKED_PODS, cluster.decode_pod, state.pods).run(),
+            self._decider.run(),
+            self._trimmer.run(),
+            *(poller.run() for poller in self._sources.pollers),
+            *self._writers.loops(),
+        ]
+        if self._all_pods is not None:
+            loops.append(self._all_pods.run())
+        return [asyncio.create_task(loop) for loop in loops]

@@ -1,0 +1,264 @@
+"""Edits the kube-scheduler manifest of a kubeadm control plane, with a backup; shows what it would do; takes it back.
+
+kube-scheduler reads its configuration once, at its start, and the kubelet starts it anew when the manifest changes. So the
+configuration's name has a digest of its content in it: another content is another manifest.
+"""
+
+import contextlib
+import difflib
+import hashlib
+import ipaddress
+import os
+import shutil
+import sys
+import time
+import urllib.parse
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import yaml
+
+from evaluator.cli.configure_scheduler import configuration, staticpod
+from evaluator.cli.configure_scheduler.configuration import ConfigurationError, Extender
+from evaluator.cli.configure_scheduler.staticpod import ManifestError
+from plimsoll import durations, flags
+from plimsoll.commandline import Parser
+from plimsoll.flags import option
+
+PROGRAM = "plimsoll-evaluator configure-scheduler"
+_ABOUT = """
+Has the kube-scheduler of a kubeadm control plane ask the evaluator: writes its configuration file, and names it in the manifest
+of its static pod. Nothing else in the manifest changes, and a copy of it is kept. To be run as root on each control plane node.
+"""
+_EXAMPLES = """
+example:
+  ip=$(kubectl -n plimsoll get service plimsoll-evaluator -o jsonpath={.spec.clusterIP})
+  plimsoll-evaluator configure-scheduler --url=https://$ip:9001/scheduler --dry-run
+  plimsoll-evaluator configure-scheduler --url=https://$ip:9001/scheduler
+  plimsoll-evaluator configure-scheduler --undo
+"""
+_HEADER = """\
+# Written by plimsoll-evaluator configure-scheduler, which writes another file instead of changing this one.
+"""
+
+
+class RefusedError(Exception):
+    """Nothing was changed; the text says why, and what to do."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Settings:
+    """Every flag of plimsoll-evaluator configure-scheduler."""
+
+    url: str = option(
+        "url",
+        "",
+        "where kube-scheduler reaches the evaluator: the cluster IP of its Service, since kube-scheduler runs on the "
+        "host's network and does not see names of Services. http:// for an evaluator with --unsafe",
+        metavar="URL",
+    )
+    manifest: str = option(
+        "manifest",
+        "/etc/kubernetes/manifests/kube-scheduler.yaml",
+        "manifest of kube-scheduler's static pod",
+        metavar="FILE",
+    )
+    folder: str = option(
+        "folder",
+        "/etc/kubernetes/plimsoll",
+        "folder of the configuration, of backups, and of what has to be there before: ca.crt (who signed the evaluator's "
+        "certificate), tls.crt and tls.key (what kube-scheduler shows to the evaluator)",
+        metavar="FOLDER",
+    )
+    server_name: str = option(
+        "server-name",
+        "plimsoll-evaluator.plimsoll.svc",
+        "the name that the evaluator's certificate must have",
+        metavar="NAME",
+    )
+    timeout: float = option(
+        "timeout",
+        2.0,
+        "how long kube-scheduler waits for an answer",
+        metavar="DURATION",
+        parse=durations.duration,
+    )
+    ignorable: bool = option(
+        "ignorable",
+        False,
+        "while no evaluator answers, place pods as if they followed no policy; without it they wait",
+    )
+    dry_run: bool = option("dry-run", False, "only show what would change")
+    undo: bool = option("undo", False, "take it all back")
+
+
+@dataclass(frozen=True, slots=True)
+class Change:
+    """One file that is to have another text; None where there is to be none, or was none."""
+
+    path: Path
+    before: str | None
+    after: str | None
+
+    def diff(self) -> Iterator[str]:
+        """As `diff -u` would show it."""
+        before, after = (
+            (text or "").splitlines(keepends=True) for text in (self.before, self.after)
+        )
+        old, new = (
+            "/dev/null" if text is None else str(self.path) for text in (self.before, self.after)
+        )
+        yield from difflib.unified_diff(before, after, old, new)
+
+
+def main(argv: Sequence[str]) -> int:
+    """The exit status: 0 done, or nothing to do; 1 refused; 2 for a mistake on the command line."""
+    command = Parser(PROGRAM, about=_ABOUT, examples=_EXAMPLES, usage=f"{PROGRAM} [flags]")
+    settings = flags.parse_settings(Settings, command, argv=argv, env={})
+    if not settings.url and not settings.undo:
+        command.error("--url is missing")
+    try:
+        changes = plan(settings)
+        if settings.dry_run:
+            sys.stdout.writelines(line for change in changes for line in change.diff())
+        elif changes:
+            carry_out(settings, changes)
+    except (ManifestError, ConfigurationError, RefusedError) as error:
+        sys.stderr.write(f"{PROGRAM}: {error}; nothing was changed\n")
+        return 1
+    except OSError as error:
+        sys.stderr.write(f"{PROGRAM}: {error}\n")
+        return 1
+    for change in changes if not settings.dry_run else []:
+        sys.stdout.write(f"{'removed' if change.after is None else 'wrote'} {change.path}\n")
+    if not changes:
+        sys.stdout.write("nothing to do\n")
+    return 0
+
+
+def plan(settings: Settings) -> list[Change]:
+    """What has to change, in the order in which it may: what a manifest names is there whenever the manifest is."""
+    path, folder = Path(settings.manifest), Path(settings.folder)
+    if not folder.is_absolute() or folder.is_relative_to(path.parent):
+        raise RefusedError(
+            f"--folder {folder} must be an absolute path, and not among the manifests: "
+            "the kubelet would start what lies there"
+        )
+    before = _read(path)
+    if settings.undo:
+        after = staticpod.restored(before, settings.folder)
+        files = [Change(old, _read(old), None) for old in sorted(folder.glob(_name("*")))]
+        return [*([Change(path, before, after)] if after != before else []), *files]
+    plain = staticpod.restored(before, settings.folder)
+    text = _configuration(settings, plain)
+    config = folder / _name(hashlib.sha256(text.encode()).hexdigest()[:10])
+    after = staticpod.configured(before, settings.folder, str(config))
+    wanted = (
+        Change(config, config.read_text() if config.exists() else None, text),
+        Change(path, before, after),
+    )
+    return [change for change in wanted if change.before != change.after]
+
+
+def _name(digest: str) -> str:
+    return f"kube-scheduler-{digest}.yaml"
+
+
+def _configuration(settings: Settings, manifest: str) -> str:
+    given = staticpod.flags(manifest)
+    if "config" in given:
+        base = _existing(given["config"], manifest)
+    else:
+        base = configuration.from_flags(given)
+    made = configuration.with_extender(base, _extender(settings, manifest))
+    return _HEADER + str(yaml.safe_dump(made, sort_keys=False))
+
+
+def _existing(config: str, manifest: str) -> object:
+    """The configuration that kube-scheduler has already."""
+    path = staticpod.host_path(manifest, config)
+    if path is None:
+        raise RefusedError(
+            f"kube-scheduler has --config={config}, which is in no folder of the host"
+        )
+    try:
+        return yaml.safe_load(_read(Path(path)))
+    except yaml.YAMLError as error:
+        raise RefusedError(f"{path} is not YAML: {' '.join(str(error).split())}") from error
+
+
+def _extender(settings: Settings, manifest: str) -> Extender:
+    url = urllib.parse.urlsplit(settings.url)
+    if url.scheme not in {"http", "https"} or not url.hostname:
+        raise RefusedError(f"--url {settings.url} is not like https://10.96.0.10:9001/scheduler")
+    if _is_service(url.hostname) and not staticpod.sees_services(manifest):
+        raise RefusedError(
+            f"kube-scheduler cannot resolve {url.hostname}: it runs on the host's network; "
+            "give the Service's cluster IP instead"
+        )
+    if url.scheme == "http":
+        return Extender(settings.url, timeout=settings.timeout, ignorable=settings.ignorable)
+    folder = Path(settings.folder)
+    files = [folder / name for name in ("ca.crt", "tls.crt", "tls.key")]
+    if missing := [str(file) for file in files if not file.is_file()]:
+        # kube-scheduler would not even start, and no pod would be placed any more.
+        raise RefusedError(f"there is no {' and no '.join(missing)}")
+    ca, cert, key = map(str, files)
+    return Extender(
+        settings.url, settings.timeout, settings.ignorable, settings.server_name, ca, cert, key
+    )
+
+
+def _is_service(host: str) -> bool:
+    with contextlib.suppress(ValueError):
+        ipaddress.ip_address(host)
+        return False
+    return "." not in host or host.endswith((".svc", ".cluster.local"))
+
+
+def _read(path: Path) -> str:
+    try:
+        return path.read_text()
+    except FileNotFoundError:
+        raise RefusedError(
+            f"there is no {path}: is this a control plane node of kubeadm's?"
+        ) from None
+    except UnicodeDecodeError:
+        raise RefusedError(f"{path} is not text") from None
+
+
+def carry_out(settings: Settings, changes: Sequence[Change]) -> None:
+    """Write and remove, with a copy of each manifest that is replaced. Each file is there whole, or as it was."""
+    manifest = Path(settings.manifest)
+    for change in changes:
+        if change.after is None:
+            change.path.unlink()
+            continue
+        if change.path == manifest:
+            _keep(manifest, Path(settings.folder) / "backups")
+        _replace(change.path, change.after)
+
+
+def _keep(manifest: Path, folder: Path) -> None:
+    """Copy the manifest to a folder of ours: whatever lies beside it, the kubelet would start as well."""
+    folder.mkdir(parents=True, exist_ok=True)
+    moment = time.strftime("%Y%m%dT%H%M%SZ", time.gmtime())
+    shutil.copy2(manifest, folder / f"{manifest.name}.{moment}")
+
+
+def _replace(path: Path, text: str) -> None:
+    """Put another text in a file's place in one step. The kubelet passes over names that begin with a dot."""
+    beside = path.with_name(f".{path.name}.plimsoll")
+    try:
+        with beside.open("w") as file:
+            file.write(text)
+            file.flush()
+            os.fsync(file.fileno())
+        if path.exists():
+            shutil.copymode(path, beside)
+            owner = path.stat()
+            os.chown(beside, owner.st_uid, owner.st_gid)
+        beside.replace(path)
+    finally:
+        beside.unlink(missing_ok=True)

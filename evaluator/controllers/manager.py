@@ -1,0 +1,176 @@
+"""The loops that write: labels, statuses, events, evictions, nudges, what was learned of pods, gates. One replica's do, by a lease."""
+
+from collections.abc import Coroutine, Set
+from typing import Any
+
+from evaluator.cache.cluster import Cluster
+from evaluator.cache.pods import Inventory, Resident
+from evaluator.config import Settings
+from evaluator.controllers.adoption import Adopter
+from evaluator.controllers.events import Recorder
+from evaluator.controllers.evictions import Evictor
+from evaluator.controllers.node_labels import Labeler
+from evaluator.controllers.requeue import Nudger
+from evaluator.controllers.rewards import Rewarder
+from evaluator.controllers.status import Reporter
+from evaluator.engine.loop import Decider
+from evaluator.gangs.build import Gangs
+from evaluator.kubeapi.client import Kube
+from evaluator.kubeapi.reflector import Watcher
+from evaluator.leader.elector import Leader, own_namespace
+from evaluator.leader.lease import Terms
+from evaluator.leader.write_fence import Mandate
+from evaluator.metrics import Metrics
+from evaluator.plans import requeue
+from evaluator.plans.evictions import Pace
+from evaluator.scoring.rewards import Rewards
+from plimsoll.ratelimit import Bucket
+
+_NOTHING_LEARNED = Rewards()
+
+
+class Writers:
+    """All of them, and the election of who may write.
+
+    `inventory` has all pods, and `all_pods` feeds it, where there are scorers or gangs.
+    """
+
+    def __init__(
+        self,
+        settings: Settings,
+        api: Kube,
+        cluster: Cluster,
+        decider: Decider,
+        metrics: Metrics,
+        *,
+        inventory: Inventory,
+        all_pods: Watcher[Resident] | None,
+    ) -> None:
+        self._settings = settings
+        self._mandate = Mandate()
+        allowed = self._mandate.allowed
+        api.guard = self._mandate.write
+        metrics.leader.set_function(allowed)
+        self._leader = Leader(
+            api,
+            self._mandate,
+            Terms(settings.lease_duration, settings.renew_deadline, settings.retry_period),
+            namespace=_namespace(settings),
+            name=settings.lease_name,
+        )
+        self._rewarder: Rewarder | None = None
+        if "reward" in settings.enabled_scorers:
+            self._rewarder = _rewarder(settings, api, cluster, self._mandate)
+            self._mandate.listeners.append(self._rewarder.start_over)
+            inventory.listeners.append(self._rewarder.changed)
+        bucket = Bucket(settings.kube_qps, settings.kube_burst)
+        labeler = Labeler(api, cluster, decider, metrics, bucket=bucket, allowed=allowed)
+        self._labeler = labeler
+        self._adopter = Adopter(api, cluster, decider, bucket=bucket, allowed=allowed)
+        self._reporter = Reporter(
+            api, decider, lambda: labeler.conflicts, said=cluster.status_of, allowed=allowed
+        )
+        self._recorder = Recorder(
+            api,
+            decider,
+            metrics,
+            lambda: labeler.conflicts,
+            said=cluster.status_of,
+            allowed=allowed,
+        )
+        pace = Pace(settings.evict_period, settings.evict_limit)
+        self._evictor = Evictor(api, cluster, decider, metrics, pace=pace, allowed=allowed)
+        self._nudger = Nudger(
+            api,
+            cluster,
+            decider,
+            metrics,
+            allowed=allowed,
+            pace=requeue.Pace(settle=_settling(settings)),
+        )
+        self.gangs: Gangs | None = None
+        if settings.gangs and all_pods is not None:
+            self.gangs = Gangs(
+                settings,
+                api,
+                cluster,
+                decider,
+                metrics,
+                inventory=inventory,
+                mandate=self._mandate,
+                list_anew=all_pods.list_anew,
+            )
+
+    @property
+    def rewards(self) -> Rewards:
+        """What was learned by now of where pods do well."""
+        return self._rewarder.rewards if self._rewarder else _NOTHING_LEARNED
+
+    def listen(self, cluster: Cluster, decider: Decider) -> None:
+        """Have them told when something changed."""
+        cluster.listeners.labels.append(self._labeler.wake)
+        cluster.listeners.placement += [self._evictor.wake, self._nudger.wake]
+        self._labeler.listeners += [self._reporter.wake, self._recorder.wake]
+        self._mandate.listeners += [
+            self._labeler.start_over,
+            self._reporter.start_over,
+            self._recorder.start_over,
+            self._evictor.start_over,
+            self._nudger.wake,
+            self._adopter.wake,
+        ]
+        decider.listeners += [
+            self._labeler.wake,
+            self._reporter.wake,
+            self._evictor.wake,
+            self._recorder.wake,
+            self._nudger.decided,
+            self._adopter.wake,
+        ]
+
+    def loops(self) -> list[Coroutine[Any, Any, None]]:
+        """Those that the flags ask for. Without an election, this replica may write from now on."""
+        loops = [self._labeler.run(), self._reporter.run(), self._recorder.run()]
+        if self._settings.evict:
+            loops.append(self._evictor.run())
+        if self._settings.nudge:
+            loops.append(self._nudger.run())
+        if self._settings.take_over_labels:
+            loops.append(self._adopter.run())
+        if self._rewarder is not None:
+            loops.append(self._rewarder.run())
+        if self.gangs is not None:
+            loops += self.gangs.loops()
+        if self._settings.leader_elect:
+            loops.append(self._leader.run())
+        else:
+            self._mandate.extend()
+        return loops
+
+    async def resign(self) -> None:
+        """Let another replica write, at once."""
+        await self._leader.resign()
+
+
+def _namespace(settings: Settings) -> str:
+    """Of what belongs to this installation and not to a node, a pod or a policy."""
+    return settings.lease_namespace or own_namespace()
+
+
+def _rewarder(settings: Settings, api: Kube, cluster: Cluster, mandate: Mandate) -> Rewarder:
+    def nodes() -> Set[str]:
+        return cluster.nodes.objects.keys() if cluster.nodes.synced else set()
+
+    return Rewarder(
+        api,
+        settings.no_rewards,
+        nodes,
+        namespace=_namespace(settings),
+        name=settings.reward_config_map,
+        allowed=mandate.allowed,
+    )
+
+
+def _settling(settings: Settings) -> float:
+    """Seconds until every replica has decided on what one of them has read: agents tell all at once, pollers do not."""
+    return 0.1 if settings.sources == ("agents",) else settings.sync_period + 0.1

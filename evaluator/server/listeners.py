@@ -1,0 +1,127 @@
+"""What the evaluator listens on: the scheduler's port, the agents', the operator's, and the API server's."""
+
+from collections.abc import Iterator, Mapping
+from functools import partial
+
+from evaluator.config import Settings
+from evaluator.extender.policies import Extender
+from evaluator.extender.scorers import ScorerRoutes
+from evaluator.gangs import webhook
+from evaluator.metrics import Metrics
+from evaluator.readings.merged import AGENTS
+from evaluator.server.ops import LIMITS, Operations
+from evaluator.sources.agents import port as agentport
+from evaluator.sources.agents.server import Agents
+from evaluator.tls import server as tls
+from plimsoll.http.addresses import Address
+from plimsoll.http.server import Server
+from plimsoll.logging import setup
+
+log = setup.get(__name__)
+
+_GRACE = 5.0
+"""Seconds in which requests that were begun are still answered when all ends."""
+_DESCRIPTORS = 300
+"""File descriptors for everything but ports: the API server, other sources, files, gRPC's threads."""
+
+
+class Ports:
+    """The servers, which answer from when they are opened until they are closed."""
+
+    def __init__(
+        self,
+        settings: Settings,
+        metrics: Metrics,
+        *,
+        extender: Extender,
+        scorers: Mapping[str, ScorerRoutes],
+        operations: Operations,
+        agents: Agents,
+    ) -> None:
+        """`scorers` are those that have a port of their own. Certificates are read now. Raises TlsError."""
+        self._settings = settings
+        self._agents = agents if AGENTS in settings.sources else None
+        self._streaming = False
+        files = tls.Files(settings.cert, settings.key, settings.cacert)
+        rotation = (
+            None
+            if settings.unsafe
+            else tls.rotation(
+                files, names=settings.allowed_clients, on_change=metrics.reloaded("extender")
+            )
+        )
+        self._certificates = (
+            agentport.certificates(settings, on_change=metrics.reloaded("agents"))
+            if self._agents
+            else None
+        )
+        self._ops = Server(operations.answer, limits=LIMITS)
+        asked = partial(
+            Server, limits=settings.limits, tls=rotation.current if rotation else lambda: None
+        )
+        self._extender = asked(extender.answer, check=extender.check, refuse=extender.refuse)
+        self._scorers = {
+            name: asked(scoring.answer, check=scoring.check, refuse=scoring.refuse)
+            for name, scoring in scorers.items()
+        }
+        self._gangs = webhook.server(settings, metrics)
+        for name, server in self._named():
+            metrics.connections.labels(name).set_function(partial(_connections, server))
+
+    @property
+    def asked(self) -> bool:
+        """Whether kube-scheduler is asking something, or being answered."""
+        return any(server.asked for server in (self._extender, *self._scorers.values()))
+
+    def _named(self) -> Iterator[tuple[str, Server]]:
+        yield "ops", self._ops
+        yield "extender", self._extender
+        for name, server in self._scorers.items():
+            yield f"scorer-{name}", server
+        if self._gangs:
+            yield "gangs", self._gangs
+
+    async def open(self) -> None:
+        """Listen. Raises ListenError or OSError."""
+        settings = self._settings
+        await self._listen("ops", self._ops, settings.ops_port, secured=False)
+        await self._open_to_agents()
+        await self._listen("extender", self._extender, settings.port, secured=not settings.unsafe)
+        for name, server in self._scorers.items():
+            port = settings.ports_of_scorers[name]
+            await self._listen(f"scorer-{name}", server, port, secured=not settings.unsafe)
+        if self._gangs:
+            await self._listen("gangs", self._gangs, settings.gang_webhook_port, secured=True)
+
+    async def close(self) -> None:
+        """Answer what was asked, and end every connection."""
+        if self._streaming and self._agents:
+            await self._agents.stop()
+        for _, server in reversed([*self._named()]):
+            await server.close(grace=_GRACE)
+
+    async def _listen(self, name: str, server: Server, port: int, *, secured: bool) -> None:
+        (address,) = await server.listen([Address(self._settings.bind_address, port)])
+        log.info("listening", server=name, address=str(address), tls=secured)
+
+    async def _open_to_agents(self) -> None:
+        if self._agents is None:
+            return
+        host, port = self._settings.bind_address, self._settings.agent_port
+        secured = self._certificates
+        credentials = secured.credentials() if secured else None
+        self._streaming = True
+        reserved = _DESCRIPTORS + sum(server.limit for _, server in self._named())
+        bound = await self._agents.start(
+            str(Address(host or "::", port)), credentials=credentials, reserved=reserved
+        )
+        log.info(
+            "listening",
+            server="agents",
+            address=str(Address(host, bound)),
+            tls=secured is not None,
+        )
+
+
+def _connections(server: Server) -> float:
+    return float(server.connections)

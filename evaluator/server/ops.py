@@ -1,0 +1,353 @@
+"""The operator's port: is it alive, is it ready, what does it measure, and why did it decide so. Plain HTTP."""
+
+import asyncio
+import itertools
+import time
+import zlib
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from http import HTTPStatus
+from typing import Any, TypeVar
+from urllib.parse import unquote
+
+import msgspec
+from prometheus_client import Metric
+from prometheus_client.exposition import choose_encoder, gzip_accepted
+from prometheus_client.samples import Sample
+
+from evaluator.engine.loop import Decider
+from evaluator.gangs.core import explain as explaingang
+from evaluator.gangs.core.explain import Desk
+from evaluator.metrics import Metrics
+from evaluator.model.steps import Steps
+from evaluator.plans import explain
+from evaluator.policy.parse import PolicyKey
+from evaluator.scorerhost import explain as explainpod
+from evaluator.scorerhost.pod_explainer import Panel
+from evaluator.scorerhost.runner import ScorerError
+from plimsoll.fairlock import TooManyWaitError, Turns
+from plimsoll.http.limits import Limits
+from plimsoll.http.routes import Route, Routes
+from plimsoll.http.types import Handler, Parts, Request, Response, plain_refusal, preference
+
+LIMITS = Limits(body_bytes=0, bodies_bytes=0, connections=32, sending=8)
+"""No request has a body here: one that announces a body is refused (413).
+
+Prometheus, kubelet and some people need few connections; an explanation of thousands of nodes is some megabytes, held
+for each of them that reads slowly.
+"""
+
+_GZIP_FROM = 1400
+"""Bytes: what fits one packet gains nothing."""
+_DEFLATED = 64 << 10
+"""Bytes that are compressed at a time, in a millisecond or less."""
+_SERIES = 200
+"""Series of one gauge that are written at a time, in a millisecond or less."""
+_EOF = b"# EOF\n"
+"""The end of OpenMetrics; what an encoder writes where there is no family."""
+_SLICE = 0.001
+"""Seconds of work on a page at a time, before kube-scheduler's questions have their turn."""
+_READABLE = 64 << 10
+"""Bytes of JSON that are worth the time to be put on lines of their own: more, nobody reads without a program."""
+_WAITING = 7
+"""Clients that wait for a page, besides the one for whom it is made."""
+_SHOWN = 400
+"""Characters of a name that an error repeats: Kubernetes' own are shorter."""
+_LONGEST_PATH = 2_000
+"""Characters of a path that is decoded: a namespace and a name have at most 506."""
+_NAMED = 10
+"""Policies that an error names; of more it tells how many."""
+
+T = TypeVar("T")
+
+
+class Operations:
+    """/healthz, /readyz, /metrics, /explain, /explain/<namespace>/<policy>, /explain?pod=<namespace>/<name>
+    and /explain?gang=<namespace>/<podGroup>, which without a name tells of all gangs that wait.
+
+    `clock` is the decider's; `panel` answers about pods, where scorers are on; `desk` about gangs, where these are.
+
+    Anybody who reaches the port may ask. So no page costs kube-scheduler more than a moment: they are made one at a
+    time, with rests as long as the work.
+    """
+
+    def __init__(
+        self,
+        decider: Decider,
+        metrics: Metrics,
+        *,
+        clock: Callable[[], float],
+        explaining: bool = True,
+        panel: Panel | None = None,
+        desk: Desk | None = None,
+    ) -> None:
+        self._decider = decider
+        self._metrics = metrics
+        self._clock = clock
+        self._explaining = explaining
+        self._panel = panel
+        self._desk = desk
+        self._making = Turns(_WAITING)
+        self._scraping = Turns(_WAITING)
+
+    @property
+    def answer(self) -> Handler:
+        """What the port answers."""
+        routes = {
+            "/healthz": Route(self._health),
+            "/readyz": Route(self._readiness),
+            "/metrics": Route(self._exposition),
+            "/explain": Route(self._overview if self._explaining else self._switched_off),
+            "/explain/": Route(self._policy if self._explaining else self._switched_off),
+        }
+        return _unless_too_many_wait(Routes(routes, plain_refusal).answer)
+
+    async def _health(self, _request: Request) -> Response:
+        return Response(HTTPStatus.OK, b"ok\n")
+
+    async def _readiness(self, _request: Request) -> Response:
+        scorers = self._panel.waiting_for if self._panel else ()
+        if waiting := list(dict.fromkeys([*self._decider.waiting_for, *scorers])):
+            text = f"waiting for {', '.join(waiting)}\n"
+            return Response(HTTPStatus.SERVICE_UNAVAILABLE, text.encode())
+        return Response(HTTPStatus.OK, b"ok\n")
+
+    async def _exposition(self, request: Request) -> Response:
+        encode, content_type = _encoder(preference(request.headers, "accept"))
+        extra: tuple[tuple[str, str], ...] = (("vary", "Accept, Accept-Encoding"),)
+        async with self._scraping.turn():
+            pieces = await _unhurried(_exposed(self._metrics.registry.collect(), encode))
+            long = sum(map(len, pieces)) >= _GZIP_FROM
+            if long and gzip_accepted(preference(request.headers, "accept-encoding")):
+                pieces = await _unhurried(_compressed(pieces))
+                extra = (*extra, ("content-encoding", "gzip"))
+        return Response(HTTPStatus.OK, _parts(pieces), content_type, extra)
+
+    async def _overview(self, request: Request) -> Response:
+        if pods := request.query.get("pod"):
+            return await self._pod(pods[-1])
+        if gangs := request.query.get("gang"):
+            return await self._gang(gangs[-1])
+        async with self._making.turn():
+            decisions = self._decider.latest
+            pieces = await _unhurried(map(msgspec.json.encode, explain.overview(decisions)))
+            head = self._waiting()
+            if (more := len(decisions.policies) - len(pieces)) > 0:
+                head["policiesMore"] = more
+            return _json(_page(head, policies=b"[%s]" % _lines(pieces)))
+
+    async def _policy(self, request: Request) -> Response:
+        if len(request.path) > _LONGEST_PATH:
+            return _error("no policy has so long a name")
+        key = PolicyKey(*_names(request.path))
+        async with self._making.turn():
+            decisions, now = self._decider.latest, self._clock()
+            node = request.query.get("node", ("",))[-1]
+            if node and node not in decisions.view.nodes.place:
+                return _error(f"no node {node[:_SHOWN]}")
+            with self._decider.readings() as readings:
+                found = await _stepwise(
+                    explain.explain(decisions, key, readings, now=now, node=node)
+                )
+            if found is None:
+                return _error(f"no policy {key}; known: {self._known()}")
+            pieces = await _unhurried(itertools.starmap(_entry, found.nodes))
+            head = {**self._waiting(), **found.head}
+            return _json(_page(head, nodes=b"{%s}" % _lines(pieces)))
+
+    async def _pod(self, name: str) -> Response:
+        """What scorers say of a pod."""
+        if (panel := self._panel) is None:
+            return _error("no scorers are on here (--scorers), so nothing is known of pods")
+        if waiting := panel.waiting_for:
+            sentence = f"waiting for {', '.join(waiting)}"
+            return _error(sentence, HTTPStatus.SERVICE_UNAVAILABLE)
+        if (found := panel.find(name)) is None:
+            return _error(f"no pod {name[:_SHOWN]} (written as <namespace>/<name>)")
+        async with self._making.turn():
+            try:
+                opinions = await _unhurried(panel.opinions(found))
+            except ScorerError as error:
+                return _error(str(error), HTTPStatus.INTERNAL_SERVER_ERROR)
+            told = explainpod.explain(found.view, opinions)
+            pieces = await _unhurried(itertools.starmap(_entry, told.nodes))
+            head = {**told.head, **_placed(found.node)}
+            if found.problems:
+                head["problems"] = list(found.problems)
+            return _json(_page(head, nodes=b"{%s}" % _lines(pieces)))
+
+    async def _gang(self, name: str) -> Response:
+        """How a gang stands, and why."""
+        if (desk := self._desk) is None:
+            return _error("gangs are off here (--gangs), so no pod waits for others")
+        if waiting := desk.waiting_for():
+            sentence = f"waiting for {', '.join(waiting)}"
+            return _error(sentence, HTTPStatus.SERVICE_UNAVAILABLE)
+        if not name:
+            return await self._queue(desk)
+        if (gang := desk.find(name)) is None:
+            return _error(desk.unknown(name[:_SHOWN]))
+        async with self._making.turn():
+            line = await _unhurried(desk.line(gang))
+            await _unhurried(desk.catching_up())
+            fit = desk.fit(gang)
+            nodes = await _unhurried(itertools.starmap(_entry, fit.nodes()))
+            members = await _unhurried(itertools.starmap(_entry, explaingang.members(gang)))
+            head = {**desk.head(gang, line), "fit": fit.shapes()}
+            parts = {"members": b"{%s}" % _lines(members), "nodes": b"{%s}" % _lines(nodes)}
+            return _json(_page(head, **parts))
+
+    async def _queue(self, desk: Desk) -> Response:
+        """All gangs that wait."""
+        async with self._making.turn():
+            waiting = await _unhurried(desk.waiting())
+            pieces = await _unhurried(map(msgspec.json.encode, desk.queue(waiting)))
+            return _json(
+                _page({"waitingFor": list(desk.undecided())}, gangs=b"[%s]" % _lines(pieces))
+            )
+
+    async def _switched_off(self, _request: Request) -> Response:
+        return _error("explanations are switched off here (--no-explain)")
+
+    def _known(self) -> str:
+        policies = [str(key) for key in self._decider.latest.policies]
+        more = f" and {len(policies) - _NAMED} more" if len(policies) > _NAMED else ""
+        return (", ".join(policies[:_NAMED]) or "none") + more
+
+    def _waiting(self) -> dict[str, Any]:
+        return {"waitingFor": list(self._decider.waiting_for)}
+
+
+def _unless_too_many_wait(handler: Handler) -> Handler:
+    """What a handler answers, or that it cannot answer so many."""
+
+    async def answer(request: Request) -> Response:
+        try:
+            return await handler(request)
+        except TooManyWaitError:
+            text = b"too many wait for such a page: try again\n"
+            retry = (("retry-after", "1"),)
+            return Response(HTTPStatus.SERVICE_UNAVAILABLE, text, headers=retry)
+
+    return answer
+
+
+def _names(path: str) -> tuple[str, str]:
+    """Namespace and name in /explain/<namespace>/<name>."""
+    namespace, _, name = path.removeprefix("/explain/").partition("/")
+    return unquote(namespace), unquote(name)
+
+
+def _encoder(accept: str) -> tuple[Callable[[Any], bytes], str]:
+    """The format that a scraper likes best; the library stumbles over versions that are no numbers."""
+    try:
+        return choose_encoder(accept if accept.isascii() else "")
+    except (TypeError, ValueError):
+        return choose_encoder("")
+
+
+class _Family:
+    """One family of metrics, or none, as a registry: so that they can be encoded one after the other."""
+
+    def __init__(self, *families: Metric) -> None:
+        self._families = families
+
+    def collect(self) -> Iterable[Metric]:
+        return self._families
+
+
+async def _unhurried(pieces: Iterable[T]) -> list[T]:
+    """Pieces of a page, made without holding up who waits for an answer meanwhile."""
+    made, begun = [], time.perf_counter()
+    for piece in pieces:
+        made.append(piece)
+        if (worked := time.perf_counter() - begun) > _SLICE:
+            await asyncio.sleep(worked)
+            begun = time.perf_counter()
+    return made
+
+
+async def _stepwise(steps: Steps[T]) -> T:
+    """What steps return, made in the same way."""
+    done: list[T] = []
+
+    def result() -> Iterator[None]:
+        done.append((yield from steps))
+
+    await _unhurried(result())
+    return done[0]
+
+
+def _exposed(families: Iterable[Metric], encode: Callable[[Any], bytes]) -> Iterator[bytes]:
+    """An exposition in pieces; a gauge of thousands of series in several."""
+    for family in families:
+        piece, rest = family, family.samples[_SERIES:] if family.type == "gauge" else []
+        if rest:
+            piece = _with_samples(family, family.samples[:_SERIES])
+        yield encode(_Family(piece)).removesuffix(_EOF)
+        for begin in range(0, len(rest), _SERIES):
+            more = _with_samples(family, rest[begin : begin + _SERIES])
+            yield _without_header(encode(_Family(more)).removesuffix(_EOF))
+    yield encode(_Family())
+
+
+def _with_samples(family: Metric, samples: list[Sample]) -> Metric:
+    made = Metric(family.name, family.documentation, family.type, family.unit)
+    made.samples = samples
+    return made
+
+
+def _without_header(piece: bytes) -> bytes:
+    while piece.startswith(b"#"):
+        piece = piece.partition(b"\n")[2]
+    return piece
+
+
+def _compressed(pieces: Iterable[bytes]) -> Iterator[bytes]:
+    """As gzip."""
+    compressor = zlib.compressobj(1, wbits=16 + zlib.MAX_WBITS)
+    for piece in pieces:
+        for begin in range(0, len(piece), _DEFLATED):
+            yield compressor.compress(piece[begin : begin + _DEFLATED])
+    yield compressor.flush()
+
+
+def _parts(pieces: Sequence[bytes]) -> Parts:
+    """A body that is not held twice."""
+    return Parts(sum(map(len, pieces)), pieces)
+
+
+def _entry(name: str, value: object) -> bytes:
+    return b"%s: %s" % (msgspec.json.encode(name), msgspec.json.encode(value))
+
+
+def _lines(entries: Iterable[bytes]) -> bytes:
+    """One line for each, for people and grep."""
+    joined = b",\n    ".join(entries)
+    return b"\n    %s\n  " % joined if joined else b""
+
+
+def _page(head: dict[str, Any], **parts: bytes) -> bytes:
+    """A JSON object: a few fields, and last those that were made piece by piece."""
+    fields = msgspec.json.encode(head)
+    if len(fields) < _READABLE:
+        fields = msgspec.json.format(fields, indent=2)
+    fields = fields.removesuffix(b"}").rstrip()
+    made = (b'"%s": %s' % (name.encode(), body) for name, body in parts.items())
+    return b"%s,\n  %s\n}\n" % (fields, b",\n  ".join(made))
+
+
+def _placed(node: str) -> dict[str, str]:
+    """Where a pod is, if it is anywhere."""
+    if not node:
+        return {}
+    looked = "it is looked at as if it came once more: what it holds and uses already counts on that node too"
+    return {"node": node, "placed": looked}
+
+
+def _error(sentence: str, status: HTTPStatus = HTTPStatus.NOT_FOUND) -> Response:
+    body = msgspec.json.format(msgspec.json.encode({"error": sentence}), indent=2) + b"\n"
+    return _json(body, status)
+
+
+def _json(body: bytes, status: HTTPStatus = HTTPStatus.OK) -> Response:
+    return Response(status, body, "application/json")

@@ -1,0 +1,384 @@
+"""plimsoll-evaluator check, as a user calls it: what it prints, and its exit status."""
+
+import io
+import json
+import re
+import subprocess
+import sys
+
+import pytest
+import yaml
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from evaluator.cli.check import main
+from sandbox import manifests
+from sandbox.apiserver.kinds import schema
+from tests.patience import PATIENCE
+
+CRD = next(manifests.crds())["spec"]["versions"][0]["schema"]["openAPIV3Schema"]
+RULE = {"metricname": "m", "operator": "GreaterThan", "target": 5}
+
+
+def policy(name="demo", *, namespace="ns", **strategies):
+    """A manifest; a strategy is a list of rules, or whatever else is given."""
+    wrapped = {
+        key: {"rules": body} if isinstance(body, list) else body for key, body in strategies.items()
+    }
+    return {
+        "apiVersion": "telemetry.intel.com/v1alpha1",
+        "kind": "TASPolicy",
+        "metadata": {"name": name, "namespace": namespace},
+        "spec": {"strategies": wrapped},
+    }
+
+
+@pytest.fixture
+def check(tmp_path, capsys):
+    """Check a text, or objects as YAML; returns the exit status and the lines without the file's name."""
+
+    def run(*given):
+        path = tmp_path / "policy.yaml"
+        text = given[0] if isinstance(given[0], str) else yaml.safe_dump_all(given)
+        path.write_text(text)
+        status = main.main([str(path)])
+        return status, capsys.readouterr().out.replace(str(path), "FILE").splitlines()
+
+    return run
+
+
+@pytest.fixture
+def warned(check):
+    """The warnings about a policy without errors."""
+
+    def run(**strategies):
+        status, lines = check(policy(**strategies))
+        assert status == 0, lines
+        return [line.partition("warning: ")[2] for line in lines if "warning: " in line]
+
+    return run
+
+
+def test_a_good_policy_is_told_in_sentences(check):
+    patient = {
+        **RULE,
+        "target": "1500m",
+        "for": "30s",
+        "clearAfter": "90s",
+        "whenMissing": "violate",
+    }
+    status, lines = check(
+        policy(
+            dontschedule=[RULE, {**RULE, "operator": "Equals", "target": -1}],
+            deschedule={"rules": [RULE, {**RULE, "metricname": "n"}], "logicalOperator": "allOf"},
+            scheduleonmetric=[{"metricname": "m", "operator": "LessThan"}],
+            labeling=[{**patient, "labels": ["hot=yes", "tier=low"]}],
+        )
+    )  # fmt: skip
+    key = "telemetry.aware.scheduling.demo"
+    assert (status, lines) == (
+        0,
+        [
+            "FILE: policy ns/demo",
+            "  deschedule: where all of these rules hold, the node is labelled demo=violating, and pods of this policy should leave it",
+            "    1. Holds while m is above 5.",
+            "    2. Holds while n is above 5.",
+            "  dontschedule: where any of these rules holds, no new pod of this policy may go to the node",
+            "    1. Holds while m is above 5.",
+            "    2. Holds while m is exactly -1.",
+            "  labeling: where this rule holds, the node gets the labels",
+            "    1. Holds once m has been above 1500m (1.5) for 30s, until 1m30s after it no longer is. A node without a reading "
+            f"counts as if it were so. Sets {key}/hot=yes and {key}/tier=low.",
+            "  scheduleonmetric: nodes are ranked for new pods of this policy",
+            "    1. The lower m is, the better; a node without a reading comes last.",
+            "1 policy, 0 errors, 0 warnings",
+        ],
+    )
+
+
+def test_clear_after_alone(check):
+    _, lines = check(policy(dontschedule=[{**RULE, "clearAfter": "1m"}]))
+    assert "    1. Holds while m is above 5, and for 1m after." in lines
+
+
+def test_other_objects_are_passed_over_and_lists_taken_apart(check):
+    others = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "ns"}}
+    a, b, c = (policy(name, dontschedule=[RULE]) for name in "abc")
+    items = {"apiVersion": "v1", "kind": "List", "items": [b, others, c]}
+    status, lines = check(others, a, None, items)
+    assert [line for line in lines if line.startswith("FILE")] == [
+        f"FILE: policy ns/{name}" for name in "abc"
+    ]
+    assert (status, lines[-1]) == (0, "3 policies, 0 errors, 0 warnings")
+
+
+@pytest.mark.parametrize(
+    ("text", "says"),
+    [
+        ("", "there is no TASPolicy in it"),
+        ("kind: Namespace\n", "there is no TASPolicy in it"),
+        ("a: [", "it is not YAML"),
+        ("just words", "a document in it is no Kubernetes object"),
+        ("[1, 2]", "a document in it is no Kubernetes object"),
+        ("kind: A\nkind: B\n", "the key 'kind' is there twice at line 2, column 1"),
+        ("kind: TASPolicy\n", "apiVersion: a TASPolicy has telemetry.intel.com/v1alpha1, not None"),
+        ("kind: TasPolicy\napiVersion: telemetry.intel.com/v1alpha1\n", "no kind 'TasPolicy'"),
+        ("!!python/object:os.system {}", "it is not YAML"),
+        ("&a [*a]", "it is not YAML"),
+        ("? [1]\n: 2", "it is not YAML"),
+    ],
+)
+def test_what_is_no_policy_is_an_error(check, text, says):
+    status, lines = check(text)
+    assert status == 1
+    assert any(says in line for line in lines if "  error: " in line), lines
+
+
+@pytest.mark.parametrize(
+    ("change", "says"),
+    [
+        ({"targt": 1}, "spec.strategies.dontschedule.rules[0].targt: there is no such field"),
+        ({"for": 30}, "spec.strategies.dontschedule.rules[0].for: it is not a duration"),
+        ({"for": "1d"}, "spec.strategies.dontschedule.rules[0].for: it is not a duration"),
+        ({"for": "1us"}, "spec.strategies.dontschedule.rules[0].for: it is not a duration"),
+        ({"labels": ["a", 5]}, "spec.strategies.dontschedule.rules[0].labels: it is not a list of"),
+        ({"target": True}, "dontschedule: rule 1: target True is neither a number nor a quantity"),
+        ({"target": float("inf")}, "rule 1: target inf is neither a number nor a quantity"),
+        ({"whenMissing": "no"}, "rule 1: whenMissing 'no' is neither ignore nor violate"),
+        ({"operator": "Above"}, "rule 1: operator 'Above' is not known"),
+        ({"metricname": "a b"}, "rule 1: metricname 'a b' is no metric's name"),
+    ],
+)
+def test_errors_say_what_and_where(check, change, says):
+    status, lines = check(policy(dontschedule=[{**RULE, **change}]))
+    assert status == 1
+    errors = [line for line in lines if line.startswith("  error: ")]
+    assert len(errors) == 1, errors
+    assert says in errors[0]
+
+
+def test_the_errors_of_strategies_and_policies(check):
+    bad = policy("Bad_Name", reschedule=[], deschedule={"rules": [RULE], "logicalOperator": ""})
+    bad["spec"]["more"] = bad["spec"]["strategies"]["deschedule"]["policyName"] = 1
+    bad["spec"]["strategies"][1] = []
+    _, lines = check(bad)
+    text = "\n".join(lines)
+    for says in (
+        "metadata.name: 'Bad_Name' is not a name",
+        "spec.more: there is no such field (known are strategies)",
+        "deschedule.policyName: it is not text",
+        "deschedule.logicalOperator: it is neither anyOf nor allOf",
+        "strategy 'reschedule' is not known",
+        "strategy '1' is not known",
+    ):
+        assert says in text
+
+
+@pytest.mark.parametrize(
+    ("strategies", "says"),
+    [
+        ({}, "it has no strategies"),
+        ({"dontschedule": []}, "dontschedule: it has no rules"),
+        ({"dontschedule": [RULE, RULE]}, "dontschedule: rule 2 is there twice"),
+        ({"dontschedule": [{**RULE, "target": 2**60}]}, "beyond 2^53"),
+        ({"scheduleonmetric": [RULE]}, "a ranking has no target"),
+        ({"scheduleonmetric": [{**RULE, "target": 0}] * 3}, "ignored: 2 rules"),
+        ({"scheduleonmetric": [{**RULE, "target": 0}] * 2}, "ignored: 1 rule"),
+        ({"dontschedule": [{**RULE, "labels": ["a=b"]}]}, "labels are set by the strategy labeling"),
+        ({"deschedule": [RULE]}, "they may come back at once"),
+        ({"deschedule": [RULE], "dontschedule": [{**RULE, "target": 6}]}, "they may come back"),
+        (
+            {"deschedule": [{**RULE, "whenMissing": "violate"}], "dontschedule": [RULE]},
+            "pods leave a node whose telemetry fails",
+        ),
+        (
+            {"dontschedule": [RULE, {**RULE, "operator": "LessThan", "target": 9}]},
+            "leave no value of m",
+        ),
+        (
+            {
+                "dontschedule": {
+                    "logicalOperator": "allOf",
+                    "rules": [RULE, {**RULE, "operator": "LessThan"}],
+                }
+            },
+            "never violated",
+        ),
+        (
+            {
+                "labeling": [
+                    {**RULE, "labels": ["a=1", "b=1"]},
+                    {**RULE, "labels": ["a=2", "b=1"]},
+                    {**RULE, "operator": "LessThan", "metricname": "n", "labels": ["a=3", "b=1"]},
+                ]
+            },
+            "labeling: label telemetry.aware.scheduling.demo/a is not set on nodes where rules 1 and 3 both hold",
+        ),
+    ],
+)  # fmt: skip
+def test_what_works_but_is_hardly_meant_is_a_warning(warned, strategies, says):
+    assert any(says in warning for warning in warned(**strategies)), warned(**strategies)
+
+
+@pytest.mark.parametrize(
+    ("operator", "target", "labels"),
+    [
+        ("LessThan", 5, ["heat=cold"]),  # no reading is above and below 5
+        ("LessThan", 9, ["heat=hot"]),  # the same value
+        ("GreaterThan", 9, ["heat=cold"]),  # one operator: the higher reading wins
+        ("LessThan", 9, ["other=cold"]),
+    ],
+)
+def test_labels_that_cannot_contradict_each_other_are_no_warning(warned, operator, target, labels):
+    other = {**RULE, "operator": operator, "target": target, "labels": labels}
+    told = warned(labeling=[{**RULE, "labels": ["heat=hot"]}, other])
+    assert not any("is not set" in warning for warning in told), told
+
+
+def rules(*texts):
+    """`m GreaterThan 5`, ..."""
+    found = (text.split() for text in texts)
+    return [{"metricname": m, "operator": o, "target": int(t)} for m, o, t in found]
+
+
+@pytest.mark.parametrize(
+    ("leave", "stay_away", "covered"),
+    [
+        (rules("m Equals 2"), rules("m Equals 1", "m Equals 2"), True),
+        (rules("m Equals -1"), rules("m LessThan 10"), True),
+        (rules("m Equals 10"), rules("m LessThan 10"), False),
+        (rules("m Equals 11"), rules("m GreaterThan 10"), True),
+        (rules("m GreaterThan 80"), rules("m GreaterThan 70"), True),
+        (rules("m GreaterThan 70"), rules("m GreaterThan 80"), False),
+        (rules("m LessThan 5"), rules("m LessThan 5"), True),
+        (rules("m LessThan 6"), rules("m LessThan 5"), False),
+        (rules("m LessThan 5"), rules("m GreaterThan 5"), False),
+        (rules("m Equals 1", "n Equals 1"), rules("m Equals 1"), False),
+        ({"rules": rules("m Equals 1", "n Equals 1"), "logicalOperator": "allOf"}, rules("m Equals 1"), True),
+        (rules("m Equals 1"), {"rules": rules("m Equals 1", "n Equals 1"), "logicalOperator": "allOf"}, False),
+        ([{**RULE, "for": "1m"}], [RULE], True),
+        ([RULE], [{**RULE, "for": "1m"}], False),
+        ([{**RULE, "clearAfter": "1m"}], [RULE], False),
+        ([{**RULE, "clearAfter": "1m"}], [{**RULE, "clearAfter": "2m"}], True),
+    ],
+)  # fmt: skip
+def test_pods_that_leave_must_not_come_back(warned, leave, stay_away, covered):
+    found = warned(deschedule=leave, dontschedule=stay_away)
+    assert any("they may come back" in warning for warning in found) is not covered
+
+
+def test_standard_input_and_several_files(tmp_path, capsys, monkeypatch):
+    path = tmp_path / "one.json"
+    path.write_text(json.dumps(policy("one", dontschedule=[RULE])))
+    monkeypatch.setattr(sys, "stdin", io.StringIO(yaml.safe_dump(policy("two", dontschedule=[{}]))))
+    assert main.main([str(path), "-", str(tmp_path / "none")]) == 1
+    lines = capsys.readouterr().out.splitlines()
+    assert lines[0] == f"{path}: policy ns/one"
+    assert "standard input: policy ns/two" in lines
+    assert "  error: it cannot be read: No such file or directory" in lines
+    assert lines[-1] == "2 policies, 2 errors, 0 warnings"
+
+
+def test_a_folder_is_checked_with_its_subfolders(tmp_path, capsys):
+    """As `kubectl apply --recursive --filename` reads it: by the ends of names, in their order."""
+    (tmp_path / "team" / "b").mkdir(parents=True)
+    for place in ("team/b/one.yml", "team/two.yaml", "three.json"):
+        name = place.rpartition("/")[2].partition(".")[0]
+        (tmp_path / place).write_text(json.dumps(policy(name, dontschedule=[RULE])))
+    (tmp_path / "notes.txt").write_text("not a manifest")
+    (tmp_path / "team" / "rules.yaml").write_text("groups: []")
+    (tmp_path / "team" / "loop").symlink_to(tmp_path)
+    assert main.main([str(tmp_path)]) == 0
+    said = capsys.readouterr().out
+    found = re.findall(r"^/.*: policy ns/(\w+)$", said, re.MULTILINE)
+    assert found == ["three", "two", "one"]
+    assert said.endswith("3 policies, 0 errors, 0 warnings\n")
+
+
+def test_a_policy_in_a_folder_that_cannot_be_read_is_an_error(tmp_path, capsys):
+    (tmp_path / "broken.yaml").write_text("a: [")
+    assert main.main([str(tmp_path)]) == 1
+    assert f"{tmp_path}/broken.yaml\n  error: it is not YAML" in capsys.readouterr().out
+
+
+def test_a_folder_without_a_policy_is_an_error(tmp_path, capsys):
+    (tmp_path / "rules.yaml").write_text("groups: []")
+    assert main.main([str(tmp_path)]) == 1
+    assert "there is no TASPolicy in it" in capsys.readouterr().out
+
+
+def test_a_binary_file_is_not_text(tmp_path, capsys):
+    (tmp_path / "x").write_bytes(b"\xff\xfe\x00")
+    assert main.main([str(tmp_path / "x")]) == 1
+    assert "error: it is not text" in capsys.readouterr().out
+
+
+@pytest.mark.e2e
+def test_it_is_a_command_of_the_evaluator():
+    command = [sys.executable, "-P", "-m", "evaluator", "check"]
+    folder = manifests.folder()
+    files = [*folder.glob("health-metric-demo/*.yaml"), *folder.glob("examples/*.yaml")]
+    done = subprocess.run([*command, *files], capture_output=True, text=True, timeout=PATIENCE)
+    assert (done.returncode, done.stderr) == (0, "")
+    assert done.stdout.splitlines()[-1].endswith("0 errors, 0 warnings")
+    wrong = subprocess.run(command, capture_output=True, text=True, timeout=PATIENCE)
+    assert wrong.returncode == 2
+    assert wrong.stderr.startswith("plimsoll-evaluator check: ")
+
+
+durations = st.sampled_from(
+    ["30s", "0", "1m30s", "30", "1.5h", "1us", "", "-1s", "1s" * 20, 5, None]
+)
+fields = {
+    "metricname": st.sampled_from(["m", "a/b", "", 5, "x-y_z", "a\n"]),
+    "operator": st.sampled_from(["Equals", "LessThan", "Above", "", 1]),
+    "target": st.sampled_from([0, -1, 0.5, "1500m", "x", "", True, [], {}, [1], {"a": 1}, "1e3", "1_000", "1e9999"]),
+    "labels": st.sampled_from([["a=b"], [], "a=b", [1], ["bad"]]),
+    "for": durations,
+    "clearAfter": durations,
+    "whenMissing": st.sampled_from(["ignore", "violate", "no", 1]),
+}  # fmt: skip
+some_rules = st.lists(st.fixed_dictionaries({}, optional=fields), max_size=3)
+some_strategy = st.fixed_dictionaries(
+    {},
+    optional={
+        "rules": some_rules | st.sampled_from([5, {}]),
+        "logicalOperator": st.sampled_from(["allOf", "anyOf", "", "oneOf"]),
+        "policyName": st.sampled_from(["x", 5]),
+        "for": durations,
+        "whenMissing": st.sampled_from(["violate", "no"]),
+    },
+)
+names = st.sampled_from(["dontschedule", "scheduleonmetric", "deschedule", "labeling"])
+
+
+def without_nulls(value):
+    """The API server drops them."""
+    match value:
+        case dict():
+            return {key: without_nulls(item) for key, item in value.items() if item is not None}
+        case list():
+            return [without_nulls(item) for item in value]
+        case _:
+            return value
+
+
+@settings(max_examples=400, deadline=None)
+@given(st.dictionaries(names, some_strategy, max_size=3))
+def test_what_the_api_server_would_refuse_is_an_error(strategies):
+    body = policy(**strategies)
+    refused = list(schema.validate(without_nulls(body), CRD))
+    (found,) = main.check_text("x", json.dumps(body))
+    assert found.errors or not refused, refused
+
+
+def test_a_rule_on_a_scorer_is_about_the_pod_where_one_is_placed(check):
+    risk = {"metricname": "plimsoll_risk", "operator": "GreaterThan", "target": 0.3}
+    ranked = {"metricname": "plimsoll_risk", "operator": "LessThan"}
+    _, lines = check(policy(dontschedule=[risk], deschedule=[risk], scheduleonmetric=[ranked]))
+    says = "plimsoll_risk (for the pod that is to be placed) is"
+    assert [line[7:] for line in lines if line.startswith("    1. ")] == [
+        "Holds while plimsoll_risk is above 0.3.",
+        f"Holds while {says} above 0.3.",
+        f"The lower {says}, the better; a node without a reading comes last.",
+    ]

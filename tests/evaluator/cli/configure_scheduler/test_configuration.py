@@ -1,0 +1,68 @@
+"""The configuration file that kube-scheduler is given."""
+
+import pytest
+import yaml
+
+from evaluator.cli.configure_scheduler import configuration
+from evaluator.cli.configure_scheduler.configuration import ConfigurationError, Extender
+
+BASE = {
+    "apiVersion": "kubescheduler.config.k8s.io/v1",
+    "kind": "KubeSchedulerConfiguration",
+    "clientConnection": {"kubeconfig": "/k"},
+}
+
+
+def test_flags_that_a_configuration_silences_are_carried_over():
+    flags = {"kubeconfig": "/k", "profiling": "false", "kube-api-qps": "7.5", "v": "2"}
+    made = configuration.from_flags(flags)
+    assert made["clientConnection"] == {"kubeconfig": "/k", "qps": 7.5}
+    assert made["enableProfiling"] is False
+
+
+@pytest.mark.parametrize(
+    ("flags", "says"),
+    [
+        ({}, "neither --config nor --kubeconfig"),
+        ({"kubeconfig": "/k", "master": "x"}, "--master"),
+        ({"kubeconfig": "/k", "profiling": "maybe"}, "--profiling: not a boolean"),
+    ],
+)
+def test_flags_that_cannot_be_carried_over_are_refused(flags, says):
+    with pytest.raises(ConfigurationError, match=says):
+        configuration.from_flags(flags)
+
+
+def test_what_manifests_say_is_what_the_command_writes(deploy):
+    """The file that people copy and the file that the command writes say the same."""
+    extender = Extender(
+        "https://10.96.0.100:9001/scheduler",
+        server_name="plimsoll-evaluator.plimsoll.svc",
+        ca="/etc/kubernetes/plimsoll/ca.crt",
+        cert="/etc/kubernetes/plimsoll/tls.crt",
+        key="/etc/kubernetes/plimsoll/tls.key",
+    )
+    base = configuration.from_flags({"kubeconfig": "/etc/kubernetes/scheduler.conf"})
+    shipped = yaml.safe_load((deploy / "scheduler/configuration.yaml").read_text())
+    assert configuration.with_extender(base, extender) == shipped
+
+
+def test_the_evaluator_takes_the_place_of_tas_and_of_nobody_else():
+    tas = {"urlPrefix": "https://tas", "managedResources": [{"name": "telemetry/scheduling"}]}
+    other = {"urlPrefix": "https://other", "managedResources": [{"name": "example.com/gpu"}]}
+    profiles = [{"schedulerName": "mine"}]
+    base = {**BASE, "extenders": [tas, other], "profiles": profiles}
+    made = configuration.with_extender(base, Extender("http://evaluator"))
+    assert [one["urlPrefix"] for one in made["extenders"]] == ["https://other", "http://evaluator"]
+    assert made["profiles"] == profiles
+    again = configuration.with_extender(made, Extender("http://evaluator"))
+    assert again == made
+
+
+@pytest.mark.parametrize(
+    "base",
+    [None, [], {"kind": "Pod"}, {**BASE, "apiVersion": "kubescheduler.config.k8s.io/v1beta2"}],
+)
+def test_anything_else_is_refused(base):
+    with pytest.raises(ConfigurationError):
+        configuration.with_extender(base, Extender("http://evaluator"))

@@ -1,0 +1,336 @@
+"""An evaluator that is killed at any step and started again: it ends where it should, and takes no right label off on the way.
+
+The real Decider over the real Cluster, against the API server's rules for server-side apply; only the network is left out.
+"""
+
+from dataclasses import dataclass, field
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from evaluator.cache.cluster import Cluster
+from evaluator.engine.loop import Decider
+from evaluator.engine.subscription import Subscriptions
+from evaluator.metrics import Metrics
+from evaluator.model.node_labels import FIELD_MANAGER, NodeLabels
+from evaluator.model.objects import Meta, Node
+from evaluator.plans.node_labels import LabelPlan
+from evaluator.policy.parse import parse
+from evaluator.readings.store import Store
+from wire.codec import Delta
+
+NODES = ("node-a", "node-b", "node-c")
+STALE = 30.0
+DEMO_KEY = "telemetry.aware.scheduling.demo/card"
+
+
+class ApplyConflictError(Exception):
+    """What the API server answers with 409; `keys` are the labels in dispute, none if it is about the uid."""
+
+    def __init__(self, *keys):
+        super().__init__(*keys)
+        self.keys = keys
+
+
+@dataclass
+class LabelledNode:
+    uid: str
+    labels: dict[str, str] = field(default_factory=dict)
+    owners: dict[str, set[str]] = field(default_factory=dict)
+    """Label key → the managers that applied or wrote it."""
+
+
+class ApplyServer:
+    """Nodes with labels and who owns them, under the API server's rules for server-side apply."""
+
+    def __init__(self):
+        self.nodes = {}
+        self.writes = 0
+
+    def add(self, name, **labels):
+        """A node of which nobody has applied anything; its labels belong to its kubelet."""
+        self.nodes[name] = LabelledNode(f"uid-{name}")
+        for key, value in labels.items():
+            self.update(name, key, value, manager="kubelet")
+
+    def update(self, name, key, value, manager="kubectl"):
+        """A write that is no apply: it takes the key over if it changes it, and deletes it for None."""
+        node = self.nodes[name]
+        if value is None:
+            node.labels.pop(key, None)
+            node.owners.pop(key, None)
+        elif node.labels.get(key) != value:
+            node.labels[key] = value
+            node.owners[key] = {f"{manager}/update"}
+
+    def apply(self, name, uid, labels, manager=FIELD_MANAGER):
+        node = self.nodes.get(name)
+        if node is None or node.uid != uid:
+            raise ApplyConflictError
+        disputed = [
+            key
+            for key, value in labels.items()
+            if node.labels.get(key, value) != value and node.owners[key] - {manager}
+        ]
+        if disputed:
+            raise ApplyConflictError(*disputed)
+        before = dict(node.labels)
+        for key in [key for key, owners in node.owners.items() if manager in owners]:
+            if key not in labels:
+                node.owners[key].discard(manager)
+                if not node.owners[key]:
+                    del node.owners[key], node.labels[key]
+        for key, value in labels.items():
+            node.labels[key] = value
+            node.owners.setdefault(key, set()).add(manager)
+        self.writes += before != node.labels
+
+    def seen(self):
+        """Every node as the labeler sees it."""
+        return {
+            name: NodeLabels(
+                node.uid,
+                dict(node.labels),
+                frozenset(k for k, owners in node.owners.items() if FIELD_MANAGER in owners),
+            )
+            for name, node in self.nodes.items()
+        }
+
+
+class KilledError(Exception):
+    """The process is gone; whatever it knew went with it."""
+
+
+class Life:
+    """One evaluator process, from its start to its kill after `steps` steps (None: it lives on)."""
+
+    def __init__(self, api, policies, steps):
+        self.api = api
+        self._policies = policies
+        self._steps = steps
+        self.cluster = Cluster()
+        self.store = Store(stale_after=STALE, started=0.0)
+        self.decider = Decider(
+            self.cluster, self.store, Subscriptions(), Metrics(), clock=lambda: 1.0
+        )
+        self.plan = LabelPlan()
+        self.cluster.listeners.labels.append(self.plan.changed)
+        self.writes = []
+
+    def seen(self, node):
+        found = self.cluster.nodes.objects.get(node)
+        return found.node_labels if found else None
+
+    def step(self):
+        if self._steps is not None:
+            if self._steps == 0:
+                raise KilledError
+            self._steps -= 1
+
+    def hear_of(self, kind):
+        self.step()
+        match kind:
+            case "policies":
+                self.cluster.policies.replace(self._policies)
+            case "nodes":
+                self.cluster.nodes.replace(nodes_as_watched(self.api))
+            case "pods":
+                self.cluster.pods.replace([])
+        self.act()
+
+    def hear_from(self, node, readings):
+        self.step()
+        values = {metric: value for metric, value in readings.items() if value is not None}
+        subscribed = self.store.metrics
+        said = {metric: value for metric, value in values.items() if metric in subscribed}
+        self.store.report(node, Delta(said, subscribed - said.keys()), 1.0)
+        self.act()
+
+    def act(self):
+        """What the decider's and the labeler's loops do when something changed."""
+        if self.cluster.waiting_for:
+            return
+        self.decider.evaluate()
+        if self.decider.waiting_for:
+            return
+        self.plan.want(self.decider.latest.labels)
+        while self.plan.pending:
+            self.plan.step(self.seen, 2)
+        for apply in tuple(self.plan.applies.values()):
+            self.step()
+            self.api.apply(apply.node, apply.uid, apply.labels)
+            self.writes.append(apply)
+            for node in nodes_as_watched(self.api):
+                self.cluster.nodes.put(node)
+
+
+def nodes_as_watched(api):
+    return [
+        Node(
+            Meta(
+                name=name,
+                uid=seen.uid,
+                labels=dict(seen.labels),
+                owned_labels=seen.owned,
+            )
+        )
+        for name, seen in api.seen().items()
+    ]
+
+
+def right_labels(policies, readings):
+    """What a single undisturbed life writes on nodes that bear no labels."""
+    api = ApplyServer()
+    for node in NODES:
+        api.add(node)
+    live(api, policies, readings, order=range(100), steps=None)
+    return {name: dict(node.labels) for name, node in api.nodes.items()}
+
+
+def live(api, policies, readings, *, order, steps):
+    """One life; `order` ranks its arrivals. The agents answer once the policies are known: they are told what to read."""
+    life = Life(api, policies, steps)
+    ranks = iter(order)
+    kinds = sorted(("policies", "nodes", "pods"), key=lambda _: next(ranks))
+    for kind in kinds:
+        life.hear_of(kind)
+    for node in sorted(NODES, key=lambda _: next(ranks)):
+        life.hear_from(node, readings[node])
+    return life
+
+
+@pytest.fixture(scope="session")
+def policies(tas, rule):
+    return [
+        parse(
+            tas(
+                "demo",
+                deschedule=[rule("health Equals 2")],
+                labeling=[
+                    rule("health GreaterThan 0", "card=low"),
+                    rule("load GreaterThan 0", "card=high"),
+                ],
+            )
+        ),
+        parse(tas("demo", "other-ns", deschedule=[rule("load Equals 2")])),
+        parse(tas("calm", deschedule=[rule("load LessThan 0")])),
+    ]
+
+
+value = st.one_of(st.none(), st.sampled_from([-1.0, 0.0, 1.0, 2.0]))
+worlds = st.fixed_dictionaries(
+    {node: st.fixed_dictionaries({"health": value, "load": value}) for node in NODES}
+)
+# What an earlier life left behind: right or wrong by now, and some of it not even a policy's any more.
+left_behind = st.dictionaries(
+    st.sampled_from(NODES),
+    st.dictionaries(
+        st.sampled_from(["demo", "calm", "retired-policy", DEMO_KEY]),
+        st.sampled_from(["violating", "low", "high"]),
+    ),
+)
+foreign = st.dictionaries(
+    st.sampled_from(NODES),
+    st.dictionaries(
+        st.sampled_from(["demo", "zone", "retired-policy"]),
+        st.sampled_from(["violating", "theirs"]),
+        max_size=2,
+    ),
+)
+kills = st.lists(st.integers(0, 12), max_size=6)
+orders = st.lists(st.permutations(range(6)), min_size=7, max_size=7)
+
+
+@settings(max_examples=200, deadline=None)
+@given(worlds, left_behind, foreign, kills, orders)
+def test_killed_at_any_step_it_converges_and_takes_no_right_label_off_on_the_way(
+    policies, readings, before, theirs, lives, arrivals
+):
+    wanted = right_labels(policies, readings)
+    api = Watched(ApplyServer(), wanted)
+    for node in NODES:
+        api.add(node, **theirs.get(node, {}))
+        ours = {k: v for k, v in before.get(node, {}).items() if k not in theirs.get(node, {})}
+        api.apply(node, f"uid-{node}", ours)
+    api.strict = True
+
+    for steps, order in zip(lives, arrivals, strict=False):
+        try:
+            live(api, policies, readings, order=order, steps=steps)
+        except KilledError:
+            continue
+    last = live(api, policies, readings, order=arrivals[-1], steps=None)
+
+    for node in NODES:
+        expected = {**wanted[node], **theirs.get(node, {})}  # what others own, they keep
+        assert api.nodes[node].labels == expected
+    again = len(last.writes)
+    last.act()
+    assert len(last.writes) == again, "decided twice, there must be nothing to do"
+
+
+class Watched:
+    """The API server, with somebody who watches that no right label ever goes."""
+
+    def __init__(self, api, wanted):
+        self._api = api
+        self._wanted = wanted
+        self.strict = False
+
+    def __getattr__(self, name):
+        return getattr(self._api, name)
+
+    def apply(self, name, uid, given_labels):
+        before = dict(self._api.nodes[name].labels)
+        self._api.apply(name, uid, given_labels)
+        after = self._api.nodes[name].labels
+        if self.strict:
+            right = {k: v for k, v in self._wanted[name].items() if before.get(k) == v}
+            assert right.items() <= after.items(), f"right labels went from {name}"
+
+
+@pytest.mark.parametrize("killed_after", range(14))
+def test_killed_after_each_step_of_a_first_life(policies, killed_after):
+    readings = {
+        "node-a": {"health": 2.0, "load": 1.0},
+        "node-b": {"health": 0.0, "load": 2.0},
+        "node-c": {"health": 1.0, "load": None},
+    }
+    wanted = right_labels(policies, readings)
+    api = ApplyServer()
+    for node in NODES:
+        api.add(node)
+    try:
+        live(api, policies, readings, order=range(6), steps=killed_after)
+    except KilledError:
+        live(api, policies, readings, order=range(6), steps=None)
+    assert {name: node.labels for name, node in api.nodes.items()} == wanted
+    assert wanted == {
+        "node-a": {"demo": "violating", DEMO_KEY: "low"},
+        "node-b": {"demo": "violating", DEMO_KEY: "high"},
+        "node-c": {DEMO_KEY: "low"},
+    }
+    assert api.writes == len(NODES), "one write a node, however many lives it took"
+
+
+def test_no_label_is_touched_while_reports_are_still_awaited(policies):
+    api = ApplyServer()
+    for node in NODES:
+        api.add(node)
+        api.apply(node, f"uid-{node}", {"demo": "violating"})
+    life = Life(api, policies, None)
+    for kind in ("policies", "nodes", "pods"):
+        life.hear_of(kind)
+    life.hear_from("node-a", {"health": 0.0, "load": 0.0})
+    life.hear_from("node-b", {"health": 0.0, "load": 0.0})
+    assert life.writes == []
+    assert list(life.decider.waiting_for) == ["the first report of 1 node"]
+    life.hear_from("node-c", {"health": 2.0, "load": 0.0})
+    assert not life.decider.waiting_for
+    assert [apply.node for apply in life.writes] == ["node-a", "node-b", "node-c"]
+    assert {name: node.labels for name, node in api.nodes.items()} == {
+        "node-a": {},
+        "node-b": {},
+        "node-c": {"demo": "violating", DEMO_KEY: "low"},
+    }

@@ -1,0 +1,238 @@
+"""Events on policies, written to a real API server: what is new, once; what happens again, counted; never too fast."""
+
+from types import SimpleNamespace
+
+import pytest
+
+from evaluator.controllers.events import Pace, Recorder
+from evaluator.metrics import Metrics
+from evaluator.model.node_labels import Conflict
+from evaluator.policy.decide import decide
+from evaluator.policy.hints import remedy
+from evaluator.policy.parse import Operator, PolicyKey, parse
+from evaluator.policy.reductions import Use
+from evaluator.readings.store import Store
+from wire.codec import Delta
+
+NOW = 1000.0
+KEY = PolicyKey("default", "demo")
+EVENTS = "/api/v1/namespaces/default/events"
+VIOLATED = "deschedule is violated: the condition DescheduleViolated names the nodes"
+CLEARED = "deschedule is no longer violated on any node"
+
+
+class Clock:
+    now = 5000.0
+
+    def __call__(self):
+        return self.now
+
+
+class Recording:
+    """A recorder with its surroundings: what is decided is made of readings given by hand."""
+
+    def __init__(self, kube, rng, pace):
+        self.clock = Clock()
+        self.decided = SimpleNamespace(latest=None, waiting_for=[])
+        self.conflicts = []
+        self.said = {}
+        self.allowed = True
+        self.metrics = Metrics()
+        self.recorder = Recorder(
+            kube,
+            self.decided,
+            self.metrics,
+            lambda: self.conflicts,
+            said=lambda key: self.said.get(key, {}),
+            allowed=lambda: self.allowed,
+            pace=pace,
+            clock=self.clock,
+            rng=rng,
+        )
+
+    def decide(self, *policies, several=(), **values):
+        store = Store(stale_after=30.0, started=0.0)
+        store.subscribe({metric for policy in policies for metric in policy.metrics})
+        for node, value in values.items():
+            store.report(node, Delta({"health": value}), NOW)
+        for node, count in dict(several).items():
+            store.report(node, Delta(several={"health": count}), NOW)
+        self.decided.latest = decide(policies, values, store, now=NOW)
+        self.recorder.wake()
+
+    def counted(self, reason):
+        of = {"namespace": "default", "policy": "demo", "reason": reason}
+        return self.metrics.registry.get_sample_value("plimsoll_policy_events_total", of)
+
+
+@pytest.fixture
+def demo(tas, rule):
+    return tas("demo", "default", deschedule=[rule("health Equals 2")])
+
+
+@pytest.fixture
+def recording(connect, rng, background):
+    async def start(url, pace=None):
+        made = Recording(await connect(url), rng, pace or Pace(pause=0.01))
+        background(made.recorder.run())
+        return made
+
+    return start
+
+
+@pytest.fixture
+async def told(api):
+    """Wait for the events on the policy to be just these: message → count."""
+
+    def counts(listed):
+        return {event["message"]: event["count"] for event in listed["items"]}
+
+    async def wait(wanted):
+        return (await api.seen(EVENTS, lambda listed: counts(listed) == wanted))["items"]
+
+    return wait
+
+
+async def test_a_violation_and_its_end_are_told_and_counted(api, recording, told, demo):
+    world = await recording(api.url)
+    policy = parse(demo)
+    world.decide(policy, n0=2.0)
+    (event,) = await told({VIOLATED: 1})
+    assert event["involvedObject"]["uid"] == policy.uid
+    assert (event["type"], event["reason"]) == ("Warning", "StrategyViolated")
+    world.decide(policy, n0=2.0, n1=2.0)  # another node is no news
+    world.decide(policy, n0=0.0, n1=0.0)
+    events = await told({VIOLATED: 1, CLEARED: 1})
+    assert {event["type"] for event in events} == {"Warning", "Normal"}
+    world.decide(policy, n0=2.0, n1=0.0)
+    await told({VIOLATED: 2, CLEARED: 1})
+    assert world.counted("StrategyViolated") == 2
+    assert world.counted("StrategyCleared") == 1
+
+
+async def test_problems_are_told_when_they_appear(api, recording, told, tas, rule):
+    world = await recording(api.url)
+    bad = tas("demo", "default", deschedule=[rule("health Equals 2"), {}])
+    world.decide(parse(bad), n0=0.0)
+    sentence = "deschedule: rule 2: it has no metricname: left out"
+    await told({sentence: 1})
+    worse = tas("demo", "default", deschedule=[rule("health Equals 2"), {}], nonsense=[])
+    world.decide(parse(worse), n0=0.0)
+    (other,) = {*parse(worse).problems} - {sentence}
+    await told({sentence: 1, other: 1})
+
+
+async def test_a_label_in_dispute_is_told_without_the_node(api, recording, told, demo):
+    world = await recording(api.url)
+    world.conflicts = [Conflict("n0", "demo", "violating", "mine")]
+    world.decide(parse(demo), n0=2.0)
+    words = "a part of the policy does not work as things are: the condition Valid says which"
+    await told({VIOLATED: 1, words: 1})
+    world.conflicts = [Conflict(f"n{i}", "demo", "violating", "mine") for i in range(2)]
+    world.decide(parse(demo), n0=2.0, n1=2.0)
+    world.conflicts = []
+    world.decide(parse(demo), n0=0.0, n1=0.0)
+    await told({VIOLATED: 1, words: 1, CLEARED: 1})
+
+
+async def test_several_series_are_told_once_with_what_to_do(api, recording, told, demo):
+    world = await recording(api.url)
+    what_to_do = remedy("health", "", (Use(Operator.EQUALS, 2.0),))
+    words = f"metric health has several series and so no single value: {what_to_do}"
+    world.decide(parse(demo), several={"n0": 2}, n0=0.0, n1=0.0)
+    await told({words: 1})
+    world.decide(parse(demo), several={"n0": 3, "n1": 7}, n0=0.0, n1=0.0, n2=2.0)
+    await told({words: 1, VIOLATED: 1})
+
+
+async def test_an_event_that_expired_is_written_anew(api, recording, told, demo):
+    world = await recording(api.url)
+    world.decide(parse(demo), n0=2.0)
+    (event,) = await told({VIOLATED: 1})
+    await api.delete(f"{EVENTS}/{event['metadata']['name']}")
+    world.decide(parse(demo), n0=0.0)
+    await told({CLEARED: 1})
+    world.decide(parse(demo), n0=2.0)
+    await told({VIOLATED: 1, CLEARED: 1})
+
+
+async def test_what_comes_too_fast_is_told_later_with_how_often(api, recording, told, demo, until):
+    world = await recording(api.url, Pace(limit=3, period=60.0, pause=0.0))
+    policy = parse(demo)
+    for round_ in range(1, 6):
+        world.decide(policy, n0=2.0)
+        await until(lambda n=round_: world.counted("StrategyViolated") == n)
+        world.decide(policy, n0=0.0)
+        await until(lambda n=round_: world.counted("StrategyCleared") == n)
+    listed = (await api.get(EVENTS))["items"]
+    assert sum(event["count"] for event in listed) <= 3
+    world.clock.now += 61
+    world.recorder.wake()
+    await told({VIOLATED: 5, CLEARED: 5})
+
+
+async def test_a_restart_tells_nothing_again(stand, answer, recording, demo, tas, rule):
+    stand.otherwise(answer.says(201, {}))
+    world = await recording(stand.url)
+    true = [{"type": "DescheduleViolated", "status": "True"}]
+    flawed = [*true, {"type": "Valid", "status": "False", "observedGeneration": 1}]
+    world.said[KEY] = {"conditions": flawed}
+    bad = parse(tas("demo", "default", deschedule=[rule("health Equals 2"), {}]))
+    world.decide(bad, n0=2.0)
+    world.decide(bad, n0=0.0)
+    (asked,) = await stand.until(1)
+    assert asked.json["reason"] == "StrategyCleared"
+
+
+async def test_an_edit_that_brings_a_problem_while_nobody_looked_is_told(
+    stand, answer, recording, tas
+):
+    stand.otherwise(answer.says(201, {}))
+    world = await recording(stand.url)
+    world.said[KEY] = {
+        "conditions": [{"type": "Valid", "status": "False", "observedGeneration": 1}]
+    }
+    world.decide(parse(tas("demo", "default", generation=2, nonsense=[])), n0=2.0)
+    (asked,) = await stand.until(1)
+    assert asked.json["reason"] == "PolicyProblem"
+
+
+async def test_only_the_leader_tells_and_a_new_one_tells_what_is_new(
+    stand, answer, recording, demo, until
+):
+    stand.otherwise(answer.says(201, {}))
+    world = await recording(stand.url)
+    world.allowed = False
+    world.decide(parse(demo), n0=2.0)
+    world.allowed = True
+    world.recorder.start_over()
+    (asked,) = await stand.until(1)
+    assert asked.json["reason"] == "StrategyViolated"
+
+
+@pytest.mark.parametrize(("status", "tries"), [(500, 2), (429, 2), (403, 1), (422, 1)])
+async def test_a_refusal_is_tried_again_only_if_that_may_help(
+    stand, answer, recording, demo, status, tries
+):
+    world = await recording(stand.url)
+    stand.then(answer.refuses(status))
+    stand.otherwise(answer.says(201, {}))
+    world.decide(parse(demo), n0=2.0)
+    asked = await stand.until(tries)
+    world.decide(parse(demo), n0=0.0)
+    asked = await stand.until(tries + 1)
+    reasons = [one.json["reason"] for one in asked]
+    assert reasons == ["StrategyViolated"] * tries + ["StrategyCleared"]
+
+
+async def test_a_policy_that_is_gone_is_forgotten(stand, answer, recording, demo, until):
+    stand.otherwise(answer.says(201, {}))
+    world = await recording(stand.url)
+    world.decide(parse(demo), n0=2.0)
+    await stand.until(1)
+    world.decide(n0=2.0)
+    await until(lambda: not world.recorder._stories)
+    again = parse({**demo, "metadata": {**demo["metadata"], "uid": "another"}})
+    world.decide(again, n0=2.0)
+    asked = await stand.until(2)
+    assert asked[1].json["involvedObject"]["uid"] == "another"

@@ -1,0 +1,218 @@
+"""Evictions asked of a real API server: at their pace, respectful of budgets, with an event that says why."""
+
+from types import SimpleNamespace
+
+import pytest
+
+from evaluator.cache import cluster
+from evaluator.cache.cluster import Cluster
+from evaluator.controllers.evictions import Evictor
+from evaluator.kubeapi.client import LINKED_PODS, NODES
+from evaluator.kubeapi.reflector import Watcher
+from evaluator.metrics import Metrics
+from evaluator.plans.evictions import Pace
+from evaluator.policy.decide import Decision, Decisions
+from evaluator.policy.parse import Policy, PolicyKey
+
+KEY = PolicyKey("default", "demo")
+REASON = "violating demo: health Equals 2"
+
+
+class Clock:
+    now = 1000.0
+
+    def __call__(self):
+        return self.now
+
+
+class Evicting:
+    """An evictor with its surroundings: what is violated is set by hand, nodes and pods come from the server."""
+
+    def __init__(self, kube, rng):
+        self.metrics = Metrics()
+        self.clock = Clock()
+        self.cluster = Cluster()
+        self.decided = SimpleNamespace(latest=Decisions(), waiting_for=[])
+        self.evictor = Evictor(
+            kube,
+            self.cluster,
+            self.decided,
+            self.metrics,
+            pace=Pace(period=60.0, limit=1),
+            clock=self.clock,
+        )
+        self.cluster.listeners.placement.append(self.evictor.wake)
+        self.watchers = [
+            Watcher(kube, NODES, cluster.decode_node, self.cluster.nodes, rng=rng),
+            Watcher(kube, LINKED_PODS, cluster.decode_pod, self.cluster.pods, rng=rng),
+        ]
+
+    def violated(self, *nodes):
+        decision = Decision(Policy(KEY), deschedule=dict.fromkeys(nodes, REASON))
+        self.decided.latest = Decisions(policies={KEY: decision})
+        self.evictor.wake()
+
+    def counted(self, result):
+        labels = {"namespace": "default", "policy": "demo", "result": result}
+        return self.metrics.registry.get_sample_value("plimsoll_evictions_total", labels) or 0
+
+
+@pytest.fixture
+async def world(api, connect, rng, background):
+    for node in ("node-a", "node-b", "node-c"):
+        await api.node(node)
+    made = Evicting(await connect(api.url), rng)
+    for watcher in made.watchers:
+        background(watcher.run())
+    background(made.evictor.run())
+    return made
+
+
+PODS = "/api/v1/namespaces/default/pods"
+
+
+async def names(api):
+    return sorted(pod["metadata"]["name"] for pod in (await api.get(PODS))["items"])
+
+
+async def test_pods_of_the_policy_leave_one_in_a_period(api, world, until):
+    for name in ("web-1", "web-2"):
+        await api.pod(name, "node-b")
+    await api.pod("other", "node-b", policy="another")
+    await api.pod("unlinked", "node-b", policy=None)
+    await api.pod("well", "node-a")
+    await until(lambda: len(world.cluster.pods.objects) == 4)
+    world.violated("node-b")
+    await until(lambda: world.counted("ok") == 1)
+    assert await names(api) == ["other", "unlinked", "web-2", "well"]
+
+    world.evictor.wake()
+    await api.pod("web-3", "node-b")
+    await until(lambda: ("default", "web-3") in world.cluster.pods.objects)
+    assert world.counted("ok") == 1
+
+    world.clock.now += 60.0
+    world.evictor.wake()
+    await until(lambda: world.counted("ok") == 2)
+    assert await names(api) == ["other", "unlinked", "web-3", "well"]
+
+
+async def test_why_a_pod_went_is_told_in_an_event(api, world, until):
+    made = await api.pod("web", "node-b")
+    world.violated("node-b")
+    await until(lambda: world.counted("ok") == 1)
+    (event,) = (await api.get("/api/v1/namespaces/default/events"))["items"]
+    assert (event["type"], event["reason"]) == ("Warning", "PolicyViolated")
+    assert event["message"] == f"Evicted: node node-b {REASON}"
+    assert event["involvedObject"]["uid"] == made["metadata"]["uid"]
+    assert event["source"] == {"component": "plimsoll"}
+
+
+async def test_without_a_refuge_nobody_leaves_until_there_is_one(api, world, until):
+    await api.pod("web", "node-b")
+    await until(lambda: world.cluster.pods.objects)
+    world.violated("node-a", "node-b", "node-c")
+    await api.node("node-d", unschedulable=True)
+    await until(lambda: "node-d" in world.cluster.nodes.objects)
+    assert await names(api) == ["web"]
+    await api.merge("/api/v1/nodes/node-d", {"spec": {"unschedulable": None}})
+    await until(lambda: world.counted("ok") == 1)
+
+
+async def test_a_disruption_budget_is_respected_and_asked_again_next_period(api, world, until):
+    budget = {
+        "apiVersion": "policy/v1",
+        "kind": "PodDisruptionBudget",
+        "metadata": {"name": "web"},
+        "spec": {"minAvailable": 1, "selector": {"matchLabels": {"app": "web"}}},
+    }
+    path = "/apis/policy/v1/namespaces/default/poddisruptionbudgets"
+    await api.call("POST", path, budget)
+    await api.pod("web", "node-b")
+    await api.merge(
+        f"{PODS}/web/status",
+        {"status": {"phase": "Running", "conditions": [{"type": "Ready", "status": "True"}]}},
+    )
+    world.violated("node-b")
+    await until(lambda: world.counted("refused") == 1)
+    world.evictor.wake()
+    world.evictor.wake()
+    assert await names(api) == ["web"]
+
+    await api.delete(f"{path}/web")
+    assert world.counted("refused") == 1  # asking at once again would have been answered the same
+    world.clock.now += 60.0
+    world.evictor.wake()
+    await until(lambda: world.counted("ok") == 1)
+    assert await names(api) == []
+
+
+async def test_nobody_leaves_while_nothing_is_decided(api, world, until):
+    await api.pod("web", "node-b")
+    await until(lambda: world.cluster.pods.objects)
+    world.decided.waiting_for = ["the first report of 1 node"]
+    world.violated("node-b")
+    await api.pod("web-2", "node-b")
+    await until(lambda: len(world.cluster.pods.objects) == 2)
+    assert await names(api) == ["web", "web-2"]
+    world.decided.waiting_for = []
+    world.evictor.wake()
+    await until(lambda: world.counted("ok") == 1)
+
+
+async def test_a_pod_that_was_made_anew_under_its_name_is_not_the_one_to_leave(
+    api, stand, answer, connect, until, background, rng
+):
+    """The eviction names the uid: what the watch has not told yet must not hit the successor."""
+    world = Evicting(await connect(api.url), rng)
+    await api.node("node-a")
+    await api.node("node-b")
+    await api.pod("web", "node-a")
+    old = {
+        "metadata": {
+            "name": "web",
+            "namespace": "default",
+            "uid": "uid-of-the-old-one",
+            "labels": {"telemetry-policy": "demo"},
+        },
+        "spec": {"nodeName": "node-b"},
+    }
+    stand.then(answer.lists(old))
+    behind = await connect(stand.url)
+    background(Watcher(behind, LINKED_PODS, cluster.decode_pod, world.cluster.pods).run())
+    background(world.watchers[0].run())
+    background(world.evictor.run())
+    await until(lambda: world.cluster.pods.objects and len(world.cluster.nodes.objects) == 2)
+    world.violated("node-b")
+    await until(lambda: world.counted("error") == 1)
+    assert await names(api) == ["web"]
+
+
+async def test_errors_are_counted_and_the_loop_goes_on(
+    stand, answer, connect, rng, background, until
+):
+    world = Evicting(await connect(stand.url), rng)
+    world.cluster.nodes.replace(
+        [cluster.decode_node(b'{"metadata":{"name":"node-b"}}'), READY_NODE]
+    )
+    world.cluster.pods.replace([cluster.decode_pod(POD)])
+    stand.then(
+        answer.refuses(500),
+        answer.says(201, {}),
+        answer.refuses(403),  # the event: the eviction stands all the same
+    )
+    background(world.evictor.run())
+    world.violated("node-b")
+    await until(lambda: world.counted("error") == 1)
+    world.clock.now += 60.0
+    world.evictor.wake()
+    await until(lambda: world.counted("ok") == 1)
+
+
+POD = (
+    b'{"metadata":{"name":"web","namespace":"default","uid":"u","labels":{"telemetry-policy":"demo"}},'
+    b'"spec":{"nodeName":"node-b"},"status":{"phase":"Running"}}'
+)
+READY_NODE = cluster.decode_node(
+    b'{"metadata":{"name":"node-a"},"status":{"conditions":[{"type":"Ready","status":"True"}]}}'
+)

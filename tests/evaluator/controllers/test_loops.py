@@ -1,0 +1,72 @@
+"""Every loop that acts on decisions ends when it is told to, whatever else happens in that moment."""
+
+import asyncio
+from types import SimpleNamespace
+
+import pytest
+
+from evaluator.cache.cluster import Cluster
+from evaluator.controllers.events import Recorder
+from evaluator.controllers.evictions import Evictor
+from evaluator.controllers.node_labels import Labeler
+from evaluator.controllers.requeue import Nudger
+from evaluator.controllers.status import Reporter
+from evaluator.gangs.core.types import Outcome
+from evaluator.gangs.events import Herald
+from evaluator.metrics import Metrics
+from evaluator.plans import evictions, requeue
+from evaluator.policy.decide import Decision, Decisions
+from evaluator.policy.parse import Policy, PolicyKey
+from plimsoll.ratelimit import Bucket
+from tests.patience import PATIENCE
+
+
+@pytest.fixture(params=["labeler", "evictor", "nudger", "recorder", "reporter", "herald"])
+def loop(request):
+    cluster, metrics = Cluster(), Metrics()
+    decided = SimpleNamespace(latest=Decisions(), waiting_for=["everything"])
+    match request.param:
+        case "labeler":
+            return Labeler(None, cluster, decided, metrics, bucket=Bucket(1.0, 1))
+        case "evictor":
+            return Evictor(None, cluster, decided, metrics, pace=evictions.Pace(1.0, 1))
+        case "nudger":
+            pace = requeue.Pace()
+            return Nudger(None, cluster, decided, metrics, allowed=lambda: True, pace=pace)
+        case "recorder":
+            return Recorder(None, decided, metrics, lambda: ())
+        case "reporter":
+            return Reporter(None, decided, lambda: ())
+        case "herald":
+            return Herald(None, metrics, dict, Outcome)
+
+
+async def test_so_does_one_that_waits_for_its_next_turn():
+    """Those that wait with a limit are where Python's own wait_for() may lose the end."""
+    key = PolicyKey("ns", "demo")
+    decided = SimpleNamespace(latest=Decisions(policies={key: Decision(Policy(key))}))
+    decided.waiting_for = []
+    for turns in range(4):
+        evictor = Evictor(None, Cluster(), decided, Metrics(), pace=evictions.Pace(60.0, 1))
+        evictor.start_over()
+        running = asyncio.create_task(evictor.run())
+        await asyncio.sleep(0.1)
+        evictor.wake()
+        for _ in range(turns):
+            await asyncio.sleep(0)
+        running.cancel()
+        await asyncio.wait([running], timeout=PATIENCE)
+        assert running.cancelled()
+
+
+@pytest.mark.parametrize("turns", range(4))
+async def test_a_loop_that_is_woken_as_it_is_cancelled_ends(loop, turns):
+    """A wake-up must not swallow the end, or a program that is to stop waits for it for ever."""
+    running = asyncio.create_task(loop.run())
+    await asyncio.sleep(0)
+    loop.wake()
+    for _ in range(turns):
+        await asyncio.sleep(0)
+    running.cancel()
+    await asyncio.wait([running], timeout=PATIENCE)
+    assert running.cancelled()

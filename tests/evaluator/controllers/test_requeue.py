@@ -1,0 +1,288 @@
+"""Nudges on a real API server: who gets the annotation, at what pace, and what becomes of errors."""
+
+import asyncio
+import functools
+import json
+from dataclasses import replace
+from types import SimpleNamespace
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from evaluator.cache import cluster
+from evaluator.cache.cluster import Cluster
+from evaluator.controllers.requeue import Nudger
+from evaluator.kubeapi.client import LINKED_PODS, NODES
+from evaluator.kubeapi.reflector import Watcher
+from evaluator.metrics import Metrics
+from evaluator.model.objects import NUDGED
+from evaluator.plans.requeue import Pace
+from evaluator.policy.decide import Decision, Decisions
+from evaluator.policy.evaluate import View
+from evaluator.policy.parse import Policy, PolicyKey
+
+KEY = PolicyKey("default", "demo")
+REASON = "violating demo: heat GreaterThan 50"
+PODS = "/api/v1/namespaces/default/pods"
+
+
+class Clock:
+    now = 1_800_000_000.0
+
+    def __call__(self):
+        return self.now
+
+
+@functools.cache
+def reasons(refused):
+    """As decisions have them: the same object for the same nodes."""
+    return dict.fromkeys(sorted(refused), REASON)
+
+
+class Nudging:
+    """A nudger with its surroundings: what is refused is set by hand, nodes and pods come from the server."""
+
+    def __init__(self, kube, rng):
+        self.metrics = Metrics()
+        self.clock = Clock()
+        self.cluster = Cluster()
+        self.decided = SimpleNamespace(latest=Decisions(), waiting_for=["everything"])
+        self.leads = True
+        self.nudger = Nudger(
+            kube,
+            self.cluster,
+            self.decided,
+            self.metrics,
+            allowed=lambda: self.leads,
+            pace=Pace(settle=0.0),
+            clock=self.clock,
+            rng=rng,
+        )
+        self.cluster.listeners.placement.append(self.nudger.wake)
+        self.watchers = [
+            Watcher(kube, NODES, cluster.decode_node, self.cluster.nodes, rng=rng),
+            Watcher(kube, LINKED_PODS, cluster.decode_pod, self.cluster.pods, rng=rng),
+        ]
+
+    def refuse(self, *nodes):
+        self.decide(nodes)
+
+    def decide(self, refused, awaited=frozenset()):
+        decision = Decision(Policy(KEY), dontschedule=reasons(frozenset(refused)), awaited=awaited)
+        self.decided.latest = Decisions(View(("node-a", "node-b"), {}), {KEY: decision})
+        self.decided.waiting_for = []
+        self.nudger.decided()
+
+    def counted(self, result):
+        return (
+            self.metrics.registry.get_sample_value("plimsoll_nudges_total", {"result": result}) or 0
+        )
+
+
+@pytest.fixture
+async def world(api, connect, rng, background):
+    for node in ("node-a", "node-b"):
+        await api.node(node)
+    made = Nudging(await connect(api.url), rng)
+    for watcher in made.watchers:
+        background(watcher.run())
+    made.refuse("node-a", "node-b")
+    background(made.nudger.run())
+    return made
+
+
+@pytest.fixture
+def turn_away(api):
+    """A pod that the scheduler has found no node for."""
+
+    async def add(name, message=f"0/2 nodes are available: 2 {REASON}."):
+        await api.pod(name)
+        condition = {
+            "type": "PodScheduled",
+            "status": "False",
+            "reason": "Unschedulable",
+            "message": message,
+        }
+        await api.merge(f"{PODS}/{name}/status", {"status": {"conditions": [condition]}})
+
+    return add
+
+
+def refused(world):
+    """The pods that are known to have been turned away."""
+    return [pod for pod in world.cluster.pods.objects.values() if pod.unschedulable_because]
+
+
+async def annotation(api, name):
+    return ((await api.get(f"{PODS}/{name}"))["metadata"].get("annotations") or {}).get(NUDGED)
+
+
+async def test_the_waiting_pod_is_told_when_and_no_other_is(api, world, until, turn_away):
+    await turn_away("web")
+    await turn_away("full", "0/2 nodes are available: 2 Insufficient cpu.")
+    await until(lambda: len(refused(world)) == 2)
+    world.refuse("node-b")
+    await until(lambda: world.counted("ok") == 1)
+    assert await annotation(api, "web") == "2027-01-15T08:00:00.000Z"
+    assert await annotation(api, "full") is None
+
+
+async def test_a_clock_that_is_set_back_keeps_no_pod_waiting(api, world, until, turn_away):
+    await turn_away("web")
+    await until(lambda: len(refused(world)) == 1)
+    world.refuse("node-b")
+    await until(lambda: world.counted("ok") == 1)
+    world.refuse("node-a", "node-b")
+    world.clock.now -= 3600
+    world.refuse("node-a")
+    await until(lambda: world.counted("ok") == 2)
+    assert await annotation(api, "web") == "2027-01-15T07:00:00.000Z"
+
+
+async def test_a_replica_that_may_not_write_does_so_once_it_may(api, world, until, turn_away):
+    world.leads = False
+    await turn_away("web")
+    await until(lambda: refused(world))
+    world.refuse("node-b")
+    await turn_away("later")
+    await until(lambda: len(refused(world)) == 2)
+    assert world.counted("ok") == 0
+    world.leads = True
+    world.nudger.wake()
+    await until(lambda: world.counted("ok") == 2)
+
+
+async def test_a_pod_that_went_meanwhile_is_no_error(api, world, until, turn_away):
+    await turn_away("web")
+    await until(lambda: refused(world))
+    (pod,) = refused(world)
+    pod.metadata.uid = "another"  # as if it had been made anew, and nobody had told us yet
+    world.refuse("node-b")
+    await turn_away("next")
+    await until(lambda: world.counted("ok") == 1)
+    assert await annotation(api, "next")
+    assert world.counted("error") == 0
+
+
+async def test_an_error_is_waited_out(stand, answer, connect, rng, background, until):
+    world = Nudging(await connect(stand.url), rng)
+    world.refuse("node-a", "node-b")
+    condition = {
+        "type": "PodScheduled",
+        "status": "False",
+        "reason": "Unschedulable",
+        "message": REASON,
+    }
+    pod = {
+        "metadata": {
+            "name": "web",
+            "namespace": "default",
+            "uid": "u",
+            "labels": {"telemetry-policy": "demo"},
+        },
+        "status": {"phase": "Pending", "conditions": [condition]},
+    }
+    ready = {"conditions": [{"type": "Ready", "status": "True"}]}
+    node = {"metadata": {"name": "node-a"}, "status": ready}
+    world.cluster.pods.put(cluster.decode_pod(json.dumps(pod)))
+    world.cluster.nodes.put(cluster.decode_node(json.dumps(node)))
+    stand.then(answer.refuses(500), answer.refuses(429), answer.says(200, pod))
+    world.refuse("node-b")
+    background(world.nudger.run())
+    await until(lambda: world.counted("ok") == 1)
+    assert world.counted("error") == 2
+    asked = stand.asked[-1]
+    assert (asked.method, asked.path) == ("PATCH", f"{PODS}/web/status")
+    assert asked.json["metadata"]["uid"] == "u"
+
+
+def waiting_pod(name, text, pool):
+    condition = {"type": "PodScheduled", "status": "False", "reason": "Unschedulable"}
+    body = {
+        "metadata": {
+            "name": name,
+            "namespace": "default",
+            "uid": name,
+            "labels": {"telemetry-policy": "demo"},
+        },
+        "spec": {"nodeSelector": {"pool": pool}} if pool else {},
+        "status": {"phase": "Pending", "conditions": [{**condition, "message": text}]},
+    }
+    return cluster.decode_pod(json.dumps(body))
+
+
+def pooled_node(name, pool, ready):
+    body = {
+        "metadata": {"name": name, "labels": {"pool": pool}},
+        "status": {"conditions": [{"type": "Ready", "status": str(ready)}]},
+    }
+    return cluster.decode_node(json.dumps(body))
+
+
+NODE_NAMES = ("node-a", "node-b")
+node_names, pools = st.sampled_from(NODE_NAMES), st.sampled_from(["x", "y"])
+texts = st.sampled_from([REASON, "0/2 nodes: 2 " + REASON, "Insufficient cpu"])
+decide = st.tuples(
+    st.just("decide"), st.frozensets(node_names), st.sampled_from([False, False, True])
+)
+pod = st.tuples(st.just("pod"), st.sampled_from(["web", "db"]), st.tuples(texts, st.none() | pools))
+node = st.tuples(st.just("node"), node_names, st.tuples(pools, st.booleans()))
+happenings = st.one_of(
+    decide,
+    decide,
+    pod,
+    node,
+    st.tuples(st.just("goes"), st.sampled_from(["web", "db", "node-a", "node-b"]), st.none()),
+    st.tuples(st.just("time"), st.sampled_from([0.5, 30.0, 400.0]), st.none()),
+    st.tuples(st.just("nudge"), st.none(), st.none()),
+)
+AT_FIRST = (
+    ("node", "node-a", ("x", True)),
+    ("node", "node-b", ("y", True)),
+    ("decide", frozenset(NODE_NAMES), False),
+    ("pod", "web", (REASON, None)),
+    ("decide", frozenset(["node-b"]), False),
+)
+
+
+@settings(max_examples=150, deadline=None)
+@given(st.lists(happenings, max_size=12))
+def test_who_looks_only_at_what_changed_sees_what_who_looks_at_everything_does(happened):
+    asyncio.run(compare([*AT_FIRST, *happened]))
+
+
+async def compare(happened):
+    patient, thorough = (Nudging(None, None) for _ in range(2))
+    for what, subject, more in happened:
+        for world in (patient, thorough):
+            befall(world, what, subject, more)
+        thorough.nudger._lines = {
+            key: replace(line, version=-1, basis=()) for key, line in thorough.nudger._lines.items()
+        }
+        seen = [
+            {(c.refusal.pod.metadata.name, c.start) for c in await world.nudger._looked()}
+            for world in (patient, thorough)
+        ]
+        assert seen[0] == seen[1]
+
+
+def befall(world, what, subject, more):
+    known, nudger = world.cluster, world.nudger
+    match what:
+        case "decide":
+            world.decide(subject, frozenset(["node-a"] if more else []))
+        case "pod":
+            known.pods.put(waiting_pod(subject, *more))
+        case "node":
+            known.nodes.put(pooled_node(subject, *more))
+        case "time":
+            world.clock.now += subject
+        case "goes":
+            for kind, key in ((known.pods, ("default", subject)), (known.nodes, subject)):
+                if key in kind.objects:
+                    kind.drop(kind.objects[key])
+        case "nudge":
+            refusals = [r for line in nudger._lines.values() for r in line.refused.values()]
+            for refusal in refusals:
+                nudger._note(refusal, refusal.after_nudge(world.clock.now))

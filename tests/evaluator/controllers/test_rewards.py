@@ -1,0 +1,202 @@
+"""What was learned is kept in a ConfigMap of a real API server: by the one that may write, at most every half minute."""
+
+import json
+
+import pytest
+
+from evaluator.cache.pods import decode
+from evaluator.controllers.rewards import PAUSE, Rewarder
+from evaluator.scoring import reward_codec
+from evaluator.scoring import rewards as module
+from evaluator.scoring.rewards import Rewards
+
+PATH = "/api/v1/namespaces/default/configmaps"
+
+
+class Replica:
+    """One that learns, in a world of its own time."""
+
+    def __init__(self, kube, rng):
+        self.now = 1000.0
+        self.may_write = True
+        self.nodes = {"a", "b"}
+        self.rewarder = Rewarder(
+            kube,
+            Rewards(),
+            lambda: self.nodes,
+            namespace="default",
+            name="r",
+            allowed=lambda: self.may_write,
+            clock=lambda: self.now,
+            wall=lambda: self.now,
+            rng=rng,
+        )
+
+    def fails(self, kind="web", node="a"):
+        """A pod of this kind, on this node, runs and then does not."""
+        self.rewarder.changed(pod("Running", kind, node), pod("Failed", kind, node))
+
+    async def round(self, after=0.0):
+        self.now += after
+        await self.rewarder.round()
+
+    def value(self, kind="web", node="a"):
+        return self.rewarder.rewards.kinds.get(kind, {}).get(node, 1.0)
+
+
+def pod(phase, kind="web", node="a", uid="u"):
+    meta = {"name": "p", "namespace": "ns", "uid": uid, "labels": {"app": kind}}
+    seen = {"ready": True, "restartCount": 0}
+    status = {"phase": phase, "containerStatuses": [seen]}
+    return decode(
+        json.dumps({"metadata": meta, "spec": {"nodeName": node}, "status": status}).encode()
+    )
+
+
+@pytest.fixture
+def replica(connect, rng):
+    async def make(url):
+        return Replica(await connect(url), rng)
+
+    return make
+
+
+async def written(api):
+    """What the ConfigMap says; None if there is none."""
+    found = (await api.get(PATH))["items"]
+    if not (mine := [one for one in found if one["metadata"]["name"] == "r"]):
+        return None
+    return reward_codec.decode(mine[0]["data"], Rewards())
+
+
+async def test_a_restart_forgets_nothing(api, replica):
+    one = await replica(api.url)
+    one.fails()
+    await one.round()
+    assert one.value() == 0.9
+    two = await replica(api.url)
+    await two.round()
+    assert two.value() == 0.9
+    two.fails()
+    await two.round()
+    assert (await written(api)).kinds == {"web": {"a": pytest.approx(0.81)}}
+
+
+async def test_it_is_written_at_most_every_half_minute(api, replica):
+    one = await replica(api.url)
+    one.fails()
+    await one.round()
+    one.fails()
+    await one.round(PAUSE - 1)
+    assert one.value() == pytest.approx(0.81)
+    assert (await written(api)).kinds["web"]["a"] == 0.9
+    await one.round(1)
+    assert (await written(api)).kinds["web"]["a"] == pytest.approx(0.81)
+
+
+async def test_what_did_not_change_is_not_written(api, replica):
+    one = await replica(api.url)
+    one.fails()
+    await one.round()
+    before = await api.get(f"{PATH}/r")
+    learned = one.rewarder.rewards
+    one.rewarder.changed(pod("Pending", "db", uid="v"), pod("Succeeded", "db", uid="v"))
+    await one.round(PAUSE)
+    assert await api.get(f"{PATH}/r") == before
+    assert one.rewarder.rewards is learned
+
+
+async def test_all_learn_and_the_one_that_leads_writes(api, replica):
+    one, two = await replica(api.url), await replica(api.url)
+    two.may_write = False
+    await one.round()
+    await two.round()
+    for each in (one, two):
+        each.fails()
+        await each.round(PAUSE)
+    assert (one.value(), two.value()) == (0.9, 0.9)
+    version = (await api.get(f"{PATH}/r"))["metadata"]["resourceVersion"]
+    two.fails()
+    await two.round(PAUSE)
+    assert (await api.get(f"{PATH}/r"))["metadata"]["resourceVersion"] == version
+    two.may_write = True
+    two.rewarder.start_over()
+    await two.round()
+    assert (await written(api)).kinds["web"]["a"] == pytest.approx(0.81)
+
+
+async def test_who_was_overtaken_looks_again(api, replica):
+    one, two = await replica(api.url), await replica(api.url)
+    await one.round()
+    await two.round()
+    one.fails()
+    await one.round(PAUSE)
+    two.fails("db")
+    await two.round(PAUSE)
+    assert (await written(api)).kinds.keys() == {"web"}
+    await two.round(PAUSE)
+    assert (await written(api)).kinds.keys() == {"db"}
+
+
+async def test_outcomes_wait_until_what_was_learned_before_can_be_read(stand, answer, replica):
+    state = reward_codec.encode(Rewards().among({"a", "b"}).observed("web", "a", 0))
+    found = {"metadata": {"resourceVersion": "7"}, "data": state}
+    stand.then(answer.refuses(503, message="not yet"), answer.says(200, found))
+    stand.otherwise(answer.says(200, {"metadata": {"resourceVersion": "8"}}))
+    one = await replica(stand.url)
+    one.fails()
+    await one.round()
+    await one.round()
+    assert (one.value(), len(stand.asked)) == (1.0, 1)
+    await one.round(60)
+    assert one.value() == pytest.approx(0.81)
+    await one.round(60)
+    assert [asked.method for asked in stand.asked] == ["GET", "GET", "PUT"]
+    assert stand.asked[-1].json["metadata"]["resourceVersion"] == "7"
+
+
+async def test_what_was_mangled_is_replaced_and_said_to_be_lost(api, replica, log_lines):
+    lines = log_lines("json")
+    body = {"metadata": {"name": "r"}, "data": {reward_codec.KEY: "nonsense"}}
+    await api.call("POST", PATH, {"apiVersion": "v1", "kind": "ConfigMap", **body})
+    one = await replica(api.url)
+    one.fails()
+    await one.round()
+    assert any("is lost" in line for line in lines())
+    assert (await written(api)).kinds == {"web": {"a": 0.9}}
+
+
+async def test_a_clean_run_earns_when_its_time_has_come(api, replica):
+    one = await replica(api.url)
+    one.fails()
+    one.rewarder.changed(pod("Pending", uid="v"), pod("Running", uid="v"))
+    await one.round()
+    await one.round(299)
+    assert one.value() == 0.9
+    await one.round(1)
+    assert one.value() == pytest.approx(0.91)
+
+
+async def test_a_node_that_joins_starts_at_the_mean(api, replica):
+    one = await replica(api.url)
+    one.nodes = set()  # not listed yet
+    await one.round()
+    one.nodes = {"a", "b"}
+    one.fails()
+    await one.round()
+    for nodes in (set(), {"a", "b", "c"}):
+        one.nodes = nodes
+        await one.round()
+    assert one.value(node="c") == pytest.approx(0.95)
+
+
+async def test_that_kinds_are_forgotten_is_said(api, replica, log_lines, monkeypatch):
+    lines = log_lines("json")
+    monkeypatch.setattr(module, "_ROOM", 60)
+    one = await replica(api.url)
+    one.fails("web")
+    one.fails("db")
+    await one.round()
+    (line,) = [json.loads(line) for line in lines() if "forgotten" in line]
+    assert (line["kinds"], line["left"]) == (1, 1)
+    assert (await written(api)).kinds.keys() == {"db"}

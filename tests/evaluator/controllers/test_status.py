@@ -1,0 +1,264 @@
+"""Statuses written to a real API server: when they changed, and then once."""
+
+import asyncio
+from types import SimpleNamespace
+
+import pytest
+
+from evaluator.controllers.status import Reporter
+from evaluator.model.node_labels import Conflict
+from evaluator.policy.decide import decide
+from evaluator.policy.parse import PolicyKey, parse
+from evaluator.readings.store import Store
+from wire.codec import Delta
+
+NOW = 1000.0
+KEY = PolicyKey("default", "demo")
+PATH = "/apis/telemetry.intel.com/v1alpha1/namespaces/default/taspolicies"
+
+
+class Reporting:
+    """A reporter with its surroundings: what is decided is made of readings given by hand."""
+
+    def __init__(self, kube, rng):
+        self.decided = SimpleNamespace(latest=None, waiting_for=[])
+        self.conflicts = []
+        self.said = {}
+        self.reporter = Reporter(
+            kube,
+            self.decided,
+            lambda: self.conflicts,
+            said=lambda key: self.said.get(key, {}),
+            pause=0.01,
+            rng=rng,
+        )
+
+    def decide(self, *policies, **values):
+        store = Store(stale_after=30.0, started=0.0)
+        store.subscribe({metric for policy in policies for metric in policy.metrics})
+        for node, value in values.items():
+            store.report(node, Delta({"health": value}), NOW)
+        self.decided.latest = decide(policies, values, store, now=NOW)
+        self.reporter.wake()
+
+
+@pytest.fixture
+def demo(tas, rule):
+    return tas("demo", "default", deschedule=[rule("health Equals 2")])
+
+
+@pytest.fixture
+async def world(api, connect, rng, background):
+    await api.policies()
+    made = Reporting(await connect(api.url), rng)
+    background(made.reporter.run())
+    return made
+
+
+def says(compliance):
+    return lambda policy: policy.get("status", {}).get("compliance") == compliance
+
+
+async def test_a_status_follows_what_is_decided(api, world, demo):
+    await api.policy(demo)
+    world.decide(parse(demo), n0=0.0, n1=0.0)
+    found = await api.seen(f"{PATH}/demo", says("Compliant"))
+    assert found["status"]["message"] == "no violation on 2 nodes"
+    assert found["status"]["observedGeneration"] == 1
+    valid, deschedule = found["status"]["conditions"]
+    assert (valid["type"], valid["status"]) == ("Valid", "True")
+    assert (deschedule["type"], deschedule["status"]) == ("DescheduleViolated", "False")
+    since = valid["lastTransitionTime"]
+
+    world.decide(parse(demo), n0=0.0, n1=2.0)
+    found = await api.seen(f"{PATH}/demo", says("Violated"))
+    assert found["status"]["message"] == "violated on 1 of 2 nodes (n1)"
+    assert found["status"]["conditions"][0]["lastTransitionTime"] == since
+
+
+async def test_problems_are_there_to_be_read(api, world, demo, rule):
+    await api.policy(demo)
+    bad = {**demo, "spec": {"strategies": {"deschedule": {"rules": [{}]}, "nonsense": {}}}}
+    world.decide(parse(bad), n0=0.0)
+    found = await api.seen(
+        f"{PATH}/demo",
+        lambda policy: policy.get("status", {}).get("conditions", [{}])[0].get("status") == "False",
+    )
+    message = found["status"]["conditions"][0]["message"]
+    assert "strategy 'nonsense' is not known" in message
+    assert "deschedule: rule 1: it has no metricname" in message
+
+
+async def test_a_label_that_could_not_be_set_is_reported_to_its_policy(api, world, demo):
+    await api.policy(demo)
+    world.decide(parse(demo), n0=2.0)
+    await api.seen(f"{PATH}/demo", says("Violated"))
+    world.conflicts = [Conflict("n0", "demo", "violating", "mine")]
+    world.reporter.wake()
+    found = await api.seen(
+        f"{PATH}/demo", lambda policy: policy["status"]["conditions"][0]["status"] == "False"
+    )
+    assert "label demo on n0 belongs to somebody else" in str(found["status"]["conditions"])
+
+
+async def test_the_same_status_is_not_written_twice(stand, answer, connect, rng, background, demo):
+    world = Reporting(await connect(stand.url), rng)
+    background(world.reporter.run())
+    stand.otherwise(answer.says(200, {}))
+    world.decide(parse(demo), n0=0.0)
+    await stand.until(1)
+    for _ in range(5):
+        world.decide(parse(demo), n0=1.0)  # another reading, the same verdict
+        await asyncio.sleep(0.01)
+    world.decide(parse(demo), n0=2.0)
+    await stand.until(2)
+    assert [asked.json["status"]["compliance"] for asked in stand.asked] == [
+        "Compliant",
+        "Violated",
+    ]
+
+
+async def test_a_write_that_fails_is_tried_again_and_holds_no_other_up(
+    stand, answer, connect, rng, background, tas, rule
+):
+    world = Reporting(await connect(stand.url), rng)
+    one, two = (
+        parse(tas(name, "default", deschedule=[rule("health Equals 2")])) for name in ("a", "b")
+    )
+    stand.then(answer.refuses(500), answer.says(200, {}), answer.says(200, {}))
+    background(world.reporter.run())
+    world.decide(one, two, n0=0.0)
+    asked = await stand.until(3)
+    assert [a.path.split("/")[-2] for a in asked] == ["a", "b", "a"]
+
+
+async def test_a_policy_that_is_gone_is_no_failure(stand, answer, connect, rng, background, demo):
+    world = Reporting(await connect(stand.url), rng)
+    stand.then(answer.refuses(404), answer.says(200, {}))
+    background(world.reporter.run())
+    world.decide(parse(demo), n0=0.0)
+    await stand.until(1)
+    world.decide(n0=0.0)
+    await asyncio.sleep(0.05)
+    assert len(stand.asked) == 1
+
+
+async def test_a_policy_made_anew_gets_its_status_anew(api, world, demo, until):
+    await api.policy(demo)
+    world.decide(parse(demo), n0=0.0)
+    await api.seen(f"{PATH}/demo", says("Compliant"))
+    await api.delete(f"{PATH}/demo")
+    await api.policy(demo)
+    again = parse({**demo, "metadata": {**demo["metadata"], "uid": "another-uid"}})
+    world.decide(again, n0=0.0)
+    await api.seen(f"{PATH}/demo", says("Compliant"))
+
+
+async def test_nothing_is_written_while_nothing_is_decided(
+    stand, answer, connect, rng, background, demo
+):
+    world = Reporting(await connect(stand.url), rng)
+    stand.otherwise(answer.says(200, {}))
+    background(world.reporter.run())
+    world.decided.waiting_for = ["nodes"]
+    world.decide(parse(demo), n0=0.0)
+    await asyncio.sleep(0.05)
+    assert stand.asked == []
+    world.decided.waiting_for = []
+    world.reporter.wake()
+    await stand.until(1)
+
+
+OLD = "2020-02-02T02:02:02Z"
+
+
+def said(**conditions):
+    """A status that an earlier life wrote."""
+    return {
+        "conditions": [
+            {"type": name, "status": status, "lastTransitionTime": OLD}
+            for name, status in conditions.items()
+        ]
+    }
+
+
+def since(asked):
+    conditions = asked.json["status"]["conditions"]
+    return {c["type"]: c["lastTransitionTime"] == OLD for c in conditions}
+
+
+@pytest.fixture
+def silent_world(stand, answer, connect, rng, background):
+    """A reporter whose API server takes everything."""
+
+    async def start():
+        stand.otherwise(answer.says(200, {}))
+        made = Reporting(await connect(stand.url), rng)
+        background(made.reporter.run())
+        return made
+
+    return start
+
+
+async def test_a_restart_is_no_transition(silent_world, stand, demo):
+    world = await silent_world()
+    world.said[KEY] = said(Valid="True", DescheduleViolated="True")
+    world.decide(parse(demo), n0=0.0)
+    await stand.until(1)
+    assert since(stand.asked[0]) == {"Valid": True, "DescheduleViolated": False}
+
+
+async def test_only_what_changed_has_a_new_time(silent_world, stand, demo):
+    world = await silent_world()
+    world.said[KEY] = said(Valid="True", DescheduleViolated="False")
+    world.decide(parse(demo), n0=0.0, n1=0.0)
+    await stand.until(1)
+    world.decide(parse(demo), n0=0.0, n1=2.0)
+    await stand.until(2)
+    world.decide(parse(demo), n0=2.0, n1=2.0)  # more nodes, the same condition
+    await stand.until(3)
+    assert [since(asked)["DescheduleViolated"] for asked in stand.asked] == [True, False, False]
+    assert all(since(asked)["Valid"] for asked in stand.asked)
+    second, third = (asked.json["status"]["conditions"][1] for asked in stand.asked[1:])
+    assert second["lastTransitionTime"] == third["lastTransitionTime"]
+
+
+@pytest.mark.parametrize(
+    "status",
+    [
+        {"conditions": None},
+        {"conditions": "x"},
+        {"conditions": [5, {}, {"type": "Valid"}]},
+        {"conditions": [{"type": "Valid", "status": "True", "lastTransitionTime": None}]},
+    ],
+)
+async def test_a_status_that_somebody_else_wrote_is_no_stumbling_block(
+    silent_world, stand, demo, status
+):
+    world = await silent_world()
+    world.said[KEY] = status
+    world.decide(parse(demo), n0=0.0)
+    await stand.until(1)
+    times = [c["lastTransitionTime"] for c in stand.asked[0].json["status"]["conditions"]]
+    assert all(time.endswith("Z") for time in times)
+
+
+async def test_a_new_leader_goes_on_from_what_the_old_one_wrote(silent_world, stand, demo):
+    world = await silent_world()
+    world.decide(parse(demo), n0=0.0)
+    await stand.until(1)
+    world.said[KEY] = said(Valid="True", DescheduleViolated="False")
+    world.reporter.start_over()
+    await stand.until(2)
+    assert since(stand.asked[1]) == {"Valid": True, "DescheduleViolated": True}
+
+
+async def test_a_policy_made_anew_has_transitions_of_its_own(silent_world, stand, demo):
+    world = await silent_world()
+    world.said[KEY] = said(Valid="True", DescheduleViolated="False")
+    world.decide(parse(demo), n0=0.0)
+    await stand.until(1)
+    world.said[KEY] = {}
+    world.decide(parse({**demo, "metadata": {**demo["metadata"], "uid": "another"}}), n0=0.0)
+    await stand.until(2)
+    assert since(stand.asked[1]) == {"Valid": False, "DescheduleViolated": False}

@@ -1,0 +1,35 @@
+"""What agents are asked for: one list, a generation that never names two, and a way to wait for the next."""
+
+import asyncio
+
+from evaluator.engine.subscription import Subscription, Subscriptions
+
+
+def test_it_begins_with_nothing_at_generation_one():
+    assert Subscriptions().current == Subscription(1, ())
+
+
+def test_another_list_is_another_generation_and_the_same_is_none():
+    subscriptions = Subscriptions()
+    assert subscriptions.want(["b", "a", "b"])
+    assert subscriptions.current == Subscription(2, ("a", "b"))
+    assert not subscriptions.want(("a", "b"))
+    assert subscriptions.current.generation == 2
+    assert subscriptions.want([])
+    assert subscriptions.current == Subscription(3, ())
+
+
+async def test_who_waits_is_woken_by_each_change():
+    subscriptions = Subscriptions()
+    assert (await subscriptions.after(0)).generation == 1
+    waiting = [asyncio.create_task(subscriptions.after(1)) for _ in range(3)]
+    await asyncio.sleep(0)
+    subscriptions.want(["a"])
+    subscriptions.want(["b"])
+    assert [found.metrics for found in await asyncio.gather(*waiting)] == [("b",)] * 3
+
+
+async def test_who_comes_late_is_told_at_once():
+    subscriptions = Subscriptions()
+    subscriptions.want(["a"])
+    assert (await subscriptions.after(1)).metrics == ("a",)

@@ -1,0 +1,410 @@
+"""A copy of one kind, kept over a real socket: pages, bookmarks, 410, watches that end, break or lie, a server restarted."""
+
+import asyncio
+import json
+
+import pytest
+from aiohttp import web
+
+from evaluator.kubeapi.client import NODES
+from evaluator.kubeapi.reflector import UNSERVED_PAUSE, Watcher
+from tests.patience import PATIENCE
+
+
+def obj(name, version, **more):
+    return {"metadata": {"name": name, "resourceVersion": str(version)}, **more}
+
+
+class Copy:
+    """The objects known, by name, and the changes in their order."""
+
+    def __init__(self):
+        self.objects = {}
+        self.log = []
+        self._changed = asyncio.Condition()
+
+    def replacing(self, objects):
+        self.objects = {}
+        for o in objects:
+            yield
+            self.objects[name(o)] = o
+        self._note(("replace", sorted(self.objects)))
+
+    def put(self, obj):
+        self.objects[name(obj)] = obj
+        self._note(("put", name(obj)))
+
+    def drop(self, obj):
+        self.objects.pop(name(obj), None)
+        self._note(("drop", name(obj)))
+
+    def _note(self, what):
+        self.log.append(what)
+        self._task = asyncio.get_running_loop().create_task(self._tell())
+
+    async def _tell(self):
+        async with self._changed:
+            self._changed.notify_all()
+
+    async def until(self, predicate):
+        async with asyncio.timeout(PATIENCE), self._changed:
+            await self._changed.wait_for(predicate)
+
+
+def name(obj):
+    return obj["metadata"]["name"]
+
+
+def decode(raw):
+    found = json.loads(bytes(raw))
+    if found.get("kind") == "Unreadable":
+        raise ValueError("an object of a kind that nobody can read")
+    return found
+
+
+@pytest.fixture
+def copy():
+    return Copy()
+
+
+@pytest.fixture
+async def watch(connect, stand, copy, rng, background):
+    """Start watching nodes; returns the watcher."""
+
+    async def start(**more):
+        watcher = Watcher(await connect(stand.url), NODES, decode, copy, rng=rng, **more)
+        background(watcher.run())
+        return watcher
+
+    return start
+
+
+def asked_versions(stand):
+    """What each request was: "list", "list more", or the version that a watch went on from."""
+    return [
+        asked.query["resourceVersion"]
+        if "watch" in asked.query
+        else "list more"
+        if "continue" in asked.query
+        else "list"
+        for asked in stand.asked
+    ]
+
+
+async def test_a_list_of_several_pages_is_one_truth(watch, stand, answer, copy):
+    stand.then(
+        answer.lists(obj("a", 1), more="x"),
+        answer.lists(obj("b", 2), more="y"),
+        answer.lists(obj("c", 3), version="9"),
+    )
+    await watch()
+    await stand.until(4)
+    assert copy.log == [("replace", ["a", "b", "c"])]
+    assert asked_versions(stand) == ["list", "list more", "list more", "9"]
+
+
+async def test_events_are_taken_and_bookmarks_only_move_the_version(watch, stand, answer, copy):
+    stand.then(
+        answer.lists(obj("a", 1), version="1"),
+        answer.streams(
+            ("ADDED", obj("b", 2)),
+            ("MODIFIED", obj("a", 3, spec={"x": 1})),
+            ("DELETED", obj("b", 4)),
+            ("BOOKMARK", obj("", 50)),
+        ),
+    )
+    await watch()
+    await stand.until(3)
+    assert copy.log == [("replace", ["a"]), ("put", "b"), ("put", "a"), ("drop", "b")]
+    assert copy.objects == {"a": obj("a", 3, spec={"x": 1})}
+    assert asked_versions(stand) == ["list", "1", "50"]
+
+
+@pytest.mark.parametrize("end", ["close", "reset"])
+async def test_a_watch_that_ends_goes_on_where_it_was(watch, stand, answer, copy, end):
+    """From its last event and not from its first: otherwise the copy goes back in time and lives through it again."""
+    stand.then(
+        answer.lists(version="1"),
+        answer.streams(("ADDED", obj("a", 5)), ("DELETED", obj("a", 6)), end=end),
+        answer.streams(("ADDED", obj("b", 7)), end="hang"),
+    )
+    await watch()
+    await copy.until(lambda: "b" in copy.objects)
+    assert asked_versions(stand) == ["list", "1", "6"]
+    assert copy.log == [("replace", []), ("put", "a"), ("drop", "a"), ("put", "b")]
+
+
+@pytest.mark.parametrize("how", ["event", "status"])
+async def test_410_lists_again_and_finds_what_was_deleted(watch, stand, answer, copy, how):
+    gone = {"kind": "Status", "code": 410, "reason": "Expired", "message": "too old"}
+    stand.then(
+        answer.lists(obj("a", 1), obj("b", 2), version="2"),
+        answer.streams(("ERROR", gone)) if how == "event" else answer.refuses(410, "Expired"),
+        answer.lists(obj("b", 2), obj("c", 9), version="9"),
+    )
+    await watch()
+    await copy.until(lambda: "c" in copy.objects)
+    await stand.until(4)
+    assert sorted(copy.objects) == ["b", "c"]
+    assert asked_versions(stand) == ["list", "2", "list", "9"]
+
+
+async def test_410_between_two_pages_starts_the_list_over(watch, stand, answer, copy):
+    stand.then(
+        answer.lists(obj("a", 1), more="x"),
+        answer.refuses(410, "Expired"),
+        answer.lists(obj("b", 2), version="3"),
+    )
+    await watch()
+    await stand.until(4)
+    assert copy.log == [("replace", ["b"])]
+    assert asked_versions(stand) == ["list", "list more", "list", "3"]
+
+
+@pytest.mark.parametrize("status", [401, 403, 404, 429, 500, 503])
+async def test_a_refused_list_is_asked_for_again(watch, stand, answer, copy, status):
+    stand.then(answer.refuses(status), answer.refuses(status), answer.lists(obj("a", 1)))
+    await watch()
+    await copy.until(lambda: "a" in copy.objects)
+    assert copy.log == [("replace", ["a"])]
+
+
+async def test_lists_that_break_or_are_garbage_are_waited_out(watch, stand, answer, copy):
+    stand.then(
+        answer.breaks,
+        answer.breaks,
+        answer.says(200, b"<html>a proxy</html>"),
+        answer.lists(obj("a", 1), version="1"),
+    )
+    await watch()
+    await copy.until(lambda: "a" in copy.objects)
+    assert copy.log == [("replace", ["a"])]
+
+
+async def test_watches_that_are_garbage_are_waited_out(watch, stand, answer, copy):
+    stand.then(
+        answer.lists(version="1"),
+        answer.says(502, b"bad gateway"),
+        answer.streams(b"<html>not json</html>\n"),
+        answer.streams(b'{"type":"ADDED"}\n'),
+        answer.streams(("ADDED", obj("b", 2)), end="hang"),
+    )
+    await watch()
+    await copy.until(lambda: "b" in copy.objects)
+    assert asked_versions(stand) == ["list", "1", "1", "1", "1"]
+
+
+async def test_an_error_event_that_is_not_410_keeps_the_version(watch, stand, answer, copy):
+    stand.then(
+        answer.lists(version="1"),
+        answer.streams(("ADDED", obj("a", 5)), ("ERROR", {"code": 500, "message": "etcd"})),
+        answer.streams(("ADDED", obj("b", 6)), end="hang"),
+    )
+    await watch()
+    await copy.until(lambda: "b" in copy.objects)
+    assert asked_versions(stand) == ["list", "1", "5"]
+
+
+async def test_a_quiet_watch_that_ends_goes_on_without_running_hot(watch, stand, answer):
+    stand.then(answer.lists(version="3"), *[answer.streams() for _ in range(4)])
+    await watch()
+    asked = await stand.until(6)
+    assert asked_versions(stand)[1:6] == ["3"] * 5
+    assert {a.query["allowWatchBookmarks"] for a in asked[1:]} == {"true"}
+
+
+async def test_a_server_restarted_is_found_again(watch, stand, answer, copy):
+    stand.then(
+        answer.lists(obj("a", 1), version="1"), answer.streams(("ADDED", obj("b", 2)), end="hang")
+    )
+    await watch()
+    await copy.until(lambda: "b" in copy.objects)
+    port = int(stand.url.rpartition(":")[2])
+    await stand.stop()
+    stand.then(answer.streams(("ADDED", obj("c", 3)), end="hang"))
+    await stand.start(port)
+    await copy.until(lambda: "c" in copy.objects)
+    assert asked_versions(stand)[-1] == "2"
+
+
+async def test_a_watch_on_which_nothing_comes_is_opened_again(watch, stand, answer, copy):
+    """Its other end may be gone without a word; and a server that sends no bookmarks loses nothing by it."""
+    stand.then(
+        answer.lists(version="1"),
+        answer.streams(("BOOKMARK", obj("", 5)), end="hang"),
+        answer.streams(end="hang"),
+        answer.hangs,
+        answer.streams(("ADDED", obj("a", 6)), end="hang"),
+    )
+    await watch(silence=0.05)
+    await copy.until(lambda: "a" in copy.objects)
+    assert asked_versions(stand)[:5] == ["list", "1", "5", "5", "5"]
+
+
+async def test_silence_is_no_reason_to_wait_longer_each_time(watch, stand, answer):
+    """An idle kind on a server without bookmarks: what is known of it must not grow old between two watches."""
+    stand.then(answer.lists(version="1"))
+    stand.otherwise(answer.streams(end="hang"))
+    await watch(silence=0.02)
+    loop = asyncio.get_running_loop()
+    begin = loop.time()
+    await stand.until(12)  # with growing pauses, the shortest there are, 11 of them take 18 s
+    assert loop.time() - begin < 15
+
+
+async def test_a_version_that_fails_again_and_again_is_given_up(watch, stand, answer, copy):
+    """An etcd restored from a backup has not come that far yet, and says so with another error than 410."""
+    stand.then(
+        answer.lists(obj("a", 90), obj("b", 91), version="99"),
+        *[answer.refuses(504, "Timeout", "Too large resource version")] * 3,
+        answer.lists(obj("a", 9), version="10"),
+    )
+    await watch()
+    await copy.until(lambda: copy.log[1:] == [("replace", ["a"])])
+    await stand.until(6)
+    assert asked_versions(stand) == ["list", "99", "99", "99", "list", "10"]
+
+
+async def test_a_server_that_is_busy_is_left_alone_for_as_long_as_it_asks(watch, stand, answer):
+    async def busy(_request):
+        return web.Response(status=429, headers={"Retry-After": "1"})
+
+    stand.then(busy, answer.lists(version="1"))
+    begin = asyncio.get_running_loop().time()
+    await watch()
+    await stand.until(2)
+    assert asyncio.get_running_loop().time() - begin >= 0.99
+
+
+async def test_it_says_when_the_copy_is_known_to_be_true(watch, stand, answer, copy):
+    heard = []
+    opened = asyncio.Event()
+
+    def note():
+        heard.append(len(copy.log))
+        if len(heard) == 3:
+            opened.set()
+
+    stand.then(
+        answer.refuses(500),
+        answer.lists(obj("a", 1), version="1"),
+        answer.streams(("BOOKMARK", obj("", 5)), end="hang"),
+    )
+    await watch(heard=note)
+    async with asyncio.timeout(PATIENCE):
+        await opened.wait()
+    assert heard == [1, 1, 1], "after the list, with the watch that stands, with the bookmark"
+
+
+async def test_an_object_that_cannot_be_read_hides_no_other(watch, stand, answer, copy):
+    bad = obj("bad", 2, kind="Unreadable")
+    stand.then(
+        answer.lists(obj("a", 1), bad, version="2"),
+        answer.streams(("MODIFIED", bad), ("ADDED", obj("b", 3)), end="hang"),
+    )
+    await watch()
+    await copy.until(lambda: "b" in copy.objects)
+    assert sorted(copy.objects) == ["a", "b"]
+    assert asked_versions(stand) == ["list", "2"]
+
+
+async def test_a_watch_asks_to_be_ended_in_five_to_ten_minutes(watch, stand, answer):
+    stand.then(answer.lists(version="1"))
+    await watch()
+    await stand.until(2)
+    assert 300 <= int(stand.asked[1].query["timeoutSeconds"]) <= 600
+
+
+async def test_who_asks_for_a_list_gets_one_that_began_later(watch, stand, answer, copy):
+    """The one under way when somebody asks may have missed what happened before that."""
+    began, goes_on = asyncio.Event(), asyncio.Event()
+
+    async def slow(request):
+        began.set()
+        await goes_on.wait()
+        return await answer.lists(obj("a", 1))(request)
+
+    stand.then(slow, answer.lists(obj("a", 2), obj("b", 2)), answer.streams(end="hang"))
+    watcher = await watch()
+    await began.wait()
+    listed = watcher.list_anew()
+    goes_on.set()
+    await copy.until(lambda: copy.log)
+    assert not listed.done()
+    async with asyncio.timeout(PATIENCE):
+        await listed
+    assert copy.objects.keys() == {"a", "b"}
+
+
+async def test_a_watch_gives_way_to_a_list_that_some_ask_for(watch, stand, answer, copy):
+    stand.then(answer.lists(obj("a", 1)), answer.streams(end="hang"))
+    stand.then(answer.refuses(500), answer.lists(obj("b", 2), version="7"))
+    watcher = await watch()
+    await stand.until(2)
+    async with asyncio.timeout(PATIENCE):
+        first = watcher.list_anew()
+        await asyncio.sleep(0)  # by now the watch was told to end, and has not come to it
+        await asyncio.gather(first, watcher.list_anew())
+    assert copy.objects.keys() == {"b"}
+    asked = await stand.until(5)
+    assert asked[-1].query["resourceVersion"] == "7"
+
+
+MISSING = {"code": 404, "reason": "NotFound", "message": "page not found"}
+
+
+async def test_a_kind_that_is_not_served_is_logged_once_and_tried_again_at_one_pace(
+    watch, stand, answer, copy, capsys
+):
+    """After a growing back-off, nine more tries would take minutes."""
+    lost = []
+    stand.then(
+        answer.lists(obj("a", 1), version="1"),
+        answer.streams(("DELETED", obj("a", 2))),
+        *(answer.refuses(**MISSING) for _ in range(10)),
+        answer.lists(obj("b", 3), version="3"),
+    )
+    await watch(unserved=lambda: lost.append(copy.log[-1]), unserved_pause=0.01)
+    await copy.until(lambda: "b" in copy.objects)
+    assert asked_versions(stand) == ["list", "1", "2", *["list"] * 10]
+    assert lost == [("drop", "a")] * 10
+    told = capsys.readouterr().out
+    assert told.count("nodes are not served by the API server") == 1
+    assert told.count("nodes are served by the API server") == 1
+    assert "404" not in told
+
+
+def test_a_kind_that_is_served_again_is_noticed_within_two_seconds():
+    assert UNSERVED_PAUSE <= 2
+
+
+async def test_others_have_a_turn_between_two_objects_that_take_long(
+    connect, stand, answer, rng, background
+):
+    """As 200 policies of a megabyte do at the start: /healthz is to be answered meanwhile."""
+    now, turns = 0.0, 0
+
+    def slowly(raw):
+        nonlocal now
+        now += 0.01
+        return decode(raw), turns
+
+    class Pairs(Copy):
+        def replacing(self, pairs):
+            self.turns = [turn for _, turn in pairs]
+            yield from super().replacing([one for one, _ in pairs])
+
+    async def others():
+        nonlocal turns
+        while True:
+            turns += 1
+            await asyncio.sleep(0)
+
+    objects = [obj(f"n{number}", number) for number in range(20)]
+    stand.then(answer.lists(*objects))
+    copy = Pairs()
+    kube = await connect(stand.url)
+    background(others())
+    background(Watcher(kube, NODES, slowly, copy, rng=rng, clock=lambda: now).run())
+    await copy.until(lambda: len(copy.objects) == 20)
+    assert len(set(copy.turns)) == 20

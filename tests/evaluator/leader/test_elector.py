@@ -1,0 +1,167 @@
+"""Elections on a real API server: one leads, the next takes over when it has to and not before, whoever is slow or deaf."""
+
+import asyncio
+
+import pytest
+
+from evaluator.leader import elector as leading
+from evaluator.leader.elector import Leader
+from evaluator.leader.lease import Terms
+from evaluator.leader.write_fence import Mandate
+
+TERMS = Terms(duration=12.0, renew_deadline=8.0, retry=2.0)
+PATH = "/apis/coordination.k8s.io/v1/namespaces/default/leases"
+
+
+class Clock:
+    now = 1000.0
+
+    def __call__(self):
+        return self.now
+
+
+@pytest.fixture
+def clock():
+    return Clock()
+
+
+@pytest.fixture
+def replica(connect, clock):
+    """A participant by name, at a URL; its rounds are run by hand."""
+
+    async def make(name, url):
+        mandate = Mandate(clock=clock)
+        kube = await connect(url)
+        made = Leader(kube, mandate, TERMS, namespace="default", name="l", me=name, clock=clock)
+        return made, mandate
+
+    return make
+
+
+async def test_the_first_leads_and_the_others_wait(api, replica):
+    (one, ones), (two, twos) = await replica("one", api.url), await replica("two", api.url)
+    await one.round()
+    await two.round()
+    assert (ones.allowed(), twos.allowed()) == (True, False)
+    found = await api.get(f"{PATH}/l")
+    assert found["spec"]["holderIdentity"] == "one"
+    assert found["spec"]["leaseDurationSeconds"] == 12
+
+
+async def test_of_two_at_once_one_leads(api, replica):
+    made = [await replica(f"r{number}", api.url) for number in range(5)]
+    await asyncio.gather(*(one.round() for one, _ in made))
+    assert sum(mandate.allowed() for _, mandate in made) == 1
+
+
+async def test_a_dead_leader_is_followed_when_its_lease_has_run_out_and_not_before(
+    api, replica, clock
+):
+    (one, ones), (two, twos) = await replica("one", api.url), await replica("two", api.url)
+    await one.round()
+    begin = clock.now
+    while not twos.allowed():
+        assert clock.now - begin <= TERMS.duration + TERMS.retry
+        clock.now += await two.round()
+    assert clock.now - begin >= TERMS.duration
+    assert not ones.allowed()
+    assert (await api.get(f"{PATH}/l"))["spec"]["leaseTransitions"] == 1
+
+
+async def test_a_leader_that_renews_stays(api, replica, clock):
+    (one, ones), (two, twos) = await replica("one", api.url), await replica("two", api.url)
+    for _ in range(30):
+        clock.now += min(await one.round(), await two.round())
+        assert (ones.allowed(), twos.allowed()) == (True, False)
+
+
+async def test_a_lease_given_up_is_taken_at_once(api, replica):
+    (one, ones), (two, twos) = await replica("one", api.url), await replica("two", api.url)
+    await one.round()
+    await two.round()
+    await one.resign()
+    assert not ones.allowed()
+    await two.round()
+    assert twos.allowed()
+
+
+async def test_who_gave_up_does_not_take_it_again(api, replica, background):
+    one, ones = await replica("one", api.url)
+    running = background(one.run())
+    while not ones.allowed():  # noqa: ASYNC110
+        await asyncio.sleep(0.005)
+    await one.resign()
+    await asyncio.sleep(0.01)
+    assert not running.done()
+    assert (await api.get(f"{PATH}/l"))["spec"]["holderIdentity"] == ""
+
+
+async def test_who_finds_another_in_its_place_stops_at_once(api, replica):
+    one, ones = await replica("one", api.url)
+    await one.round()
+    await api.merge(f"{PATH}/l", {"spec": {"holderIdentity": "usurper"}})
+    await one.round()
+    assert not ones.allowed()
+
+
+async def test_a_lease_deleted_under_a_leader_is_made_anew(api, replica):
+    one, ones = await replica("one", api.url)
+    await one.round()
+    await api.delete(f"{PATH}/l")
+    await one.round()
+    assert ones.allowed()
+    assert (await api.get(f"{PATH}/l"))["spec"]["holderIdentity"] == "one"
+
+
+async def test_what_others_wrote_on_the_lease_stays(api, replica):
+    one, _ = await replica("one", api.url)
+    await one.round()
+    await api.merge(f"{PATH}/l", {"metadata": {"annotations": {"who": "me"}}})
+    await one.round()
+    assert (await api.get(f"{PATH}/l"))["metadata"]["annotations"] == {"who": "me"}
+
+
+@pytest.mark.parametrize("failure", ["refuses", "hangs", "breaks"])
+async def test_a_leader_that_cannot_renew_stops_before_others_may_begin(
+    stand, answer, replica, clock, failure
+):
+    """Its renewals get nowhere; what it holds ends 8 s after the last one that did, not 12."""
+
+    async def echo(request):
+        body = {**await request.json(), "metadata": {"name": "l", "resourceVersion": "1"}}
+        return await answer.says(201, body)(request)
+
+    stand.then(answer.refuses(404), echo)
+    one, ones = await replica("one", stand.url)
+    await one.round()
+    assert ones.allowed()
+    stand.otherwise(
+        {"refuses": answer.refuses(500), "hangs": answer.hangs, "breaks": answer.breaks}[failure]
+    )
+    clock.now += 7.9
+    assert ones.allowed()
+    if failure != "hangs":  # that one takes its time, which the mandate does not wait for
+        assert await one.round() <= 0.1 + 1e-6
+    clock.now += 0.1
+    assert not ones.allowed()
+    if failure != "hangs":
+        await one.round()
+        assert one.holds is False
+
+
+async def test_rbac_that_forbids_it_is_said_once_and_nobody_leads(
+    stand, answer, replica, log_lines
+):
+    lines = log_lines("logfmt")
+    stand.otherwise(answer.refuses(403, "Forbidden", "leases is forbidden"))
+    one, ones = await replica("one", stand.url)
+    for _ in range(5):
+        assert await one.round() == pytest.approx(TERMS.retry)
+    assert not ones.allowed()
+    told = [line for line in lines() if "leases is forbidden" in line]
+    assert len(told) == 1
+    assert "level=warning" in told[0]
+
+
+def test_no_two_processes_have_one_name():
+    assert len({leading.identity() for _ in range(100)}) == 100

@@ -1,0 +1,182 @@
+"""What a replica does that is not the one that writes: nothing, and then all that is due when it becomes that one."""
+
+import asyncio
+import inspect
+from types import SimpleNamespace
+
+import pytest
+
+from evaluator.cache.cluster import Cluster
+from evaluator.controllers.evictions import Evictor
+from evaluator.controllers.status import Reporter
+from evaluator.kubeapi.client import NODES, Kube
+from evaluator.leader.write_fence import Mandate, NoMandateError
+from evaluator.metrics import Metrics
+from evaluator.model.node_labels import Apply
+from evaluator.model.objects import Condition, Meta, Node, NodeStatus, Pod, PodSpec
+from evaluator.plans.evictions import Pace
+from evaluator.policy.decide import Decision, Decisions
+from evaluator.policy.parse import Policy, PolicyKey
+
+KEY = PolicyKey("default", "demo")
+OBJECT = {"metadata": {"namespace": "default", "name": "x", "resourceVersion": "1"}, "spec": {}}
+
+CALLS = {
+    name: method
+    for name, method in inspect.getmembers(Kube, inspect.isfunction)
+    if not name.startswith("_") and name != "close"
+}
+ALLOWED = {
+    "review_token": "changes nothing, and every replica authenticates its own agents",
+    "write_lease": "every replica may try to become the leader",
+}
+"""What a follower may send besides reads, and why."""
+
+ARGUMENTS = {
+    "apply": Apply("n", "u", {}),
+    "key": KEY,
+    "resource": NODES,
+    "timeout": 60.0,
+    **dict.fromkeys(("node", "status", "event", "changes", "body", "annotations"), OBJECT),
+    "fields": [],
+    "operations": [],
+}
+"""By the name of a parameter; any other is a string."""
+
+
+@pytest.fixture
+async def kube(stand, answer, connect):
+    stand.otherwise(answer.says(200, OBJECT))
+    return await connect(stand.url)
+
+
+async def call(kube, name):
+    """Call a method of Kube with an argument for each parameter that has no default."""
+    parameters = inspect.signature(CALLS[name]).parameters.values()
+    required = [one for one in parameters if one.default is one.empty and one.name != "self"]
+    positional = [
+        ARGUMENTS.get(one.name, "x") for one in required if one.kind is not one.KEYWORD_ONLY
+    ]
+    named = {
+        one.name: ARGUMENTS.get(one.name, "x") for one in required if one.kind is one.KEYWORD_ONLY
+    }
+    answered = CALLS[name](kube, *positional, **named)
+    if inspect.isasyncgen(answered):
+        return [line async for line in answered]
+    return await answered
+
+
+@pytest.mark.parametrize("name", sorted(CALLS.keys() - ALLOWED.keys()))
+async def test_follower_sends_only_reads(stand, kube, name):
+    """Each method of Kube either reads, or sends nothing until the replica leads."""
+    mandate = Mandate()
+    kube.guard = mandate.write
+    try:
+        await call(kube, name)
+    except NoMandateError:
+        assert stand.asked == []
+        mandate.extend()
+        await call(kube, name)
+        assert len(stand.asked) == 1
+        assert stand.asked[0].method != "GET"
+    else:
+        assert {asked.method for asked in stand.asked} == {"GET"}
+
+
+async def test_follower_may_write_the_lease(stand, kube):
+    kube.guard = Mandate().write
+    await kube.write_lease(OBJECT)
+    assert [(asked.method, asked.path.rpartition("/")[2]) for asked in stand.asked] == [
+        ("PUT", "x")
+    ]
+
+
+class Following:
+    """A replica whose decisions are set by hand, and that leads when told to."""
+
+    def __init__(self, kube):
+        self.leading = False
+        self.now = 1000.0
+        self.cluster = Cluster()
+        self.decided = SimpleNamespace(latest=Decisions(), waiting_for=[])
+        self.metrics = Metrics()
+        self.reporter = Reporter(
+            kube, self.decided, tuple, allowed=lambda: self.leading, pause=0.001
+        )
+        self.evictor = Evictor(
+            kube,
+            self.cluster,
+            self.decided,
+            self.metrics,
+            pace=Pace(period=60.0, limit=1),
+            allowed=lambda: self.leading,
+            clock=lambda: self.now,
+        )
+
+    def violate(self):
+        well = NodeStatus(conditions=[Condition("Ready", "True")])
+        names = ("sick", "well")
+        self.cluster.nodes.replace([Node(Meta(name=name), status=well) for name in names])
+        labels = {"telemetry-policy": "demo"}
+        meta = Meta(name="web", namespace="default", uid="u", labels=labels)
+        self.cluster.pods.replace([Pod(meta, spec=PodSpec(node_name="sick"))])
+        decision = Decision(Policy(KEY), deschedule={"sick": "violating demo"})
+        self.decided.latest = Decisions(policies={KEY: decision})
+
+
+@pytest.fixture
+async def follower(kube):
+    return Following(kube)
+
+
+async def some_turns():
+    """Of the loop: enough for one that does not ask to have written."""
+    for _ in range(50):
+        await asyncio.sleep(0.001)
+
+
+async def test_a_follower_writes_no_status_and_a_new_leader_every_one(stand, follower, background):
+    follower.violate()
+    background(follower.reporter.run())
+    follower.reporter.wake()
+    await some_turns()
+    assert stand.asked == []
+    for term in (1, 2):  # what it wrote in its first term, another may have replaced since
+        follower.leading = True
+        follower.reporter.start_over()
+        assert (await stand.until(term))[-1].path.endswith("/taspolicies/demo/status")
+        follower.leading = False
+        follower.reporter.wake()
+        await some_turns()
+    assert len(stand.asked) == 2
+
+
+async def test_a_follower_evicts_nothing(stand, follower, background):
+    follower.violate()
+    background(follower.evictor.run())
+    follower.evictor.wake()
+    await some_turns()
+    assert stand.asked == []
+
+
+async def test_a_new_leader_leaves_the_pods_their_time(stand, follower, background):
+    """The one before may have evicted a moment ago."""
+    follower.violate()
+    background(follower.evictor.run())
+    follower.leading = True
+    follower.evictor.start_over()
+    await some_turns()
+    assert stand.asked == []
+    follower.now += 60.0
+    follower.evictor.wake()
+    first, _event = await stand.until(2)
+    assert first.path.endswith("/pods/web/eviction")
+
+
+async def test_one_that_leads_from_its_start_need_not_wait(stand, follower, background):
+    background(follower.evictor.run())
+    follower.leading = True
+    follower.evictor.start_over()
+    follower.violate()
+    follower.evictor.wake()
+    assert (await stand.until(1))[0].path.endswith("/pods/web/eviction")

@@ -1,0 +1,184 @@
+"""Who may write, from a lease as it was read: whatever anybody's clock says, never two at once, and never nobody for long."""
+
+from dataclasses import dataclass, field
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from evaluator.leader import lease
+from evaluator.leader.lease import Acquire, Renew, Seen, StepDown, Terms, Wait
+
+TERMS = Terms(duration=12.0, renew_deadline=8.0, retry=2.0)
+AT = "2026-01-01T00:00:00.000000Z"
+
+
+def held_by(holder, *, duration=12, at=AT, transitions=0):
+    spec = {
+        "holderIdentity": holder,
+        "leaseDurationSeconds": duration,
+        "acquireTime": AT,
+        "renewTime": at,
+        "leaseTransitions": transitions,
+    }
+    return {"metadata": {"name": "l", "resourceVersion": "7"}, "spec": spec}
+
+
+@pytest.mark.parametrize(
+    ("seen", "step"),
+    [
+        pytest.param(Seen(), Acquire(), id="there is no lease"),
+        pytest.param(Seen({"metadata": {}}, 100), Acquire(), id="a lease without a spec"),
+        pytest.param(Seen(held_by(""), 100), Acquire(), id="given up"),
+        pytest.param(Seen(held_by(None), 100), Acquire(), id="without a holder"),
+        pytest.param(
+            Seen(held_by("me"), 100), Acquire(), id="ours, by a write whose answer was lost"
+        ),
+        pytest.param(Seen(held_by("other"), 100), Wait(12.0), id="just renewed"),
+        pytest.param(Seen(held_by("other"), 89), Wait(1.0), id="renewed a while ago"),
+        pytest.param(Seen(held_by("other"), 88), Acquire(), id="run out just now"),
+        pytest.param(Seen(held_by("other", duration=60), 88), Wait(48.0), id="told to last longer"),
+        pytest.param(Seen(held_by("other", duration=5), 94), Acquire(), id="told to last less"),
+        pytest.param(Seen(held_by("other", duration=None), 90), Wait(2.0), id="told nothing"),
+        pytest.param(Seen(held_by("me"), 98, renewed=98), Renew(), id="ours"),
+        pytest.param(Seen(held_by("me"), 92.5, renewed=92.5), Renew(), id="ours, but not for long"),
+        pytest.param(
+            Seen(held_by("me"), 92, renewed=92), StepDown("not renewed for 8 s"), id="too late"
+        ),
+        pytest.param(
+            Seen(held_by("other"), 99, renewed=98), StepDown("other holds the lease"), id="taken"
+        ),
+        pytest.param(Seen(None, 99, renewed=98), Acquire(), id="deleted under our hands"),
+        pytest.param(Seen(held_by(""), 99, renewed=98), Acquire(), id="emptied by an operator"),
+    ],
+)
+def test_what_to_do_at_100(seen, step):
+    assert lease.decide(seen, "me", TERMS, 100.0) == step
+
+
+def test_another_counts_from_when_we_saw_the_change_whatever_time_it_wrote():
+    for its_clock in ("1999-01-01T00:00:00.000000Z", "2099-01-01T00:00:00.000000Z"):
+        seen = Seen().read(held_by("other", at=its_clock), 50.0)
+        assert lease.decide(seen, "me", TERMS, 61.9) == Wait(pytest.approx(0.1))
+        assert lease.decide(seen, "me", TERMS, 62.0) == Acquire()
+
+
+def test_reading_the_same_again_and_a_change_of_metadata_are_no_renewal():
+    seen = Seen().read(held_by("other"), 50.0)
+    annotated = {**held_by("other"), "metadata": {"name": "l", "resourceVersion": "8"}}
+    seen = seen.read(held_by("other"), 55.0).read(annotated, 60.0)
+    assert seen.changed == 50.0
+    assert seen.lease == annotated, "the version to write against is the last one"
+    assert seen.read(held_by("other", at="later"), 61.0).changed == 61.0
+
+
+def test_what_is_written_says_since_when_and_how_often_it_changed_hands():
+    first = lease.held(Seen(), "me", TERMS, at="T1")
+    assert first == {
+        "spec": {
+            "holderIdentity": "me",
+            "leaseDurationSeconds": 12,
+            "acquireTime": "T1",
+            "renewTime": "T1",
+            "leaseTransitions": 0,
+        }
+    }
+    renewed = lease.held(Seen(first), "me", TERMS, at="T2")
+    assert renewed["spec"] == {**first["spec"], "renewTime": "T2"}
+    taken = lease.held(Seen(held_by("other", transitions=4)), "me", TERMS, at="T3")
+    assert (taken["spec"]["acquireTime"], taken["spec"]["leaseTransitions"]) == ("T3", 5)
+    assert taken["metadata"]["resourceVersion"] == "7", "of two who try at once, one is refused"
+
+
+def test_a_part_of_a_second_is_rounded_up_or_others_would_come_too_early():
+    terms = Terms(duration=1.5, renew_deadline=1.0, retry=0.3)
+    assert lease.held(Seen(), "me", terms, at=AT)["spec"]["leaseDurationSeconds"] == 2
+
+
+def test_what_is_given_up_can_be_had_at_once():
+    gone = lease.given_up(held_by("me"), at="T2")
+    assert lease.decide(Seen().read(gone, 100.0), "other", TERMS, 100.0) == Acquire()
+    assert gone["spec"]["leaseDurationSeconds"] == 1, "the API server takes no 0"
+    assert gone["spec"]["acquireTime"] == AT
+
+
+@dataclass
+class Replica:
+    """One process: a clock of its own, what it knows, and until when it believes it may write."""
+
+    name: str
+    skew: float
+    seen: Seen = field(default_factory=Seen)
+    until: float = -1.0
+    next_look: float = 0.0
+    cut_off: bool = False
+    dead: bool = False
+    robbed: bool = False
+    """The answer to its next write gets lost."""
+
+
+class World:
+    """An API server with one lease, and replicas that look at it in turns of a second."""
+
+    def __init__(self, skews):
+        self.replicas = [Replica(f"r{number}", skew) for number, skew in enumerate(skews)]
+        self.lease = None
+        self.writes = 0
+
+    def look(self, one, second):
+        now = second + one.skew
+        one.next_look = second + TERMS.retry
+        if not one.cut_off:
+            one.seen = one.seen.read(self.lease, now)
+        match lease.decide(one.seen, one.name, TERMS, now):
+            case Acquire() | Renew() if not one.cut_off:
+                self._write(one, second, now)
+            case StepDown():
+                one.seen, one.until = one.seen.stepped_down(), -1.0
+            case Wait(seconds):
+                one.next_look = second + min(TERMS.retry, seconds)
+
+    def _write(self, one, second, now):
+        self.writes += 1
+        self.lease = lease.held(one.seen, one.name, TERMS, at=str(self.writes))
+        if one.robbed:
+            one.robbed = False
+        else:
+            one.seen = one.seen.wrote(self.lease, now)
+            one.until = second + TERMS.renew_deadline
+
+    def writing(self, second):
+        return [one.name for one in self.replicas if not one.dead and second < one.until]
+
+    @property
+    def able(self):
+        return [one for one in self.replicas if not one.dead and not one.cut_off]
+
+
+@settings(max_examples=200)
+@given(
+    st.lists(st.floats(-1e6, 1e6), min_size=2, max_size=4),
+    st.lists(
+        st.tuples(
+            st.integers(0, 3),
+            st.sampled_from(["cut_off", "dead", "robbed"]),
+            st.booleans(),
+        ),
+        max_size=14,
+    ),
+    st.randoms(use_true_random=False),
+)
+def test_never_two_write_at_once_and_somebody_does_soon(skews, troubles, rng):
+    """Replicas whose clocks are days apart, cut off and back, killed and started again, or robbed of an answer."""
+    world, idle = World(skews), 0
+    for second in range(150):
+        if second % 10 == 9 and troubles:
+            victim, trouble, begins = troubles.pop()
+            setattr(world.replicas[victim % len(skews)], trouble, begins)
+        for one in rng.sample(world.replicas, len(skews)):
+            if not one.dead and second >= one.next_look:
+                world.look(one, second)
+        writing = world.writing(second)
+        assert len(writing) <= 1, f"two write at {second}: {writing}"
+        idle = 0 if writing or not world.able else idle + 1
+        assert idle <= TERMS.duration + 2 * TERMS.retry, f"nobody writes since {idle} s"

@@ -1,0 +1,105 @@
+"""No request waits for a walk through all objects."""
+
+import asyncio
+import gc
+import subprocess
+import sys
+
+from evaluator.runtime.gc_tuning import Settled, Trimmer
+
+CHURN = """
+import gc
+from evaluator import garbage
+{call}
+before = gc.get_stats()
+kept = []
+for number in range(1_000_000):
+    kept.append([number])  # what lives on is what sets off full collections
+after = gc.get_stats()
+print(*(b["collections"] - a["collections"] for a, b in zip(before, after)))
+"""
+
+
+def collections(call):
+    """How often each generation was collected while a million objects came."""
+    script = [sys.executable, "-P", "-c", CHURN.format(call=call)]
+    told = subprocess.run(script, capture_output=True, text=True, check=True).stdout
+    return [int(number) for number in told.split()]
+
+
+def test_growth_sets_off_no_full_collection():
+    young, middle, full = collections("garbage.collect_seldom()")
+    assert young > 0
+    assert middle > 0
+    assert full == 0
+    assert collections("")[2] > 0, "which is what Python does by default"
+
+
+def test_what_is_known_is_settled_once_and_not_before_the_program_is_ready():
+    ready, done = [False], []
+    settled = Settled(lambda: ready[0], lambda: done.append(True))
+    settled.look()
+    assert not done
+    ready[0] = True
+    settled.look()
+    settled.look()
+    assert done == [True]
+
+
+def test_the_collector_does_not_look_at_it_any_more():
+    stays = [[] for _ in range(1000)]
+    try:
+        before = gc.get_freeze_count()
+        Settled(lambda: True).look()
+        assert gc.get_freeze_count() >= before + len(stays)
+        assert not any(found is stays for found in gc.get_objects())
+    finally:
+        gc.unfreeze()
+
+
+async def test_memory_is_returned_after_many_streams_ended_and_only_then(background):
+    trimmed = asyncio.Event()
+    loop = asyncio.get_running_loop()
+    trimmer = Trimmer(lambda: loop.call_soon_threadsafe(trimmed.set), period=0.001)
+    background(trimmer.run())
+    for _ in range(49):
+        trimmer.stream_ended()
+    for _ in range(20):
+        await asyncio.sleep(0.001)
+    assert not trimmed.is_set()
+    trimmer.stream_ended()
+    async with asyncio.timeout(20):
+        await trimmed.wait()
+
+
+RETURNED = """
+import ctypes
+from evaluator.garbage import Trimmer
+
+def resident():
+    return int(open("/proc/self/statm").read().split()[1]) * 4096
+
+libc = ctypes.CDLL(None)
+libc.malloc.restype = ctypes.c_void_p
+libc.free.argtypes = [ctypes.c_void_p]
+blocks = []
+for number in range(100_000):
+    block = libc.malloc(1000)
+    ctypes.memset(block, 1, 1000)
+    blocks.append(block)
+before = resident()
+for number, block in enumerate(blocks):
+    if number % 100 and number < 99_999:  # what lives longer lies between, and at the end
+        libc.free(block)
+freed = resident()
+Trimmer()._trim()
+print(before, freed, resident())
+"""
+
+
+def test_what_lies_free_between_blocks_in_use_is_returned():
+    script = [sys.executable, "-P", "-c", RETURNED]
+    told = subprocess.run(script, capture_output=True, text=True, check=True).stdout
+    before, freed, after = map(int, told.split())
+    assert before - freed < 10_000_000, "which glibc does not by itself"
+    assert before - after > 40_000_000

@@ -1,0 +1,263 @@
+"""The operator's port over a real socket: health, readiness, metrics, and why."""
+
+import asyncio
+import json
+from types import SimpleNamespace
+
+import aiohttp
+import pytest
+from prometheus_client.exposition import choose_encoder
+from prometheus_client.parser import text_string_to_metric_families
+
+from evaluator.cache.cluster import Cluster
+from evaluator.engine.loop import Decider
+from evaluator.engine.subscription import Subscriptions
+from evaluator.metrics import Metrics
+from evaluator.model.objects import Meta, Node
+from evaluator.readings.store import Store
+from evaluator.server import ops
+from wire.codec import Delta
+
+
+class Clock:
+    now = 1000.0
+
+    def __call__(self):
+        return self.now
+
+
+class Operating:
+    def __init__(self):
+        self.clock = Clock()
+        self.metrics = Metrics()
+        self.cluster = Cluster()
+        self.store = Store(stale_after=30.0, started=self.clock())
+        self.decider = Decider(
+            self.cluster, self.store, Subscriptions(), self.metrics, clock=self.clock
+        )
+
+    def know(self, *policies, nodes=("node-a",)):
+        self.cluster.policies.replace(list(policies))
+        self.cluster.nodes.replace([Node(Meta(name=name)) for name in nodes])
+        self.cluster.pods.replace([])
+        self.decider.evaluate()
+
+
+@pytest.fixture
+def world():
+    return Operating()
+
+
+@pytest.fixture
+def explaining():
+    return True
+
+
+@pytest.fixture
+def panel():
+    """Of an evaluator without scorers."""
+
+
+@pytest.fixture
+async def port(world, serve, explaining, panel):
+    operations = ops.Operations(
+        world.decider, world.metrics, clock=world.clock, explaining=explaining, panel=panel
+    )
+    return (await serve(operations.answer, ops.LIMITS)).address.port
+
+
+@pytest.fixture
+async def get(port):
+    async with aiohttp.ClientSession() as session:
+
+        async def fetch(path, **more):
+            async with session.get(f"http://127.0.0.1:{port}{path}", **more) as response:
+                return response.status, await response.text()
+
+        yield fetch
+
+
+@pytest.fixture
+def demo(parsed, rule):
+    return parsed("demo", dontschedule=[rule("m Equals 1")])
+
+
+async def test_alive_from_the_start(get):
+    assert await get("/healthz") == (200, "ok\n")
+
+
+async def test_ready_when_there_is_something_to_decide_on(world, get, demo):
+    assert await get("/readyz") == (503, "waiting for policies, nodes, pods\n")
+    world.know(demo)
+    assert await get("/readyz") == (503, "waiting for the first report of 1 node\n")
+    world.store.report("node-a", Delta({"m": 1.0}), world.clock.now)
+    world.decider.evaluate()
+    assert await get("/readyz") == (200, "ok\n")
+    world.decider.stop("the end")
+    assert await get("/readyz") == (503, "waiting for the end\n")
+    assert (await get("/healthz"))[0] == 200
+
+
+@pytest.mark.parametrize("panel", [SimpleNamespace(waiting_for=["nodes", "all pods"])])
+async def test_with_scorers_ready_when_these_are_too(world, get, panel):
+    assert await get("/readyz") == (503, "waiting for policies, nodes, pods, all pods\n")
+    world.know()
+    assert await get("/readyz") == (503, "waiting for nodes, all pods\n")
+    panel.waiting_for = []
+    assert await get("/readyz") == (200, "ok\n")
+
+
+async def test_metrics_are_prometheus_text(world, get, demo):
+    world.know(demo)
+    status, text = await get("/metrics")
+    families = {family.name for family in text_string_to_metric_families(text)}
+    assert status == 200
+    assert {"plimsoll_policies", "plimsoll_ready", "plimsoll_extender_requests"} <= families
+    assert all(name.startswith("plimsoll_") for name in families)
+
+
+async def test_explain_tells_a_reading_with_its_age(world, get, demo):
+    world.know(demo)
+    world.store.report("node-a", Delta({"m": 1.0}), world.clock.now)
+    world.decider.evaluate()
+    world.clock.now += 20
+    world.store.report("node-a", Delta(), world.clock.now)  # a heartbeat decides nothing
+    world.clock.now += 2.5
+    status, text = await get("/explain/ns/demo")
+    node = json.loads(text)["nodes"]["node-a"]
+    assert status == 200
+    assert node["readings"]["m"] == {"value": 1.0, "ageSeconds": 2.5, "state": "fresh"}
+    assert node["dontschedule"] == "violating demo: m Equals 1"
+
+
+async def test_explain_says_that_an_agent_vanished(world, get, demo):
+    world.know(demo)
+    world.store.report("node-a", Delta({"m": 1.0}), world.clock.now)
+    world.decider.evaluate()
+    world.clock.now += 31
+    world.decider.evaluate()
+    node = json.loads((await get("/explain/ns/demo"))[1])["nodes"]["node-a"]
+    assert node["readings"]["m"]["state"] == "stale: too old to rely on"
+    assert node["dontschedule"] is None
+
+
+async def test_explain_without_a_policy_lists_them(world, get, demo):
+    world.know(demo)
+    found = json.loads((await get("/explain"))[1])
+    assert [policy["explain"] for policy in found["policies"]] == ["/explain/ns/demo"]
+    assert found["waitingFor"] == ["the first report of 1 node"]
+
+
+async def test_explaining_what_is_not_there_says_what_is(world, get, demo):
+    world.know(demo)
+    status, text = await get("/explain/ns/other")
+    assert (status, json.loads(text)) == (404, {"error": "no policy ns/other; known: ns/demo"})
+
+
+async def test_explain_before_anything_is_known(get):
+    status, text = await get("/explain/ns/demo")
+    assert (status, json.loads(text)) == (404, {"error": "no policy ns/demo; known: none"})
+    assert json.loads((await get("/explain"))[1])["policies"] == []
+
+
+@pytest.mark.parametrize("explaining", [False])
+async def test_explanations_can_be_switched_off(world, get, demo):
+    world.know(demo)
+    for path in ("/explain", "/explain/", "/explain/ns/demo", "/explain/ns/other"):
+        status, text = await get(path)
+        assert status == 404
+        assert json.loads(text) == {"error": "explanations are switched off here (--no-explain)"}
+    assert (await get("/metrics"))[0] == 200
+
+
+async def test_of_many_policies_an_error_names_some(world, get, parsed, rule):
+    world.know(*(parsed(f"p{n:02}", dontschedule=[rule("m Equals 1")]) for n in range(12)))
+    _, text = await get("/explain/ns/other")
+    known = ", ".join(f"ns/p{n:02}" for n in range(10))
+    assert json.loads(text) == {"error": f"no policy ns/other; known: {known} and 2 more"}
+
+
+async def test_a_name_in_a_path_is_no_part_of_the_json(world, get, demo):
+    world.know(demo)
+    status, text = await get("/explain/ns/%22%2C%22forged%22%3A%22%0a%1b")
+    assert status == 404
+    assert json.loads(text) == {"error": 'no policy ns/","forged":"\n\x1b; known: ns/demo'}
+    assert "\x1b" not in text
+
+
+async def test_thousands_of_nodes_are_explained_while_others_are_answered(world, get, demo):
+    """Health is asked for again and again while explanations are made; neither waits for the other to end."""
+    nodes = [f"node-{number:04}" for number in range(3_000)]
+    world.know(demo, nodes=nodes)
+    pages = [asyncio.create_task(get("/explain/ns/demo")) for _ in range(3)]
+    asked = 0
+    while not all(page.done() for page in pages):
+        assert (await get("/healthz"))[0] == 200
+        asked += 1
+    for page in pages:
+        status, text = page.result()
+        assert status == 200
+        assert list(json.loads(text)["nodes"]) == nodes
+    assert asked > 20  # were a page made in one go, there would be no more than one or two between
+
+
+async def test_a_crowd_that_wants_pages_keeps_no_probe_out(world, port, dial, demo):
+    """The kubelet makes a connection for each, and ends an evaluator that does not answer."""
+    world.know(demo, nodes=[f"node-{number:04}" for number in range(3_000)])
+    crowd = [await dial(port) for _ in range(ops.LIMITS.connections)]
+    for peer in crowd:
+        await peer.say(b"GET /explain/ns/demo HTTP/1.1\r\nHost: x\r\n\r\n" * 3)
+    probe = await dial(port)
+    reply = await probe.ask(b"GET /healthz HTTP/1.1\r\nHost: x\r\n\r\n")
+    assert (reply.status, reply.body) == (200, b"ok\n")
+
+
+async def test_who_comes_when_too_many_wait_is_told_to_come_again(world, port, dial, demo):
+    world.know(demo, nodes=[f"node-{number:04}" for number in range(3_000)])
+    crowd = [await dial(port) for _ in range(12)]
+    for peer in crowd:
+        await peer.say(b"GET /explain/ns/demo HTTP/1.1\r\nHost: x\r\n\r\n")
+    replies = [await peer.reply() for peer in crowd]
+    assert {reply.status for reply in replies} == {200, 503}
+    for reply in replies:
+        if reply.status == 503:
+            assert reply.headers["retry-after"] == "1"
+        else:
+            assert len(json.loads(reply.body)["nodes"]) == 3_000
+
+
+async def test_a_page_for_people_has_a_line_for_each_node(world, get, demo):
+    world.know(demo, nodes=["node-a", "node-b"])
+    _, text = await get("/explain/ns/demo")
+    assert [line.split(":")[0].strip() for line in text.splitlines() if '"readings"' in line] == [
+        '"node-a"',
+        '"node-b"',
+    ]
+
+
+@pytest.mark.parametrize(
+    ("accept", "begins", "ends"),
+    [
+        ("", "# HELP", "\n"),
+        ("application/openmetrics-text; version=1.0.0", "# HELP", "\n# EOF\n"),
+    ],
+)
+async def test_metrics_are_the_same_as_the_library_writes_at_once(
+    world, get, demo, accept, begins, ends
+):
+    world.know(demo)
+    status, text = await get("/metrics", headers={"Accept": accept})
+    encode, _ = choose_encoder(accept)
+    assert status == 200
+    assert text.startswith(begins)
+    assert text.endswith(ends)
+    assert text.count("# EOF") == ends.count("# EOF")
+    assert text == encode(world.metrics.registry).decode()
+
+
+@pytest.mark.parametrize("version", ["x", "-", "1..0", "1.0.0&", "²", "\u00a01.0.0", "9" * 5000])
+@pytest.mark.parametrize("kind", ["text/plain", "application/openmetrics-text"])
+async def test_a_version_that_is_none_is_answered_with_a_format_that_there_is(get, kind, version):
+    status, text = await get("/metrics", headers={"Accept": f"{kind}; version={version}"})
+    assert status == 200
+    assert text.startswith("# HELP")
