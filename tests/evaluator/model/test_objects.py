@@ -12,7 +12,7 @@ from evaluator.model.node_labels import NodeLabels
 from evaluator.model.objects import NUDGED
 from evaluator.scoring.inputs import ANNOTATIONS
 
-RECORDED = sorted((Path(__file__).parent / "extender/requests").glob("*-nodes-3.json"))
+RECORDED = sorted((Path(__file__).parents[1] / "extender/requests").glob("*-nodes-3.json"))
 
 
 @pytest.mark.parametrize("path", RECORDED, ids=lambda path: path.stem)

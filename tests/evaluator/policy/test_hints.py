@@ -12,7 +12,7 @@ from evaluator.policy.reductions import Use
 from plimsoll.text import LONGEST
 
 LONG = "node_" + "x" * 248
-RULES = Path(__file__).parents[2] / "deploy/rules"
+RULES = Path(__file__).parents[3] / "deploy/rules"
 ABOVE, BELOW = (Use(Operator.GREATER_THAN, 1.0),), (Use(Operator.LESS_THAN, 1.0),)
 EQUALS = (Use(Operator.EQUALS, 1.0),)
 MOST_WANTED, LEAST_WANTED = (

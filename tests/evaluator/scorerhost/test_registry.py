@@ -21,7 +21,7 @@ from evaluator.scorerhost.registry import ScorersError
 from plimsoll import VERSION
 from tests.patience import PATIENCE
 
-ROOT = Path(__file__).parents[2]
+ROOT = Path(__file__).parents[3]
 LOOPBACK = ("--bindAddress=127.0.0.1", "--agentPort=0", "--opsPort=0", "--port=0")
 
 

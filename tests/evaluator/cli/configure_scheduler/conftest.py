@@ -55,4 +55,4 @@ def kubeadm():
 
 @pytest.fixture(scope="session")
 def deploy():
-    return Path(__file__).parents[3] / "deploy"
+    return Path(__file__).parents[4] / "deploy"
