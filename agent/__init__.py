@@ -1,4 +1,7 @@
-"""The node daemon: runs collectors, serves /metrics, streams to the evaluator what policies name."""
+"""The node agent: collects metrics of its node, evaluates recording rules, serves /metrics and streams to the evaluator.
+
+Imports `collectors`, `wire` and `plimsoll`; never `evaluator` or `sandbox`.
+"""
 
 import os
 

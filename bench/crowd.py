@@ -10,9 +10,9 @@ from typing import Any
 import numpy as np
 
 from bench import cluster
+from evaluator.model import usage_metrics
 from evaluator.model.node_index import Nodes
 from evaluator.model.pod_demand import PodView, Resource
-from evaluator.scoring import inputs
 from evaluator.scoring.snapshot import ClusterView, Usage
 
 CORES = 8
@@ -60,11 +60,11 @@ class Crowd:
         """What the shipped recording rules say of each node, by metric: in cores, bytes and shares."""
         used = {one: size - self.free[one] for one, size in _SIZES.items()}
         told = {
-            inputs.CPU_MEAN: used[Resource.CPU] / 1000.0,
-            inputs.CPU_DEVIATION: self.deviation[Resource.CPU] / 1000.0,
-            inputs.MEMORY_MEAN: used[Resource.MEMORY],
-            inputs.MEMORY_DEVIATION: self.deviation[Resource.MEMORY],
-            inputs.CONGESTION: self.congestion,
+            usage_metrics.CPU_MEAN: used[Resource.CPU] / 1000.0,
+            usage_metrics.CPU_DEVIATION: self.deviation[Resource.CPU] / 1000.0,
+            usage_metrics.MEMORY_MEAN: used[Resource.MEMORY],
+            usage_metrics.MEMORY_DEVIATION: self.deviation[Resource.MEMORY],
+            usage_metrics.CONGESTION: self.congestion,
         }
         return {
             metric: dict(zip(self.names, values.tolist(), strict=True))

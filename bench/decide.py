@@ -30,7 +30,8 @@ from typing import Any, NamedTuple
 from evaluator.extender.codec import Args
 from evaluator.extender.verbs import answer_filter, answer_prioritize
 from evaluator.policy.decide import Decisions, decide, deciding
-from evaluator.policy.parse import Policy, parse
+from evaluator.policy.parse import parse
+from evaluator.policy.types import Policy
 from evaluator.readings.merged import Merged, Readings
 from evaluator.readings.polled import Polls
 from evaluator.readings.store import Reading, Store

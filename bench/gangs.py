@@ -29,13 +29,14 @@ from msgspec import Raw
 
 from bench import cluster, measure, nodes
 from evaluator.cache.cluster import Cluster, decode_node
-from evaluator.cache.pods import Inventory, Resident, decode
+from evaluator.cache.pods import Inventory
 from evaluator.gangs.core.capacity import Rooms
 from evaluator.gangs.core.decide import decide
 from evaluator.gangs.core.index import Roster
 from evaluator.gangs.core.types import Memory, Outcome, State, Terms
 from evaluator.model.gang_membership import GATE
 from evaluator.model.objects import Node
+from evaluator.model.pod_record import Resident, decode
 from evaluator.policy.decide import Decisions
 
 EACH = 20

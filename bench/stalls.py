@@ -30,7 +30,8 @@ from evaluator.engine.loop import Decider
 from evaluator.engine.subscription import Subscriptions
 from evaluator.metrics import Metrics
 from evaluator.model.objects import Node, NodeMeta
-from evaluator.policy.parse import Policy, parse
+from evaluator.policy.parse import parse
+from evaluator.policy.types import Policy
 from evaluator.readings.store import Store
 from evaluator.runtime import gc_tuning
 from evaluator.server.ops import Operations

@@ -1,1 +1,4 @@
-"""One module reads one telemetry source of a node; a module's name is its flag and its `collector` label."""
+"""Collectors: one module per telemetry source; the module's name is its flag and its `collector` label.
+
+A collector imports `base`, `formats` and `readers`, never another collector, `agent`, `wire` or gRPC.
+"""

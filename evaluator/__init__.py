@@ -1,4 +1,7 @@
-"""The central service: turns policies and readings into what the scheduler is told."""
+"""The evaluator: applies policies to readings, answers kube-scheduler, and writes labels, statuses, events and evictions.
+
+Packages import only packages below them; pyproject.toml has the order as a contract.
+"""
 
 import os
 

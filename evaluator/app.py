@@ -9,20 +9,21 @@ from typing import TypeVar
 
 import msgspec
 
-from evaluator.cache import cluster, pods
+from evaluator.cache import cluster
 from evaluator.cache.cluster import Cluster
 from evaluator.config import Settings
 from evaluator.controllers.manager import Writers
 from evaluator.engine.loop import Decider
 from evaluator.engine.subscription import Subscriptions
 from evaluator.extender.policies import Extender
+from evaluator.extender.scorer_host import ScorerHost
 from evaluator.kubeapi import client
 from evaluator.kubeapi.client import Kube
 from evaluator.kubeapi.reflector import Sink, Watcher
 from evaluator.metrics import Metrics
+from evaluator.model import pod_record
 from evaluator.readings.store import Store
 from evaluator.runtime.gc_tuning import Settled, Trimmer
-from evaluator.scorerhost.host import ScorerHost
 from evaluator.scoring.plugin import Scorer
 from evaluator.server.listeners import Ports
 from evaluator.server.ops import Operations
@@ -77,9 +78,9 @@ class Service:
         self._cluster.listeners.decisions.append(self._decider.touch)
         settled = Settled(lambda: not self._decider.waiting_for)
         self._decider.listeners.append(settled.look)
-        self._all_pods: Watcher[pods.Resident] | None = None
+        self._all_pods: Watcher[pod_record.Resident] | None = None
         if host.on or settings.gangs:
-            decode = partial(pods.decode, ignored=settings.ignored_resources)
+            decode = partial(pod_record.decode, ignored=settings.ignored_resources)
             self._all_pods = self._watcher(client.ALL_PODS, decode, host.inventory.pods)
         self._writers = Writers(
             settings,

@@ -1,4 +1,7 @@
-"""What every Plimsoll program is made of: its version, its flags, its log lines."""
+"""What every program shares: flags, logging, HTTP, parsers of common formats, back-off and rate limits.
+
+Imports no other package of this repository.
+"""
 
 from importlib import metadata
 

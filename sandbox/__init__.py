@@ -1,1 +1,4 @@
-"""A whole cluster on one machine: an API in memory, real agents, the real evaluator, a pod binder."""
+"""A cluster on one machine: an in-memory API server, real agents, the real evaluator and a scheduler.
+
+Starts the programs as processes; never imports `agent` or `evaluator`.
+"""

@@ -1,1 +1,4 @@
-"""TODO."""
+"""The `plimsoll-agent eval` command: evaluates one PromQL expression on this node or in a recorded exposition.
+
+Imports `agent.rules`, `agent.scrape` and `agent.config`.
+"""

@@ -1,1 +1,4 @@
-"""Recording rules on the node: Prometheus' rule files and a node's subset of PromQL, over the node's own samples."""
+"""Recording rules on the node: reads Prometheus rule files, evaluates them in the background and keeps their state.
+
+Modules here do I/O and run the loop; `promql`, `storage` and `groups` below are pure and never import them.
+"""

@@ -1,1 +1,4 @@
-"""TODO."""
+"""Access to the host that several collectors share: sysfs, procfs, udev, netlink, NVML and databases.
+
+Imports `base` and `formats`.
+"""

@@ -10,10 +10,11 @@ import msgspec
 from evaluator.cache.feasible_nodes import Places
 from evaluator.cache.pods_by_policy import Linked
 from evaluator.cache.staleness import Freshness
+from evaluator.model.names import PolicyKey
 from evaluator.model.node_index import Nodes
 from evaluator.model.objects import Node, Pod
 from evaluator.policy import parse
-from evaluator.policy.parse import Policy, PolicyKey
+from evaluator.policy.types import Policy
 
 K = TypeVar("K")
 T = TypeVar("T")

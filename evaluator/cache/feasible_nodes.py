@@ -4,10 +4,8 @@ from collections import Counter
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 
-import msgspec
-
-from evaluator.model.feasibility import pinned, would_take
-from evaluator.model.objects import Node, Pod, PodSpec
+from evaluator.model.feasibility import constraint_key, pinned, would_take
+from evaluator.model.objects import Node, Pod
 
 _STEP = 500
 """So many nodes are looked at in well below a millisecond."""
@@ -50,7 +48,7 @@ class Places:
 
     def takers(self, pod: Pod) -> Takers:
         """The nodes that would take a pod; the same living set for all pods that ask the same."""
-        key = asked(pod.spec)
+        key = constraint_key(pod.spec)
         if (kind := self._kinds.get(key)) is None:
             kind = self._kinds[key] = _Kind(pod, pinned(pod))
             self._behind[key] = None
@@ -66,9 +64,9 @@ class Places:
     def change_pod(self, before: Pod | None, after: Pod | None) -> None:
         """A pod is another than before (None: there is none). What no pod asks for any more is forgotten."""
         if after is not None:
-            self._pods[asked(after.spec)] += 1
+            self._pods[constraint_key(after.spec)] += 1
         if before is not None:
-            key = asked(before.spec)
+            key = constraint_key(before.spec)
             self._pods[key] -= 1
             if self._pods[key] <= 0:
                 del self._pods[key]
@@ -100,8 +98,3 @@ class Places:
                 kind.takers.add(name)
             else:
                 kind.takers.discard(name)
-
-
-def asked(spec: PodSpec) -> bytes:
-    """What a pod asks of a node, as one value."""
-    return msgspec.json.encode((spec.node_selector, spec.affinity, spec.tolerations))

@@ -3,9 +3,8 @@
 import itertools
 from collections.abc import Callable, Collection
 
-from evaluator.extender.verbs import POLICY_LABEL
+from evaluator.model.names import POLICY_LABEL, PolicyKey
 from evaluator.model.objects import Pod
-from evaluator.policy.parse import PolicyKey
 
 
 def followed(pod: Pod) -> PolicyKey | None:

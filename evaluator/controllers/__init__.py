@@ -1,1 +1,4 @@
-"""TODO."""
+"""Control loops that reconcile the cluster with the decisions: node labels, status, events, evictions, requeues, rewards.
+
+Run by the leader; import `plans` for what to write and `kubeapi` for writing it.
+"""

@@ -14,12 +14,12 @@ from evaluator.engine.loop import Decider
 from evaluator.kubeapi.client import Kube, now
 from evaluator.kubeapi.transport import KubeError
 from evaluator.metrics import Metrics
+from evaluator.model.names import PolicyKey
 from evaluator.model.node_labels import Conflict
 from evaluator.plans import events, policy_events
 from evaluator.plans.label_conflicts import Disputes
 from evaluator.plans.policy_events import Notice, Standing
 from evaluator.policy.decide import Decision
-from evaluator.policy.parse import PolicyKey
 from plimsoll.backoff import Backoff
 from plimsoll.logging import setup
 

@@ -12,10 +12,10 @@ from evaluator.engine.loop import Decider
 from evaluator.kubeapi.client import Kube, now
 from evaluator.kubeapi.transport import KubeError
 from evaluator.metrics import Metrics
+from evaluator.model.names import PolicyKey
 from evaluator.plans import events, evictions
 from evaluator.plans.evictions import Eviction, Pace
 from evaluator.plans.policy_events import Notice
-from evaluator.policy.parse import PolicyKey
 from plimsoll.logging import setup
 
 log = setup.get(__name__)

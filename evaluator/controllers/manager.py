@@ -4,7 +4,7 @@ from collections.abc import Coroutine, Set
 from typing import Any
 
 from evaluator.cache.cluster import Cluster
-from evaluator.cache.pods import Inventory, Resident
+from evaluator.cache.pods import Inventory
 from evaluator.config import Settings
 from evaluator.controllers.adoption import Adopter
 from evaluator.controllers.events import Recorder
@@ -16,11 +16,13 @@ from evaluator.controllers.status import Reporter
 from evaluator.engine.loop import Decider
 from evaluator.gangs.build import Gangs
 from evaluator.kubeapi.client import Kube
+from evaluator.kubeapi.connection import own_namespace
 from evaluator.kubeapi.reflector import Watcher
-from evaluator.leader.elector import Leader, own_namespace
+from evaluator.leader.elector import Leader
 from evaluator.leader.lease import Terms
 from evaluator.leader.write_fence import Mandate
 from evaluator.metrics import Metrics
+from evaluator.model.pod_record import Resident
 from evaluator.plans import requeue
 from evaluator.plans.evictions import Pace
 from evaluator.scoring.rewards import Rewards

@@ -14,12 +14,12 @@ from evaluator.engine.loop import Decider
 from evaluator.kubeapi.client import Kube
 from evaluator.kubeapi.transport import KubeError
 from evaluator.metrics import Metrics
+from evaluator.model.names import PolicyKey
 from evaluator.model.objects import NUDGED
 from evaluator.plans import readmitted, requeue
 from evaluator.plans.readmitted import Opening
 from evaluator.plans.requeue import Chance, Pace, Plan, Refusal, Refusals
 from evaluator.policy.decide import Decisions
-from evaluator.policy.parse import PolicyKey
 from plimsoll.backoff import Backoff
 from plimsoll.logging import setup
 from plimsoll.rfc3339 import rfc3339

@@ -11,9 +11,9 @@ from collections import deque
 from collections.abc import Callable, Mapping, Set
 from typing import Any, Protocol
 
-from evaluator.cache.pods import Resident
 from evaluator.kubeapi.transport import KubeError
 from evaluator.leader.write_fence import NoMandateError
+from evaluator.model.pod_record import Resident
 from evaluator.scoring import reward_codec
 from evaluator.scoring.outcomes import Rewarding
 from evaluator.scoring.reward_codec import StateError

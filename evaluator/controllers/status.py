@@ -8,10 +8,10 @@ from typing import Any, NamedTuple
 from evaluator.engine.loop import Decider
 from evaluator.kubeapi.client import Kube, now
 from evaluator.kubeapi.transport import KubeError
+from evaluator.model.names import PolicyKey
 from evaluator.model.node_labels import Conflict
 from evaluator.plans.conditions import Condition
 from evaluator.plans.status import Status, statuses
-from evaluator.policy.parse import PolicyKey
 from plimsoll.backoff import Backoff
 from plimsoll.logging import setup
 

@@ -5,8 +5,8 @@ from collections.abc import Iterator, Mapping
 from prometheus_client import Gauge
 
 from evaluator.metrics import Metrics
+from evaluator.model.names import PolicyKey
 from evaluator.policy.decide import Decision, Decisions
-from evaluator.policy.parse import PolicyKey
 
 Figures = Mapping[tuple[Gauge, tuple[str, ...]], float]
 """Gauge and the values of its labels → its value."""

@@ -10,10 +10,9 @@ from evaluator.cache.cluster import Cluster
 from evaluator.engine.decision_log import announce
 from evaluator.engine.gauges import Tally
 from evaluator.engine.subscription import Subscriptions
-from evaluator.extender.verbs import NotReadyError
 from evaluator.metrics import Metrics
 from evaluator.model.steps import Steps
-from evaluator.policy.decide import Decisions, deciding
+from evaluator.policy.decide import Decisions, NotReadyError, deciding
 from evaluator.policy.scorer_metrics import OFF, Quantified, Scoring
 from evaluator.readings.merged import Readings
 from evaluator.readings.metric_limit import MOST_METRICS, MOST_RULES, Rationed, RuleRation, ration

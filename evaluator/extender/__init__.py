@@ -1,1 +1,4 @@
-"""What kube-scheduler asks, and what it is told: messages (bytes), verbs (decisions), server (HTTP)."""
+"""The scheduler extender: kube-scheduler's wire format, the filter and prioritize verbs, and the scorers' routes.
+
+Serves finished decisions; imports no `kubeapi`, so that no request can write to the cluster.
+"""

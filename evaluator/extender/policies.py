@@ -8,6 +8,7 @@ from evaluator.extender import codec, verbs
 from evaluator.extender.errors import Complaints
 from evaluator.extender.scorers import ScorerRoutes
 from evaluator.metrics import Metrics
+from evaluator.policy import decide
 from evaluator.policy.decide import Decisions
 from evaluator.scoring.derived import QuantityError
 from plimsoll.http.routes import Route, Routes
@@ -25,7 +26,7 @@ Verb = Callable[[codec.Args, Decisions], Answer]
 
 _REFUSALS: Mapping[type[Exception], HTTPStatus] = {
     codec.BadRequestError: HTTPStatus.BAD_REQUEST,
-    verbs.NotReadyError: HTTPStatus.SERVICE_UNAVAILABLE,
+    decide.NotReadyError: HTTPStatus.SERVICE_UNAVAILABLE,
     QuantityError: HTTPStatus.INTERNAL_SERVER_ERROR,
 }
 

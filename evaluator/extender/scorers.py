@@ -10,8 +10,8 @@ from http import HTTPStatus
 
 from evaluator.extender import codec, podview
 from evaluator.extender.errors import Complaints
-from evaluator.extender.verbs import NotReadyError
 from evaluator.metrics import Metrics
+from evaluator.policy.decide import NotReadyError
 from evaluator.scorerhost.runner import Assessor, Judged, ScorerError
 from evaluator.scoring import results
 from plimsoll import VERSION

@@ -8,13 +8,10 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 
 from evaluator.extender.codec import Args
+from evaluator.model.names import POLICY_LABEL, PolicyKey
 from evaluator.policy import violations
-from evaluator.policy.decide import Decision, Decisions
-from evaluator.policy.parse import PolicyKey, StrategyName
-
-POLICY_LABEL = "telemetry-policy"
-"""A pod's label that names the policy it follows, in its own namespace."""
-
+from evaluator.policy.decide import Decision, Decisions, NotReadyError
+from evaluator.policy.types import StrategyName
 
 ForPod = Callable[[Args, Decision, Decisions], Decision]
 """One of some decisions, as it is for the pod that is asked about."""
@@ -23,10 +20,6 @@ ForPod = Callable[[Args, Decision, Decisions], Decision]
 def for_any(_args: Args, decision: Decision, _decisions: Decisions) -> Decision:
     """As it is for a pod that asks for nothing."""
     return decision
-
-
-class NotReadyError(Exception):
-    """There is nothing to decide on yet; the text says what is being waited for."""
 
 
 class Outcome(StrEnum):

@@ -1,1 +1,4 @@
-"""Gangs: pods that make sense only together are held by a scheduling gate until all exist and fit, and go in order of importance."""
+"""Gang scheduling: holds pods by a scheduling gate until their pod group exists and fits, then ungates groups by priority.
+
+Modules here do I/O; `core` and `diagnosis` are pure.
+"""

@@ -6,7 +6,7 @@ from collections.abc import Callable, Coroutine, Mapping
 from typing import Any
 
 from evaluator.cache.cluster import Cluster
-from evaluator.cache.pods import Inventory, Resident
+from evaluator.cache.pods import Inventory
 from evaluator.engine.loop import Decider
 from evaluator.gangs.controller import Gatekeeper
 from evaluator.gangs.core import events
@@ -22,6 +22,7 @@ from evaluator.gangs.ungater import Lifter
 from evaluator.kubeapi.client import Kube
 from evaluator.leader.write_fence import Mandate
 from evaluator.metrics import Metrics
+from evaluator.model.pod_record import Resident
 
 
 class Gangs:

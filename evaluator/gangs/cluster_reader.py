@@ -5,7 +5,6 @@ from typing import Any, Protocol, TypeVar
 
 import msgspec
 
-from evaluator.cache.pods import Resident
 from evaluator.gangs.core.podgroup import Gang, about
 from evaluator.gangs.diagnosis import create_failures
 from evaluator.gangs.diagnosis.controllers import KINDS, Controller, Maker
@@ -15,6 +14,7 @@ from evaluator.gangs.diagnosis.quota_usage import Member, Reference
 from evaluator.gangs.diagnosis.quotas import Quota
 from evaluator.kubeapi.transport import KubeError
 from evaluator.model.decode import UNREADABLE
+from evaluator.model.pod_record import Resident
 from plimsoll.logging import setup
 
 log = setup.get(__name__)

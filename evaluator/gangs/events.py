@@ -7,7 +7,6 @@ import random
 import time
 from collections.abc import Callable, Mapping, Sequence
 
-from evaluator.cache.pods import Key, Resident
 from evaluator.gangs.core import events
 from evaluator.gangs.core.event_queue import Pace, Story, Untold
 from evaluator.gangs.core.podgroup import Gang, GangKey
@@ -16,6 +15,7 @@ from evaluator.gangs.event_writer import EventWriter
 from evaluator.kubeapi.client import Kube
 from evaluator.kubeapi.transport import KubeError
 from evaluator.metrics import Metrics
+from evaluator.model.pod_record import Key, Resident
 from evaluator.plans.policy_events import Notice
 from plimsoll.backoff import Backoff
 from plimsoll.logging import setup

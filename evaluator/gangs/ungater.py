@@ -9,16 +9,16 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from evaluator.cache import pods as inventory
-from evaluator.cache.pods import Resident
 from evaluator.gangs.core import ungate
 from evaluator.gangs.core.podgroup import Gang, GangKey, gang_among
 from evaluator.gangs.core.types import Reason, Release
 from evaluator.kubeapi.client import Kube
 from evaluator.kubeapi.transport import KubeError
 from evaluator.metrics import Metrics
+from evaluator.model import pod_record
 from evaluator.model.decode import UNREADABLE
 from evaluator.model.gang_membership import GROUP_LABEL
+from evaluator.model.pod_record import Resident
 from plimsoll.logging import setup
 from plimsoll.rfc3339 import rfc3339
 
@@ -111,7 +111,7 @@ class Lifter:
             if number % _STEP == 0:
                 await asyncio.sleep(0)
             try:
-                pod = inventory.decode(item)
+                pod = pod_record.decode(item)
                 raw[pod.uid] = ungate.decode(item)
             except UNREADABLE as error:
                 log.warning(

@@ -17,11 +17,11 @@ from evaluator.kubeapi.transport import (
     lines,
     whole,
 )
+from evaluator.model.api_status import TokenReview
 from evaluator.model.decode import UNREADABLE
+from evaluator.model.names import PolicyKey
 from evaluator.model.node_labels import FIELD_MANAGER, Apply
 from evaluator.model.objects import Node, Pod
-from evaluator.policy.parse import PolicyKey
-from evaluator.sources.agents.identity import TokenReview
 
 T = TypeVar("T")
 

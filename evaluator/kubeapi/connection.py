@@ -120,3 +120,9 @@ def _existing(kubeconfig: str) -> str:
             f"no kubeconfig at {path}: name one with --kubeConfig, or run inside the cluster"
         )
     return str(path)
+
+
+def own_namespace() -> str:
+    """The namespace of the pod that this runs in; outside a pod `default`."""
+    file = Path("/var/run/secrets/kubernetes.io/serviceaccount/namespace")
+    return file.read_text().strip() if file.is_file() else "default"

@@ -1,12 +1,9 @@
 """Takes part in the election by a Lease, so that of all replicas that answer the scheduler just one writes to the cluster."""
 
 import asyncio
-import datetime
 import socket
-import time
 import uuid
 from collections.abc import Callable
-from pathlib import Path
 from typing import Any, Protocol, assert_never
 
 from evaluator.kubeapi.transport import KubeError
@@ -14,6 +11,7 @@ from evaluator.leader import lease
 from evaluator.leader.lease import Acquire, Renew, Seen, StepDown, Terms, Wait
 from evaluator.leader.write_fence import Mandate, clock
 from plimsoll.logging import setup
+from plimsoll.rfc3339 import microtime
 
 log = setup.get(__name__)
 
@@ -96,7 +94,7 @@ class Leader:
                 await self._turn.acquire()  # for good: what is given up must not be taken again
                 if self._seen.renewed is None or self._seen.lease is None:
                     return
-                await self._leases.write_lease(lease.given_up(self._seen.lease, at=_microtime()))
+                await self._leases.write_lease(lease.given_up(self._seen.lease, at=microtime()))
             log.info("gave up the lease", lease=self._spelled)
         except (KubeError, TimeoutError) as error:
             why = str(error) or "no answer in time"
@@ -119,7 +117,7 @@ class Leader:
 
     async def _write(self, *, began: float) -> None:
         """Raises KubeError if somebody else was faster, or nobody answered: then what is held is what was."""
-        body = lease.held(self._seen, self._me, self._terms, at=_microtime())
+        body = lease.held(self._seen, self._me, self._terms, at=microtime())
         body = {**lease.blank(self._namespace, self._name), **body}
         before = self._seen
         self._seen = before.wrote(await self._leases.write_lease(body), began)
@@ -159,14 +157,3 @@ class Leader:
 def identity() -> str:
     """A name that no other process has, nor had: one that comes back in the same pod must not believe it still leads."""
     return f"{socket.gethostname()}_{uuid.uuid4()}"
-
-
-def own_namespace() -> str:
-    """The namespace of the pod that this runs in; outside a pod `default`."""
-    file = Path("/var/run/secrets/kubernetes.io/serviceaccount/namespace")
-    return file.read_text().strip() if file.is_file() else "default"
-
-
-def _microtime() -> str:
-    moment = datetime.datetime.fromtimestamp(time.time(), datetime.UTC)
-    return moment.isoformat(timespec="microseconds").replace("+00:00", "Z")

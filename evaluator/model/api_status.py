@@ -43,3 +43,19 @@ def read(body: bytes, retry_after: str) -> Refusal:
 def _seconds(header: str) -> float | None:
     """None where the header is not there, or is the date that some proxies send."""
     return min(float(header), _LONGEST) if header.isascii() and header.isdigit() else None
+
+
+class ReviewedUser(msgspec.Struct):
+    """authentication.k8s.io/v1 UserInfo."""
+
+    username: str = ""
+    extra: dict[str, list[str]] | None = None
+
+
+class TokenReview(msgspec.Struct):
+    """The status of an authentication.k8s.io/v1 TokenReview."""
+
+    authenticated: bool = False
+    user: ReviewedUser = msgspec.field(default_factory=ReviewedUser)
+    audiences: list[str] | None = None
+    error: str = ""

@@ -2,7 +2,17 @@
 
 from collections.abc import Iterable, Iterator, Mapping
 
-from evaluator.model.objects import Node, NodeSelectorTerm, Pod, Requirement, Taint, Toleration
+import msgspec
+
+from evaluator.model.objects import (
+    Node,
+    NodeSelectorTerm,
+    Pod,
+    PodSpec,
+    Requirement,
+    Taint,
+    Toleration,
+)
 from plimsoll import int64
 
 _NAMED = ("metadata.name", "In")
@@ -131,3 +141,8 @@ def _compares(value: str | None, requirement: Requirement) -> bool:
     if have is None or bound is None:
         return False
     return have > bound if requirement.operator == "Gt" else have < bound
+
+
+def constraint_key(spec: PodSpec) -> bytes:
+    """What a pod asks of a node, as one value."""
+    return msgspec.json.encode((spec.node_selector, spec.affinity, spec.tolerations))

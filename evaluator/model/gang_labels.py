@@ -10,9 +10,7 @@ from typing import NamedTuple
 
 import msgspec
 
-from evaluator.cache import feasible_nodes
-from evaluator.extender.verbs import POLICY_LABEL
-from evaluator.model import qos
+from evaluator.model import feasibility, qos
 from evaluator.model.gang_membership import (
     ADMITTED,
     GATE,
@@ -23,16 +21,16 @@ from evaluator.model.gang_membership import (
     Owner,
     Where,
 )
+from evaluator.model.names import POLICY_LABEL, PolicyKey
 from evaluator.model.objects import Affinity, PodSpec, Toleration
 from evaluator.model.pods import Meta, Workload
 from evaluator.model.pods import Spec as WorkloadSpec
-from evaluator.policy.parse import PolicyKey
 from plimsoll import int64, rfc3339
 from plimsoll.text import shown
 
 _LONG = 4096
 """Bytes of JSON; what workloads ask of a node is some hundred."""
-_NOWHERE_IN_PARTICULAR = feasible_nodes.asked(PodSpec())
+_NOWHERE_IN_PARTICULAR = feasibility.constraint_key(PodSpec())
 
 _decode_selector = msgspec.json.Decoder(dict[str, str] | None).decode
 _decode_affinity = msgspec.json.Decoder(Affinity | None).decode
@@ -171,7 +169,7 @@ def _asked(selector: bytes, affinity: bytes, tolerations: bytes) -> bytes:
         affinity=_decode_affinity(affinity or b"null"),
         tolerations=_decode_tolerations(tolerations or b"null"),
     )
-    asked = feasible_nodes.asked(spec)
+    asked = feasibility.constraint_key(spec)
     return b"" if asked == _NOWHERE_IN_PARTICULAR else asked
 
 

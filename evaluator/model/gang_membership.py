@@ -5,7 +5,7 @@ from typing import NamedTuple
 
 import msgspec
 
-from evaluator.policy.parse import PolicyKey
+from evaluator.model.names import PolicyKey
 
 GATE = "plimsoll.io/gang"
 """The scheduling gate that holds a pod: https://kubernetes.io/docs/concepts/scheduling-eviction/pod-scheduling-readiness/."""

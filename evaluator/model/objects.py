@@ -14,7 +14,7 @@ import msgspec
 from evaluator.model import resources
 from evaluator.model.node_labels import FIELD_MANAGER, NodeLabels
 from evaluator.model.resources import Others, Room
-from evaluator.scoring.inputs import ANNOTATIONS
+from evaluator.model.usage_metrics import ANNOTATIONS
 
 NUDGED = "plimsoll.io/nudged-at"
 """The annotation of a pod that a nudge is: when it was given, RFC 3339."""

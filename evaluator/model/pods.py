@@ -4,13 +4,12 @@ It is decoded only where there are any, and to be looked at once: what is kept o
 `evaluator.inventory.Resident`. What few pods are asked about is left as the JSON that it came as.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 import msgspec
 
 from evaluator.model.gang_membership import ADMITTED
-from evaluator.scoring.rewards import kind_of
 
 FINISHED = frozenset({"Succeeded", "Failed"})
 """Phases of pods that hold nothing any more."""
@@ -169,3 +168,11 @@ class Workload(msgspec.Struct):
 
 
 decode = msgspec.json.Decoder(Workload).decode
+
+
+_KIND_LABELS = ("podtype", "app", "name")
+
+
+def kind_of(labels: Mapping[str, str], name: str) -> str:
+    """What pods of a sort have in common, by kubeRL's rule: the label `podtype`, else `app`, else `name`, else its own name."""
+    return next((kind for label in _KIND_LABELS if (kind := labels.get(label))), name)

@@ -10,7 +10,7 @@ from collections.abc import Collection, Iterator, Mapping
 from typing import Any
 
 from evaluator.model.node_labels import FIELD_MANAGER, PREFIX
-from evaluator.policy.parse import VIOLATING
+from evaluator.policy.types import VIOLATING
 
 Object = Mapping[str, Any]
 

@@ -11,8 +11,8 @@ from typing import Any
 
 from evaluator.policy.decide import Decision
 from evaluator.policy.evaluate import View
-from evaluator.policy.parse import Strategy, StrategyName
-from evaluator.policy.types import WhenMissing
+from evaluator.policy.rule_options import WhenMissing
+from evaluator.policy.types import Strategy, StrategyName
 from plimsoll.text import counted
 
 VALID = "Valid"

@@ -6,9 +6,9 @@ from dataclasses import dataclass
 
 from evaluator.cache.feasible_nodes import Places
 from evaluator.cache.pods_by_policy import Linked
+from evaluator.model.names import PolicyKey
 from evaluator.model.objects import Pod
 from evaluator.policy.decide import Decision, Decisions
-from evaluator.policy.parse import PolicyKey
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,13 +8,14 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from evaluator.model.names import PolicyKey
 from evaluator.model.node_index import Nodes, union
 from evaluator.model.steps import Steps
 from evaluator.policy.decide import Decision, Decisions
 from evaluator.policy.durations import Standing
 from evaluator.policy.evaluate import View
-from evaluator.policy.parse import PolicyKey, StrategyName
-from evaluator.policy.types import WhenMissing
+from evaluator.policy.rule_options import WhenMissing
+from evaluator.policy.types import StrategyName
 from evaluator.readings.merged import Readings
 from evaluator.readings.store import NEVER, Bools, Column, Floats
 

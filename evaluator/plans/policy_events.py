@@ -11,7 +11,7 @@ from typing import Any
 from evaluator.plans.conditions import TYPES, VALID
 from evaluator.plans.label_conflicts import Disputes
 from evaluator.policy.decide import Decision
-from evaluator.policy.parse import StrategyName
+from evaluator.policy.types import StrategyName
 
 VIOLATIONS = {
     name: kind for name, kind in TYPES.items() if name is not StrategyName.SCHEDULEONMETRIC

@@ -3,8 +3,8 @@
 from collections.abc import Iterable, Iterator, Mapping, Set
 from dataclasses import dataclass, field
 
+from evaluator.model.names import PolicyKey
 from evaluator.policy.decide import Decision, Decisions
-from evaluator.policy.parse import PolicyKey
 
 
 @dataclass(frozen=True, slots=True)

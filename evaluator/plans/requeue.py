@@ -13,11 +13,11 @@ from dataclasses import dataclass, replace
 
 from evaluator.cache.feasible_nodes import Places
 from evaluator.cache.pods_by_policy import followed
+from evaluator.model.names import PolicyKey
 from evaluator.model.objects import NUDGED, Pod
 from evaluator.plans.readmitted import Opening
 from evaluator.policy.decide import Decision
 from evaluator.policy.evaluate import accusation
-from evaluator.policy.parse import PolicyKey
 
 _IN_FLIGHT = 2.0
 """Seconds between our answer and its text in the pod. A refusal seen so late may be of before the node was let in again."""

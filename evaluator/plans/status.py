@@ -6,13 +6,14 @@ from typing import Any
 
 import numpy as np
 
+from evaluator.model.names import PolicyKey
 from evaluator.model.node_index import union
 from evaluator.model.node_labels import Conflict
 from evaluator.plans.conditions import Condition, conditions, lacks, listed, missing
 from evaluator.plans.label_conflicts import Disputes
 from evaluator.policy.decide import Decision, Decisions
 from evaluator.policy.evaluate import View
-from evaluator.policy.parse import PolicyKey, StrategyName
+from evaluator.policy.types import StrategyName
 from plimsoll.text import counted
 
 _KEPT_OFF = (StrategyName.DONTSCHEDULE, StrategyName.DESCHEDULE)

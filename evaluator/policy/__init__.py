@@ -1,1 +1,4 @@
-"""TODO."""
+"""From TASPolicy objects to decisions: parse, evaluate, decide, and the state of `for` and `clearAfter`.
+
+Pure; imports `scoring`, `readings` and `model`.
+"""

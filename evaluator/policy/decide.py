@@ -10,6 +10,7 @@ from dataclasses import dataclass, field, replace
 
 import numpy as np
 
+from evaluator.model.names import PolicyKey
 from evaluator.model.node_index import Mask, Moves, Nodes, NodeSet, union
 from evaluator.model.steps import Steps, finished
 from evaluator.policy import durations, labeling
@@ -18,9 +19,9 @@ from evaluator.policy.durations import Past, Standing
 from evaluator.policy.evaluate import Sight, View
 from evaluator.policy.label_sets import Mark, Marks, marks_of, merged
 from evaluator.policy.labeling import Wanted
-from evaluator.policy.parse import VIOLATING, Policy, PolicyKey, Rule, StrategyName
 from evaluator.policy.ranking import Ranking
 from evaluator.policy.reductions import Use
+from evaluator.policy.types import VIOLATING, Policy, Rule, StrategyName
 from evaluator.policy.violations import Accused, Missing
 from evaluator.readings.merged import Readings
 from evaluator.readings.store import Column
@@ -308,3 +309,7 @@ def _labels(
     if (standing := standings.get(StrategyName.DESCHEDULE)) is not None:
         marks.append(Mark(policy.key.name, VIOLATING, NodeSet(view.nodes, standing.found.violated)))
     return Marks(view.nodes, (*marks, *labelled.marks))
+
+
+class NotReadyError(Exception):
+    """There is nothing to decide on yet; the text says what is being waited for."""

@@ -16,8 +16,8 @@ from evaluator.model.node_index import Moves, Nodes
 from evaluator.model.steps import Steps
 from evaluator.policy import evaluate
 from evaluator.policy.evaluate import Sight, View, Violations
-from evaluator.policy.parse import Operator, Rule, Strategy
 from evaluator.policy.rule_timers import Memory, Seen
+from evaluator.policy.types import Operator, Rule, Strategy
 from evaluator.readings.store import Bools
 
 

@@ -10,9 +10,9 @@ import numpy.typing as npt
 
 from evaluator.model.node_index import Nodes, NodeSet, Places, alike, union
 from evaluator.policy import hints
-from evaluator.policy.parse import Operator, Rule, Strategy
 from evaluator.policy.reductions import Use
-from evaluator.policy.types import WhenMissing
+from evaluator.policy.rule_options import WhenMissing
+from evaluator.policy.types import Operator, Rule, Strategy
 from evaluator.readings.store import NEVER, Bools, Column, Counts, Floats
 from plimsoll.text import counted
 

@@ -6,9 +6,9 @@ from typing import NamedTuple
 
 import numpy as np
 
+from evaluator.model.names import PolicyKey
 from evaluator.model.node_index import Mask, Moves, Nodes, NodeSet, union
 from evaluator.model.steps import Steps
-from evaluator.policy.parse import PolicyKey
 
 
 class Mark(NamedTuple):

@@ -14,7 +14,7 @@ from evaluator.model.node_index import NodeSet, Places
 from evaluator.model.steps import Steps
 from evaluator.policy.evaluate import View, Violations
 from evaluator.policy.label_sets import Mark
-from evaluator.policy.parse import Operator, Strategy
+from evaluator.policy.types import Operator, Strategy
 from evaluator.readings.store import Bools, Floats
 
 _SHOWN = 5

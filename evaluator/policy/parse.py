@@ -6,18 +6,16 @@ The resource is Telemetry Aware Scheduling's, `telemetry.intel.com/v1alpha1`.
 
 import re
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field, replace
-from enum import StrEnum
-from functools import cached_property
-from typing import Any, NamedTuple
+from dataclasses import replace
+from typing import Any
 
 from evaluator.model import node_labels
-from evaluator.policy import types
-from evaluator.policy.types import PLAIN, Terms
+from evaluator.model.names import PolicyKey
+from evaluator.policy import rule_options
+from evaluator.policy.rule_options import PLAIN, Terms
+from evaluator.policy.types import PODWISE, Label, Operator, Policy, Rule, Strategy, StrategyName
 from evaluator.scoring import derived
 from plimsoll.text import one_line, shown
-
-VIOLATING = "violating"
 
 MOST_RULES = 100
 """Of one strategy. Each is evaluated on every node, and whoever may write a policy must not stop all others' by a long one."""
@@ -31,102 +29,6 @@ _MOST_LABEL_TEXTS = 1_000
 _MOST_PROBLEMS = 20
 
 _METRIC = re.compile(r"[a-zA-Z0-9_-]{1,253}", re.ASCII)
-
-
-class PolicyKey(NamedTuple):
-    """Where a policy lives."""
-
-    namespace: str
-    name: str
-
-    def __str__(self) -> str:
-        return f"{self.namespace}/{self.name}"
-
-
-class Operator(StrEnum):
-    """How a reading is compared with a rule's target; all are strict."""
-
-    LESS_THAN = "LessThan"
-    GREATER_THAN = "GreaterThan"
-    EQUALS = "Equals"
-
-
-class StrategyName(StrEnum):
-    """The four parts a policy can have."""
-
-    DONTSCHEDULE = "dontschedule"
-    SCHEDULEONMETRIC = "scheduleonmetric"
-    DESCHEDULE = "deschedule"
-    LABELING = "labeling"
-
-
-PODWISE = (StrategyName.DONTSCHEDULE, StrategyName.SCHEDULEONMETRIC)
-"""The strategies that kube-scheduler asks about, for one pod at a time."""
-
-
-@dataclass(frozen=True, slots=True)
-class Label:
-    """A node label that a labeling rule asks for, with its full key."""
-
-    key: str
-    value: str
-
-
-@dataclass(frozen=True, slots=True)
-class Rule:
-    """One comparison: the rule is broken where the node's reading compares true with the target."""
-
-    metric: str
-    operator: Operator
-    target: float
-    labels: tuple[Label, ...] = ()
-    terms: Terms = PLAIN
-    written: str = ""
-    """The target as its author wrote it, where that is more than the number: 1500m."""
-
-    def __str__(self) -> str:
-        return f"{self.metric} {self.operator} {self.written or types.spelled(self.target)}"
-
-
-@dataclass(frozen=True, slots=True)
-class Strategy:
-    """Rules that are enforced together.
-
-    `all_of` asks for every rule to be broken at once. `impossible` says that one of those could not be understood, so
-    that "all" can never be: dropping the rule instead would make the strategy fire on less than its author asked for.
-    """
-
-    rules: tuple[Rule, ...]
-    all_of: bool = False
-    impossible: bool = False
-
-
-@dataclass(frozen=True)
-class Policy:
-    """A policy as the evaluator works with it; only strategies that can be enforced are in it."""
-
-    key: PolicyKey
-    strategies: Mapping[StrategyName, Strategy] = field(default_factory=dict)
-    problems: tuple[str, ...] = ()
-    uid: str = ""
-    generation: int = 0
-    status: Mapping[str, Any] = field(default_factory=dict, compare=False)
-    """What was last said about it, by whichever replica: no part of what it asks for."""
-
-    @cached_property
-    def metrics(self) -> frozenset[str]:
-        """The names of all metrics the policy looks at."""
-        return frozenset(
-            rule.metric for strategy in self.strategies.values() for rule in strategy.rules
-        )
-
-    @cached_property
-    def podwise(self) -> frozenset[str]:
-        """The quantities that rules name which are asked about when a pod is placed: their values are for that pod."""
-        strategies = [self.strategies.get(name) for name in PODWISE]
-        return derived.named(
-            {rule.metric for strategy in strategies if strategy for rule in strategy.rules}
-        )
 
 
 def parse(obj: Mapping[str, Any]) -> Policy:
@@ -191,7 +93,7 @@ class _FlawError(Exception):
 
 def _target(given: object) -> float:
     try:
-        return types.number(given)
+        return rule_options.number(given)
     except ValueError as error:
         raise _FlawError(
             f"target {shown(given)} is neither a number nor a quantity (3, 0.5, 1500m, 2Gi)"
@@ -201,7 +103,7 @@ def _target(given: object) -> float:
 def _terms(body: Mapping[str, Any], common: Terms) -> Terms:
     """The terms of a rule or strategy; `common` are those of the strategy around it."""
     try:
-        return types.read(body, common)
+        return rule_options.read(body, common)
     except ValueError as error:
         raise _FlawError(str(error)) from error
 

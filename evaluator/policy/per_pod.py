@@ -7,15 +7,16 @@ long as the decisions and the cluster are the same.
 from collections.abc import Mapping
 from dataclasses import replace
 
+from evaluator.model.names import PolicyKey
 from evaluator.model.node_index import Floats, Mask
 from evaluator.model.pod_demand import Amounts, PodView
 from evaluator.policy import evaluate, scorer_metrics
 from evaluator.policy import ranking as scheduleonmetric
 from evaluator.policy.decide import Decision, Decisions
 from evaluator.policy.evaluate import Sight, View, Violations
-from evaluator.policy.parse import PolicyKey, StrategyName
+from evaluator.policy.rule_options import WhenMissing
 from evaluator.policy.scorer_metrics import Scoring
-from evaluator.policy.types import WhenMissing
+from evaluator.policy.types import StrategyName
 from evaluator.policy.violations import Accused
 from evaluator.scoring import derived
 from evaluator.scoring.derived import QUANTITIES

@@ -6,7 +6,7 @@ import numpy as np
 
 from evaluator.model.node_index import Nodes, Places
 from evaluator.policy.evaluate import Sight, View
-from evaluator.policy.parse import Rule
+from evaluator.policy.types import Rule
 from evaluator.readings.store import Floats
 
 MAX_SCORE = 10

@@ -11,8 +11,8 @@ from dataclasses import dataclass
 from enum import Enum, auto
 from typing import NamedTuple
 
-from evaluator.policy import types
-from evaluator.policy.parse import Operator
+from evaluator.policy import rule_options
+from evaluator.policy.types import Operator
 
 PREFIX = "node_"
 
@@ -149,7 +149,7 @@ def reduction(metric: str, uses: Collection[Use]) -> Reduction:
         return Reduction(f"{stem}_per_second", "sum{by}(rate({series}[1m]))")
     matchers = next((text for key, text in _MATCHERS.items() if re.fullmatch(key, base)), "")
     if seeks is _Seeks.EQUAL:
-        target = types.spelled(_first(uses).target)
+        target = rule_options.spelled(_first(uses).target)
         expression = f"sum{{by}}({{series}} == bool {target})"
         return Reduction(f"{metric}_matches", expression, matchers, counts=True)
     return Reduction(f"{metric}_{worst}", f"{worst}{{by}}({{series}})", matchers)

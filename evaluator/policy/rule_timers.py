@@ -7,7 +7,7 @@ from typing import NamedTuple
 import numpy as np
 
 from evaluator.model.node_index import Moves, Nodes, Places
-from evaluator.policy.types import Terms
+from evaluator.policy.rule_options import Terms
 from evaluator.readings.store import Bools, Floats
 
 

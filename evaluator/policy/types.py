@@ -1,99 +1,100 @@
-"""What a rule compares with, for how long, and what a missing reading means to it; as policies write it.
+"""A policy as typed values: strategies, rules, operators and labels. `parse` makes them from TASPolicy objects."""
 
-`for`, `clearAfter` and `whenMissing` are ours: Telemetry Aware Scheduling ignores them. A strategy's are the default of
-its rules.
-"""
-
-import math
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import StrEnum
+from functools import cached_property
 from typing import Any
 
-from plimsoll import quantity
-from plimsoll.durations import duration
-from plimsoll.text import shown
+from evaluator.model.names import PolicyKey
+from evaluator.policy import rule_options
+from evaluator.policy.rule_options import PLAIN, Terms
+from evaluator.scoring import derived
+
+VIOLATING = "violating"
 
 
-class WhenMissing(StrEnum):
-    """What a node without a usable reading is to a rule."""
+class Operator(StrEnum):
+    """How a reading is compared with a rule's target; all are strict."""
 
-    IGNORE = "ignore"
-    VIOLATE = "violate"
+    LESS_THAN = "LessThan"
+    GREATER_THAN = "GreaterThan"
+    EQUALS = "Equals"
+
+
+class StrategyName(StrEnum):
+    """The four parts a policy can have."""
+
+    DONTSCHEDULE = "dontschedule"
+    SCHEDULEONMETRIC = "scheduleonmetric"
+    DESCHEDULE = "deschedule"
+    LABELING = "labeling"
+
+
+PODWISE = (StrategyName.DONTSCHEDULE, StrategyName.SCHEDULEONMETRIC)
+"""The strategies that kube-scheduler asks about, for one pod at a time."""
 
 
 @dataclass(frozen=True, slots=True)
-class Terms:
-    """Seconds that a comparison must have been true for a violation to begin, and false for it to end.
+class Label:
+    """A node label that a labeling rule asks for, with its full key."""
 
-    And whether a missing reading is as if the comparison were true.
+    key: str
+    value: str
+
+
+@dataclass(frozen=True, slots=True)
+class Rule:
+    """One comparison: the rule is broken where the node's reading compares true with the target."""
+
+    metric: str
+    operator: Operator
+    target: float
+    labels: tuple[Label, ...] = ()
+    terms: Terms = PLAIN
+    written: str = ""
+    """The target as its author wrote it, where that is more than the number: 1500m."""
+
+    def __str__(self) -> str:
+        return f"{self.metric} {self.operator} {self.written or rule_options.spelled(self.target)}"
+
+
+@dataclass(frozen=True, slots=True)
+class Strategy:
+    """Rules that are enforced together.
+
+    `all_of` asks for every rule to be broken at once. `impossible` says that one of those could not be understood, so
+    that "all" can never be: dropping the rule instead would make the strategy fire on less than its author asked for.
     """
 
-    hold: float = 0.0
-    clear: float = 0.0
-    when_missing: WhenMissing = WhenMissing.IGNORE
-
-    @property
-    def timed(self) -> bool:
-        """Whether the past matters."""
-        return self.hold > 0 or self.clear > 0
+    rules: tuple[Rule, ...]
+    all_of: bool = False
+    impossible: bool = False
 
 
-PLAIN = Terms()
-"""As Telemetry Aware Scheduling has it: at once, and a missing reading is nothing."""
+@dataclass(frozen=True)
+class Policy:
+    """A policy as the evaluator works with it; only strategies that can be enforced are in it."""
 
+    key: PolicyKey
+    strategies: Mapping[StrategyName, Strategy] = field(default_factory=dict)
+    problems: tuple[str, ...] = ()
+    uid: str = ""
+    generation: int = 0
+    status: Mapping[str, Any] = field(default_factory=dict, compare=False)
+    """What was last said about it, by whichever replica: no part of what it asks for."""
 
-def read(body: Mapping[str, Any], common: Terms) -> Terms:
-    """The terms of a rule or a strategy; `common` where it says nothing. Raises ValueError with a sentence."""
-    return Terms(
-        _seconds(body, "for", common.hold),
-        _seconds(body, "clearAfter", common.clear),
-        _when_missing(body.get("whenMissing"), common.when_missing),
-    )
+    @cached_property
+    def metrics(self) -> frozenset[str]:
+        """The names of all metrics the policy looks at."""
+        return frozenset(
+            rule.metric for strategy in self.strategies.values() for rule in strategy.rules
+        )
 
-
-def _seconds(body: Mapping[str, Any], name: str, default: float) -> float:
-    given = body.get(name)
-    if given is None:
-        return default
-    try:
-        if not isinstance(given, str):
-            raise ValueError(
-                f"not a duration: {shown(given)} (write it like 30s or 1m30s, in quotes)"
-            )
-        return duration(given)
-    except ValueError as error:
-        raise ValueError(f"{name}: {error}") from error
-
-
-def _when_missing(given: object, default: WhenMissing) -> WhenMissing:
-    if given is None:
-        return default
-    if not isinstance(given, str) or given not in tuple(WhenMissing):
-        raise ValueError(f"whenMissing {shown(given)} is neither ignore nor violate")
-    return WhenMissing(given)
-
-
-def number(given: object) -> float:
-    """The number that a target says: itself, or a quantity as text; 0 where there is none. Raises ValueError."""
-    match given:
-        case None:
-            return 0
-        case str():
-            return quantity.parse(given)
-        case int() | float() if not isinstance(given, bool) and _finite(given):
-            return given
-        case _:
-            raise ValueError("neither a number nor a quantity")
-
-
-def _finite(value: float) -> bool:
-    try:
-        return math.isfinite(value)
-    except OverflowError:  # an integer that no double can hold
-        return False
-
-
-def spelled(value: float) -> str:
-    """A number as a person would have written it: 3, not 3.0."""
-    return str(int(value)) if abs(value) < 1e16 and value == int(value) else str(value)
+    @cached_property
+    def podwise(self) -> frozenset[str]:
+        """The quantities that rules name which are asked about when a pod is placed: their values are for that pod."""
+        strategies = [self.strategies.get(name) for name in PODWISE]
+        return derived.named(
+            {rule.metric for strategy in strategies if strategy for rule in strategy.rules}
+        )

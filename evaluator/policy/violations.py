@@ -6,7 +6,7 @@ from functools import cached_property
 from evaluator.model.node_index import Nodes, NodeSet
 from evaluator.policy import evaluate
 from evaluator.policy.evaluate import Violations
-from evaluator.policy.parse import Strategy
+from evaluator.policy.types import Strategy
 
 
 class Accused(Mapping[str, str]):

@@ -10,7 +10,7 @@ from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from operator import is_not
 
-from evaluator.policy.parse import Policy, Strategy, StrategyName
+from evaluator.policy.types import Policy, Strategy, StrategyName
 from evaluator.readings.merged import Readings
 from evaluator.readings.store import Column, unknown
 

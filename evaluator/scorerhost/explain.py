@@ -14,7 +14,7 @@ import numpy as np
 from evaluator.model.node_index import Mask, Nodes
 from evaluator.model.pod_demand import PodView
 from evaluator.policy.decide import Decision
-from evaluator.policy.parse import StrategyName
+from evaluator.policy.types import StrategyName
 from evaluator.scoring.options import POLICIES
 from evaluator.scoring.plugin import BEST, Assessment, Scorer
 from evaluator.scoring.snapshot import ClusterView, Refusal

@@ -3,10 +3,11 @@
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
-from evaluator.cache.pods import Inventory, Key, Resident
+from evaluator.cache.pods import Inventory
 from evaluator.cache.pods_by_policy import followed
 from evaluator.model.node_index import Nodes
 from evaluator.model.objects import Pod
+from evaluator.model.pod_record import Key, Resident
 from evaluator.policy.decide import Decision, Decisions
 from evaluator.policy.per_pod import Podwise
 from evaluator.scorerhost import explain

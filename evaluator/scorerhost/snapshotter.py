@@ -17,9 +17,9 @@ from evaluator.cache.pods import Inventory, Load
 from evaluator.model.node_index import Floats, Moves, Nodes, Places, fixed
 from evaluator.model.objects import Node
 from evaluator.model.resources import RESOURCES
+from evaluator.model.usage_metrics import ANNOTATIONS, METRICS
 from evaluator.readings.merged import Readings
 from evaluator.scoring import usage as measures
-from evaluator.scoring.inputs import ANNOTATIONS, METRICS
 from evaluator.scoring.rewards import Rewards
 from evaluator.scoring.snapshot import ClusterView
 

@@ -1,1 +1,4 @@
-"""Scorers: filters and scores beside the policies. Each is a function of the cluster as it is and of a pod, and nothing else."""
+"""The scorer interface, the snapshot scorers see, and the mathematics they share.
+
+Pure; imports `model`.
+"""

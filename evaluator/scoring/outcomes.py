@@ -10,7 +10,7 @@ kubeRL compares the seconds of the minute of a restart with those of the clock; 
 import heapq
 from collections.abc import Iterator
 
-from evaluator.cache.pods import Resident
+from evaluator.model.pod_record import Resident
 from evaluator.scoring.rewards import Outcome
 
 STEADY = 300.0

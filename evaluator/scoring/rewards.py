@@ -15,7 +15,6 @@ from evaluator.model.node_index import Floats, Nodes
 
 START = 1.0
 """The value that a kind has on the nodes that were there before it."""
-_KIND_LABELS = ("podtype", "app", "name")
 _ROOM = 950_000
 """Bytes for all of it, as text: an object of Kubernetes has room for a mebibyte."""
 _RECORD, _AROUND = 24, 16
@@ -24,11 +23,6 @@ _RECORD, _AROUND = 24, 16
 
 _Kind = tuple[str, Mapping[str, float]]
 """A kind with its values."""
-
-
-def kind_of(labels: Mapping[str, str], name: str) -> str:
-    """What pods of a sort have in common, by kubeRL's rule: the label `podtype`, else `app`, else `name`, else its own name."""
-    return next((kind for label in _KIND_LABELS if (kind := labels.get(label))), name)
 
 
 class Outcome(NamedTuple):

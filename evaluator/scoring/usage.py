@@ -9,20 +9,28 @@ from collections.abc import Mapping
 
 import numpy as np
 
+from evaluator.model import usage_metrics
 from evaluator.model.node_index import Floats, fixed
 from evaluator.model.pod_demand import Resource
-from evaluator.scoring import inputs
 from evaluator.scoring.snapshot import Usage
 
 _METRICS = {
-    Resource.CPU: (inputs.CPU_MEAN, inputs.CPU_DEVIATION, 1000.0),
-    Resource.MEMORY: (inputs.MEMORY_MEAN, inputs.MEMORY_DEVIATION, 1.0),
+    Resource.CPU: (usage_metrics.CPU_MEAN, usage_metrics.CPU_DEVIATION, 1000.0),
+    Resource.MEMORY: (usage_metrics.MEMORY_MEAN, usage_metrics.MEMORY_DEVIATION, 1.0),
 }
 """The mean and deviation of what is in use, and how many of the resource's pieces make one of the metrics' units."""
 
 _ANNOTATIONS = {
-    Resource.CPU: (inputs.MEAN_FREE_CPU, inputs.STD_FREE_CPU, inputs.FORECAST_FREE_CPU),
-    Resource.MEMORY: (inputs.MEAN_FREE_MEMORY, inputs.STD_FREE_MEMORY, inputs.FORECAST_FREE_MEMORY),
+    Resource.CPU: (
+        usage_metrics.MEAN_FREE_CPU,
+        usage_metrics.STD_FREE_CPU,
+        usage_metrics.FORECAST_FREE_CPU,
+    ),
+    Resource.MEMORY: (
+        usage_metrics.MEAN_FREE_MEMORY,
+        usage_metrics.STD_FREE_MEMORY,
+        usage_metrics.FORECAST_FREE_MEMORY,
+    ),
 }
 """The mean, deviation and forecast of what is free."""
 
@@ -42,7 +50,7 @@ def usage(
 
 def congestion(readings: Mapping[str, Floats]) -> Floats | None:
     """Of the network, 0 to 1; None if it is not asked for."""
-    found = readings.get(inputs.CONGESTION)
+    found = readings.get(usage_metrics.CONGESTION)
     return None if found is None else _plausible(found)
 
 

@@ -18,9 +18,9 @@ from evaluator.engine.loop import Decider
 from evaluator.gangs.core import explain as explaingang
 from evaluator.gangs.core.explain import Desk
 from evaluator.metrics import Metrics
+from evaluator.model.names import PolicyKey
 from evaluator.model.steps import Steps
 from evaluator.plans import explain
-from evaluator.policy.parse import PolicyKey
 from evaluator.scorerhost import explain as explainpod
 from evaluator.scorerhost.pod_explainer import Panel
 from evaluator.scorerhost.runner import ScorerError

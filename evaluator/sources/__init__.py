@@ -1,1 +1,4 @@
-"""Where readings come from; each source writes into the store and says when something changed."""
+"""Sources of readings: agents' streams, Prometheus and the custom metrics API.
+
+A source writes into `readings` and reports what changed; it imports no policy code.
+"""

@@ -1,1 +1,4 @@
-"""TODO."""
+"""Certificates of the evaluator's ports: TLS contexts and their reload.
+
+Imports nothing of the evaluator.
+"""

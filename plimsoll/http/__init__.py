@@ -1,1 +1,4 @@
-"""The HTTP/1.1 server of every port: a stream (bytes), heads and fields (llhttp), bodies, connections (one request after the other), a server."""
+"""The HTTP/1.1 server of every port: transport, parser, bodies, connections and the connection pool.
+
+Imports `plimsoll.logging` and the standard parsers only.
+"""

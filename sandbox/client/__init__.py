@@ -1,1 +1,4 @@
-"""TODO."""
+"""A small Kubernetes client of the sandbox's own: requests, informers, events.
+
+Imports `plimsoll` only.
+"""

@@ -1,1 +1,4 @@
-"""TODO."""
+"""Stand-ins for kube-controller-manager and kubelet: Deployments, ReplicaSets, pods, node heartbeats.
+
+Import `sandbox.client`; never the API server's storage.
+"""

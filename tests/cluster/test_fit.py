@@ -5,12 +5,12 @@ from collections import Counter
 import msgspec
 import pytest
 
-from evaluator.cache import pods as inventory
 from evaluator.cache.cluster import Cluster, decode_node
 from evaluator.cache.pods import Inventory
 from evaluator.gangs.core.capacity import Rooms
 from evaluator.gangs.core.packing import Packing
 from evaluator.gangs.core.pod_shape import shapes
+from evaluator.model import pod_record
 from evaluator.policy.decide import Decisions
 from sandbox.client.client import STRATEGIC
 from sandbox.client.objects import NODES, PODS
@@ -83,7 +83,7 @@ async def fitting(world):
     cluster, pods = Cluster(), Inventory(clock=lambda: 0.0, wall=lambda: 0.0)
     nodes = (await world.client.list(NODES)).items
     cluster.nodes.replace([decode_node(msgspec.json.encode(node)) for node in nodes])
-    found = [inventory.decode(msgspec.json.encode(pod)) for pod in await pods_of(world)]
+    found = [pod_record.decode(msgspec.json.encode(pod)) for pod in await pods_of(world)]
     pods.pods.replace(found)
     packing = Packing(Rooms(cluster, pods, Decisions).space())
     counts = {}

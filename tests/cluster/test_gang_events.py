@@ -6,13 +6,14 @@ from types import SimpleNamespace
 
 import pytest
 
-from evaluator.cache.pods import Inventory, decode
+from evaluator.cache.pods import Inventory
 from evaluator.gangs.core.event_queue import Pace
 from evaluator.gangs.core.index import Roster
 from evaluator.gangs.core.types import Outcome, State, Verdict
 from evaluator.gangs.events import Herald
 from evaluator.kubeapi.client import Kube
 from evaluator.metrics import Metrics
+from evaluator.model.pod_record import decode
 from sandbox.client.objects import EVENTS, PODS
 
 pytestmark = pytest.mark.e2e

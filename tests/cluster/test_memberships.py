@@ -5,7 +5,7 @@ import copy
 import msgspec
 import pytest
 
-from evaluator.cache import pods
+from evaluator.model import pod_record
 from evaluator.model.gang_membership import QoS
 from evaluator.model.requests import amounts
 
@@ -38,7 +38,7 @@ def pod_of(*resources, init=()):
 
 
 def read(pod):
-    return pods.decode(msgspec.json.encode(pod))
+    return pod_record.decode(msgspec.json.encode(pod))
 
 
 @pytest.mark.parametrize(

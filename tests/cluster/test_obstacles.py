@@ -7,13 +7,14 @@ import secrets
 import msgspec
 import pytest
 
-from evaluator.cache.pods import Inventory, decode
+from evaluator.cache.pods import Inventory
 from evaluator.gangs.core.index import Roster
 from evaluator.gangs.core.podgroup import GangKey
 from evaluator.gangs.core.types import Outcome, State, Verdict
 from evaluator.gangs.diagnoser import Inquirer
 from evaluator.gangs.diagnosis.quota_usage import Member, charge
 from evaluator.kubeapi.client import Kube
+from evaluator.model.pod_record import decode
 from plimsoll.quantity import exact
 from sandbox.client.client import ApiError, Client
 from sandbox.client.objects import DEPLOYMENTS, EVENTS, NAMESPACES, PODS, REPLICASETS, Resource

@@ -13,8 +13,8 @@ from evaluator.gangs.diagnosis.controllers import KINDS
 from evaluator.kubeapi import client as kube
 from evaluator.kubeapi.client import Kube
 from evaluator.kubeapi.transport import KubeError
+from evaluator.model.names import PolicyKey
 from evaluator.model.node_labels import Apply
-from evaluator.policy.parse import PolicyKey
 from evaluator.scoring.plugins.reward import RewardOptions
 
 VERBS = {"POST": "create", "PUT": "update", "PATCH": "patch", "DELETE": "delete"}

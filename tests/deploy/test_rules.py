@@ -12,7 +12,7 @@ import pytest
 import yaml
 
 from collectors.base.registry import COLLECTORS
-from evaluator.scoring import inputs
+from evaluator.model import usage_metrics
 
 ROOT = Path(__file__).parents[2]
 FILES = sorted((ROOT / "deploy" / "rules").glob("*.yaml"))
@@ -78,7 +78,7 @@ def test_every_metric_that_is_read_is_recorded_or_collected():
 
 
 def test_what_scorers_look_at_is_recorded():
-    assert set(inputs.METRICS) <= RECORDED
+    assert set(usage_metrics.METRICS) <= RECORDED
 
 
 def test_each_name_says_what_it_is_and_in_which_unit():

@@ -16,7 +16,6 @@ from agent.web import config as webconfig
 from collectors.base.sample import CollectorError
 from collectors.formats import promtext
 from evaluator.cache.cluster import Cluster, decode_node, decode_pod, decode_policy
-from evaluator.cache.pods import Resident
 from evaluator.cli.check import main
 from evaluator.cli.check.describe import explained
 from evaluator.cli.configure_scheduler import configuration, staticpod
@@ -38,10 +37,11 @@ from evaluator.model.decode import UNREADABLE
 from evaluator.model.gang_membership import Membership, Owner
 from evaluator.model.objects import Pod
 from evaluator.model.pod_demand import Resource
+from evaluator.model.pod_record import Resident
 from evaluator.plans.policy_events import Standing, told
 from evaluator.plans.status import statuses
 from evaluator.policy.decide import decide
-from evaluator.policy.parse import StrategyName
+from evaluator.policy.types import StrategyName
 from evaluator.readings.store import Store
 from evaluator.sources import queries
 from evaluator.sources.agents.identity import NotAnAgentError

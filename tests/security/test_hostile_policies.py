@@ -9,9 +9,9 @@ from evaluator.cache.cluster import Cluster
 from evaluator.engine.loop import Decider
 from evaluator.engine.subscription import Subscriptions
 from evaluator.metrics import Metrics
+from evaluator.model.names import PolicyKey
 from evaluator.model.objects import Meta, Node
 from evaluator.policy import parse
-from evaluator.policy.parse import PolicyKey
 from evaluator.readings.metric_limit import MOST_RULES
 from evaluator.readings.store import Store
 from evaluator.server import ops

@@ -1,1 +1,4 @@
-"""TODO."""
+"""PromQL for instant queries: expressions compiled to closures over a `Storage`, with the results of Prometheus 2.42.
+
+Pure; imports nothing of the agent outside this package.
+"""

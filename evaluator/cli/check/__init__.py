@@ -1,1 +1,4 @@
-"""plimsoll-evaluator check: what is wrong with policy manifests, and what each rule of them means. Offline."""
+"""`plimsoll-evaluator check`: reports mistakes in policy manifests and explains each rule, offline.
+
+Imports `policy` and `model`; reaches no API server.
+"""

@@ -5,8 +5,8 @@ from itertools import combinations
 from typing import Any
 
 from evaluator.policy.labeling import rules_by_label
-from evaluator.policy.parse import Operator, Policy, Rule, Strategy, StrategyName
-from evaluator.policy.types import WhenMissing
+from evaluator.policy.rule_options import WhenMissing
+from evaluator.policy.types import Operator, Policy, Rule, Strategy, StrategyName
 from plimsoll.text import counted
 
 _EXACT = 2**53

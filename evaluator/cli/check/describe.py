@@ -2,8 +2,9 @@
 
 from collections.abc import Iterator
 
-from evaluator.policy import types
-from evaluator.policy.parse import (
+from evaluator.policy import rule_options
+from evaluator.policy.rule_options import WhenMissing
+from evaluator.policy.types import (
     PODWISE,
     VIOLATING,
     Operator,
@@ -12,7 +13,6 @@ from evaluator.policy.parse import (
     Strategy,
     StrategyName,
 )
-from evaluator.policy.types import WhenMissing
 from evaluator.scoring.derived import QUANTITIES
 from plimsoll.durations import format_duration
 
@@ -75,8 +75,8 @@ def _subject(name: StrategyName, rule: Rule) -> str:
 
 
 def _when(rule: Rule, subject: str) -> str:
-    target = rule.written or types.spelled(rule.target)
-    number = types.spelled(rule.target)
+    target = rule.written or rule_options.spelled(rule.target)
+    number = rule_options.spelled(rule.target)
     value = target if target == number else f"{target} ({number})"
     compared = f"{_COMPARED[rule.operator]} {value}"
     clear = format_duration(rule.terms.clear)

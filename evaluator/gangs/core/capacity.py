@@ -7,12 +7,13 @@ from functools import partial
 import numpy as np
 
 from evaluator.cache.cluster import Cluster
-from evaluator.cache.pods import Inventory, Load, Resident
+from evaluator.cache.pods import Inventory, Load
 from evaluator.gangs.core.eligibility import Candidates
 from evaluator.gangs.core.packing import Space
 from evaluator.gangs.core.podgroup import gang_of
 from evaluator.model.gang_membership import Where
 from evaluator.model.node_index import Floats, Moves, Nodes, fixed
+from evaluator.model.pod_record import Resident
 from evaluator.model.pods import FINISHED
 from evaluator.model.resources import RESOURCES, Others
 from evaluator.policy.decide import Decisions

@@ -7,13 +7,13 @@ order. So one gang is released at a time, and the next when kube-scheduler has f
 import math
 from collections.abc import Callable, Generator, Iterable, Iterator
 
-from evaluator.cache.pods import Resident
 from evaluator.gangs.core import messages
 from evaluator.gangs.core.packing import Packing, Shortage, Space
 from evaluator.gangs.core.pod_shape import shape, shapes
 from evaluator.gangs.core.podgroup import Gang, GangKey, about
 from evaluator.gangs.core.reservations import Turns
 from evaluator.gangs.core.types import Memory, Outcome, Reason, Release, State, Terms, Verdict
+from evaluator.model.pod_record import Resident
 
 _MOST_GONE = 1000
 """Gangs without a pod of which it is remembered that they were admitted: their controllers may be about to replace all."""

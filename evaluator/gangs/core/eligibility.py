@@ -14,10 +14,10 @@ from evaluator.cache.cluster import Cluster
 from evaluator.cache.feasible_nodes import Takers
 from evaluator.model.feasibility import would_take
 from evaluator.model.gang_membership import Where
+from evaluator.model.names import PolicyKey
 from evaluator.model.node_index import Mask, Nodes, fixed
 from evaluator.model.objects import Affinity, Pod, PodMeta, PodSpec, Toleration
 from evaluator.policy.decide import Decision, Decisions
-from evaluator.policy.parse import PolicyKey
 from evaluator.policy.violations import Accused
 
 K = TypeVar("K")

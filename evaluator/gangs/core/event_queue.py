@@ -12,7 +12,7 @@ from collections.abc import Collection, Hashable, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
-from evaluator.cache.pods import Resident
+from evaluator.model.pod_record import Resident
 from evaluator.plans.policy_events import Notice
 
 

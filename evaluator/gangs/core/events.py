@@ -2,9 +2,9 @@
 
 from collections.abc import Sequence
 
-from evaluator.cache.pods import Resident
 from evaluator.gangs.core.podgroup import Gang
 from evaluator.gangs.core.types import State, Verdict
+from evaluator.model.pod_record import Resident
 from evaluator.plans.policy_events import Notice
 
 NORMAL, WARNING = "Normal", "Warning"

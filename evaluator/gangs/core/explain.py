@@ -5,13 +5,13 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from evaluator.cache.pods import Key, Resident
 from evaluator.gangs.core.explain_fit import Fit, asked
 from evaluator.gangs.core.packing import Space
 from evaluator.gangs.core.pod_shape import shapes
 from evaluator.gangs.core.podgroup import Gang, GangKey, about
 from evaluator.gangs.core.types import Outcome, Terms, Turn
 from evaluator.model.gang_membership import GATE, QoS
+from evaluator.model.pod_record import Key, Resident
 from evaluator.model.pods import FINISHED
 from plimsoll.rfc3339 import rfc3339
 

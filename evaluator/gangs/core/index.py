@@ -3,8 +3,9 @@
 from collections.abc import Callable, Collection, Mapping
 from typing import Any
 
-from evaluator.cache.pods import Inventory, Key, Resident
+from evaluator.cache.pods import Inventory
 from evaluator.gangs.core.podgroup import Gang, GangKey, gang_beside, gang_of
+from evaluator.model.pod_record import Key, Resident
 
 
 class Roster:

@@ -16,9 +16,9 @@ import numpy as np
 
 from evaluator.gangs.core.pod_shape import Shape
 from evaluator.model.gang_membership import Where
+from evaluator.model.names import PolicyKey
 from evaluator.model.node_index import Floats, Mask, Nodes
 from evaluator.model.resources import RESOURCES, Others, Vector
-from evaluator.policy.parse import PolicyKey
 
 Demand = Mapping[Shape, int]
 """How many pods of each shape."""

@@ -4,10 +4,10 @@ from collections import Counter
 from collections.abc import Iterable
 from typing import NamedTuple
 
-from evaluator.cache.pods import Resident
 from evaluator.model.gang_membership import Where
+from evaluator.model.names import PolicyKey
+from evaluator.model.pod_record import Resident
 from evaluator.model.resources import Others, Vector
-from evaluator.policy.parse import PolicyKey
 
 
 class Shape(NamedTuple):

@@ -5,9 +5,9 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import NamedTuple
 
-from evaluator.cache.pods import Resident
 from evaluator.gangs.core.pod_shape import Shape, shapes
 from evaluator.model.gang_membership import Membership, QoS
+from evaluator.model.pod_record import Resident
 from evaluator.model.pods import FINISHED
 from plimsoll.text import counted
 

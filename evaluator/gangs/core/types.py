@@ -6,9 +6,9 @@ from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from typing import NamedTuple
 
-from evaluator.cache.pods import Resident
 from evaluator.gangs.core.packing import Shortage
 from evaluator.gangs.core.podgroup import GangKey, about
+from evaluator.model.pod_record import Resident
 
 _PAUSE, _LONGEST_PAUSE = 1.0, 30.0
 """Seconds for which a gang is left alone whose gates could not be lifted: the first time, and at most."""

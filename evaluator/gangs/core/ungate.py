@@ -5,10 +5,10 @@ from typing import Any
 
 import msgspec
 
-from evaluator.cache.pods import Resident
 from evaluator.gangs.core.podgroup import Gang, about
 from evaluator.gangs.core.types import Reason, Release
 from evaluator.model.gang_membership import ADMITTED, GATE
+from evaluator.model.pod_record import Resident
 from evaluator.model.pods import Gate
 
 Operation = Mapping[str, Any]

@@ -5,11 +5,11 @@ from dataclasses import dataclass, field
 from itertools import chain
 from typing import NamedTuple
 
-from evaluator.cache.pods import Resident
 from evaluator.gangs.core.podgroup import Gang, about
 from evaluator.gangs.diagnosis.controllers import Maker
 from evaluator.gangs.diagnosis.quota_usage import Member
 from evaluator.gangs.diagnosis.quotas import Missing, Quota, in_the_way
+from evaluator.model.pod_record import Resident
 from plimsoll.text import counted, one_line
 
 _ANEW = "make it anew with podManagementPolicy Parallel"

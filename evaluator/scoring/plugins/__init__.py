@@ -1,1 +1,4 @@
-"""TODO."""
+"""The scorers that ship with Plimsoll, one module each.
+
+Pure; a scorer imports `scoring` and `model`, never another scorer's module.
+"""

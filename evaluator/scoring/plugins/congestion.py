@@ -26,7 +26,7 @@ import numpy as np
 
 from evaluator.model.node_index import Floats
 from evaluator.model.pod_demand import PodView
-from evaluator.scoring.inputs import CONGESTION, CONGESTION_FACTOR
+from evaluator.model.usage_metrics import CONGESTION, CONGESTION_FACTOR
 from evaluator.scoring.plugin import BEST, Assessment, Scores, WhenMissing, when_missing
 from evaluator.scoring.snapshot import ClusterView, Refusal
 from plimsoll import flags

@@ -19,9 +19,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from evaluator.model import usage_metrics
 from evaluator.model.node_index import Floats, Mask
 from evaluator.model.pod_demand import PodView, Resource
-from evaluator.scoring import inputs
 from evaluator.scoring.overload import Overload, Use, overload
 from evaluator.scoring.plugin import BEST, Assessment, Scores, WhenMissing, when_missing
 from evaluator.scoring.snapshot import ClusterView, Refusal
@@ -95,10 +95,10 @@ class Safe:
 
     predicates: Sequence[str] = (OVERLOAD,)
     metrics: Sequence[str] = (
-        inputs.CPU_MEAN,
-        inputs.CPU_DEVIATION,
-        inputs.MEMORY_MEAN,
-        inputs.MEMORY_DEVIATION,
+        usage_metrics.CPU_MEAN,
+        usage_metrics.CPU_DEVIATION,
+        usage_metrics.MEMORY_MEAN,
+        usage_metrics.MEMORY_DEVIATION,
     )
 
     def __init__(self, options: SafeOptions | None = None) -> None:

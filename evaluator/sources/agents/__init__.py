@@ -1,1 +1,4 @@
-"""TODO."""
+"""The gRPC port for agents: authentication, stream protocol, limits.
+
+Imports `readings`, `kubeapi` for token reviews, and `wire`.
+"""

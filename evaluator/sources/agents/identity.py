@@ -4,7 +4,7 @@ import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
-import msgspec
+from evaluator.model.api_status import TokenReview
 
 KUBELET = "system:node:"
 """How the API server's own node certificates begin their common name; the node's name follows."""
@@ -27,22 +27,6 @@ def is_node_name(text: str) -> bool:
 
 class NotAnAgentError(Exception):
     """Credentials that name no agent of this cluster; the sentence is for the log on both ends."""
-
-
-class ReviewedUser(msgspec.Struct):
-    """authentication.k8s.io/v1 UserInfo."""
-
-    username: str = ""
-    extra: dict[str, list[str]] | None = None
-
-
-class TokenReview(msgspec.Struct):
-    """The status of an authentication.k8s.io/v1 TokenReview."""
-
-    authenticated: bool = False
-    user: ReviewedUser = msgspec.field(default_factory=ReviewedUser)
-    audiences: list[str] | None = None
-    error: str = ""
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,8 +13,9 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from evaluator.kubeapi.transport import KubeError
+from evaluator.model.api_status import TokenReview
 from evaluator.model.objects import Pod
-from evaluator.sources.agents.identity import Bound, NotAnAgentError, TokenReview, bound
+from evaluator.sources.agents.identity import Bound, NotAnAgentError, bound
 from evaluator.sources.agents.review_limits import LimitedError, ReviewGate, ReviewLimits
 from plimsoll.logging import setup
 from plimsoll.redact import redacted

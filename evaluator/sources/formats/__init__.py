@@ -1,1 +1,4 @@
-"""TODO."""
+"""Decoders of what polled sources return: Prometheus vectors, MetricValueLists, node joins.
+
+Pure; imports `readings` and `model`.
+"""

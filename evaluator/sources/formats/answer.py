@@ -1,6 +1,5 @@
 """What a polled source says when it is asked for a metric: readings by node, or why there are none."""
 
-import datetime
 import email.utils
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -46,14 +45,6 @@ def moment(date: str, *, here: float, wall: float) -> Moment:
         return Moment(here, email.utils.parsedate_to_datetime(date).timestamp())
     except (ValueError, OverflowError):  # the latter from years and zones beyond any calendar
         return Moment(here, wall)
-
-
-def unix_time(stamp: str) -> float:
-    """Seconds since 1970 of an RFC 3339 time stamp. Raises ValueError, also where it names no zone."""
-    parsed = datetime.datetime.fromisoformat(stamp)
-    if parsed.tzinfo is None:
-        raise ValueError(f"a time without a zone: {stamp[:40]!r}")
-    return parsed.timestamp()
 
 
 def reading(samples: Sequence[tuple[float, float]]) -> Reading:

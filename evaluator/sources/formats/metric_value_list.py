@@ -5,8 +5,9 @@ import functools
 import msgspec
 
 from evaluator.model.decode import UNREADABLE
-from evaluator.sources.formats.answer import Answer, Moment, SourceError, reading, unix_time
+from evaluator.sources.formats.answer import Answer, Moment, SourceError, reading
 from plimsoll import quantity
+from plimsoll.rfc3339 import unix_time
 from plimsoll.text import one_line
 
 

@@ -1,1 +1,4 @@
-"""TODO."""
+"""HTTP of the API server: request parsing, content types, discovery, OpenAPI, tables.
+
+Imports `storage`, `writes` and `kinds`.
+"""

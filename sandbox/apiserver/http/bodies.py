@@ -6,8 +6,8 @@ from typing import Any
 import yaml
 from aiohttp import web
 
+from sandbox.apiserver.errors import bad_request, too_large, unsupported_media_type
 from sandbox.apiserver.http import protobuf
-from sandbox.apiserver.http.errors import bad_request, too_large, unsupported_media_type
 from sandbox.apiserver.writes.writes import APPLY_PATCH, JSON_PATCH, MERGE_PATCH, STRATEGIC_PATCH
 
 LIMIT = 3 * 1024 * 1024

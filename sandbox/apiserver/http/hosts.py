@@ -7,7 +7,7 @@ from urllib.parse import urlsplit
 from aiohttp import web
 
 from plimsoll.text import shown
-from sandbox.apiserver.http.errors import ApiError
+from sandbox.apiserver.errors import ApiError
 
 Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
 

@@ -7,7 +7,7 @@ import base64
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any, NamedTuple
 
-from sandbox.apiserver.http.errors import ApiError, bad_request
+from sandbox.apiserver.errors import ApiError, bad_request
 from sandbox.apiserver.storage.objects import Json, timestamp
 
 MEDIA_TYPE = "application/vnd.kubernetes.protobuf"

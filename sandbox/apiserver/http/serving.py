@@ -9,8 +9,8 @@ from aiohttp import web
 
 from plimsoll.logging import setup
 from sandbox.apiserver.controllers import Upkeep
+from sandbox.apiserver.errors import ApiError, bad_request, internal, method_not_allowed
 from sandbox.apiserver.http import bodies, discovery, openapi
-from sandbox.apiserver.http.errors import ApiError, bad_request, internal, method_not_allowed
 from sandbox.apiserver.http.requests import (
     Target,
     flag,

@@ -4,7 +4,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
-from sandbox.apiserver.http.errors import Cause, invalid_value, required
+from sandbox.apiserver.errors import Cause, invalid_value, required
 from sandbox.apiserver.kinds import schema as schemas
 from sandbox.apiserver.kinds.behaviour import Behaviour, fill
 from sandbox.apiserver.storage.objects import Json, dig, timestamp

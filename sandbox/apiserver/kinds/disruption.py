@@ -5,15 +5,8 @@ import re
 from collections.abc import Sequence
 from typing import Any
 
-from sandbox.apiserver.http.errors import (
-    ApiError,
-    Cause,
-    internal,
-    invalid_value,
-    too_many_requests,
-)
+from sandbox.apiserver.errors import ApiError, Cause, internal, invalid_value, too_many_requests
 from sandbox.apiserver.kinds.behaviour import Behaviour
-from sandbox.apiserver.kinds.selectors import matches_selector, selector_faults
 from sandbox.apiserver.storage.objects import (
     Json,
     condition,
@@ -23,6 +16,7 @@ from sandbox.apiserver.storage.objects import (
     name_of,
     with_condition,
 )
+from sandbox.apiserver.storage.selectors import matches_selector, selector_faults
 
 
 class PodDisruptionBudgets(Behaviour):

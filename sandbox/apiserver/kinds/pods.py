@@ -5,14 +5,7 @@ from fractions import Fraction
 from typing import Any
 
 from sandbox import quantity
-from sandbox.apiserver.http.errors import (
-    ApiError,
-    Cause,
-    Subject,
-    conflict,
-    forbidden_field,
-    required,
-)
+from sandbox.apiserver.errors import ApiError, Cause, Subject, conflict, forbidden_field, required
 from sandbox.apiserver.kinds.behaviour import Behaviour, Objects, as_quantities, fill
 from sandbox.apiserver.kinds.gates import (
     gate_additions,

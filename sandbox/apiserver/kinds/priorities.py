@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable
 
-from sandbox.apiserver.http.errors import ApiError, Subject, forbidden
+from sandbox.apiserver.errors import ApiError, Subject, forbidden
 from sandbox.apiserver.storage.objects import Json, name_of
 
 COLLECTION = "priorityclasses.scheduling.k8s.io"

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from datetime import datetime
 from typing import Any
 
-from sandbox.apiserver.http.errors import (
+from sandbox.apiserver.errors import (
     Cause,
     duplicate,
     invalid_value,

@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from typing import Any
 
-from sandbox.apiserver.http.errors import bad_request
+from sandbox.apiserver.errors import bad_request
 from sandbox.apiserver.kinds.syntax import json_type
 
 _OBJECT, _OBJECTS, _TEXTS, _TEXT, _NUMBER = "object", "objects", "texts", "text", "number"

@@ -4,7 +4,7 @@ import re
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from sandbox.apiserver.http.errors import Cause, invalid_value, required
+from sandbox.apiserver.errors import Cause, invalid_value, required
 from sandbox.apiserver.storage.objects import Json
 
 _PART = re.compile(r"[A-Za-z0-9]([A-Za-z0-9_.-]*[A-Za-z0-9])?", re.ASCII)

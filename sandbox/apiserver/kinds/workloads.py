@@ -2,11 +2,11 @@
 
 from typing import Any
 
-from sandbox.apiserver.http.errors import Cause, bad_request, invalid_value, required
+from sandbox.apiserver.errors import Cause, bad_request, invalid_value, required
 from sandbox.apiserver.kinds.behaviour import Behaviour, fill
 from sandbox.apiserver.kinds.pods import default_pod_spec, pod_spec_faults
-from sandbox.apiserver.kinds.selectors import matches_selector, selector_faults
 from sandbox.apiserver.storage.objects import Json, dig, meta
+from sandbox.apiserver.storage.selectors import matches_selector, selector_faults
 
 
 class Workload(Behaviour):

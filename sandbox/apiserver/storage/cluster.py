@@ -8,18 +8,11 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import Any
 
-from sandbox.apiserver.http.errors import (
-    ApiError,
-    bad_request,
-    expired,
-    forbidden,
-    not_found,
-    too_new,
-)
-from sandbox.apiserver.kinds.selectors import EVERYTHING, Selector
+from sandbox.apiserver.errors import ApiError, bad_request, expired, forbidden, not_found, too_new
 from sandbox.apiserver.storage.objects import Json, Key, meta
 from sandbox.apiserver.storage.resource import Resource
 from sandbox.apiserver.storage.resources import Registry
+from sandbox.apiserver.storage.selectors import EVERYTHING, Selector
 from sandbox.apiserver.storage.store import Record, Store
 
 

@@ -3,7 +3,7 @@
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from sandbox.apiserver.http.errors import Subject
+from sandbox.apiserver.errors import Subject
 from sandbox.apiserver.kinds.behaviour import PLAIN, Behaviour
 from sandbox.apiserver.storage.objects import Json
 from sandbox.apiserver.writes.topology import BUILT_IN, Topology

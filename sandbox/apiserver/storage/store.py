@@ -4,7 +4,7 @@ from collections import deque
 from collections.abc import Callable, Iterator
 from typing import Literal, NamedTuple
 
-from sandbox.apiserver.http.errors import expired, too_new
+from sandbox.apiserver.errors import expired, too_new
 from sandbox.apiserver.storage.objects import Json, Key, encode, meta
 
 ChangeType = Literal["ADDED", "MODIFIED", "DELETED"]

@@ -1,1 +1,4 @@
-"""TODO."""
+"""Writes: create, update, the patch types, server-side apply and deletion.
+
+Pure; imports `storage` and `kinds`.
+"""

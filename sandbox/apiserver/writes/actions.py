@@ -3,7 +3,7 @@
 import json
 from typing import Any
 
-from sandbox.apiserver.http.errors import ApiError, bad_request, method_not_allowed, success
+from sandbox.apiserver.errors import ApiError, bad_request, method_not_allowed, success
 from sandbox.apiserver.http.requests import Target
 from sandbox.apiserver.kinds.disruption import check_eviction, matching
 from sandbox.apiserver.kinds.pods import bind

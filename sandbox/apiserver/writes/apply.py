@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any, Literal, NamedTuple
 
-from sandbox.apiserver.http.errors import ApiError, Cause, bad_request
+from sandbox.apiserver.errors import ApiError, Cause, bad_request
 from sandbox.apiserver.storage.objects import Json, Key, meta, name_of
 from sandbox.apiserver.storage.resource import Resource
 from sandbox.apiserver.writes import fieldsets

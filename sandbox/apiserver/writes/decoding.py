@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from typing import Any
 
-from sandbox.apiserver.http.errors import bad_request
+from sandbox.apiserver.errors import bad_request
 from sandbox.apiserver.kinds.shapes import without_nulls
 from sandbox.apiserver.kinds.syntax import json_type, text_map_fault
 from sandbox.apiserver.storage.objects import Json

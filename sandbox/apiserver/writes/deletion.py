@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from sandbox.apiserver.http.errors import bad_request, conflict, success
+from sandbox.apiserver.errors import bad_request, conflict, success
 from sandbox.apiserver.kinds.pods import grace_period
 from sandbox.apiserver.storage.cluster import Cluster
 from sandbox.apiserver.storage.objects import Json, Key, dig, meta, timestamp

@@ -4,7 +4,7 @@ import copy
 from collections.abc import Sequence
 from typing import Any
 
-from sandbox.apiserver.http.errors import ApiError, bad_request
+from sandbox.apiserver.errors import ApiError, bad_request
 
 _DOES_NOT_APPLY = "the server rejected our request due to an error in our request"
 

@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from typing import Any
 
-from sandbox.apiserver.http.errors import bad_request
+from sandbox.apiserver.errors import bad_request
 from sandbox.apiserver.storage.objects import Json
 
 # The key of each list that merges, by the list's name or, where names clash, its parent's and its own.

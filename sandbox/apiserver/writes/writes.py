@@ -7,7 +7,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, Literal
 
-from sandbox.apiserver.http.errors import (
+from sandbox.apiserver.errors import (
     STALE,
     Cause,
     already_exists,

@@ -7,8 +7,9 @@ import msgspec
 import pytest
 
 from evaluator.cache.cluster import Cluster, Collection, decode_node, decode_pod, decode_policy
+from evaluator.model.names import PolicyKey
 from evaluator.model.objects import Condition, Meta, Node, NodeSpec, NodeStatus, Pod
-from evaluator.policy.parse import Policy, PolicyKey
+from evaluator.policy.types import Policy
 
 KINDS = ("policies", "nodes", "pods")
 

@@ -9,8 +9,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from evaluator.cache.pods import Inventory, Load, Resident, decode
+from evaluator.cache.pods import Inventory, Load
 from evaluator.model.pod_demand import Resource
+from evaluator.model.pod_record import Resident, decode
 from evaluator.model.requests import amounts
 from evaluator.model.resources import NOTHING
 

@@ -4,8 +4,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from evaluator.cache.pods_by_policy import Linked, followed
+from evaluator.model.names import PolicyKey
 from evaluator.model.objects import Pod, PodMeta, PodSpec
-from evaluator.policy.parse import PolicyKey
 
 NAMES = ("one", "two", "three")
 

@@ -6,11 +6,13 @@ import pytest
 
 from evaluator.controllers.events import Pace, Recorder
 from evaluator.metrics import Metrics
+from evaluator.model.names import PolicyKey
 from evaluator.model.node_labels import Conflict
 from evaluator.policy.decide import decide
 from evaluator.policy.hints import remedy
-from evaluator.policy.parse import Operator, PolicyKey, parse
+from evaluator.policy.parse import parse
 from evaluator.policy.reductions import Use
+from evaluator.policy.types import Operator
 from evaluator.readings.store import Store
 from wire.codec import Delta
 

@@ -10,9 +10,10 @@ from evaluator.controllers.evictions import Evictor
 from evaluator.kubeapi.client import LINKED_PODS, NODES
 from evaluator.kubeapi.reflector import Watcher
 from evaluator.metrics import Metrics
+from evaluator.model.names import PolicyKey
 from evaluator.plans.evictions import Pace
 from evaluator.policy.decide import Decision, Decisions
-from evaluator.policy.parse import Policy, PolicyKey
+from evaluator.policy.types import Policy
 
 KEY = PolicyKey("default", "demo")
 REASON = "violating demo: health Equals 2"

@@ -14,9 +14,10 @@ from evaluator.controllers.status import Reporter
 from evaluator.gangs.core.types import Outcome
 from evaluator.gangs.events import Herald
 from evaluator.metrics import Metrics
+from evaluator.model.names import PolicyKey
 from evaluator.plans import evictions, requeue
 from evaluator.policy.decide import Decision, Decisions
-from evaluator.policy.parse import Policy, PolicyKey
+from evaluator.policy.types import Policy
 from plimsoll.ratelimit import Bucket
 from tests.patience import PATIENCE
 

@@ -16,11 +16,12 @@ from evaluator.controllers.requeue import Nudger
 from evaluator.kubeapi.client import LINKED_PODS, NODES
 from evaluator.kubeapi.reflector import Watcher
 from evaluator.metrics import Metrics
+from evaluator.model.names import PolicyKey
 from evaluator.model.objects import NUDGED
 from evaluator.plans.requeue import Pace
 from evaluator.policy.decide import Decision, Decisions
 from evaluator.policy.evaluate import View
-from evaluator.policy.parse import Policy, PolicyKey
+from evaluator.policy.types import Policy
 
 KEY = PolicyKey("default", "demo")
 REASON = "violating demo: heat GreaterThan 50"

@@ -4,8 +4,8 @@ import json
 
 import pytest
 
-from evaluator.cache.pods import decode
 from evaluator.controllers.rewards import PAUSE, Rewarder
+from evaluator.model.pod_record import decode
 from evaluator.scoring import reward_codec
 from evaluator.scoring import rewards as module
 from evaluator.scoring.rewards import Rewards

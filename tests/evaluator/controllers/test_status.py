@@ -6,9 +6,10 @@ from types import SimpleNamespace
 import pytest
 
 from evaluator.controllers.status import Reporter
+from evaluator.model.names import PolicyKey
 from evaluator.model.node_labels import Conflict
 from evaluator.policy.decide import decide
-from evaluator.policy.parse import PolicyKey, parse
+from evaluator.policy.parse import parse
 from evaluator.readings.store import Store
 from wire.codec import Delta
 

@@ -9,12 +9,12 @@ from evaluator.cache.cluster import Cluster
 from evaluator.engine import loop as decider
 from evaluator.engine.loop import Decider
 from evaluator.engine.subscription import Subscriptions
-from evaluator.extender.verbs import NotReadyError
 from evaluator.metrics import Metrics
+from evaluator.model.names import PolicyKey
 from evaluator.model.node_index import Nodes
 from evaluator.model.objects import Meta, Node
 from evaluator.policy import parse
-from evaluator.policy.parse import PolicyKey
+from evaluator.policy.decide import NotReadyError
 from evaluator.policy.scorer_metrics import Scoring
 from evaluator.readings.store import Store
 from evaluator.scoring.plugin import Assessment

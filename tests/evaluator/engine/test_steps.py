@@ -8,10 +8,10 @@ import sys
 import numpy as np
 import pytest
 
+from evaluator.model.names import PolicyKey
 from evaluator.model.steps import finished
 from evaluator.plans.explain import explain
 from evaluator.policy.decide import deciding
-from evaluator.policy.parse import PolicyKey
 from evaluator.readings.store import Store
 from wire.codec import Delta
 

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from evaluator.extender.verbs import NotReadyError
+from evaluator.policy.decide import NotReadyError
 from tests.patience import PATIENCE
 
 NODES = ("node-a", "node-b", "node-c")

@@ -6,8 +6,8 @@ import pytest
 
 from evaluator.extender import verbs
 from evaluator.extender.codec import Args
-from evaluator.extender.verbs import NotReadyError, Outcome
-from evaluator.policy.decide import Decisions, decide
+from evaluator.extender.verbs import Outcome
+from evaluator.policy.decide import Decisions, NotReadyError, decide
 from evaluator.policy.scorer_metrics import OFF, Quantified
 from evaluator.readings.store import Store
 from wire.codec import Delta

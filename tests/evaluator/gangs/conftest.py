@@ -5,12 +5,12 @@ import math
 import numpy as np
 import pytest
 
-from evaluator.cache.pods import Resident
 from evaluator.gangs.core.decide import decide
 from evaluator.gangs.core.packing import Space
 from evaluator.gangs.core.podgroup import Gang, gang_of
 from evaluator.model.gang_membership import GATE, Membership, Owner, QoS, Where
 from evaluator.model.node_index import Nodes
+from evaluator.model.pod_record import Resident
 from evaluator.model.resources import RESOURCES
 from tests.evaluator.gangs.outcomes import NOW, SEEN, TERMS
 from tests.evaluator.gangs.replicas import PODS, Replica, node

@@ -6,11 +6,11 @@ from functools import lru_cache
 
 import numpy as np
 
-from evaluator.cache.pods import Resident
 from evaluator.gangs.core.packing import Space
 from evaluator.gangs.core.podgroup import Gang, GangKey, gang_of
 from evaluator.model.gang_membership import Membership, Owner, QoS, Where
 from evaluator.model.node_index import Nodes
+from evaluator.model.pod_record import Resident
 from evaluator.model.resources import RESOURCES
 
 CPU = 1000

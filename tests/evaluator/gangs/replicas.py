@@ -4,7 +4,6 @@ import asyncio
 from types import SimpleNamespace
 
 from evaluator.cache import cluster
-from evaluator.cache import pods as inventory
 from evaluator.cache.cluster import Cluster
 from evaluator.cache.pods import Inventory
 from evaluator.gangs.build import Gangs
@@ -14,6 +13,7 @@ from evaluator.kubeapi.client import ALL_PODS, NODES
 from evaluator.kubeapi.reflector import Watcher
 from evaluator.leader.write_fence import Mandate
 from evaluator.metrics import Metrics
+from evaluator.model import pod_record
 from evaluator.model.gang_membership import GATE
 from evaluator.policy.decide import Decisions
 from tests.patience import PATIENCE
@@ -34,7 +34,7 @@ class Replica:
         kube.guard = self.mandate.write
         self.cluster = Cluster()
         self.inventory = Inventory(clock=lambda: 0.0, wall=lambda: 0.0)
-        self.pods = Watcher(kube, ALL_PODS, inventory.decode, self.inventory.pods, rng=rng)
+        self.pods = Watcher(kube, ALL_PODS, pod_record.decode, self.inventory.pods, rng=rng)
         nodes = Watcher(kube, NODES, cluster.decode_node, self.cluster.nodes, rng=rng)
         self.gangs = Gangs(
             GangOptions(gangs=True, **options),

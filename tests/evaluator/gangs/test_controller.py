@@ -5,9 +5,10 @@ import asyncio
 from evaluator.gangs.controller import ANOTHER, UNLISTED
 from evaluator.gangs.core.types import State
 from evaluator.model.gang_membership import ADMITTED, GATE
+from evaluator.model.names import PolicyKey
 from evaluator.policy.decide import Decision, Decisions
 from evaluator.policy.evaluate import View
-from evaluator.policy.parse import Policy, PolicyKey
+from evaluator.policy.types import Policy
 from tests.evaluator.gangs.replicas import (
     PODS,
     bind,

@@ -4,13 +4,14 @@ import json
 
 import pytest
 
-from evaluator.cache.pods import Inventory, decode
+from evaluator.cache.pods import Inventory
 from evaluator.gangs.core.index import Roster
 from evaluator.gangs.core.podgroup import GangKey
 from evaluator.gangs.core.types import Memory, Outcome, State, Verdict
 from evaluator.gangs.diagnoser import Inquirer, Pace
 from evaluator.kubeapi.transport import KubeError
 from evaluator.model.gang_membership import GATE
+from evaluator.model.pod_record import decode
 
 TRAIN = GangKey("ns", "train")
 SHORT = ("Job train makes 2 at once (parallelism): no more than 2 of the 4 pods that are needed",)

@@ -7,11 +7,11 @@ import pytest
 from hypothesis import HealthCheck, Phase, settings
 from hypothesis.stateful import run_state_machine_as_test
 
-from evaluator.cache.pods import Resident
 from evaluator.gangs.core.decide import decide
 from evaluator.gangs.core.podgroup import Gang, about
 from evaluator.gangs.core.types import Reason, State
 from evaluator.model.gang_membership import Membership, Owner, QoS
+from evaluator.model.pod_record import Resident
 from tests.evaluator.gangs import promises
 from tests.evaluator.gangs.life import Life
 from tests.evaluator.gangs.model import ANYWHERE

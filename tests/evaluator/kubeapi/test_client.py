@@ -6,8 +6,8 @@ import pytest
 
 from evaluator.kubeapi.client import LINKED_PODS, NODES, POLICIES
 from evaluator.kubeapi.transport import KubeError
+from evaluator.model.names import PolicyKey
 from evaluator.model.node_labels import Apply
-from evaluator.policy.parse import PolicyKey
 
 NODE = {"metadata": {"name": "n", "uid": "u", "resourceVersion": "7"}}
 

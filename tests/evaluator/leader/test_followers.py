@@ -12,11 +12,12 @@ from evaluator.controllers.status import Reporter
 from evaluator.kubeapi.client import NODES, Kube
 from evaluator.leader.write_fence import Mandate, NoMandateError
 from evaluator.metrics import Metrics
+from evaluator.model.names import PolicyKey
 from evaluator.model.node_labels import Apply
 from evaluator.model.objects import Condition, Meta, Node, NodeStatus, Pod, PodSpec
 from evaluator.plans.evictions import Pace
 from evaluator.policy.decide import Decision, Decisions
-from evaluator.policy.parse import Policy, PolicyKey
+from evaluator.policy.types import Policy
 
 KEY = PolicyKey("default", "demo")
 OBJECT = {"metadata": {"namespace": "default", "name": "x", "resourceVersion": "1"}, "spec": {}}

@@ -8,8 +8,8 @@ import pytest
 from evaluator.model.decode import UNREADABLE
 from evaluator.model.gang_labels import membership
 from evaluator.model.gang_membership import ADMITTED, GATE, Membership, Owner, QoS
+from evaluator.model.names import PolicyKey
 from evaluator.model.pods import decode
-from evaluator.policy.parse import PolicyKey
 
 GANG = {"podGroup": "train", "minAvailable": "4"}
 JOB = {"kind": "Job", "name": "train", "uid": "u-job"}

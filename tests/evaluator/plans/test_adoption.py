@@ -11,8 +11,9 @@ from evaluator.cache.cluster import Cluster
 from evaluator.controllers.adoption import Adopter
 from evaluator.kubeapi.client import NODES
 from evaluator.kubeapi.reflector import Watcher
+from evaluator.model.names import PolicyKey
 from evaluator.plans import adoption
-from evaluator.policy.parse import Policy, PolicyKey
+from evaluator.policy.types import Policy
 from plimsoll.ratelimit import Bucket
 
 PREFIX = "telemetry.aware.scheduling."

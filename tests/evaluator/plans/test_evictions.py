@@ -4,6 +4,7 @@ import pytest
 
 from evaluator.cache.feasible_nodes import Places
 from evaluator.cache.pods_by_policy import Linked
+from evaluator.model.names import PolicyKey
 from evaluator.model.objects import (
     Condition,
     Meta,
@@ -18,7 +19,7 @@ from evaluator.model.objects import (
 from evaluator.plans import evictions
 from evaluator.plans.evictions import Pace
 from evaluator.policy.decide import Decision, Decisions
-from evaluator.policy.parse import Policy, PolicyKey
+from evaluator.policy.types import Policy
 
 KEY = PolicyKey("ns", "demo")
 REASON = "violating demo: health Equals 2"

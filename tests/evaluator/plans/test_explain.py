@@ -6,10 +6,11 @@ from dataclasses import replace
 
 import pytest
 
+from evaluator.model.names import PolicyKey
 from evaluator.model.steps import finished
 from evaluator.plans.explain import MOST_READINGS, explain, overview
 from evaluator.policy.decide import decide
-from evaluator.policy.parse import PolicyKey, StrategyName
+from evaluator.policy.types import StrategyName
 from evaluator.readings.merged import Merged
 from evaluator.readings.polled import Polls
 from evaluator.readings.store import Reading, Store

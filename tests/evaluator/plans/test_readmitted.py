@@ -2,10 +2,11 @@
 
 import pytest
 
+from evaluator.model.names import PolicyKey
 from evaluator.plans import readmitted
 from evaluator.plans.readmitted import Opening
 from evaluator.policy.decide import Decision, Decisions
-from evaluator.policy.parse import Policy, PolicyKey
+from evaluator.policy.types import Policy
 
 DEMO, OTHER = PolicyKey("ns", "demo"), PolicyKey("ns", "other")
 MEMORY = 300.0

@@ -6,13 +6,14 @@ import pytest
 
 from evaluator.cache.cluster import decode_node, decode_pod
 from evaluator.cache.feasible_nodes import Places
+from evaluator.model.names import PolicyKey
 from evaluator.model.objects import NUDGED
 from evaluator.plans import readmitted, requeue
 from evaluator.plans.readmitted import Opening
 from evaluator.plans.requeue import Pace
 from evaluator.policy.decide import Decision, Decisions
 from evaluator.policy.evaluate import View
-from evaluator.policy.parse import Policy, PolicyKey
+from evaluator.policy.types import Policy
 
 DEMO = PolicyKey("ns", "demo")
 PACE = Pace(first=1.0, longest=8.0, settle=0.0, memory=300.0)

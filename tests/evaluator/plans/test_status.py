@@ -2,12 +2,13 @@
 
 import pytest
 
+from evaluator.model.names import PolicyKey
 from evaluator.model.node_labels import Conflict
 from evaluator.plans.status import statuses
 from evaluator.policy.decide import decide
 from evaluator.policy.hints import remedy
-from evaluator.policy.parse import Operator, PolicyKey
 from evaluator.policy.reductions import Use
+from evaluator.policy.types import Operator
 from evaluator.readings.store import Store
 from wire.codec import Delta
 

@@ -8,15 +8,16 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from evaluator.model.names import PolicyKey
 from evaluator.model.node_index import Nodes
 from evaluator.model.steps import finished
 from evaluator.plans.explain import explain
 from evaluator.policy.decide import Decisions, decide, deciding
 from evaluator.policy.evaluate import View
 from evaluator.policy.hints import remedy
-from evaluator.policy.parse import Operator, PolicyKey, StrategyName
 from evaluator.policy.parse import parse as parse_policy
 from evaluator.policy.reductions import Use
+from evaluator.policy.types import Operator, StrategyName
 from evaluator.readings.store import Store
 from wire.codec import Delta
 

@@ -6,8 +6,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from evaluator.model.names import PolicyKey
 from evaluator.policy.decide import Decisions, decide
-from evaluator.policy.parse import PolicyKey, StrategyName, parse
+from evaluator.policy.parse import parse
+from evaluator.policy.types import StrategyName
 from evaluator.readings.store import Store
 from wire.codec import Delta
 

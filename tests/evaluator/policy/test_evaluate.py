@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from evaluator.policy import evaluate
 from evaluator.policy.evaluate import View
-from evaluator.policy.parse import Operator, Rule, Strategy
+from evaluator.policy.types import Operator, Rule, Strategy
 from evaluator.readings.store import Store
 from wire.codec import Delta
 

@@ -7,8 +7,9 @@ import promql_parser
 import pytest
 
 from evaluator.policy.hints import remedy
-from evaluator.policy.parse import Operator, parse
+from evaluator.policy.parse import parse
 from evaluator.policy.reductions import Use
+from evaluator.policy.types import Operator
 from plimsoll.text import LONGEST
 
 LONG = "node_" + "x" * 248

@@ -5,10 +5,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from evaluator.model.names import PolicyKey
 from evaluator.model.node_index import Moves, Nodes, NodeSet
 from evaluator.model.steps import finished
 from evaluator.policy.label_sets import Mark, Marks, merged
-from evaluator.policy.parse import PolicyKey
 
 NODES = Nodes(("a", "b", "c", "d"))
 labels = st.dictionaries(st.sampled_from(["k0", "k1"]), st.sampled_from(["v0", "v1"]), max_size=2)

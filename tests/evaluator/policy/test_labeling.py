@@ -6,7 +6,7 @@ from evaluator.model.steps import finished
 from evaluator.policy import evaluate, labeling
 from evaluator.policy.evaluate import View
 from evaluator.policy.label_sets import Marks
-from evaluator.policy.parse import Label, Operator, Rule, Strategy
+from evaluator.policy.types import Label, Operator, Rule, Strategy
 from evaluator.readings.store import Store
 from wire.codec import Delta
 

@@ -8,18 +8,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from evaluator.model.names import PolicyKey
 from evaluator.policy import parse as policy
-from evaluator.policy.parse import (
-    MOST_LABELS,
-    MOST_RULES,
-    Label,
-    Operator,
-    PolicyKey,
-    Rule,
-    Strategy,
-    StrategyName,
-)
-from evaluator.policy.types import PLAIN, Terms, WhenMissing
+from evaluator.policy.parse import MOST_LABELS, MOST_RULES
+from evaluator.policy.rule_options import PLAIN, Terms, WhenMissing
+from evaluator.policy.types import Label, Operator, Rule, Strategy, StrategyName
 
 GOOD = {"metricname": "health_metric", "operator": "Equals", "target": 1}
 PREFIX = "telemetry.aware.scheduling.demo"

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from evaluator.policy import ranking as scheduleonmetric
 from evaluator.policy.evaluate import View
-from evaluator.policy.parse import Operator, Rule
+from evaluator.policy.types import Operator, Rule
 from evaluator.readings.store import Store
 from wire.codec import Delta
 

@@ -5,8 +5,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from evaluator.model.node_index import Nodes
+from evaluator.policy.rule_options import Terms
 from evaluator.policy.rule_timers import Memory, Seen
-from evaluator.policy.types import Terms
 
 NODES = Nodes(f"n{number}" for number in range(6))
 masks = st.lists(st.booleans(), min_size=6, max_size=6).map(np.array)

@@ -7,9 +7,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from evaluator.model.names import PolicyKey
 from evaluator.policy.decide import decide
 from evaluator.policy.evaluate import View
-from evaluator.policy.parse import PolicyKey
 from evaluator.readings.merged import Merged
 from evaluator.readings.polled import Polls
 from evaluator.readings.store import Reading, Store

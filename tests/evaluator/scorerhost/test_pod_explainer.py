@@ -8,12 +8,12 @@ import msgspec
 import numpy as np
 import pytest
 
-from evaluator.cache import pods as inventory
 from evaluator.cache.cluster import Cluster
 from evaluator.cache.pods import Inventory
 from evaluator.engine.loop import Decider
 from evaluator.engine.subscription import Subscriptions
 from evaluator.metrics import Metrics
+from evaluator.model import pod_record
 from evaluator.model.node_index import Nodes
 from evaluator.model.objects import Pod, PodMeta
 from evaluator.model.pod_demand import Resource
@@ -76,7 +76,7 @@ def a_pod(name, node="", cpu="2"):
     container = {"name": "c", "resources": {"requests": {"cpu": cpu}}}
     spec = {"containers": [container]} | ({"nodeName": node} if node else {})
     meta = {"name": name, "namespace": "shop", "uid": f"uid-{name}"}
-    return inventory.decode(
+    return pod_record.decode(
         msgspec.Raw(msgspec.json.encode({"metadata": meta, "spec": spec, "status": {}}))
     )
 
@@ -147,7 +147,7 @@ async def test_a_pod_that_runs_is_told_with_where_and_that_it_counts_twice(get):
 async def test_what_cannot_be_read_of_what_a_pod_asks_for_is_told(get, pods):
     memory = {"name": "c", "resources": {"requests": {"cpu": "2", "memory": "lots"}}}
     body = {"metadata": {"name": "odd", "namespace": "shop"}, "spec": {"containers": [memory]}}
-    pods.pods.put(inventory.decode(msgspec.Raw(msgspec.json.encode(body))))
+    pods.pods.put(pod_record.decode(msgspec.Raw(msgspec.json.encode(body))))
     _, page = await get("pod=shop/odd")
     (problem,) = page["problems"]
     assert problem.startswith("pod shop/odd: what it requests of memory is not a quantity: 'lots'")

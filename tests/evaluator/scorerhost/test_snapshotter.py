@@ -10,12 +10,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from evaluator.cache.cluster import Cluster, decode_node
-from evaluator.cache.pods import Inventory, decode
+from evaluator.cache.pods import Inventory
+from evaluator.model import usage_metrics
 from evaluator.model.objects import Node
 from evaluator.model.pod_demand import Resource
+from evaluator.model.pod_record import decode
 from evaluator.readings.store import Store
 from evaluator.scorerhost.snapshotter import Survey
-from evaluator.scoring import inputs
 from evaluator.scoring.rewards import Rewards
 from evaluator.scoring.snapshot import ClusterView
 from wire.codec import Delta
@@ -32,7 +33,7 @@ class World:
         self.cluster = Cluster()
         self.inventory = Inventory(clock=lambda: self.now, wall=lambda: self.now)
         self.store = Store(stale_after=STALE, started=-1000.0)
-        self.store.subscribe(inputs.METRICS)
+        self.store.subscribe(usage_metrics.METRICS)
         self.survey = Survey(
             self.cluster, self.inventory, self.store, clock=lambda: self.now, **options
         )
@@ -42,7 +43,7 @@ class World:
         self.inventory.pods.replace([])
 
     def report(self, node: str, **values: float) -> None:
-        names = {getattr(inputs, name.upper()): value for name, value in values.items()}
+        names = {getattr(usage_metrics, name.upper()): value for name, value in values.items()}
         self.store.report(node, Delta(values=names), self.now)
 
     def later(self, seconds: float = 0.125) -> ClusterView:
@@ -96,7 +97,7 @@ def test_what_nodes_have_and_pods_hold(world: World) -> None:
     assert told(view.requested[Resource.CPU]) == [1300, 0]
     assert told(view.requested[Resource.PODS]) == [2, 0]
     assert told(view.unmeasured[Resource.CPU]) == [300, 0]
-    assert told(world.later(inputs.WINDOW).unmeasured[Resource.CPU]) == [0, 0]
+    assert told(world.later(usage_metrics.WINDOW).unmeasured[Resource.CPU]) == [0, 0]
 
 
 def test_free_is_what_use_leaves_of_the_allocatable(world: World) -> None:
@@ -112,7 +113,7 @@ def test_free_is_what_use_leaves_of_the_allocatable(world: World) -> None:
     assert told(cpu.forecast) == [None, None]
     assert view.congestion is not None
     assert told(view.congestion) == [None, 0.5]
-    assert told(view.readings[inputs.CPU_MEAN]) == [1.5, 4.5]
+    assert told(view.readings[usage_metrics.CPU_MEAN]) == [1.5, 4.5]
 
 
 def test_a_reading_past_its_bound_is_missing(world: World) -> None:
@@ -217,7 +218,7 @@ def test_nobody_is_answered_before_nodes_and_pods_are_known_and_agents_were_hear
     world.inventory.pods.replace([])
     assert world.survey.waiting_for == ["the first report of nodes to scorers"]
     assert world.survey.known() is None
-    world.store.report("a", Delta(values=dict.fromkeys(inputs.METRICS, 0.5)), world.now)
+    world.store.report("a", Delta(values=dict.fromkeys(usage_metrics.METRICS, 0.5)), world.now)
     world.now += 0.125
     assert world.survey.waiting_for == []
     assert world.survey.known() is world.survey.view()
@@ -260,7 +261,7 @@ STEPS = st.lists(
         st.tuples(st.sampled_from(("node", "no node")), NODES),
         st.tuples(st.sampled_from(("pod", "no pod")), PODS),
         st.tuples(st.just("report"), st.sampled_from(NAMES)),
-        st.tuples(st.just("wait"), st.sampled_from((0.1, STALE + 1, inputs.WINDOW))),
+        st.tuples(st.just("wait"), st.sampled_from((0.1, STALE + 1, usage_metrics.WINDOW))),
     ),
     max_size=12,
 )

@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from evaluator.cache.pods import decode
+from evaluator.model.pod_record import decode
 from evaluator.scoring.outcomes import Rewarding
 from evaluator.scoring.rewards import Outcome
 

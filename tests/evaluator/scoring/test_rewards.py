@@ -5,8 +5,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from evaluator.model.node_index import Nodes
+from evaluator.model.pods import kind_of
 from evaluator.scoring import rewards as module
-from evaluator.scoring.rewards import Outcome, Rewards, kind_of
+from evaluator.scoring.rewards import Outcome, Rewards
 
 NODES = Nodes(("a", "b", "c", "d"))
 

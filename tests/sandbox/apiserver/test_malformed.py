@@ -6,8 +6,8 @@ import logging
 import pytest
 
 from sandbox.apiserver.controllers import Upkeep
+from sandbox.apiserver.errors import ApiError
 from sandbox.apiserver.http.columns import columns_of
-from sandbox.apiserver.http.errors import ApiError
 from sandbox.apiserver.http.requests import Target
 from sandbox.apiserver.http.tables import row
 from sandbox.apiserver.storage.cluster import Cluster

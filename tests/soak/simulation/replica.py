@@ -7,8 +7,9 @@ import json
 from evaluator.app import Service
 from evaluator.config import Settings
 from evaluator.extender import codec
-from evaluator.extender.verbs import NotReadyError, answer_filter
+from evaluator.extender.verbs import answer_filter
 from evaluator.kubeapi.client import Kube
+from evaluator.policy.decide import NotReadyError
 
 STALE_AFTER = 12.0
 CLUSTER_STALE_AFTER = 20.0

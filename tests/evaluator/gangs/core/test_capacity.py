@@ -9,15 +9,17 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from evaluator.cache.cluster import Cluster, decode_node
-from evaluator.cache.pods import Inventory, Resident, decode
+from evaluator.cache.pods import Inventory
 from evaluator.gangs.core.capacity import Rooms
 from evaluator.gangs.core.pod_shape import shape
 from evaluator.model.gang_membership import GATE
+from evaluator.model.names import PolicyKey
 from evaluator.model.node_index import Nodes
+from evaluator.model.pod_record import Resident, decode
 from evaluator.model.resources import RESOURCES
 from evaluator.policy.decide import Decision, Decisions
 from evaluator.policy.evaluate import Violations
-from evaluator.policy.parse import Operator, Policy, PolicyKey, Rule, Strategy
+from evaluator.policy.types import Operator, Policy, Rule, Strategy
 from evaluator.policy.violations import Accused
 
 CPU, PODS = RESOURCES.index("cpu"), RESOURCES.index("pods")

@@ -13,7 +13,7 @@ from evaluator.gangs.core.explain import Desk
 from evaluator.gangs.core.types import Memory, Outcome, Reason, Terms
 from evaluator.metrics import Metrics
 from evaluator.model.gang_membership import QoS
-from evaluator.policy.parse import PolicyKey
+from evaluator.model.names import PolicyKey
 from evaluator.readings.store import Store
 from evaluator.server import ops
 

@@ -7,10 +7,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from evaluator.cache.pods import Inventory, Resident, decode
+from evaluator.cache.pods import Inventory
 from evaluator.gangs.core.index import Roster
 from evaluator.gangs.core.podgroup import GangKey, gang_among
 from evaluator.model.gang_membership import ADMITTED, GATE
+from evaluator.model.pod_record import Resident, decode
 
 TRAIN = GangKey("shop", "train")
 MARK = {ADMITTED: "2027-01-15T08:00:00.000Z"}

@@ -4,7 +4,7 @@ import pytest
 
 from evaluator.gangs.core import messages
 from evaluator.gangs.core.packing import Shortage
-from evaluator.policy.parse import PolicyKey
+from evaluator.model.names import PolicyKey
 
 
 @pytest.fixture

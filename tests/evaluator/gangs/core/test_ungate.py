@@ -8,7 +8,7 @@ from evaluator.gangs.core.types import Reason, Release
 from evaluator.gangs.core.ungate import due
 from evaluator.model import pods
 from evaluator.model.gang_membership import ADMITTED, GATE, Owner
-from sandbox.apiserver.http.errors import ApiError
+from sandbox.apiserver.errors import ApiError
 from sandbox.apiserver.writes.patch import json_patch
 
 AT = "2027-01-15T08:00:00.000Z"

@@ -3,13 +3,13 @@
 import msgspec
 import pytest
 
-from evaluator.cache.pods import Resident
 from evaluator.gangs.core.podgroup import Gang, GangKey
 from evaluator.gangs.diagnosis.controllers import Controller, Maker
 from evaluator.gangs.diagnosis.diagnose import Refusal, Scene, obstacles
 from evaluator.gangs.diagnosis.quota_usage import Member, Reference
 from evaluator.gangs.diagnosis.quotas import Quota
 from evaluator.model.gang_membership import Membership, Owner
+from evaluator.model.pod_record import Resident
 
 KINDS = {
     "Job": "batch/v1",

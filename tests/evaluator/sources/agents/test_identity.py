@@ -2,11 +2,10 @@
 
 import pytest
 
+from evaluator.model.api_status import ReviewedUser, TokenReview
 from evaluator.sources.agents.identity import (
     Bound,
     NotAnAgentError,
-    ReviewedUser,
-    TokenReview,
     bearer,
     bound,
     certified,

@@ -5,8 +5,9 @@ import asyncio
 import pytest
 
 from evaluator.kubeapi.transport import KubeError
+from evaluator.model.api_status import ReviewedUser, TokenReview
 from evaluator.model.objects import Meta, Pod, PodSpec
-from evaluator.sources.agents.identity import NotAnAgentError, ReviewedUser, TokenReview
+from evaluator.sources.agents.identity import NotAnAgentError
 from evaluator.sources.agents.review_limits import ReviewLimits, network
 from evaluator.sources.agents.token_review import Reviewer, UnreviewedError
 

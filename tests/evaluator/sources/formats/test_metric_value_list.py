@@ -9,7 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from evaluator.sources.formats import metric_value_list
-from evaluator.sources.formats.answer import Moment, SourceError, moment, unix_time
+from evaluator.sources.formats.answer import Moment, SourceError, moment
+from plimsoll.rfc3339 import unix_time
 
 NOON = "2026-11-20T12:00:00Z"
 THERE = unix_time(NOON)

@@ -2,7 +2,7 @@
 
 import pytest
 
-from sandbox.apiserver.http.errors import ApiError
+from sandbox.apiserver.errors import ApiError
 from sandbox.apiserver.http.protobuf import decode
 
 

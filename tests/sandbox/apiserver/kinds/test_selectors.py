@@ -2,7 +2,7 @@
 
 import pytest
 
-from sandbox.apiserver.kinds.selectors import parse_labels
+from sandbox.apiserver.storage.selectors import parse_labels
 
 
 @pytest.mark.parametrize(

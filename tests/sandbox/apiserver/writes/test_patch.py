@@ -4,7 +4,7 @@ import copy
 
 import pytest
 
-from sandbox.apiserver.http.errors import ApiError
+from sandbox.apiserver.errors import ApiError
 from sandbox.apiserver.writes.patch import json_patch, merge_patch
 from sandbox.apiserver.writes.strategic import strategic_merge_patch
 

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from plimsoll import int64
-from sandbox.apiserver.http.errors import Cause, bad_request, invalid_value, required
+from sandbox.apiserver.errors import Cause, bad_request, invalid_value, required
 from sandbox.apiserver.kinds.syntax import label_key_fault, label_value_fault
 from sandbox.apiserver.storage.objects import Json, dig, labels_of
 

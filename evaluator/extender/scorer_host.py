@@ -4,12 +4,13 @@ import time
 from collections.abc import Callable, Mapping
 
 from evaluator.cache.cluster import Cluster
-from evaluator.cache.pods import Inventory, Key
+from evaluator.cache.pods import Inventory
 from evaluator.extender import podview
 from evaluator.extender.codec import Args
 from evaluator.extender.scorers import ScorerRoutes
 from evaluator.metrics import Metrics
 from evaluator.model.objects import Pod
+from evaluator.model.pod_record import Key
 from evaluator.policy.decide import Decision, Decisions
 from evaluator.policy.per_pod import Podwise
 from evaluator.policy.scorer_metrics import Scoring
