@@ -25,9 +25,9 @@ from evaluator.model import pod_record
 from evaluator.readings.store import Store
 from evaluator.runtime.gc_tuning import Settled, Trimmer
 from evaluator.scoring.plugin import Scorer
+from evaluator.server import agents_port
 from evaluator.server.listeners import Ports
 from evaluator.server.ops import Operations
-from evaluator.sources.agents import port
 from evaluator.sources.agents.server import Agents
 from evaluator.sources.build import Surroundings, assemble
 from plimsoll.logging import setup
@@ -122,7 +122,7 @@ class Service:
             on_report=self._reported,
             on_refusal=lambda code: self._metrics.agents_refused.labels(code.name).inc(),
             on_end=self._trimmer.stream_ended,
-            verifier=port.verifier(self._settings, self._cluster, self._api),
+            verifier=agents_port.verifier(self._settings, self._cluster, self._api),
             limits=self._settings.agent_limits,
         )
         self._metrics.agents.set_function(lambda: agents.connected)

@@ -1,7 +1,6 @@
 """Points in time as Kubernetes writes them, RFC 3339, and as Unix seconds."""
 
 import datetime
-import time
 
 
 def unix(text: str | None) -> float | None:
@@ -19,8 +18,9 @@ def rfc3339(at: float) -> str:
     return moment.isoformat(timespec="milliseconds").replace("+00:00", "Z")
 
 
-def microtime() -> str:
-    moment = datetime.datetime.fromtimestamp(time.time(), datetime.UTC)
+def microtime(at: float) -> str:
+    """Return Unix seconds as a Kubernetes MicroTime: RFC 3339 in UTC with microseconds."""
+    moment = datetime.datetime.fromtimestamp(at, datetime.UTC)
     return moment.isoformat(timespec="microseconds").replace("+00:00", "Z")
 
 

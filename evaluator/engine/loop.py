@@ -13,9 +13,9 @@ from evaluator.engine.subscription import Subscriptions
 from evaluator.metrics import Metrics
 from evaluator.model.steps import Steps
 from evaluator.policy.decide import Decisions, NotReadyError, deciding
+from evaluator.policy.metric_limit import MOST_METRICS, MOST_RULES, Rationed, RuleRation, ration
 from evaluator.policy.scorer_metrics import OFF, Quantified, Scoring
 from evaluator.readings.merged import Readings
-from evaluator.readings.metric_limit import MOST_METRICS, MOST_RULES, Rationed, RuleRation, ration
 from evaluator.scoring.derived import measured
 from plimsoll.text import counted
 

@@ -6,20 +6,12 @@ the question alone.
 
 import asyncio
 import time
-from collections.abc import Callable
-from dataclasses import replace
 from http import HTTPStatus
 
-from evaluator.config import Settings
 from evaluator.gangs.core import admission
 from evaluator.metrics import Metrics
-from evaluator.tls import server as tls
-from evaluator.tls.reload import Rotation
 from plimsoll.fairlock import Turns
-from plimsoll.http.limits import Limits
 from plimsoll.http.routes import Route, Routes
-from plimsoll.http.server import Server
-from plimsoll.http.tls import Tls
 from plimsoll.http.types import Buffer, RefusedError, Request, Response
 from plimsoll.logging import setup
 from plimsoll.ratelimit import Bucket
@@ -28,13 +20,9 @@ log = setup.get(__name__)
 
 PATH = "/gangs/gate"
 
-_TLS = tls.Port("gangs", "--gangWebhookCacert", "or serve no webhook (--gangWebhookPort=0)")
-_BODY_BYTES = 4 << 20
-"""An API server takes requests of 3 MiB; the pod comes once, with who asks and as what kind around it."""
 _PART = 256 << 10
 """Bytes of a body that are looked at between two yields to the event loop."""
-_BODIES_BYTES = 64 << 20
-_CONNECTIONS = 64
+CONNECTIONS = 64
 
 
 class Webhook:
@@ -43,7 +31,7 @@ class Webhook:
     def __init__(self, metrics: Metrics) -> None:
         self._asked = metrics.gang_admissions
         self._loud = Bucket(rate=1, burst=100)
-        self._turns = Turns(_CONNECTIONS)
+        self._turns = Turns(CONNECTIONS)
         routes = Routes({PATH: Route(self._ask, ("POST",))}, self.refuse)
         self.answer, self.check = routes.answer, routes.check
 
@@ -81,34 +69,3 @@ async def _answer(body: Buffer) -> admission.Answer:
         return admission.answer(body)
     finally:
         await asyncio.sleep(time.perf_counter() - begun)
-
-
-def server(settings: Settings, metrics: Metrics) -> Server | None:
-    """The port as the flags ask for it; None where they do not. Certificates are read now. Raises TlsError."""
-    if not settings.gang_webhook_port:
-        return None
-    webhook = Webhook(metrics)
-    secured = rotation(settings, on_change=metrics.reloaded(_TLS.name))
-    return Server(
-        webhook.answer,
-        check=webhook.check,
-        refuse=webhook.refuse,
-        limits=limits(settings.limits),
-        tls=secured.current,
-    )
-
-
-def rotation(settings: Settings, *, on_change: Callable[[bool], None]) -> Rotation[Tls]:
-    """The certificate that the scheduler's port has too, and by --gangWebhookCacert whom it talks to. Raises TlsError."""
-    files = tls.Files(settings.cert, settings.key, settings.gang_webhook_cacert or None)
-    return tls.rotation(files, port=_TLS, on_change=on_change)
-
-
-def limits(most: Limits) -> Limits:
-    """What one client may take: the times of the scheduler's port, and sizes of pods."""
-    return replace(
-        most,
-        body_bytes=min(most.body_bytes, _BODY_BYTES),
-        bodies_bytes=min(most.bodies_bytes, _BODIES_BYTES),
-        connections=min(most.connections, _CONNECTIONS),
-    )

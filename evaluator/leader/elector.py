@@ -94,7 +94,9 @@ class Leader:
                 await self._turn.acquire()  # for good: what is given up must not be taken again
                 if self._seen.renewed is None or self._seen.lease is None:
                     return
-                await self._leases.write_lease(lease.given_up(self._seen.lease, at=microtime()))
+                await self._leases.write_lease(
+                    lease.given_up(self._seen.lease, at=microtime(time.time()))
+                )
             log.info("gave up the lease", lease=self._spelled)
         except (KubeError, TimeoutError) as error:
             why = str(error) or "no answer in time"
@@ -117,7 +119,7 @@ class Leader:
 
     async def _write(self, *, began: float) -> None:
         """Raises KubeError if somebody else was faster, or nobody answered: then what is held is what was."""
-        body = lease.held(self._seen, self._me, self._terms, at=microtime())
+        body = lease.held(self._seen, self._me, self._terms, at=microtime(time.time()))
         body = {**lease.blank(self._namespace, self._name), **body}
         before = self._seen
         self._seen = before.wrote(await self._leases.write_lease(body), began)

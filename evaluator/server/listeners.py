@@ -6,11 +6,11 @@ from functools import partial
 from evaluator.config import Settings
 from evaluator.extender.policies import Extender
 from evaluator.extender.scorers import ScorerRoutes
-from evaluator.gangs import webhook
 from evaluator.metrics import Metrics
 from evaluator.readings.merged import AGENTS
+from evaluator.server import agents_port as agentport
+from evaluator.server import gang_webhook
 from evaluator.server.ops import LIMITS, Operations
-from evaluator.sources.agents import port as agentport
 from evaluator.sources.agents.server import Agents
 from evaluator.tls import server as tls
 from plimsoll.http.addresses import Address
@@ -64,7 +64,7 @@ class Ports:
             name: asked(scoring.answer, check=scoring.check, refuse=scoring.refuse)
             for name, scoring in scorers.items()
         }
-        self._gangs = webhook.server(settings, metrics)
+        self._gangs = gang_webhook.server(settings, metrics)
         for name, server in self._named():
             metrics.connections.labels(name).set_function(partial(_connections, server))
 

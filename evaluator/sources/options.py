@@ -3,8 +3,8 @@
 from dataclasses import dataclass
 from urllib.parse import urlsplit
 
+from evaluator.policy.metric_limit import MOST_METRICS, MOST_RULES
 from evaluator.readings.merged import AGENTS, CUSTOM_METRICS, PROMETHEUS
-from evaluator.readings.metric_limit import MOST_METRICS, MOST_RULES
 from plimsoll import durations, flags
 from plimsoll.flags import option
 

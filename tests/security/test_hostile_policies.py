@@ -12,7 +12,7 @@ from evaluator.metrics import Metrics
 from evaluator.model.names import PolicyKey
 from evaluator.model.objects import Meta, Node
 from evaluator.policy import parse
-from evaluator.readings.metric_limit import MOST_RULES
+from evaluator.policy.metric_limit import MOST_RULES
 from evaluator.readings.store import Store
 from evaluator.server import ops
 from plimsoll.http.types import Request

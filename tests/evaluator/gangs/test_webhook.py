@@ -11,9 +11,9 @@ import aiohttp
 import pytest
 
 from evaluator.config import Settings
-from evaluator.gangs import webhook
 from evaluator.metrics import Metrics
 from evaluator.model.gang_membership import GATE
+from evaluator.server import gang_webhook
 from evaluator.tls.reload import TlsError
 from plimsoll.http.addresses import Address
 
@@ -80,7 +80,7 @@ async def start(pair):
         async def started(cert=pair[0], key=pair[1], **flags):
             metrics = Metrics()
             told = Settings(cert=str(cert), key=str(key), gang_webhook_port=9443, **flags)
-            server = webhook.server(told, metrics)
+            server = gang_webhook.server(told, metrics)
             (address,) = await server.listen([Address("127.0.0.1", 0)])
             stack.push_async_callback(server.close)
             return Port(address.port, metrics)
@@ -131,7 +131,7 @@ class TestWhoGetsIn:
     async def test_so_many_as_hold_connections_keep_no_api_server_out(self, port, authority, dial):
         idle = [await dial(port.number, authority.client()) for _ in range(80)]
         is_gated(await port.ask(authority.client()))
-        assert len(idle) > webhook.limits(Settings().limits).connections
+        assert len(idle) > gang_webhook.limits(Settings().limits).connections
 
 
 class TestCertificates:
@@ -239,10 +239,10 @@ class TestWhatIsAnswered:
 
 
 def test_there_is_no_port_unless_it_is_asked_for():
-    assert webhook.server(Settings(), Metrics()) is None
+    assert gang_webhook.server(Settings(), Metrics()) is None
 
 
 def test_times_are_the_flags_and_sizes_those_of_pods():
-    told = webhook.limits(Settings(header_timeout=1.5, body_timeout=2.5).limits)
+    told = gang_webhook.limits(Settings(header_timeout=1.5, body_timeout=2.5).limits)
     assert (told.header, told.body) == (1.5, 2.5)
     assert 3 << 20 < told.body_bytes < told.bodies_bytes < Settings().max_body_bytes

@@ -5,7 +5,7 @@ import pytest
 from evaluator.cache.cluster import Cluster
 from evaluator.config import Settings
 from evaluator.model.objects import Meta, Node
-from evaluator.sources.agents import port
+from evaluator.server import agents_port
 from evaluator.tls.reload import TlsError
 
 
@@ -14,8 +14,8 @@ def settings(**given):
 
 
 def test_plain_text_needs_no_files():
-    assert port.certificates(settings(unsafe=True)) is None
-    assert port.certificates(settings(agent_unsafe=True)) is None
+    assert agents_port.certificates(settings(unsafe=True)) is None
+    assert agents_port.certificates(settings(agent_unsafe=True)) is None
 
 
 @pytest.mark.parametrize(
@@ -28,12 +28,12 @@ def test_plain_text_needs_no_files():
 )
 def test_without_files_of_their_own_agents_see_those_of_the_scheduler(given, names):
     with pytest.raises(TlsError, match=names):
-        port.certificates(settings(**given))
+        agents_port.certificates(settings(**given))
 
 
 def test_a_node_has_to_exist_once_nodes_are_known():
     cluster = Cluster()
-    verifier = port.verifier(settings(unsafe=True), cluster, authority=None)
+    verifier = agents_port.verifier(settings(unsafe=True), cluster, authority=None)
     assert verifier.missing("node-a") is None, "nobody knows yet which nodes there are"
     cluster.nodes.replace([Node(Meta(name="node-b", uid="u"))])
     assert verifier.missing("node-b") is None

@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from evaluator.readings.metric_limit import Rationed, RuleRation, ration
+from evaluator.policy.metric_limit import Rationed, RuleRation, ration
 from evaluator.readings.store import Store
 
 
