@@ -11,13 +11,13 @@ from pathlib import Path
 
 from agent import config
 from agent.config import Settings
-from agent.rule_results import Recorded
+from agent.rule_results import RuleResults
 from agent.scrape.endpoints import OPEN_PATHS, Endpoints
-from agent.scrape.runner import Rounds
+from agent.scrape.runner import CollectorRunner
 from agent.scrape.self_metrics import SelfMetrics
-from agent.stream.fanout import Broadcaster
+from agent.stream.fanout import StreamFanout
 from agent.web.config import WebConfigError
-from agent.web.guard import Doorkeeper
+from agent.web.guard import WebGuard
 from collectors.base import registry
 from plimsoll import VERSION
 from plimsoll.http import addresses
@@ -61,7 +61,7 @@ async def run(settings: Settings) -> None:
     loop = asyncio.get_running_loop()
     for number in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(number, stop.set)
-    rounds = Rounds(
+    rounds = CollectorRunner(
         registry.build(settings.host, settings.collectors), timeout=settings.collector_timeout
     )
     own = SelfMetrics(disabled=settings.disable_exporter_metrics)
@@ -101,16 +101,16 @@ async def run(settings: Settings) -> None:
 def _server(settings: Settings, endpoints: Endpoints) -> Server:
     if not settings.web_config:
         return Server(endpoints.answer, limits=_LIMITS)
-    doorkeeper = Doorkeeper(Path(settings.web_config))
+    doorkeeper = WebGuard(Path(settings.web_config))
     guarded = doorkeeper.guard(endpoints.answer, open_paths=OPEN_PATHS)
     return Server(guarded, limits=_LIMITS, tls=doorkeeper.tls)
 
 
-def _recorder(settings: Settings, rounds: Rounds) -> Recorded | None:
+def _recorder(settings: Settings, rounds: CollectorRunner) -> RuleResults | None:
     """The one place where rules are loaded: an agent without them does without a parser of YAML and one of PromQL."""
     if not settings.rules.files:
         return None
-    from agent.rules.engine import Recorder
+    from agent.rules.engine import RuleEngine
     from agent.rules.state_saver import StateKeeper
 
     rules = settings.rules
@@ -118,11 +118,14 @@ def _recorder(settings: Settings, rounds: Rounds) -> Recorded | None:
     if rules.state_file:
         path = Path(rules.state_file)
         keeper = StateKeeper(path, settings.host.procfs, limit=rules.max_memory)
-    return Recorder(rounds, rules, keeper=keeper)
+    return RuleEngine(rounds, rules, keeper=keeper)
 
 
 async def _work(
-    rounds: Rounds, endpoints: Endpoints, recorder: Recorded | None, loaded: asyncio.Event
+    rounds: CollectorRunner,
+    endpoints: Endpoints,
+    recorder: RuleResults | None,
+    loaded: asyncio.Event,
 ) -> None:
     """Collect once, after which the agent is ready; then load the rules and evaluate them."""
     await asyncio.to_thread(rounds.run)
@@ -145,13 +148,13 @@ def _settle() -> None:
 
 async def _stream(
     settings: Settings,
-    rounds: Rounds,
-    recorder: Recorded | None,
+    rounds: CollectorRunner,
+    recorder: RuleResults | None,
     own: SelfMetrics,
     loaded: asyncio.Event,
 ) -> None:
     """Keep a stream to the evaluator. The one place where gRPC is loaded: an agent that only serves does without."""
-    from agent.stream.client import Streamer, Target
+    from agent.stream.client import StreamClient, Target
     from agent.stream.credentials import Credentials  # gRPC: 12 MB that serving does without
 
     own.watch_stream()
@@ -167,16 +170,16 @@ async def _stream(
         settings.evaluator_server_name or evaluator.host,
     )
 
-    def open_stream(address: Address, on_state: Callable[[bool], None]) -> Streamer:
+    def open_stream(address: Address, on_state: Callable[[bool], None]) -> StreamClient:
         target = Target(
             str(address),
             settings.host.name,
             settings.poll_interval,
             credentials if settings.evaluator_ca else None,
         )
-        return Streamer(target, rounds, recorded=recorder, on_state=on_state)
+        return StreamClient(target, rounds, recorded=recorder, on_state=on_state)
 
-    await Broadcaster(evaluator, open_stream, on_state=own.stream_up.set).run()
+    await StreamFanout(evaluator, open_stream, on_state=own.stream_up.set).run()
 
 
 if __name__ == "__main__":

@@ -6,7 +6,7 @@ from typing import Protocol
 from collectors.base.sample import Family
 
 
-class Recorded(Protocol):
+class RuleResults(Protocol):
     """The recorder (`agent.rules.engine`). Any thread may call it."""
 
     def accounts(self) -> Sequence[Family]:

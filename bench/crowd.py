@@ -11,9 +11,9 @@ import numpy as np
 
 from bench import cluster
 from evaluator.model import usage_metrics
-from evaluator.model.node_index import Nodes
+from evaluator.model.node_index import NodeIndex
 from evaluator.model.pod_demand import PodView, Resource
-from evaluator.scoring.snapshot import ClusterView, Usage
+from evaluator.scoring.snapshot import ClusterSnapshot, NodeUsageArrays
 
 CORES = 8
 MEMORY = 16 << 30  # bytes
@@ -40,14 +40,16 @@ class Crowd:
         }
         """Of each of the pods on a node."""
 
-    def view(self) -> ClusterView:
+    def view(self) -> ClusterSnapshot:
         """As scorers see it."""
         count = len(self.names)
         unknown = np.full(count, np.nan)
-        usage = {one: Usage(self.free[one], self.deviation[one], unknown) for one in _SIZES}
+        usage = {
+            one: NodeUsageArrays(self.free[one], self.deviation[one], unknown) for one in _SIZES
+        }
         taken = {one: PODS_EACH * each for one, each in self.requests.items()}
-        return ClusterView(
-            nodes=Nodes(self.names),
+        return ClusterSnapshot(
+            nodes=NodeIndex(self.names),
             allocatable={one: np.full(count, size) for one, size in _SIZES.items()}
             | {Resource.PODS: np.full(count, 110.0)},
             requested={**taken, Resource.PODS: np.full(count, float(PODS_EACH))},

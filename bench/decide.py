@@ -33,7 +33,7 @@ from evaluator.policy.decide import Decisions, decide, deciding
 from evaluator.policy.parse import parse
 from evaluator.policy.types import Policy
 from evaluator.readings.merged import Merged, Readings
-from evaluator.readings.polled import Polls
+from evaluator.readings.polled import PolledReadings
 from evaluator.readings.store import Reading, Store
 from wire.codec import Delta
 
@@ -96,7 +96,7 @@ class World:
 
     def __post_init__(self) -> None:
         self.store = Store(stale_after=STALE_AFTER, started=0.0)
-        self.polls = Polls("prometheus", stale_after=STALE_AFTER, started=0.0)
+        self.polls = PolledReadings("prometheus", stale_after=STALE_AFTER, started=0.0)
         both = {"agents": self.store, "prometheus": self.polls}
         self.readings: Readings = Merged(both) if self.polled else self.store
         self.readings.subscribe(METRICS)

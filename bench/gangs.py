@@ -28,15 +28,15 @@ from typing import Any
 from msgspec import Raw
 
 from bench import cluster, measure, nodes
-from evaluator.cache.cluster import Cluster, decode_node
-from evaluator.cache.pods import Inventory
-from evaluator.gangs.core.capacity import Rooms
+from evaluator.cache.cluster import ClusterCache, decode_node
+from evaluator.cache.pods import PodCache
+from evaluator.gangs.core.capacity import CapacityTracker
 from evaluator.gangs.core.decide import decide
-from evaluator.gangs.core.index import Roster
-from evaluator.gangs.core.types import Memory, Outcome, State, Terms
+from evaluator.gangs.core.index import GangIndex
+from evaluator.gangs.core.types import GangDecisions, GangHistory, GangState, GangTimings
 from evaluator.model.gang_membership import GATE
 from evaluator.model.objects import Node
-from evaluator.model.pod_record import Resident, decode
+from evaluator.model.pod_record import PodRecord, decode
 from evaluator.policy.decide import Decisions
 
 EACH = 20
@@ -68,8 +68,8 @@ class Case:
     def states(self, gangs: int) -> Line:
         """How many gangs there are of each state."""
         if self.name == "room":
-            return {State.RELEASED: 1, State.WAITS_FOR_TURN: gangs - 1}
-        return {State.WAITS_FOR_ROOM: gangs}
+            return {GangState.RELEASED: 1, GangState.WAITS_FOR_TURN: gangs - 1}
+        return {GangState.WAITS_FOR_ROOM: gangs}
 
 
 CASES = (
@@ -85,8 +85,8 @@ class Waiting:
 
     def __init__(self, case: Case, objects: Sequence[Node], pods: int) -> None:
         self._case = case
-        self._cluster = Cluster()
-        self._inventory = Inventory(clock=lambda: NOW, wall=lambda: NOW)
+        self._cluster = ClusterCache()
+        self._inventory = PodCache(clock=lambda: NOW, wall=lambda: NOW)
         for node in objects:
             self._cluster.nodes.put(node)
         self._names = [node.metadata.name for node in objects]
@@ -96,15 +96,15 @@ class Waiting:
         for pod in (*self._members, *self._runners):
             self._inventory.pods.put(pod)
         self.gangs = pods // EACH
-        self._memory = Memory(fresh=False)
+        self._memory = GangHistory(fresh=False)
         self.begin()
 
     def begin(self) -> None:
         """Forget what was put together."""
         self._inventory.listeners.clear()
         self._inventory.touched.clear()
-        self._roster = Roster(self._inventory)
-        self._rooms = Rooms(self._cluster, self._inventory, Decisions)
+        self._roster = GangIndex(self._inventory)
+        self._rooms = CapacityTracker(self._cluster, self._inventory, Decisions)
 
     def change(self, number: int) -> None:
         """One pod of a gang and one on a node go, and others come."""
@@ -114,13 +114,13 @@ class Waiting:
             pods[at] = make(at)
             self._inventory.pods.put(pods[at])
 
-    def decide(self) -> Outcome:
+    def decide(self) -> GangDecisions:
         """One decision with all that it takes."""
         space = self._rooms.space()
-        terms, gangs = Terms(), self._roster.gangs
+        terms, gangs = GangTimings(), self._roster.gangs
         return decide(gangs, space, self._memory, terms, now=NOW, random=lambda: 0.5)
 
-    def check(self, outcome: Outcome) -> None:
+    def check(self, outcome: GangDecisions) -> None:
         """Raise WrongDecisionError for a decision that is not what the case says."""
         found = Counter(verdict.state for verdict in outcome.verdicts.values())
         if found != self._case.states(self.gangs):
@@ -131,7 +131,7 @@ class Waiting:
             if len(release.pods) != EACH or release.gang.name != first:
                 raise WrongDecisionError(f"{release.gang}: {len(release.pods)} pods")
 
-    def _member(self, number: int) -> Resident:
+    def _member(self, number: int) -> PodRecord:
         gang, place = divmod(number, EACH)
         asked = (self._case.others if place else self._case.first) + gang * self._case.own
         labels = {"podGroup": f"gang-{gang:04d}", "minAvailable": str(EACH)}
@@ -144,13 +144,13 @@ class Waiting:
             asked,
         )
 
-    def _runner(self, node: str) -> Resident:
+    def _runner(self, node: str) -> PodRecord:
         return self._pod({}, {"nodeName": node}, self._case.taken)
 
-    def _renewed(self, at: int) -> Resident:
+    def _renewed(self, at: int) -> PodRecord:
         return self._runner(self._names[at])
 
-    def _pod(self, meta: Line, spec: Line, asked: int) -> Resident:
+    def _pod(self, meta: Line, spec: Line, asked: int) -> PodRecord:
         name = f"pod-{next(self._numbers)}"
         about = {"name": name, "namespace": "bench", "uid": name, "creationTimestamp": _BORN}
         requests = {"cpu": f"{asked}m", "memory": "1Gi"}

@@ -27,7 +27,7 @@ from bench.site import Site
 from evaluator.scorerhost import registry
 from evaluator.scorerhost.registry import BUILT_IN
 from evaluator.scoring.options import ScorerOptions
-from evaluator.scoring.plugin import Assessment, Scorer
+from evaluator.scoring.plugin import Scorer, ScorerResult
 from plimsoll.logging import setup
 
 AIM = "pod_p50_ms <= 15"
@@ -89,7 +89,7 @@ class Questions:
             raise WrongAnswerError(f"{self._name} {verb}: {reply.status}: {said!r}")
         return reply
 
-    def _check_filter(self, answer: Line, right: Assessment) -> None:
+    def _check_filter(self, answer: Line, right: ScorerResult) -> None:
         refusals = [one for some in right.refusals.values() for one in some]
         refused = {name for one in refusals for name in self._view.nodes.at(one.where)}
         passing = [name for name in self._names if name not in refused]
@@ -97,7 +97,7 @@ class Questions:
             failed = len(answer["FailedNodes"])
             raise WrongAnswerError(f"{self._name} filter: {failed} fail, not {len(refused)}")
 
-    def _check_scores(self, answer: Sequence[Line], right: Assessment) -> None:
+    def _check_scores(self, answer: Sequence[Line], right: ScorerResult) -> None:
         scores = right.scores[self._scorer.priorities[0]].tolist()
         wanted = dict(zip(self._view.nodes, scores, strict=True))
         found = {one["Host"]: one["Score"] for one in answer}

@@ -25,8 +25,8 @@ from typing import Any
 import numpy as np
 
 from bench.measure import judged
-from evaluator.cache.cluster import Cluster
-from evaluator.engine.loop import Decider
+from evaluator.cache.cluster import ClusterCache
+from evaluator.engine.loop import DecisionLoop
 from evaluator.engine.subscription import Subscriptions
 from evaluator.metrics import Metrics
 from evaluator.model.objects import Node, NodeMeta
@@ -34,7 +34,7 @@ from evaluator.policy.parse import parse
 from evaluator.policy.types import Policy
 from evaluator.readings.store import Store
 from evaluator.runtime import gc_tuning
-from evaluator.server.ops import Operations
+from evaluator.server.ops import OpsServer
 from plimsoll.http.types import Request
 from plimsoll.logging import setup
 from wire.codec import Delta
@@ -124,10 +124,10 @@ class Bench:
             "rules": given.rules,
         }
         self.rng = np.random.default_rng(1)
-        cluster, figures = Cluster(), Metrics()
+        cluster, figures = ClusterCache(), Metrics()
         self.store = Store(stale_after=60.0, started=time.monotonic())
-        self.decider = Decider(cluster, self.store, Subscriptions(), figures)
-        self.operations = Operations(self.decider, figures, clock=time.monotonic)
+        self.decider = DecisionLoop(cluster, self.store, Subscriptions(), figures)
+        self.operations = OpsServer(self.decider, figures, clock=time.monotonic)
         cluster.policies.replace(policies(given.policies, given.metrics, given.rules))
         cluster.nodes.replace([Node(NodeMeta(name=name, uid=name)) for name in self.names])
         cluster.pods.replace([])
@@ -136,7 +136,7 @@ class Bench:
     async def run(self) -> None:
         """All of them."""
         stretches = Stretches()
-        gc_tuning.collect_seldom()
+        gc_tuning.raise_thresholds()
         gc.collect()
         stretches.watch()
         loop = asyncio.create_task(self.decider.run())

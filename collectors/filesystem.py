@@ -19,7 +19,7 @@ from collectors.readers import mounts
 from collectors.readers.mounts import Mount
 from plimsoll import durations
 from plimsoll.flags import option
-from plimsoll.threads import Late, Runner
+from plimsoll.threads import BlockingCallRunner, Late
 
 _STATVFS = "statvfs(2)"
 _MOUNTINFO = "<procfs>/1/mountinfo"
@@ -163,7 +163,9 @@ class Filesystem:
         self._root = str(machine.rootfs).rstrip("/")
         self._points, self._kinds = options.points(), options.kinds()
         self._ask = ask
-        self._runner = Runner[str, Answer](options.filesystem_timeout, name="filesystem")
+        self._runner = BlockingCallRunner[str, Answer](
+            options.filesystem_timeout, name="filesystem"
+        )
         self._text: str | None = None
         self._mounts: tuple[Mount, ...] = ()
         self._certain = False

@@ -9,7 +9,7 @@ from collectors.base.host import Host
 from collectors.base.metric import Metric, Table
 from collectors.base.sample import CollectorError, Family, MetricType, SourceAbsentError
 from collectors.readers import nvml, sysfs
-from collectors.readers.gpudevices import Device, Gpus, Reading
+from collectors.readers.gpudevices import Device, GpuReading, Gpus
 from plimsoll.logging import setup
 
 _DEVICE = (
@@ -92,7 +92,7 @@ log = setup.get(__name__)
 @dataclass(frozen=True, slots=True)
 class _Field:
     metric: str
-    value: Callable[[Reading], float | None]
+    value: Callable[[GpuReading], float | None]
 
 
 def _mebibytes(amount: int | None) -> int | None:
@@ -183,9 +183,9 @@ class Gpu:
             log.info("no GPU metrics", reason=self._absent)
         return reason
 
-    def _readings(self, gpus: Gpus, devices: Iterable[Device]) -> Mapping[Device, Reading]:
+    def _readings(self, gpus: Gpus, devices: Iterable[Device]) -> Mapping[Device, GpuReading]:
         """Readings of the GPUs that answer. One that fell off the bus must not hide the others."""
-        found: dict[Device, Reading] = {}
+        found: dict[Device, GpuReading] = {}
         troubles: dict[Device, str] = {}
         for device in devices:
             try:

@@ -52,7 +52,7 @@ class Options:
     )
 
 
-class Reading(NamedTuple):
+class SensorReading(NamedTuple):
     """A file to be read each time, and what becomes of the number in it."""
 
     path: str
@@ -65,7 +65,7 @@ class Sensors(NamedTuple):
     """What is known of a chip before anything is measured: it changes only when files come or go."""
 
     labels: tuple[tuple[str, str, str], ...]
-    readings: tuple[Reading, ...]
+    readings: tuple[SensorReading, ...]
 
 
 class Chip:
@@ -93,7 +93,7 @@ class Chip:
                     sensor, kind, element = found
                     files.setdefault((sensor, kind), {})[element] = f"{directory}/{filename}"
         labels: list[tuple[str, str, str]] = []
-        readings: list[Reading] = []
+        readings: list[SensorReading] = []
         for (sensor, kind), paths in files.items():
             if self._filter.ignores(f"{self.label};{sensor}"):
                 continue
@@ -105,14 +105,14 @@ class Chip:
 
     def _readings(
         self, sensor: str, kind: str, paths: dict[str, str], label: str | None
-    ) -> Iterator[Reading]:
+    ) -> Iterator[SensorReading]:
         for element, path in paths.items():
             name, scale = meaning(kind, element, paths)
             key = sensor
             if (kind, element) == ("freq", "input"):
                 key = clean(label or "")  # a GPU's clocks go by what they clock: sclk, mclk
             if key and METRICS.find(name) is not None and not Path(path).is_dir():
-                yield Reading(path, name, (self.label, key), scale)
+                yield SensorReading(path, name, (self.label, key), scale)
 
 
 def label_chips(directories: Iterable[Path]) -> dict[str, Path]:

@@ -10,7 +10,7 @@ from collectors.base.host import Host
 from collectors.base.metric import Metric, Table
 from collectors.base.sample import Family
 from collectors.formats.rasrecent import RecentErrors
-from collectors.formats.rasrecords import Mark
+from collectors.formats.rasrecords import RecordMark
 from collectors.readers import sqliteheader
 from collectors.readers.sqliteheader import Header
 from plimsoll.flags import option
@@ -119,7 +119,7 @@ class Rasdaemon:
         self._counts: dict[str, Counter[tuple[str, ...]]] = {
             m.name: Counter() for m in METRICS if m.type == "counter"
         }
-        self._marks: dict[str, Mark] = {}
+        self._marks: dict[str, RecordMark] = {}
         self._header: Header | None = None
         self._recent = RecentErrors()
 

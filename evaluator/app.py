@@ -10,26 +10,26 @@ from typing import TypeVar
 import msgspec
 
 from evaluator.cache import cluster
-from evaluator.cache.cluster import Cluster
+from evaluator.cache.cluster import ClusterCache
 from evaluator.config import Settings
-from evaluator.controllers.manager import Writers
-from evaluator.engine.loop import Decider
+from evaluator.controllers.manager import ControllerManager
+from evaluator.engine.loop import DecisionLoop
 from evaluator.engine.subscription import Subscriptions
-from evaluator.extender.policies import Extender
+from evaluator.extender.policies import PolicyVerbs
 from evaluator.extender.scorer_host import ScorerHost
 from evaluator.kubeapi import client
 from evaluator.kubeapi.client import Kube
-from evaluator.kubeapi.reflector import Sink, Watcher
+from evaluator.kubeapi.reflector import Reflector, Sink
 from evaluator.metrics import Metrics
 from evaluator.model import pod_record
 from evaluator.readings.store import Store
-from evaluator.runtime.gc_tuning import Settled, Trimmer
+from evaluator.runtime.gc_tuning import FreezeWhenReady, Trimmer
 from evaluator.scoring.plugin import Scorer
 from evaluator.server import agents_port
-from evaluator.server.listeners import Ports
-from evaluator.server.ops import Operations
-from evaluator.sources.agents.server import Agents
-from evaluator.sources.build import Surroundings, assemble
+from evaluator.server.listeners import Listeners
+from evaluator.server.ops import OpsServer
+from evaluator.sources.agents.server import AgentServer
+from evaluator.sources.build import SourceDependencies, assemble
 from plimsoll.logging import setup
 
 log = setup.get(__name__)
@@ -49,12 +49,12 @@ class Service:
         """Raises TlsError for certificates that cannot be used."""
         self._settings = settings
         self._api = api
-        self._cluster = Cluster(stale_after=settings.cluster_stale_after)
+        self._cluster = ClusterCache(stale_after=settings.cluster_stale_after)
         self._metrics = Metrics()
         self._trimmer = Trimmer()
         store = Store(stale_after=settings.stale_after, started=time.monotonic(), grace=_RECONNECT)
         subscriptions = Subscriptions()
-        around = Surroundings(api, self._cluster, subscriptions, self._metrics, self._polled)
+        around = SourceDependencies(api, self._cluster, subscriptions, self._metrics, self._polled)
         self._sources = assemble(settings, store, around, period=settings.sync_period)
         host = self._scorers = ScorerHost(
             settings,
@@ -64,7 +64,7 @@ class Service:
             self._metrics,
             rewards=lambda: self._writers.rewards,
         )
-        self._decider = Decider(
+        self._decider = DecisionLoop(
             self._cluster,
             self._sources.readings,
             subscriptions,
@@ -76,13 +76,13 @@ class Service:
         )
         self._cluster.listeners.nodes.append(self._node_changed)
         self._cluster.listeners.decisions.append(self._decider.touch)
-        settled = Settled(lambda: not self._decider.waiting_for)
+        settled = FreezeWhenReady(lambda: not self._decider.waiting_for)
         self._decider.listeners.append(settled.look)
-        self._all_pods: Watcher[pod_record.Resident] | None = None
+        self._all_pods: Reflector[pod_record.PodRecord] | None = None
         if host.on or settings.gangs:
             decode = partial(pod_record.decode, ignored=settings.ignored_resources)
             self._all_pods = self._watcher(client.ALL_PODS, decode, host.inventory.pods)
-        self._writers = Writers(
+        self._writers = ControllerManager(
             settings,
             api,
             self._cluster,
@@ -92,17 +92,17 @@ class Service:
             all_pods=self._all_pods,
         )
         self._writers.listen(self._cluster, self._decider)
-        self._ports = Ports(
+        self._ports = Listeners(
             settings,
             self._metrics,
-            extender=Extender(
+            extender=PolicyVerbs(
                 self._decider.current,
                 self._metrics,
                 for_pod=host.for_pod,
                 scoring=host.routes(),
             ),
             scorers=host.apart(),
-            operations=Operations(
+            operations=OpsServer(
                 self._decider,
                 self._metrics,
                 clock=time.monotonic,
@@ -114,8 +114,8 @@ class Service:
         )
         self._decider.give_way(lambda: self._ports.asked)
 
-    def _intake(self, store: Store, subscriptions: Subscriptions) -> Agents:
-        agents = Agents(
+    def _intake(self, store: Store, subscriptions: Subscriptions) -> AgentServer:
+        agents = AgentServer(
             store,
             subscriptions,
             interval=self._settings.sync_period,
@@ -161,11 +161,11 @@ class Service:
 
     def _watcher(
         self,
-        resource: client.Resource,
+        resource: client.APIResource,
         decode: Callable[[msgspec.Raw], T],
         sink: Sink[T],
         unserved: Callable[[], None] = lambda: None,
-    ) -> Watcher[T]:
+    ) -> Reflector[T]:
         freshness, kind = self._cluster.freshness, resource.name
 
         def age() -> float:
@@ -179,7 +179,7 @@ class Service:
 
         self._metrics.cluster_age.labels(kind).set_function(age)
         silence = self._settings.cluster_stale_after / 2
-        return Watcher(
+        return Reflector(
             self._api, resource, decode, sink, heard=heard, unserved=unserved, silence=silence
         )
 

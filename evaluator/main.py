@@ -81,7 +81,7 @@ async def run(settings: Settings, scoring: Mapping[str, Scorer]) -> None:
     api = await Kube.connect(settings.kube_config)
     try:
         service = Service(settings, api, scoring)
-        gc_tuning.collect_seldom()
+        gc_tuning.raise_thresholds()
         await service.run(stop)
     finally:
         await api.close()

@@ -12,7 +12,7 @@ class TooManyWaitError(Exception):
     """There is no turn to be had now."""
 
 
-class Turns:
+class FairLock:
     """One after the other, in the order in which they came. `waiting`: how many may, besides the one whose turn it is."""
 
     def __init__(self, waiting: int) -> None:

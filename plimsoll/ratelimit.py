@@ -1,7 +1,7 @@
 """A token bucket: so many at once, so many a second in the long run. Times are passed in; it only says how long to wait."""
 
 
-class Bucket:
+class TokenBucket:
     """`rate` tokens a second, at most `burst` saved up. Times in seconds, of any one clock."""
 
     def __init__(self, rate: float, burst: int) -> None:

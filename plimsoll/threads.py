@@ -53,7 +53,7 @@ class _Call(Generic[K, T]):
     waits: list[_Wait[K, T]] = field(default_factory=list)
 
 
-class Runner(Generic[K, T]):
+class BlockingCallRunner(Generic[K, T]):
     """Calls are known by a key; two of one key never run at once. They must not raise. Any thread may call any method."""
 
     def __init__(self, timeout: float, *, moment: float = 0.05, name: str = "runner") -> None:

@@ -25,7 +25,7 @@ from sandbox.processes import HeldPort, ProcessError, Processes
 from sandbox.programs import AgentLaunch, EvaluatorLaunch, agent_command, evaluator_command
 from sandbox.scheduler.extender import Extender, ExtenderSpec
 from sandbox.scheduler.extenders import Extenders
-from sandbox.scheduler.scheduler import Binder
+from sandbox.scheduler.scheduler import Scheduler
 
 log = setup.get(__name__)
 
@@ -73,7 +73,7 @@ class Cluster:
         self.endpoints: Endpoints
         self.client: Client
         self.api: ApiServer
-        self.binder: Binder
+        self.binder: Scheduler
         self.processes = Processes(self.dir / "logs", on_death=spec.on_death)
         self._ports: dict[str, HeldPort] = {}
         self._stack = contextlib.AsyncExitStack()
@@ -149,7 +149,7 @@ class Cluster:
         await nodes.register()
         rng = random.Random(self.spec.seed)  # noqa: S311 (names and ties, no secrets)
         asked = [await stack.enter_async_context(Extender(spec)) for spec in self._extender_specs()]
-        self.binder = Binder(self.client, Extenders(asked), rng=rng)
+        self.binder = Scheduler(self.client, Extenders(asked), rng=rng)
         stack.push_async_callback(self.processes.close)
         await self._start_programs()
         for run in (

@@ -9,7 +9,7 @@ from agent import config
 from agent.rules.files import LARGEST
 from agent.rules.groups import file
 from agent.rules.groups.file import Context, RuleError, RuleFileError
-from collectors.base.refusal import RefusedError
+from collectors.base.refusal import CollectorConfigError
 from collectors.readers import steadyfile
 from plimsoll import strictyaml
 from plimsoll.commandline import Parser
@@ -70,7 +70,7 @@ def _check(path: str) -> bool:
         found = file.read(strictyaml.load(text), Context(strictyaml.Finder(text).where))
     except UnicodeDecodeError as error:
         return _refuse(path, f"byte {error.start}: not UTF-8")
-    except (RefusedError, RuleFileError, strictyaml.MalformedError) as error:
+    except (CollectorConfigError, RuleFileError, strictyaml.MalformedError) as error:
         return _refuse(path, str(error))
     for wrong in found.errors:
         _refuse(path, _spelled(wrong))

@@ -14,7 +14,7 @@ from agent.config import Settings
 from agent.eval import run
 from agent.eval.run import FailedError
 from agent.eval.sampler import Sampler
-from agent.rules.files import RuleFiles
+from agent.rules.files import RuleFileReader
 from agent.rules.groups.file import Group, RuleFile
 from agent.rules.options import RuleOptions
 from agent.rules.promql.errors import ExpressionError
@@ -22,7 +22,7 @@ from agent.rules.promql.expression import Expression, parse
 from agent.rules.promql.values import EvaluationError, Moment
 from agent.rules.storage import exposition as expositions
 from agent.rules.storage.exposition import ExpositionError
-from agent.scrape.runner import Rounds
+from agent.scrape.runner import CollectorRunner
 from collectors.base import registry
 from plimsoll import durations, flags
 from plimsoll.commandline import Parser
@@ -123,7 +123,7 @@ def _say(sentence: str, status: int) -> int:
 
 
 def _live(expression: Expression, settings: Settings, options: Options) -> None:
-    source = Rounds(
+    source = CollectorRunner(
         registry.build(settings.host, settings.collectors), timeout=settings.collector_timeout
     )
     step = round(1000 * settings.rules.interval)
@@ -139,7 +139,7 @@ def _live(expression: Expression, settings: Settings, options: Options) -> None:
 
 def _groups(options: RuleOptions) -> Sequence[Group]:
     """The groups of rule files. What is wrong with one of these is in the log, as the agent says it."""
-    said = RuleFiles(options.files).look() or RuleFile()
+    said = RuleFileReader(options.files).look() or RuleFile()
     for error in said.errors:
         where = f"rule {error.rule} of {error.group}" if error.rule else f"group {error.group}"
         run.say(f"{where} is left out: {error.text}")

@@ -6,15 +6,15 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from agent.rules.clock import Clock
 from agent.rules.groups import dependencies
 from agent.rules.groups.file import Group, RuleError
-from agent.rules.groups.group import Outcome, RunningGroup, Tick
+from agent.rules.groups.group import RunningGroup, Tick, TickResult
 from agent.rules.groups.manager import metrics_of
 from agent.rules.promql.expression import Expression
 from agent.rules.promql.labels import Labels, of_series
 from agent.rules.promql.plan import Need
 from agent.rules.promql.values import Moment, Vector
-from agent.rules.storage.head import History
+from agent.rules.storage.head import Head
 from agent.scrape import runner
-from agent.scrape.runner import Round, Rounds
+from agent.scrape.runner import CollectorRunner, Scrape
 
 SECOND = 1_000
 """Milliseconds from one tick to the next."""
@@ -44,7 +44,7 @@ class Sampler:
     def __init__(
         self,
         expression: Expression,
-        source: Rounds,
+        source: CollectorRunner,
         groups: Sequence[Group] = (),
         *,
         step: int = 5 * SECOND,
@@ -52,9 +52,9 @@ class Sampler:
         """`step` (ms) is for subqueries that do not say their own."""
         self._source = source
         self._step = step
-        self._history = History(expression.needs)
+        self._history = Head(expression.needs)
         self._groups = [
-            RunningGroup(group, History(dependencies.needs(group)), self._serving)
+            RunningGroup(group, Head(dependencies.needs(group)), self._serving)
             for group in _groups_for(expression, groups)
         ]
         sources = (group.sources for group in self._groups)
@@ -101,10 +101,10 @@ class Sampler:
         self._history.end()
         return moment
 
-    def _record(self, moment: Moment, found: Round) -> Vector:
+    def _record(self, moment: Moment, found: Scrape) -> Vector:
         """What the rules say, but for metrics that are collected."""
         collected = metrics_of(found.families)
-        outcomes: list[Outcome] = []
+        outcomes: list[TickResult] = []
         for group in self._groups:
             tick = Tick(
                 moment.time,

@@ -12,22 +12,22 @@ from collections.abc import Callable, Collection, Hashable, Iterable, Mapping, S
 from threading import Lock
 
 from agent.rules.clock import Clock
-from agent.rules.files import RuleFiles
+from agent.rules.files import RuleFileReader
 from agent.rules.groups import dependencies
 from agent.rules.groups import metrics as accounts
 from agent.rules.groups.file import RuleError, RuleFile
-from agent.rules.groups.manager import GroupSet, Reading, metrics_of
+from agent.rules.groups.manager import GroupManager, TickInputs, metrics_of
 from agent.rules.groups.metrics import GroupAccount
 from agent.rules.groups.results import Published
-from agent.rules.log import Notices
+from agent.rules.log import ErrorLog
 from agent.rules.options import RuleOptions
 from agent.rules.promql.budget import Budget, CancelledError
 from agent.rules.promql.plan import Need
 from agent.rules.state_saver import StateKeeper
 from agent.rules.storage.snapshot import Snapshot
-from agent.rules.subscribers import Followers
+from agent.rules.subscribers import Subscribers
 from agent.scrape import runner
-from agent.scrape.runner import Rounds
+from agent.scrape.runner import CollectorRunner
 from collectors.base.sample import Family
 from plimsoll.logging import setup
 from plimsoll.threads import StoppedError
@@ -48,12 +48,12 @@ Account = tuple[Sequence[GroupAccount], Sequence[RuleError], Sequence[tuple[str,
 """Groups, rules that fail, and files that cannot be used with the reason: see `accounts`."""
 
 
-class Recorder:
-    """The rules of some files (`agent.rule_results.Recorded`). Blocking calls, and `run`, are for one at a time."""
+class RuleEngine:
+    """The rules of some files (`agent.rule_results.RuleResults`). Blocking calls, and `run`, are for one at a time."""
 
     def __init__(
         self,
-        sources: Rounds,
+        sources: CollectorRunner,
         options: RuleOptions,
         *,
         keeper: StateKeeper | None = None,
@@ -66,19 +66,19 @@ class Recorder:
             rule_seconds=options.timeout,
             group_seconds=_GROUP_TIMEOUT * options.timeout,
         )
-        self._files = RuleFiles(options.files, budget=self._budget)
+        self._files = RuleFileReader(options.files, budget=self._budget)
         self._looked: int | None = None
         self._keeper = keeper
         self._saved: Mapping[str, Snapshot] | None = None
         self._working = Lock()
-        self._groups = GroupSet(
+        self._groups = GroupManager(
             interval=round(options.interval * 1000),
             max_memory=options.max_memory,
             sources=self._sources,
             budget=self._budget,
         )
-        self._followers = Followers(options.notable_change)
-        self._notices = Notices()
+        self._followers = Subscribers(options.notable_change)
+        self._notices = ErrorLog()
         self._refused: tuple[RuleError, ...] = ()
         self._published = Published()
         self._account: Account = ((), (), ())
@@ -232,7 +232,7 @@ class Recorder:
         now, epoch = self._clock.boot(), self._clock.epoch()
         found = self._rounds.run(self._groups.collectors(due))
         collected = metrics_of(found.families)
-        reading = Reading(now, epoch, found.families, found.failed, collected)
+        reading = TickInputs(now, epoch, found.families, found.failed, collected)
         began = time.perf_counter()
         for name in due:
             begin = time.perf_counter()

@@ -13,9 +13,9 @@ from dataclasses import dataclass
 from agent.rules.groups import file as groups
 from agent.rules.groups.file import Context, RuleFile, RuleFileError
 from agent.rules.promql.budget import Budget
-from collectors.base.refusal import RefusedError
+from collectors.base.refusal import CollectorConfigError
 from collectors.readers import steadyfile
-from collectors.readers.steadyfile import Mark
+from collectors.readers.steadyfile import FileStamp
 from plimsoll import strictyaml
 from plimsoll.logging import setup
 
@@ -37,12 +37,12 @@ class FileError:
 class _File:
     """What is known of a file: its mark when it was read, and what it said when it last was a rule file."""
 
-    mark: Mark | None = None
+    mark: FileStamp | None = None
     rules: RuleFile | None = None
     error: FileError | None = None
 
 
-class RuleFiles:
+class RuleFileReader:
     """The files that some patterns fit. One thread at a time."""
 
     def __init__(self, patterns: Sequence[str], *, budget: Budget | None = None) -> None:
@@ -50,7 +50,7 @@ class RuleFiles:
         self._patterns = tuple(patterns)
         self._budget = budget or Budget()
         self._files: dict[str, _File] = {}
-        self._seen: Mapping[str, Mark | None] | None = None
+        self._seen: Mapping[str, FileStamp | None] | None = None
         self._empty: frozenset[str] = frozenset()
         self._said: RuleFile | None = None
 
@@ -74,7 +74,7 @@ class RuleFiles:
         self._said = said
         return said
 
-    def _read(self, path: str, mark: Mark | None) -> _File:
+    def _read(self, path: str, mark: FileStamp | None) -> _File:
         before = self._files.get(path, _File())
         if mark is not None and mark == before.mark:
             return before
@@ -83,7 +83,7 @@ class RuleFiles:
             context = Context(strictyaml.Finder(text).where, self._budget.check_cancelled)
             now = _File(mark, groups.read(strictyaml.load(text), context))
             log.info("rules read", file=path, rules=sum(len(g.rules) for g in _groups(now)))
-        except RefusedError as error:
+        except CollectorConfigError as error:
             # Not remembered by its mark: what could not be read now may be readable the next time.
             now = _File(None, before.rules, FileError(error.reason, str(error)))
         except (strictyaml.MalformedError, RuleFileError) as error:
@@ -93,9 +93,9 @@ class RuleFiles:
             log.error("rule file is left out", file=path, reason=now.error.text, rules=held)
         return now
 
-    def _list(self) -> dict[str, Mark | None]:
+    def _list(self) -> dict[str, FileStamp | None]:
         """Each file's mark, through symbolic links as a ConfigMap has them; None for what is not there."""
-        found: dict[str, Mark | None] = {}
+        found: dict[str, FileStamp | None] = {}
         empty: set[str] = set()
         for pattern in self._patterns:
             paths = list(_matches(pattern))
@@ -112,17 +112,17 @@ def _groups(file: _File) -> Sequence[groups.Group]:
     return file.rules.groups if file.rules is not None else ()
 
 
-def _text(path: str) -> tuple[str, Mark]:
+def _text(path: str) -> tuple[str, FileStamp]:
     mark, content = steadyfile.read(path, limit=LARGEST)
     try:
         return content.decode(), mark
     except UnicodeDecodeError as error:
-        raise RefusedError("encoding", "is not UTF-8") from error
+        raise CollectorConfigError("encoding", "is not UTF-8") from error
 
 
-def _mark(path: str) -> Mark | None:
+def _mark(path: str) -> FileStamp | None:
     try:
-        return steadyfile.mark(os.stat(path))  # noqa: PTH116 (as often as each second)
+        return steadyfile.stamp(os.stat(path))  # noqa: PTH116 (as often as each second)
     except OSError:
         return None
 

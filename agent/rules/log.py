@@ -8,7 +8,7 @@ from plimsoll.logging import setup
 log = setup.get(__name__)
 
 
-class Notices:
+class ErrorLog:
     """Any thread may call any method."""
 
     def __init__(self) -> None:

@@ -9,25 +9,25 @@ from agent.rules.groups.results import Numbers, is_notable
 
 
 @dataclass(slots=True)
-class _Follower:
+class _Subscriber:
     metrics: frozenset[str]
     told: Numbers = field(default_factory=dict)
     changes: int = 0
 
 
-class Followers:
+class Subscribers:
     """Any thread may call any method. `share`: what part of itself a value has to move by."""
 
     def __init__(self, share: float) -> None:
         self._share = share
-        self._followers: dict[Hashable, _Follower] = {}
+        self._followers: dict[Hashable, _Subscriber] = {}
         self._lock = Lock()
 
     def subscribe(self, who: Hashable, metrics: Collection[str]) -> None:
         """Somebody wants these metrics, in place of those before; as policies name them."""
         names = frozenset(name for metric in metrics for name in candidates(metric))
         with self._lock:
-            self._followers[who] = _Follower(names)
+            self._followers[who] = _Subscriber(names)
 
     def forget(self, who: Hashable) -> None:
         """Somebody wants nothing any longer."""

@@ -9,9 +9,9 @@ from functools import partial
 from http import HTTPStatus
 from operator import attrgetter
 
-from agent.rule_results import Recorded
+from agent.rule_results import RuleResults
 from agent.scrape import exposition
-from agent.scrape.runner import RoundMaker, Rounds
+from agent.scrape.runner import CollectorRunner, RoundMaker
 from agent.scrape.self_metrics import SelfMetrics
 from collectors.base.sample import Family
 from plimsoll import VERSION
@@ -48,13 +48,13 @@ class Endpoints:
 
     def __init__(
         self,
-        rounds: Rounds,
+        rounds: CollectorRunner,
         own: SelfMetrics,
         *,
         node: str,
         telemetry_path: str,
         max_requests: int = 40,
-        recorder: Recorded | None = None,
+        recorder: RuleResults | None = None,
     ) -> None:
         """`max_requests`: how many scrapes are answered at once; 0 for as many as there are connections."""
         self._rounds = rounds

@@ -12,14 +12,14 @@ from collectors.base.metric import Metric, Table
 from collectors.base.sample import (
     Collector,
     CollectorError,
+    Deduplicates,
     Family,
-    Guest,
     SourceAbsentError,
     Watchable,
 )
 from plimsoll import durations
 from plimsoll.logging import setup
-from plimsoll.threads import Late, Runner
+from plimsoll.threads import BlockingCallRunner, Late
 
 METRICS = Table(
     Metric(
@@ -43,7 +43,7 @@ log = setup.get(__name__)
 
 
 @dataclass(frozen=True, slots=True)
-class Round:
+class Scrape:
     """What one pass over the collectors found."""
 
     families: tuple[Family, ...]
@@ -54,19 +54,19 @@ class Round:
     """Collectors whose source this machine does not have: success 0 too, but what they would have said is absent."""
 
 
-RoundMaker = Callable[[Iterable[Family]], Round]
+RoundMaker = Callable[[Iterable[Family]], Scrape]
 """Makes a round of what was collected and of families from elsewhere, which go before guests' ones."""
 
 
 @dataclass(frozen=True, slots=True)
-class _Outcome:
+class _CollectorResult:
     families: tuple[Family, ...]
     seconds: float
     error: str = ""
     absent: bool = False
 
 
-class Rounds:
+class CollectorRunner:
     """The enabled collectors. Any thread may call any method at any time; none takes much longer than `timeout` seconds."""
 
     def __init__(
@@ -82,11 +82,11 @@ class Rounds:
         self._calls = {
             name: partial(self._collect, name, collector) for name, collector in collectors.items()
         }
-        self._runner = Runner[str, _Outcome](timeout, name="collectors")
+        self._runner = BlockingCallRunner[str, _CollectorResult](timeout, name="collectors")
         watchable = ((n, c) for n, c in collectors.items() if isinstance(c, Watchable))
-        self._guests = {n: c for n, c in collectors.items() if isinstance(c, Guest)}
+        self._guests = {n: c for n, c in collectors.items() if isinstance(c, Deduplicates)}
         self._fingerprints = {name: partial(self._look, name, c) for name, c in watchable}
-        self._watcher = Runner[str, Hashable](timeout, name="watcher")
+        self._watcher = BlockingCallRunner[str, Hashable](timeout, name="watcher")
         self._errors: dict[str, str] = {}
         self._blind: dict[str, str] = {}
         self._lock = Lock()
@@ -97,7 +97,7 @@ class Rounds:
         """The enabled collectors."""
         return tuple(self._collectors)
 
-    def run(self, names: Collection[str] | None = None, *, beside: Iterable[Family] = ()) -> Round:
+    def run(self, names: Collection[str] | None = None, *, beside: Iterable[Family] = ()) -> Scrape:
         """Run these collectors, or all. Blocks until each has returned or is late. StoppedError after close().
 
         `beside` are families from elsewhere that go into the same round; collectors that are guests give way to them too.
@@ -120,12 +120,16 @@ class Rounds:
         """See `start`."""
         return self._runner.moment
 
-    def _chosen(self, names: Collection[str] | None) -> Mapping[str, Callable[[], _Outcome]]:
+    def _chosen(
+        self, names: Collection[str] | None
+    ) -> Mapping[str, Callable[[], _CollectorResult]]:
         if names is None:
             return self._calls
         return {name: call for name, call in self._calls.items() if name in names}
 
-    def _round(self, found: Mapping[str, _Outcome | Late], beside: Iterable[Family]) -> Round:
+    def _round(
+        self, found: Mapping[str, _CollectorResult | Late], beside: Iterable[Family]
+    ) -> Scrape:
         outcomes = {name: self._judge(name, outcome) for name, outcome in found.items()}
         hosts = [o.families for name, o in outcomes.items() if name not in self._guests]
         families, clashes = combine([beside, _accounts(outcomes), *hosts])
@@ -136,7 +140,7 @@ class Rounds:
         for clash in sorted(clashes - self._clashes):
             log.warning("two collectors export the same series, the first counts", metric=clash)
         self._clashes |= clashes
-        return Round(
+        return Scrape(
             tuple(family for _, family in sorted(families.items())),
             frozenset(n for n, outcome in outcomes.items() if outcome.error and not outcome.absent),
             frozenset(n for n, outcome in outcomes.items() if outcome.absent),
@@ -162,21 +166,21 @@ class Rounds:
         self._runner.close()
         self._watcher.close()
 
-    def _collect(self, name: str, collector: Collector) -> _Outcome:
+    def _collect(self, name: str, collector: Collector) -> _CollectorResult:
         begin = self._clock()
         try:
             families = tuple(collector.collect())
         except SourceAbsentError as error:
-            return _Outcome((), self._clock() - begin, str(error) or "absent", absent=True)
+            return _CollectorResult((), self._clock() - begin, str(error) or "absent", absent=True)
         except CollectorError as error:
-            return _Outcome((), self._clock() - begin, str(error) or "failed")
+            return _CollectorResult((), self._clock() - begin, str(error) or "failed")
         except Exception as error:
             text = f"{type(error).__name__}: {error}"
             if self._errors.get(name) != text:
                 log.exception("collector is broken", collector=name)
                 self._errors[name] = text
-            return _Outcome((), self._clock() - begin, text)
-        return _Outcome(families, self._clock() - begin)
+            return _CollectorResult((), self._clock() - begin, text)
+        return _CollectorResult(families, self._clock() - begin)
 
     def _look(self, name: str, collector: Watchable) -> Hashable:
         try:
@@ -188,16 +192,16 @@ class Rounds:
                 self._blind[name] = text
             return text
 
-    def _judge(self, name: str, outcome: _Outcome | Late) -> _Outcome:
+    def _judge(self, name: str, outcome: _CollectorResult | Late) -> _CollectorResult:
         if isinstance(outcome, Late):
             error = f"has not returned for {durations.format_duration(self._timeout)}"
-            outcome = _Outcome((), outcome.seconds, error)
+            outcome = _CollectorResult((), outcome.seconds, error)
         if outcome.error != self._errors.get(name, ""):
             with self._lock:
                 self._report(name, outcome)
         return outcome
 
-    def _report(self, name: str, outcome: _Outcome) -> None:
+    def _report(self, name: str, outcome: _CollectorResult) -> None:
         """One line when a collector begins to fail, fails differently, or recovers; none for more of the same."""
         before = self._errors.get(name, "")
         self._errors[name] = outcome.error
@@ -231,7 +235,7 @@ def combine(parts: Iterable[Iterable[Family]]) -> tuple[dict[str, Family], froze
     return found, frozenset(clashes)
 
 
-def _accounts(outcomes: Mapping[str, _Outcome]) -> tuple[Family, ...]:
+def _accounts(outcomes: Mapping[str, _CollectorResult]) -> tuple[Family, ...]:
     items = sorted(outcomes.items())
     return (
         METRICS.family(

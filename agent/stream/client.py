@@ -13,10 +13,10 @@ from dataclasses import dataclass
 
 import grpc
 
-from agent.rule_results import Recorded
-from agent.scrape.runner import Rounds
+from agent.rule_results import RuleResults
+from agent.scrape.runner import CollectorRunner
 from agent.stream.credentials import Credentials, CredentialsError, Metadata
-from agent.stream.snapshot import Readings
+from agent.stream.snapshot import SnapshotReader
 from plimsoll import VERSION
 from plimsoll.backoff import Backoff
 from plimsoll.logging import setup
@@ -69,21 +69,21 @@ class _Loss:
     planned: bool = False
 
 
-class Streamer:
+class StreamClient:
     """One stream to the evaluator, for ever. `on_state` hears when it is up and when it is lost."""
 
     def __init__(
         self,
         target: Target,
-        rounds: Rounds,
+        rounds: CollectorRunner,
         *,
-        recorded: Recorded | None = None,
+        recorded: RuleResults | None = None,
         on_state: Callable[[bool], None] = lambda _up: None,
         backoff: Backoff | None = None,
         refused: Backoff | None = None,
     ) -> None:
         self._target = target
-        self._readings = Readings(rounds, recorded)
+        self._readings = SnapshotReader(rounds, recorded)
         self._on_state = on_state
         rng = random.Random()  # noqa: S311 (jitter, not a secret)
         self._backoff = backoff or Backoff(rng.random, first=0.25, longest=15.0)
@@ -144,7 +144,7 @@ class Streamer:
     async def _session(self, stream: Stream) -> None:
         """One stream, from the introduction until it is lost."""
         await stream.write(telemetry_pb2.Report(node_name=self._target.node, agent_version=VERSION))
-        wanted = _Wanted()
+        wanted = _RequestedMetrics()
         listening = asyncio.create_task(self._listen(stream, wanted))
         reporting = asyncio.create_task(self._report(stream, wanted))
         try:
@@ -158,7 +158,7 @@ class Streamer:
             if isinstance(result, Exception):
                 raise result
 
-    async def _listen(self, stream: Stream, wanted: "_Wanted") -> None:
+    async def _listen(self, stream: Stream, wanted: "_RequestedMetrics") -> None:
         async for subscription in stream:
             log.info(
                 "subscription",
@@ -170,7 +170,7 @@ class Streamer:
             self._on_state(True)
             wanted.put(subscription)
 
-    async def _report(self, stream: Stream, wanted: "_Wanted") -> None:
+    async def _report(self, stream: Stream, wanted: "_RequestedMetrics") -> None:
         subscription = await wanted.get()
         last: codec.Snapshot | None = None
         self._readings.want(subscription.metrics)
@@ -190,7 +190,9 @@ class Streamer:
                 subscription, last = await wanted.get(), None
                 self._readings.want(subscription.metrics)
 
-    async def _until_due(self, wanted: "_Wanted", seen: Hashable, interval: float) -> None:
+    async def _until_due(
+        self, wanted: "_RequestedMetrics", seen: Hashable, interval: float
+    ) -> None:
         """Return when the interval is over, a source or a recorded value has changed, or the evaluator wants something else."""
         loop = asyncio.get_running_loop()
         due = loop.time() + interval
@@ -205,7 +207,7 @@ class Streamer:
             pause = max(self._target.poll_interval, _REST * (loop.time() - begin))
 
 
-class _Wanted:
+class _RequestedMetrics:
     """The evaluator's latest subscription, and whether it was taken up yet."""
 
     def __init__(self) -> None:

@@ -32,7 +32,7 @@ Resolve = Callable[[Address], Awaitable[frozenset[Address]]]
 Open = Callable[[Address, Callable[[bool], None]], Stream]
 
 
-class Broadcaster:
+class StreamFanout:
     """One stream to each replica. `on_state` hears whether a stream stands to every one that was found."""
 
     def __init__(

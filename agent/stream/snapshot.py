@@ -3,16 +3,16 @@
 from collections.abc import Hashable, Sequence
 
 from agent.metric_names import candidates
-from agent.rule_results import Recorded
-from agent.scrape.runner import Rounds
+from agent.rule_results import RuleResults
+from agent.scrape.runner import CollectorRunner
 from agent.stream.selection import select
 from wire.codec import Snapshot
 
 
-class Readings:
+class SnapshotReader:
     """For one stream. Blocking where it reads; one call at a time."""
 
-    def __init__(self, rounds: Rounds, recorded: Recorded | None = None) -> None:
+    def __init__(self, rounds: CollectorRunner, recorded: RuleResults | None = None) -> None:
         self._rounds = rounds
         self._recorded = recorded
         self._own: frozenset[str] = (

@@ -6,7 +6,7 @@ import binascii
 import hashlib
 from collections.abc import Mapping
 
-from plimsoll.fairlock import Turns
+from plimsoll.fairlock import FairLock
 
 _MAX_BYTES = 72  # bcrypt looks at no more
 _REMEMBERED = 100
@@ -14,13 +14,13 @@ _WAITING = 31
 """Passwords that wait to be checked."""
 
 
-class Passwords:
+class BasicAuth:
     """Which passwords were found to be right. Kept apart from the wrong ones, so that guessing drives none of them out."""
 
     def __init__(self) -> None:
         self._right: dict[bytes, None] = {}
         self._wrong: dict[bytes, None] = {}
-        self._checking = Turns(_WAITING)
+        self._checking = FairLock(_WAITING)
 
     async def fit(self, users: Mapping[str, str], authorization: str) -> bool:
         """Whether an Authorization header has the name and the password of one of these users.

@@ -13,10 +13,10 @@ from pathlib import Path
 
 from agent.web import config as webconfig
 from agent.web import tls
-from agent.web.basic_auth import Passwords
+from agent.web.basic_auth import BasicAuth
 from agent.web.config import WebConfig, WebConfigError
 from collectors.readers import steadyfile
-from collectors.readers.steadyfile import Mark
+from collectors.readers.steadyfile import FileStamp
 from plimsoll.fairlock import TooManyWaitError
 from plimsoll.http.tls import Tls
 from plimsoll.http.types import Handler, Request, Response
@@ -27,18 +27,18 @@ log = setup.get(__name__)
 _SETTLED = 0.05  # seconds after which a second change of a file is certain to give it another time
 _NANOSECONDS = 1_000_000_000
 
-Marks = dict[str, Mark | None]
+Marks = dict[str, FileStamp | None]
 
 
 @dataclass(frozen=True, slots=True)
-class _House:
+class _ActiveConfig:
     """A config that is in force."""
 
     config: WebConfig
     tls: Tls | None
 
 
-class Doorkeeper:
+class WebGuard:
     """One for all addresses. Used by the event loop's thread only."""
 
     def __init__(
@@ -54,7 +54,7 @@ class Doorkeeper:
         self._marks: Marks = {}
         self._settled = False
         self._complaint = ""
-        self._passwords = Passwords()
+        self._passwords = BasicAuth()
         self._house = self._read()
         limit = self._house.config.rate_limit
         self._bucket = _Bucket(limit.seconds, limit.burst, clock) if limit.seconds else None
@@ -109,14 +109,14 @@ class Doorkeeper:
         if self._marks != before:
             log.info("web config read again", file=str(self._path))
 
-    def _read(self, before: _House | None = None) -> _House:
+    def _read(self, before: _ActiveConfig | None = None) -> _ActiveConfig:
         # Marks are taken before what they are of is read: a change in between shows as a change afterwards.
         marks = _marks([str(self._path)])
         try:
             config = webconfig.parse(self._path.read_text(), self._path.parent)
             if config.tls is not None:
                 marks |= _marks(config.tls.files)
-            house = _House(config, None if config.tls is None else tls.build(config.tls))
+            house = _ActiveConfig(config, None if config.tls is None else tls.build(config.tls))
         except (OSError, UnicodeDecodeError) as error:
             reason = (error.strerror if isinstance(error, OSError) else "") or "not UTF-8"
             raise WebConfigError(f"{self._path}: {reason}") from error
@@ -135,9 +135,9 @@ def _marks(paths: Iterable[str]) -> Marks:
     return {path: _mark(path) for path in paths}
 
 
-def _mark(path: str) -> Mark | None:
+def _mark(path: str) -> FileStamp | None:
     try:
-        return steadyfile.mark(Path(path).stat())
+        return steadyfile.stamp(Path(path).stat())
     except OSError:
         return None
 

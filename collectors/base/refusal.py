@@ -29,7 +29,7 @@ REASONS: Mapping[str, str] = {
 }
 
 
-class RefusedError(CollectorError):
+class CollectorConfigError(CollectorError):
     """Something that is not exported. `reason` is one of REASONS."""
 
     def __init__(self, reason: str, text: str) -> None:

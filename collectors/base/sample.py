@@ -52,7 +52,7 @@ class Watchable(Protocol):
 
 
 @runtime_checkable
-class Guest(Protocol):
+class Deduplicates(Protocol):
     """A collector that exports what it is told to, and so may be told what another one says already."""
 
     def fit(self, own: Sequence[Family], others: Mapping[str, Family]) -> Sequence[Family]:

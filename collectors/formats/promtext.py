@@ -16,12 +16,12 @@ from dataclasses import dataclass, field
 
 from collectors.base import compound
 from collectors.base.compound import Written
-from collectors.base.refusal import RefusedError
+from collectors.base.refusal import CollectorConfigError
 from collectors.base.sample import Labels, MetricType, Sample
 from collectors.formats.numerals import parse_float
 
 
-class PromtextError(RefusedError):
+class PromtextError(CollectorConfigError):
     """Text that is not in the format; says the line and what is wrong with it."""
 
 

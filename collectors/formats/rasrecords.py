@@ -16,14 +16,14 @@ class Row(NamedTuple):
     timestamp: Value
 
 
-class Mark(NamedTuple):
+class RecordMark(NamedTuple):
     """How far a table has been counted."""
 
     first: Row
     last: Row
 
 
-class Column(NamedTuple):
+class RecordColumn(NamedTuple):
     """A column, or some bits of one."""
 
     name: str
@@ -35,7 +35,7 @@ class Records:
     """How the rows of a table are counted: by `columns`, out of which `labels` makes label values."""
 
     metric: str
-    columns: tuple[Column, ...]
+    columns: tuple[RecordColumn, ...]
     labels: Callable[[Sequence[Value]], tuple[str, ...]]
     amount: str = ""
     """The column that says how many errors a row stands for; without one, a row is one."""
@@ -111,26 +111,31 @@ def _named(value: Value, names: Sequence[str]) -> str:
 TABLES: Mapping[str, Records] = {
     "mc_event": Records(
         "rasdaemon_mc_events_total",
-        (Column("mc"), Column("label"), Column("err_type")),
+        (RecordColumn("mc"), RecordColumn("label"), RecordColumn("err_type")),
         texts,
         amount="err_count",
     ),
     "aer_event": Records(
-        "rasdaemon_aer_events_total", (Column("dev_name"), Column("err_type")), texts
+        "rasdaemon_aer_events_total", (RecordColumn("dev_name"), RecordColumn("err_type")), texts
     ),
     "mce_record": Records(
         "rasdaemon_mce_records_total",
-        (Column("socketid"), Column("bank"), Column("status", _STATUS_BITS), Column("cpuvendor")),
+        (
+            RecordColumn("socketid"),
+            RecordColumn("bank"),
+            RecordColumn("status", _STATUS_BITS),
+            RecordColumn("cpuvendor"),
+        ),
         _mce,
     ),
     # Its error_count is a sequence number.
     "extlog_event": Records(
-        "rasdaemon_extlog_events_total", (Column("etype"), Column("severity")), _extlog
+        "rasdaemon_extlog_events_total", (RecordColumn("etype"), RecordColumn("severity")), _extlog
     ),
     "memory_failure_event": Records(
-        "rasdaemon_memory_failure_events_total", (Column("action_result"),), texts
+        "rasdaemon_memory_failure_events_total", (RecordColumn("action_result"),), texts
     ),
-    "disk_errors": Records("rasdaemon_disk_errors_total", (Column("dev"),), texts),
+    "disk_errors": Records("rasdaemon_disk_errors_total", (RecordColumn("dev"),), texts),
 }
 CXL = "rasdaemon_cxl_events_total"
 _CXL_TABLE = re.compile("cxl_[a-z0-9_]+")

@@ -20,7 +20,7 @@ class Device:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Reading:
+class GpuReading:
     """A GPU at one moment. None is what this model or this driver does not tell."""
 
     gpu_percent: int | None = None
@@ -65,7 +65,7 @@ class Gpus(Protocol):
         """All GPUs."""
         ...
 
-    def read(self, device: Device) -> Reading:
+    def read(self, device: Device) -> GpuReading:
         """One GPU now."""
         ...
 
@@ -82,7 +82,7 @@ class Gpus(Protocol):
 class FixedGpus:
     """GPUs without hardware: they say what is put in, or fail where an error is put in."""
 
-    readings: dict[Device, Reading | CollectorError]
+    readings: dict[Device, GpuReading | CollectorError]
     driver: str = "580.95.05"
     reported: list[Xid] = field(default_factory=list)
     lost: CollectorError | None = None
@@ -95,7 +95,7 @@ class FixedGpus:
             raise self.lost
         return tuple(self.readings)
 
-    def read(self, device: Device) -> Reading:
+    def read(self, device: Device) -> GpuReading:
         """What was put in for this GPU."""
         reading = self.readings[device]
         if isinstance(reading, CollectorError):

@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from collectors.base.sample import CollectorError, SourceAbsentError
-from collectors.readers.gpudevices import Device, Gpus, Reading, Xid
+from collectors.readers.gpudevices import Device, GpuReading, Gpus, Xid
 
 # nvmlReturn_t, as far as it means that this device, driver or user is not to be told.
 _NOT_TOLD = frozenset({3, 4, 6, 13, 14, 21, 22, 25, 26})
@@ -47,7 +47,7 @@ class Nvml:
             self._find(count)
         return tuple(self._handles)
 
-    def read(self, device: Device) -> Reading:
+    def read(self, device: Device) -> GpuReading:
         """One GPU now."""
         handle, nvml = self._handles[device], self._nvml
         utilization = self._ask("nvmlDeviceGetUtilizationRates", handle)
@@ -61,7 +61,7 @@ class Nvml:
 
         corrected = nvml.NVML_MEMORY_ERROR_TYPE_CORRECTED
         uncorrected = nvml.NVML_MEMORY_ERROR_TYPE_UNCORRECTED
-        return Reading(
+        return GpuReading(
             gpu_percent=_part(utilization, "gpu"),
             memory_percent=_part(utilization, "memory"),
             memory_total_bytes=_part(memory, "total"),

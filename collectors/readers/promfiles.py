@@ -7,11 +7,11 @@ import time
 from collections.abc import Callable, Hashable, Iterator, Mapping
 from dataclasses import dataclass, replace
 
-from collectors.base.refusal import RefusedError
+from collectors.base.refusal import CollectorConfigError
 from collectors.formats import promtext
 from collectors.formats.promtext import TextFamily
 from collectors.readers import steadyfile
-from collectors.readers.steadyfile import Mark
+from collectors.readers.steadyfile import FileStamp
 
 _NANOSECONDS = 1_000_000_000
 # File times advance in ticks of up to 10 ms: a file that changed within the last few may change again and keep its mark.
@@ -22,9 +22,9 @@ _SETTLED = 0.05
 class PromFile:
     """What is known about one file: its families, or why there are none."""
 
-    mark: Mark | None = None
+    mark: FileStamp | None = None
     families: tuple[TextFamily, ...] = ()
-    refusal: RefusedError | None = None
+    refusal: CollectorConfigError | None = None
     settled: bool = False
     held_since: float | None = None
     samples: int = 0
@@ -111,13 +111,13 @@ class PromFiles:
         listing = _list(self._directories)
         files: list[Hashable] = []
         for path, status in listing.files.items():
-            found = None if status is None else steadyfile.mark(status)
+            found = None if status is None else steadyfile.stamp(status)
             files.append((path, found, found is not None and self._is_young(found)))
         return tuple(files), tuple(listing.unreadable)
 
     def _file(self, path: str, status: os.stat_result | None, home: str, room: _Room) -> PromFile:
         before = self._files.get(path, _UNKNOWN)
-        if before.settled and status is not None and steadyfile.mark(status) == before.mark:
+        if before.settled and status is not None and steadyfile.stamp(status) == before.mark:
             if room.has(before):
                 return before
             if before.samples > room.samples:  # known without reading it again
@@ -132,17 +132,17 @@ class PromFiles:
 
     def _load(self, path: str, status: os.stat_result | None, home: str, room: _Room) -> PromFile:
         if status is None:
-            gone = RefusedError("missing", "cannot be opened: No such file or directory")
+            gone = CollectorConfigError("missing", "cannot be opened: No such file or directory")
             return PromFile(refusal=gone, settled=True)
-        found = steadyfile.mark(status)
+        found = steadyfile.stamp(status)
         try:
             # Not left to the reader: to open a device may be to set it off.
             if not stat.S_ISREG(status.st_mode):
-                raise RefusedError("kind", "is not a regular file")
+                raise CollectorConfigError("kind", "is not a regular file")
             limit = min(self._limits.file_bytes, room.bytes)
             found, content = steadyfile.read(path, limit=limit, beneath=home)
             families = promtext.parse(content, most_samples=room.samples)
-        except RefusedError as refusal:
+        except CollectorConfigError as refusal:
             samples = room.samples + 1 if refusal.reason == "samples" else 0
             return PromFile(
                 found, refusal=refusal, settled=not self._is_young(found), samples=samples
@@ -150,15 +150,15 @@ class PromFiles:
         samples = sum(len(family.samples) for family in families)
         return PromFile(found, families, settled=not self._is_young(found), samples=samples)
 
-    def _is_young(self, found: Mark) -> bool:
+    def _is_young(self, found: FileStamp) -> bool:
         return abs(self._clock() - found.ctime_ns / _NANOSECONDS) < _SETTLED
 
 
 _UNKNOWN = PromFile()
 
 
-def _too_many_samples() -> RefusedError:
-    return RefusedError(
+def _too_many_samples() -> CollectorConfigError:
+    return CollectorConfigError(
         "samples", "has more samples than are left of --collector.textfile.max-samples"
     )
 

@@ -13,7 +13,7 @@ from typing import NamedTuple
 
 from collectors.base.sample import CollectorError
 from collectors.formats.rasrecent import Event, RecentErrors, earliest
-from collectors.formats.rasrecords import Column, Mark, Records, Row, Value, records_of
+from collectors.formats.rasrecords import RecordColumn, RecordMark, Records, Row, Value, records_of
 
 _PATIENCE_SECONDS = 0.25  # for a lock of rasdaemon's, which holds one for some milliseconds
 _CHUNK_ROWS = 5000
@@ -51,7 +51,7 @@ class Database:
 
     def count(
         self,
-        marks: dict[str, Mark],
+        marks: dict[str, RecordMark],
         counts: Mapping[str, Counter[tuple[str, ...]]],
         recent: RecentErrors,
         now: float,
@@ -93,7 +93,9 @@ class Database:
         """The names of a table's columns, which differ from build to build of rasdaemon."""
         return frozenset(str(row[1]) for row in self._rows(f"PRAGMA table_info({_quoted(table)})"))
 
-    def still(self, table: str, columns: frozenset[str], mark: Mark | None) -> Mark | None:
+    def still(
+        self, table: str, columns: frozenset[str], mark: RecordMark | None
+    ) -> RecordMark | None:
         """The mark as far as it still holds; None where all rows are new."""
         if mark is None or self._row(table, columns, "id = ?", mark.last.id) == mark.last:
             return mark
@@ -105,7 +107,7 @@ class Database:
 
     def new(
         self, table: str, columns: frozenset[str], records: Records, after: int
-    ) -> Iterator[tuple[Mark, list[Counted]]]:
+    ) -> Iterator[tuple[RecordMark, list[Counted]]]:
         """The rows with higher ids, counted, some thousand at a time, with a mark behind each of these parts."""
         first = self._row(table, columns, "id > ? ORDER BY id", _FIRST_ID)
         while first is not None:
@@ -115,7 +117,10 @@ class Database:
             if last is None or last.id <= after:  # ids that are no numbers would never end
                 return
             rows = self._rows(_count(table, columns, records), after, last.id)
-            yield Mark(first, last), [Counted(tuple(row[:-1]), _whole(row[-1])) for row in rows]
+            yield (
+                RecordMark(first, last),
+                [Counted(tuple(row[:-1]), _whole(row[-1])) for row in rows],
+            )
             after = last.id
 
     def events(self, after: int, last: int, since: str) -> list[Event]:
@@ -157,7 +162,7 @@ def _amount(column: str) -> str:
     return f"CASE WHEN {sound} THEN {count} ELSE 1 END"
 
 
-def _expression(column: Column, columns: frozenset[str]) -> str:
+def _expression(column: RecordColumn, columns: frozenset[str]) -> str:
     if column.name not in columns:
         return "NULL"
     name = _quoted(column.name)

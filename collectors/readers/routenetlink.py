@@ -35,7 +35,7 @@ Connect = Callable[[], AbstractContextManager[Socket]]
 
 
 @dataclass(frozen=True, slots=True)
-class Address:
+class InterfaceAddress:
     """One address of one device."""
 
     device: str
@@ -93,7 +93,7 @@ def statistics(opened: Connect = connect) -> dict[str, dict[str, int]]:
     return dict(parse_statistics(ask(lambda s: s.get_links(), opened)))
 
 
-def addresses(opened: Connect = connect) -> list[Address]:
+def addresses(opened: Connect = connect) -> list[InterfaceAddress]:
     """The addresses of all devices."""
     return list(parse_addresses(ask(lambda s: s.get_addr(), opened), _device))
 
@@ -123,13 +123,13 @@ def _statistic(name: str) -> str:
 
 def parse_addresses(
     messages: Iterable[Message], device: Callable[[int], str | None]
-) -> Iterator[Address]:
+) -> Iterator[InterfaceAddress]:
     """Addresses. Of a point-to-point link, our end: the other one is what the kernel calls its address."""
     for message in messages:
         attributes = _attributes(message)
         text = attributes.get("IFA_LOCAL") or attributes.get("IFA_ADDRESS")
         if text and (name := device(message["index"])) is not None:
-            yield Address(name, ipaddress.ip_address(text), int(message["prefixlen"]))
+            yield InterfaceAddress(name, ipaddress.ip_address(text), int(message["prefixlen"]))
 
 
 def parse_qdiscs(

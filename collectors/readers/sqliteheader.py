@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 from collectors.base.sample import CollectorError, SourceAbsentError
 from collectors.readers import steadyfile
-from collectors.readers.steadyfile import Mark
+from collectors.readers.steadyfile import FileStamp
 
 _SIZE = 100
 _MAGIC = b"SQLite format 3\0"
@@ -17,7 +17,7 @@ _WRITE_VERSION, _WAL = 18, 2
 class Header(NamedTuple):
     """What no commit leaves as it is."""
 
-    mark: Mark
+    mark: FileStamp
     content: bytes
     """With a counter of commits, for those that follow each other faster than the file's times tell."""
 
@@ -35,7 +35,7 @@ def read(path: Path) -> Header | None:
     return None if content[_WRITE_VERSION] == _WAL else Header(mark, content)
 
 
-def _head(path: Path) -> tuple[Mark, bytes]:
+def _head(path: Path) -> tuple[FileStamp, bytes]:
     try:
         # Without O_NONBLOCK, opening a FIFO waits for a writer, for ever.
         descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)
@@ -47,7 +47,7 @@ def _head(path: Path) -> tuple[Mark, bytes]:
         status = os.fstat(descriptor)
         if not stat.S_ISREG(status.st_mode):
             raise CollectorError(f"{path}: not a regular file")
-        return steadyfile.mark(status), os.pread(descriptor, _SIZE, 0)
+        return steadyfile.stamp(status), os.pread(descriptor, _SIZE, 0)
     except OSError as error:
         raise CollectorError(f"{path}: {error.strerror}") from error
     finally:

@@ -7,11 +7,11 @@ from typing import Any, Generic, TypeVar
 
 import msgspec
 
-from evaluator.cache.feasible_nodes import Places
-from evaluator.cache.pods_by_policy import Linked
-from evaluator.cache.staleness import Freshness
+from evaluator.cache.feasible_nodes import FeasibleNodes
+from evaluator.cache.pods_by_policy import PodsByPolicy
+from evaluator.cache.staleness import WatchStaleness
 from evaluator.model.names import PolicyKey
-from evaluator.model.node_index import Nodes
+from evaluator.model.node_index import NodeIndex
 from evaluator.model.objects import Node, Pod
 from evaluator.policy import parse
 from evaluator.policy.types import Policy
@@ -104,12 +104,14 @@ class Listeners:
     """What this node has for pods, or what scorers read of it, changed; or it came, or went."""
 
 
-class Cluster:
+class ClusterCache:
     """Policies, nodes and linked pods. `stale_after`: seconds without news of a kind that make what is known of it stale."""
 
     def __init__(self, *, stale_after: float = math.inf) -> None:
         self.listeners = Listeners()
-        self.freshness = Freshness(("taspolicies", "nodes", "pods", "all pods"), bound=stale_after)
+        self.freshness = WatchStaleness(
+            ("taspolicies", "nodes", "pods", "all pods"), bound=stale_after
+        )
         self.policies: Collection[PolicyKey, Policy] = Collection(
             lambda policy: policy.key,
             changed=lambda *_: self._tell(self.listeners.decisions),
@@ -124,17 +126,17 @@ class Cluster:
             listed=self._kind_listed,
         )
 
-        self.running = Linked(lambda pod: pod.running)
-        self.waiting = Linked(lambda pod: pod.waiting)
-        self.places = Places(self.nodes.objects)
-        self._names: Nodes | None = None
-        self._last_names = Nodes()
+        self.running = PodsByPolicy(lambda pod: pod.running)
+        self.waiting = PodsByPolicy(lambda pod: pod.waiting)
+        self.places = FeasibleNodes(self.nodes.objects)
+        self._names: NodeIndex | None = None
+        self._last_names = NodeIndex()
 
     @property
-    def names(self) -> Nodes:
+    def names(self) -> NodeIndex:
         """Those of all nodes, sorted: one object for all who ask as long as the nodes are the same."""
         if self._names is None:
-            names = Nodes(sorted(self.nodes.objects))
+            names = NodeIndex(sorted(self.nodes.objects))
             self._names = self._last_names if self._last_names == names else names
             self._last_names = self._names
         return self._names

@@ -11,7 +11,7 @@ _STEP = 500
 """So many nodes are looked at in well below a millisecond."""
 
 
-class Takers(set[str]):
+class NodesForPod(set[str]):
     """The names of nodes that would take a pod. `version` goes up when one comes, or goes."""
 
     version = 0
@@ -23,11 +23,11 @@ class _Kind:
 
     pod: Pod
     only: frozenset[str] | None
-    takers: Takers = field(default_factory=Takers)
+    takers: NodesForPod = field(default_factory=NodesForPod)
     due: set[str] | None = None
 
 
-class Places:
+class FeasibleNodes:
     """`nodes` is the living table of all nodes; each time that one of them changes, `changed()` has to be called.
 
     Nothing is looked at before somebody asks, and then in steps: until that is done, this is `behind`.
@@ -46,7 +46,7 @@ class Places:
         """Whether there are nodes to look at before the answers are whole."""
         return bool(self._behind)
 
-    def takers(self, pod: Pod) -> Takers:
+    def takers(self, pod: Pod) -> NodesForPod:
         """The nodes that would take a pod; the same living set for all pods that ask the same."""
         key = constraint_key(pod.spec)
         if (kind := self._kinds.get(key)) is None:

@@ -9,11 +9,11 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
 from evaluator.cache.cluster import Collection
-from evaluator.model.pod_record import Key, Resident
+from evaluator.model.pod_record import Key, PodRecord
 from evaluator.model.resources import (
     NOTHING,
-    Others,
-    Vector,
+    ExtendedResources,
+    ResourceVector,
     minus,
     others_minus,
     others_plus,
@@ -21,26 +21,26 @@ from evaluator.model.resources import (
 )
 from evaluator.model.usage_metrics import WINDOW
 
-Listener = Callable[["Resident | None", "Resident | None"], None]
+Listener = Callable[["PodRecord | None", "PodRecord | None"], None]
 
 
 @dataclass(slots=True)
-class Load:
+class NodeUsage:
     """What the pods of one node hold together."""
 
-    requested: Vector = NOTHING
-    young: Vector = NOTHING
+    requested: ResourceVector = NOTHING
+    young: ResourceVector = NOTHING
     """Of those that are younger than the window."""
-    others: Others = ()
+    others: ExtendedResources = ()
     pods: int = 0
 
-    def put(self, resident: Resident) -> None:
+    def put(self, resident: PodRecord) -> None:
         """One more."""
         self.requested = plus(self.requested, resident.requests)
         self.others = others_plus(self.others, resident.others)
         self.pods += 1
 
-    def take(self, resident: Resident) -> None:
+    def take(self, resident: PodRecord) -> None:
         """One less."""
         self.requested = minus(self.requested, resident.requests)
         self.others = others_minus(self.others, resident.others)
@@ -48,7 +48,7 @@ class Load:
 
 
 @dataclass(slots=True)
-class _Young:
+class _RecentlyBound:
     """Pods that were bound less than a window ago: who, and until when they are."""
 
     until: dict[Key, float] = field(default_factory=dict)
@@ -56,7 +56,7 @@ class _Young:
     """Soonest first; what `until` does not say any more is passed over."""
 
 
-class Inventory:
+class PodCache:
     """The sink of a watcher of all pods. `clock` is monotonic, `wall` tells Unix time: pods say by it when they were bound."""
 
     def __init__(
@@ -66,7 +66,7 @@ class Inventory:
         wall: Callable[[], float],
         window: float = WINDOW,
     ) -> None:
-        self.pods: Collection[Key, Resident] = Collection(
+        self.pods: Collection[Key, PodRecord] = Collection(
             lambda resident: resident.key, changed=self._changed, listed=self._listed
         )
         self.listeners: list[Listener] = []
@@ -76,8 +76,8 @@ class Inventory:
         self.listed: list[Callable[[], None]] = []
         """Told when all pods were listed for the first time."""
         self._clock, self._wall, self._window = clock, wall, window
-        self._loads: dict[str, Load] = {}
-        self._young = _Young()
+        self._loads: dict[str, NodeUsage] = {}
+        self._young = _RecentlyBound()
 
     @property
     def synced(self) -> bool:
@@ -85,7 +85,7 @@ class Inventory:
         return self.pods.synced
 
     @property
-    def loads(self) -> Mapping[str, Load]:
+    def loads(self) -> Mapping[str, NodeUsage]:
         """By node; a node without pods is not in it. Young pods are those of the last `age()`."""
         return self._loads
 
@@ -101,7 +101,7 @@ class Inventory:
         for listener in self.listed:
             listener()
 
-    def _changed(self, key: Key, before: Resident | None, after: Resident | None) -> None:
+    def _changed(self, key: Key, before: PodRecord | None, after: PodRecord | None) -> None:
         if not _same_place(before, after):
             if before is not None and before.holds:
                 self._leave(key, before)
@@ -114,8 +114,8 @@ class Inventory:
         for listener in self.touched:
             listener(node)
 
-    def _enter(self, key: Key, before: Resident | None, resident: Resident) -> None:
-        self._loads.setdefault(resident.node, Load()).put(resident)
+    def _enter(self, key: Key, before: PodRecord | None, resident: PodRecord) -> None:
+        self._loads.setdefault(resident.node, NodeUsage()).put(resident)
         self._touch(resident.node)
         now = self._clock()
         until = now - self._age_of(before, resident) + self._window
@@ -125,14 +125,14 @@ class Inventory:
             load = self._loads[resident.node]
             load.young = plus(load.young, resident.requests)
 
-    def _age_of(self, before: Resident | None, resident: Resident) -> float:
+    def _age_of(self, before: PodRecord | None, resident: PodRecord) -> float:
         """Seconds since it was bound: just now, if it was seen without a node, or nobody says."""
         seen = before is not None and before.uid == resident.uid and not before.node
         if seen or resident.bound is None:
             return 0.0
         return max(0.0, self._wall() - resident.bound)
 
-    def _leave(self, key: Key, resident: Resident) -> None:
+    def _leave(self, key: Key, resident: PodRecord) -> None:
         if key in self._young.until:
             self._grown(resident)
         load = self._loads[resident.node]
@@ -141,14 +141,14 @@ class Inventory:
             del self._loads[resident.node]
         self._touch(resident.node)
 
-    def _grown(self, resident: Resident) -> None:
+    def _grown(self, resident: PodRecord) -> None:
         del self._young.until[resident.key]
         load = self._loads[resident.node]
         load.young = minus(load.young, resident.requests)
         self._touch(resident.node)
 
 
-def _same_place(before: Resident | None, after: Resident | None) -> bool:
+def _same_place(before: PodRecord | None, after: PodRecord | None) -> bool:
     """Whether what a pod holds, and where, is as before: most news of a pod is of other matters."""
     if before is None or after is None:
         return before is after
@@ -158,5 +158,5 @@ def _same_place(before: Resident | None, after: Resident | None) -> bool:
     return held == holds
 
 
-def _held(resident: Resident) -> tuple[str, str, bool, Vector, Others]:
+def _held(resident: PodRecord) -> tuple[str, str, bool, ResourceVector, ExtendedResources]:
     return resident.uid, resident.node, resident.holds, resident.requests, resident.others

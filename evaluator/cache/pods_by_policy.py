@@ -7,13 +7,13 @@ from evaluator.model.names import POLICY_LABEL, PolicyKey
 from evaluator.model.objects import Pod
 
 
-def followed(pod: Pod) -> PolicyKey | None:
+def policy_of(pod: Pod) -> PolicyKey | None:
     """The policy that a pod names, in its own namespace."""
     name = (pod.metadata.labels or {}).get(POLICY_LABEL)
     return PolicyKey(pod.metadata.namespace, name) if name else None
 
 
-class Linked:
+class PodsByPolicy:
     """Those linked pods that `counts` says yes to."""
 
     def __init__(self, counts: Callable[[Pod], bool]) -> None:
@@ -32,12 +32,12 @@ class Linked:
 
     def change(self, before: Pod | None, after: Pod | None) -> None:
         """A pod is another than before (None: there is none)."""
-        if before is not None and self._counts(before) and (policy := followed(before)):
+        if before is not None and self._counts(before) and (policy := policy_of(before)):
             pods = self._pods[policy]
             del pods[before.metadata.name]
             self._versions[policy] = next(self._numbers)
             if not pods:
                 del self._pods[policy], self._versions[policy]
-        if after is not None and self._counts(after) and (policy := followed(after)):
+        if after is not None and self._counts(after) and (policy := policy_of(after)):
             self._pods.setdefault(policy, {})[after.metadata.name] = after
             self._versions[policy] = next(self._numbers)

@@ -3,7 +3,7 @@
 from collections.abc import Iterable
 
 
-class Freshness:
+class WatchStaleness:
     """Kinds of objects, and when their watch was last alive (seconds, monotonic).
 
     A kind that was never heard of is missing, which is another matter, and not stale.

@@ -3,15 +3,15 @@
 import asyncio
 from collections.abc import Callable
 
-from evaluator.cache.cluster import Cluster
-from evaluator.engine.loop import Decider
+from evaluator.cache.cluster import ClusterCache
+from evaluator.engine.loop import DecisionLoop
 from evaluator.kubeapi.client import Kube, now
 from evaluator.kubeapi.transport import KubeError
-from evaluator.leader.write_fence import NoMandateError
-from evaluator.model.node_labels import Apply
+from evaluator.leader.write_fence import NotLeaderError
+from evaluator.model.node_labels import LabelApply
 from evaluator.plans import adoption
 from plimsoll.logging import setup
-from plimsoll.ratelimit import Bucket
+from plimsoll.ratelimit import TokenBucket
 
 log = setup.get(__name__)
 
@@ -21,17 +21,17 @@ _STEP = 200
 """So many nodes are looked at in about a millisecond."""
 
 
-class Adopter:
+class LabelMigration:
     """At its first time as the replica that writes, goes through all nodes. `wake()` when that may have come."""
 
     def __init__(
         self,
         kube: Kube,
-        cluster: Cluster,
-        decider: Decider,
+        cluster: ClusterCache,
+        decider: DecisionLoop,
         *,
         allowed: Callable[[], bool],
-        bucket: Bucket,
+        bucket: TokenBucket,
         pause: float = _PAUSE,
     ) -> None:
         self._kube = kube
@@ -90,13 +90,13 @@ class Adopter:
             await asyncio.sleep(self._bucket.take(loop.time()))
             node = await self._kube.read_node(name)
             if node is not None and (first := adoption.unowned(node, policies)):
-                await self._kube.apply_node_labels(Apply(name, node["metadata"]["uid"], first))
+                await self._kube.apply_node_labels(LabelApply(name, node["metadata"]["uid"], first))
                 node = await self._kube.read_node(name)
             if node is not None and (keys := adoption.adoptable(node, policies)):
                 fields = adoption.adopted(node, keys, at=now())
                 await self._kube.put_managed_fields(node, fields)
                 log.info("labels taken over", node=name, labels=",".join(sorted(keys)))
-        except NoMandateError:
+        except NotLeaderError:
             return
         except KubeError as error:
             if error.retry_after is not None:

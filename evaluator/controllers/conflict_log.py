@@ -4,8 +4,8 @@ import time
 from collections.abc import Callable, Iterable
 from typing import Any
 
-from evaluator.model.node_labels import Conflict
-from plimsoll.logging.ratelimited import Loudness
+from evaluator.model.node_labels import LabelConflict
+from plimsoll.logging.ratelimited import RateLimitedLogger
 
 _NAMED = 10
 """Nodes that a line names; the rest is counted."""
@@ -19,10 +19,10 @@ class ConflictLog:
     def __init__(
         self, warning: Callable[..., Any], *, clock: Callable[[], float] = time.monotonic
     ) -> None:
-        self._limited = Loudness(warning, rate=_RATE, burst=_BURST, clock=clock)
-        self._nodes: dict[tuple[str, str], list[Conflict]] = {}
+        self._limited = RateLimitedLogger(warning, rate=_RATE, burst=_BURST, clock=clock)
+        self._nodes: dict[tuple[str, str], list[LabelConflict]] = {}
 
-    def add(self, conflicts: Iterable[Conflict]) -> None:
+    def add(self, conflicts: Iterable[LabelConflict]) -> None:
         """Take note of conflicts that began."""
         for conflict in conflicts:
             self._nodes.setdefault((conflict.key, conflict.value), []).append(conflict)

@@ -10,15 +10,15 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from evaluator.engine.loop import Decider
+from evaluator.engine.loop import DecisionLoop
 from evaluator.kubeapi.client import Kube, now
 from evaluator.kubeapi.transport import KubeError
 from evaluator.metrics import Metrics
 from evaluator.model.names import PolicyKey
-from evaluator.model.node_labels import Conflict
+from evaluator.model.node_labels import LabelConflict
 from evaluator.plans import events, policy_events
-from evaluator.plans.label_conflicts import Disputes
-from evaluator.plans.policy_events import Notice, Standing
+from evaluator.plans.label_conflicts import ConflictsByLabel
+from evaluator.plans.policy_events import EventSpec, ReportedState
 from evaluator.policy.decide import Decision
 from plimsoll.backoff import Backoff
 from plimsoll.logging import setup
@@ -29,7 +29,7 @@ _VERSION = "telemetry.intel.com/v1alpha1"
 
 
 @dataclass(frozen=True, slots=True)
-class Pace:
+class EventRate:
     """At most `limit` writes about one policy in `period` seconds, and `pause` seconds between two rounds of writing."""
 
     limit: int = 10
@@ -38,16 +38,16 @@ class Pace:
 
 
 @dataclass(slots=True)
-class _Story:
+class _EventState:
     """What was told of a policy, and what is still to be told, how many times over."""
 
-    standing: Standing
-    untold: collections.Counter[Notice] = field(default_factory=collections.Counter)
-    events: dict[Notice, "_Event"] = field(default_factory=dict)
+    standing: ReportedState
+    untold: collections.Counter[EventSpec] = field(default_factory=collections.Counter)
+    events: dict[EventSpec, "_Event"] = field(default_factory=dict)
     recent: collections.deque[float] = field(default_factory=collections.deque)
     """When something was written (seconds)."""
 
-    def due(self, pace: Pace, moment: float) -> float:
+    def due(self, pace: EventRate, moment: float) -> float:
         """The seconds until the next may be written."""
         while self.recent and self.recent[0] + pace.period <= moment:
             self.recent.popleft()
@@ -63,19 +63,19 @@ class _Event:
     count: int
 
 
-class Recorder:
+class PolicyEventRecorder:
     """Tells what is new about each policy. `wake()` after new decisions."""
 
     def __init__(
         self,
         kube: Kube,
-        decider: Decider,
+        decider: DecisionLoop,
         metrics: Metrics,
-        conflicts: Callable[[], Sequence[Conflict]],
+        conflicts: Callable[[], Sequence[LabelConflict]],
         *,
         said: Callable[[PolicyKey], Mapping[str, Any]] = lambda _key: {},
         allowed: Callable[[], bool] = lambda: True,
-        pace: Pace | None = None,
+        pace: EventRate | None = None,
         clock: Callable[[], float] = time.monotonic,
         rng: random.Random | None = None,
     ) -> None:
@@ -85,10 +85,10 @@ class Recorder:
         self._conflicts = conflicts
         self._said = said
         self._allowed = allowed
-        self._pace = pace or Pace()
+        self._pace = pace or EventRate()
         self._clock = clock
         self._wake = asyncio.Event()
-        self._stories: dict[tuple[PolicyKey, str], _Story] = {}
+        self._stories: dict[tuple[PolicyKey, str], _EventState] = {}
         """By policy and its uid."""
         self._backoff = Backoff((rng or random.Random()).random)  # noqa: S311 (jitter)
 
@@ -134,22 +134,24 @@ class Recorder:
 
     def _look(self) -> None:
         """Note what is new, and forget the policies that are gone."""
-        decisions, disputes = self._decider.latest, Disputes(self._conflicts())
+        decisions, disputes = self._decider.latest, ConflictsByLabel(self._conflicts())
         stories = {}
         for key, decision in decisions.policies.items():
             identity = (key, decision.policy.uid)
-            standing = policy_events.standing(decision, disputes)
+            standing = policy_events.reported_state(decision, disputes)
             story = self._stories.get(identity) or self._begin(decision, standing)
-            for notice in policy_events.news(story.standing, standing):
+            for notice in policy_events.diff(story.standing, standing):
                 story.untold[notice] += 1
                 self._metrics.policy_events.labels(*key, notice.reason).inc()
             story.standing = standing
             stories[identity] = story
         self._stories = stories
 
-    def _begin(self, decision: Decision, standing: Standing) -> _Story:
+    def _begin(self, decision: Decision, standing: ReportedState) -> _EventState:
         policy = decision.policy
-        return _Story(policy_events.told(self._said(policy.key), standing, policy.generation))
+        return _EventState(
+            policy_events.previously_reported(self._said(policy.key), standing, policy.generation)
+        )
 
     async def _write(self) -> None:
         """Write what the pace allows. Raises KubeError if it is worth another try."""
@@ -166,7 +168,7 @@ class Recorder:
                 story.recent.append(self._clock())
                 del story.untold[notice]
 
-    async def _tell(self, key: PolicyKey, uid: str, story: _Story, notice: Notice) -> None:
+    async def _tell(self, key: PolicyKey, uid: str, story: _EventState, notice: EventSpec) -> None:
         times = story.untold[notice]
         if (event := story.events.get(notice)) is not None:
             try:
@@ -178,7 +180,7 @@ class Recorder:
             else:
                 event.count += times
                 return
-        about = events.About(_VERSION, "TASPolicy", key.namespace, key.name, uid)
+        about = events.ObjectReference(_VERSION, "TASPolicy", key.namespace, key.name, uid)
         suffix = uuid.uuid4().hex[:16]
         body = events.event(about, notice, suffix=suffix, count=times, at=now())
         await self._kube.create_event(body)

@@ -7,15 +7,15 @@ import uuid
 from collections.abc import Callable
 from typing import Any
 
-from evaluator.cache.cluster import Cluster
-from evaluator.engine.loop import Decider
+from evaluator.cache.cluster import ClusterCache
+from evaluator.engine.loop import DecisionLoop
 from evaluator.kubeapi.client import Kube, now
 from evaluator.kubeapi.transport import KubeError
 from evaluator.metrics import Metrics
 from evaluator.model.names import PolicyKey
 from evaluator.plans import events, evictions
-from evaluator.plans.evictions import Eviction, Pace
-from evaluator.plans.policy_events import Notice
+from evaluator.plans.evictions import Eviction, EvictionRate
+from evaluator.plans.policy_events import EventSpec
 from plimsoll.logging import setup
 
 log = setup.get(__name__)
@@ -24,17 +24,17 @@ _REST = 0.1
 """Seconds between two plans: every reading may change them, and nobody leaves in such a hurry."""
 
 
-class Evictor:
+class EvictionController:
     """Evicts at a pace. `wake()` after new decisions, and when a pod or a node changed."""
 
     def __init__(
         self,
         kube: Kube,
-        cluster: Cluster,
-        decider: Decider,
+        cluster: ClusterCache,
+        decider: DecisionLoop,
         metrics: Metrics,
         *,
-        pace: Pace,
+        pace: EvictionRate,
         allowed: Callable[[], bool] = lambda: True,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
@@ -135,7 +135,7 @@ def event(eviction: Eviction, *, at: str) -> dict[str, Any]:
     why = f"Evicted: node {eviction.pod.spec.node_name} {eviction.reason}"
     return events.event(
         events.on_pod(meta.namespace, meta.name, meta.uid),
-        Notice("Warning", "PolicyViolated", why),
+        EventSpec("Warning", "PolicyViolated", why),
         suffix=uuid.uuid4().hex[:16],
         count=1,
         at=at,

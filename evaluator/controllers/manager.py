@@ -3,35 +3,35 @@
 from collections.abc import Coroutine, Set
 from typing import Any
 
-from evaluator.cache.cluster import Cluster
-from evaluator.cache.pods import Inventory
+from evaluator.cache.cluster import ClusterCache
+from evaluator.cache.pods import PodCache
 from evaluator.config import Settings
-from evaluator.controllers.adoption import Adopter
-from evaluator.controllers.events import Recorder
-from evaluator.controllers.evictions import Evictor
-from evaluator.controllers.node_labels import Labeler
-from evaluator.controllers.requeue import Nudger
-from evaluator.controllers.rewards import Rewarder
-from evaluator.controllers.status import Reporter
-from evaluator.engine.loop import Decider
-from evaluator.gangs.build import Gangs
+from evaluator.controllers.adoption import LabelMigration
+from evaluator.controllers.events import PolicyEventRecorder
+from evaluator.controllers.evictions import EvictionController
+from evaluator.controllers.node_labels import NodeLabelController
+from evaluator.controllers.requeue import RequeueController
+from evaluator.controllers.rewards import RewardController
+from evaluator.controllers.status import StatusController
+from evaluator.engine.loop import DecisionLoop
+from evaluator.gangs.build import GangManager
 from evaluator.kubeapi.client import Kube
 from evaluator.kubeapi.connection import own_namespace
-from evaluator.kubeapi.reflector import Watcher
+from evaluator.kubeapi.reflector import Reflector
 from evaluator.leader.elector import Leader
-from evaluator.leader.lease import Terms
-from evaluator.leader.write_fence import Mandate
+from evaluator.leader.lease import LeaseTimings
+from evaluator.leader.write_fence import WriteFence
 from evaluator.metrics import Metrics
-from evaluator.model.pod_record import Resident
+from evaluator.model.pod_record import PodRecord
 from evaluator.plans import requeue
-from evaluator.plans.evictions import Pace
+from evaluator.plans.evictions import EvictionRate
 from evaluator.scoring.rewards import Rewards
-from plimsoll.ratelimit import Bucket
+from plimsoll.ratelimit import TokenBucket
 
 _NOTHING_LEARNED = Rewards()
 
 
-class Writers:
+class ControllerManager:
     """All of them, and the election of who may write.
 
     `inventory` has all pods, and `all_pods` feeds it, where there are scorers or gangs.
@@ -41,38 +41,40 @@ class Writers:
         self,
         settings: Settings,
         api: Kube,
-        cluster: Cluster,
-        decider: Decider,
+        cluster: ClusterCache,
+        decider: DecisionLoop,
         metrics: Metrics,
         *,
-        inventory: Inventory,
-        all_pods: Watcher[Resident] | None,
+        inventory: PodCache,
+        all_pods: Reflector[PodRecord] | None,
     ) -> None:
         self._settings = settings
-        self._mandate = Mandate()
+        self._mandate = WriteFence()
         allowed = self._mandate.allowed
         api.guard = self._mandate.write
         metrics.leader.set_function(allowed)
         self._leader = Leader(
             api,
             self._mandate,
-            Terms(settings.lease_duration, settings.renew_deadline, settings.retry_period),
+            LeaseTimings(settings.lease_duration, settings.renew_deadline, settings.retry_period),
             namespace=_namespace(settings),
             name=settings.lease_name,
         )
-        self._rewarder: Rewarder | None = None
+        self._rewarder: RewardController | None = None
         if "reward" in settings.enabled_scorers:
             self._rewarder = _rewarder(settings, api, cluster, self._mandate)
             self._mandate.listeners.append(self._rewarder.start_over)
             inventory.listeners.append(self._rewarder.changed)
-        bucket = Bucket(settings.kube_qps, settings.kube_burst)
-        labeler = Labeler(api, cluster, decider, metrics, bucket=bucket, allowed=allowed)
+        bucket = TokenBucket(settings.kube_qps, settings.kube_burst)
+        labeler = NodeLabelController(
+            api, cluster, decider, metrics, bucket=bucket, allowed=allowed
+        )
         self._labeler = labeler
-        self._adopter = Adopter(api, cluster, decider, bucket=bucket, allowed=allowed)
-        self._reporter = Reporter(
+        self._adopter = LabelMigration(api, cluster, decider, bucket=bucket, allowed=allowed)
+        self._reporter = StatusController(
             api, decider, lambda: labeler.conflicts, said=cluster.status_of, allowed=allowed
         )
-        self._recorder = Recorder(
+        self._recorder = PolicyEventRecorder(
             api,
             decider,
             metrics,
@@ -80,19 +82,21 @@ class Writers:
             said=cluster.status_of,
             allowed=allowed,
         )
-        pace = Pace(settings.evict_period, settings.evict_limit)
-        self._evictor = Evictor(api, cluster, decider, metrics, pace=pace, allowed=allowed)
-        self._nudger = Nudger(
+        pace = EvictionRate(settings.evict_period, settings.evict_limit)
+        self._evictor = EvictionController(
+            api, cluster, decider, metrics, pace=pace, allowed=allowed
+        )
+        self._nudger = RequeueController(
             api,
             cluster,
             decider,
             metrics,
             allowed=allowed,
-            pace=requeue.Pace(settle=_settling(settings)),
+            pace=requeue.RequeueTimings(settle=_settling(settings)),
         )
-        self.gangs: Gangs | None = None
+        self.gangs: GangManager | None = None
         if settings.gangs and all_pods is not None:
-            self.gangs = Gangs(
+            self.gangs = GangManager(
                 settings,
                 api,
                 cluster,
@@ -108,7 +112,7 @@ class Writers:
         """What was learned by now of where pods do well."""
         return self._rewarder.rewards if self._rewarder else _NOTHING_LEARNED
 
-    def listen(self, cluster: Cluster, decider: Decider) -> None:
+    def listen(self, cluster: ClusterCache, decider: DecisionLoop) -> None:
         """Have them told when something changed."""
         cluster.listeners.labels.append(self._labeler.wake)
         cluster.listeners.placement += [self._evictor.wake, self._nudger.wake]
@@ -159,11 +163,13 @@ def _namespace(settings: Settings) -> str:
     return settings.lease_namespace or own_namespace()
 
 
-def _rewarder(settings: Settings, api: Kube, cluster: Cluster, mandate: Mandate) -> Rewarder:
+def _rewarder(
+    settings: Settings, api: Kube, cluster: ClusterCache, mandate: WriteFence
+) -> RewardController:
     def nodes() -> Set[str]:
         return cluster.nodes.objects.keys() if cluster.nodes.synced else set()
 
-    return Rewarder(
+    return RewardController(
         api,
         settings.no_rewards,
         nodes,

@@ -9,19 +9,19 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from evaluator.cache.cluster import Cluster
+from evaluator.cache.cluster import ClusterCache
 from evaluator.controllers.conflict_log import ConflictLog
-from evaluator.engine.loop import Decider
+from evaluator.engine.loop import DecisionLoop
 from evaluator.kubeapi.client import Kube
 from evaluator.kubeapi.transport import KubeError
-from evaluator.leader.write_fence import NoMandateError
+from evaluator.leader.write_fence import NotLeaderError
 from evaluator.metrics import Metrics
-from evaluator.model.node_labels import Apply, Conflict, NodeLabels
+from evaluator.model.node_labels import LabelApply, LabelConflict, NodeLabels
 from evaluator.model.objects import Node
 from evaluator.plans.node_labels import LabelPlan
 from plimsoll.backoff import Backoff
 from plimsoll.logging import setup
-from plimsoll.ratelimit import Bucket
+from plimsoll.ratelimit import TokenBucket
 
 log = setup.get(__name__)
 
@@ -43,7 +43,7 @@ class _Failing:
     at: float = 0.0
 
 
-class Labeler:
+class NodeLabelController:
     """Keeps the labels of all nodes as decided. `wake()` after new decisions, and with a node when its labels changed.
 
     `allowed` says whether this replica is the one that writes.
@@ -52,11 +52,11 @@ class Labeler:
     def __init__(
         self,
         kube: Kube,
-        cluster: Cluster,
-        decider: Decider,
+        cluster: ClusterCache,
+        decider: DecisionLoop,
         metrics: Metrics,
         *,
-        bucket: Bucket,
+        bucket: TokenBucket,
         allowed: Callable[[], bool] = lambda: True,
         rng: random.Random | None = None,
     ) -> None:
@@ -79,7 +79,7 @@ class Labeler:
         self._tries: list[tuple[float, str]] = []
         """A heap of when (seconds, monotonic) a node may be tried again."""
         self._conflict_log = ConflictLog(log.warning)
-        self.conflicts: tuple[Conflict, ...] = ()
+        self.conflicts: tuple[LabelConflict, ...] = ()
         """Labels that could not be set because somebody else has them."""
         self.listeners: list[Callable[[], None]] = []
         """Who is told when those are others than before."""
@@ -207,10 +207,10 @@ class Labeler:
         for tell in self.listeners:
             tell()
 
-    async def _apply(self, apply: Apply) -> None:
+    async def _apply(self, apply: LabelApply) -> None:
         try:
             node = await self._apply_what_is_free(apply)
-        except NoMandateError:
+        except NotLeaderError:
             return
         except KubeError as error:
             self._failed(apply.node, error)
@@ -237,7 +237,7 @@ class Labeler:
             "labels not written, trying again", node=node, error=str(error), delay=round(delay, 2)
         )
 
-    async def _apply_what_is_free(self, apply: Apply) -> Node:
+    async def _apply_what_is_free(self, apply: LabelApply) -> Node:
         """Apply; on a conflict once more without the labels in dispute, which the plan then reports."""
         try:
             return await self._kube.apply_node_labels(apply)
@@ -246,7 +246,7 @@ class Labeler:
             if not disputed:
                 raise
             free = {key: value for key, value in apply.labels.items() if key not in disputed}
-            return await self._kube.apply_node_labels(Apply(apply.node, apply.uid, free))
+            return await self._kube.apply_node_labels(LabelApply(apply.node, apply.uid, free))
 
 
 def disputed_keys(error: KubeError) -> set[str]:
@@ -259,5 +259,5 @@ def disputed_keys(error: KubeError) -> set[str]:
     }
 
 
-def _spelled(apply: Apply) -> str:
+def _spelled(apply: LabelApply) -> str:
     return ",".join(f"{key}={value}" for key, value in sorted(apply.labels.items())) or "none"

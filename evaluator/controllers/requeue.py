@@ -9,16 +9,22 @@ import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 
-from evaluator.cache.cluster import Cluster
-from evaluator.engine.loop import Decider
+from evaluator.cache.cluster import ClusterCache
+from evaluator.engine.loop import DecisionLoop
 from evaluator.kubeapi.client import Kube
 from evaluator.kubeapi.transport import KubeError
 from evaluator.metrics import Metrics
 from evaluator.model.names import PolicyKey
 from evaluator.model.objects import NUDGED
 from evaluator.plans import readmitted, requeue
-from evaluator.plans.readmitted import Opening
-from evaluator.plans.requeue import Chance, Pace, Plan, Refusal, Refusals
+from evaluator.plans.readmitted import ReadmittedNodes
+from evaluator.plans.requeue import (
+    Refusals,
+    RejectedPod,
+    RequeueCandidate,
+    RequeuePlan,
+    RequeueTimings,
+)
 from evaluator.policy.decide import Decisions
 from plimsoll.backoff import Backoff
 from plimsoll.logging import setup
@@ -38,7 +44,7 @@ class _Line:
 
     version: int = 0
     refused: Refusals = field(default_factory=dict)
-    chances: Sequence[Chance] = ()
+    chances: Sequence[RequeueCandidate] = ()
     places: int = 0
     basis: tuple[object, ...] = ()
 
@@ -48,7 +54,7 @@ class _Line:
         return same and self.places == places
 
 
-class Nudger:
+class RequeueController:
     """`decided()` after each evaluation, `wake()` when a pod or a node changed. Writes only while `allowed()`.
 
     A replica that may not write takes note all the same: it can be the one that may in the next moment.
@@ -57,12 +63,12 @@ class Nudger:
     def __init__(
         self,
         kube: Kube,
-        cluster: Cluster,
-        decider: Decider,
+        cluster: ClusterCache,
+        decider: DecisionLoop,
         metrics: Metrics,
         *,
         allowed: Callable[[], bool],
-        pace: Pace,
+        pace: RequeueTimings,
         clock: Callable[[], float] = time.time,
         rng: random.Random | None = None,
     ) -> None:
@@ -76,7 +82,7 @@ class Nudger:
         self._wake = asyncio.Event()
         self._backoff = Backoff((rng or random.Random()).random)  # noqa: S311 (jitter)
         self._decisions: Decisions | None = None
-        self._openings: dict[PolicyKey, Opening] = {}
+        self._openings: dict[PolicyKey, ReadmittedNodes] = {}
         self._lines: dict[PolicyKey, _Line] = {}
         self._looked_at = -math.inf
 
@@ -86,8 +92,8 @@ class Nudger:
             return
         after, before, now = self._decider.latest, self._decisions, self._clock()
         if before is None:  # whom an earlier life, or another replica, refused is not known
-            self._openings = readmitted.all_open(after, now)
-        elif more := readmitted.opened(before, after):
+            self._openings = readmitted.all_readmitted(after, now)
+        elif more := readmitted.newly_allowed(before, after):
             self._openings = readmitted.remember(
                 self._openings, more, now=now, memory=self._pace.memory
             )
@@ -114,7 +120,7 @@ class Nudger:
                     delay, pause = 0.0, await self._nudge_some(plan)
             await asyncio.sleep(pause)
 
-    async def _looked(self) -> list[Chance]:
+    async def _looked(self) -> list[RequeueCandidate]:
         """Who has a chance, once it is known of the nodes in question which would take which pod."""
         now, places = self._clock(), self._cluster.places
         if now < self._looked_at:
@@ -130,14 +136,14 @@ class Nudger:
 
     def _start_over(self, now: float) -> None:
         """Somebody has set the clock back: until it is again what it was, all that is known would be of times to come."""
-        self._openings = readmitted.all_open(self._decisions, now) if self._decisions else {}
+        self._openings = readmitted.all_readmitted(self._decisions, now) if self._decisions else {}
         self._lines = {}
 
-    async def _chances(self, now: float) -> list[Chance]:
+    async def _chances(self, now: float) -> list[RequeueCandidate]:
         """Who has a chance; only those policies are looked at anew, in turns with everybody else, of which something changed."""
         waiting = self._cluster.waiting
         self._lines = {key: line for key, line in self._lines.items() if waiting.version(key)}
-        found: list[Chance] = []
+        found: list[RequeueCandidate] = []
         for key, opening in self._openings.items():
             before = self._lines.get(key, _Line())
             line = self._look(key, opening, before, now)
@@ -147,11 +153,11 @@ class Nudger:
             found += line.chances
         return found
 
-    def _look(self, key: PolicyKey, opening: Opening, line: "_Line", now: float) -> "_Line":
+    def _look(self, key: PolicyKey, opening: ReadmittedNodes, line: "_Line", now: float) -> "_Line":
         waiting, places = self._cluster.waiting, self._cluster.places
         version = waiting.version(key)
         if line.version != version:
-            line = _Line(version, requeue.refusals(waiting.of(key), line.refused, now))
+            line = _Line(version, requeue.rejected_pods(waiting.of(key), line.refused, now))
         if not line.refused:
             return line
         decision = self._decisions.policies.get(key) if self._decisions else None
@@ -159,10 +165,12 @@ class Nudger:
         basis = (line.refused, opening, *asked)
         if line.rests_on(places.version, basis):
             return line
-        chances = requeue.chances(line.refused.values(), opening, decision, places, self._pace)
+        chances = requeue.requeue_candidates(
+            line.refused.values(), opening, decision, places, self._pace
+        )
         return replace(line, chances=chances, places=places.version, basis=basis)
 
-    async def _nudge_some(self, plan: Plan) -> float:
+    async def _nudge_some(self, plan: RequeuePlan) -> float:
         """Nudge the first of them; returns the seconds to wait before the next."""
         for refusal in plan.due:
             try:
@@ -180,7 +188,7 @@ class Nudger:
             self._backoff.reset()
         return _PAUSE * len(plan.due)
 
-    async def _nudge(self, refusal: Refusal) -> None:
+    async def _nudge(self, refusal: RejectedPod) -> None:
         """Raises KubeError where it is worth another try."""
         now, meta = self._clock(), refusal.pod.metadata
         try:
@@ -194,7 +202,7 @@ class Nudger:
                 raise
         self._note(refusal, refusal.after_nudge(now))
 
-    def _note(self, before: Refusal, after: Refusal) -> None:
+    def _note(self, before: RejectedPod, after: RejectedPod) -> None:
         if (line := self._lines.get(before.policy)) is not None:
             known = line.refused.items()
             refused = {uid: after if one is before else one for uid, one in known}

@@ -12,12 +12,12 @@ from collections.abc import Callable, Mapping, Set
 from typing import Any, Protocol
 
 from evaluator.kubeapi.transport import KubeError
-from evaluator.leader.write_fence import NoMandateError
-from evaluator.model.pod_record import Resident
+from evaluator.leader.write_fence import NotLeaderError
+from evaluator.model.pod_record import PodRecord
 from evaluator.scoring import reward_codec
-from evaluator.scoring.outcomes import Rewarding
+from evaluator.scoring.outcomes import OutcomeTracker
 from evaluator.scoring.reward_codec import StateError
-from evaluator.scoring.rewards import Outcome, Rewards
+from evaluator.scoring.rewards import PodOutcome, Rewards
 from plimsoll.backoff import Backoff
 from plimsoll.logging import setup
 
@@ -43,7 +43,7 @@ class ConfigMaps(Protocol):
         ...
 
 
-class Rewarder:
+class RewardController:
     """Tell it of pods with `changed`; `rewards` is what was learned by now.
 
     `nodes` are the names of those that there are, none while that is not known; `allowed` says whether this replica is the
@@ -59,7 +59,7 @@ class Rewarder:
         namespace: str,
         name: str,
         allowed: Callable[[], bool] = lambda: True,
-        rewarding: Rewarding | None = None,
+        rewarding: OutcomeTracker | None = None,
         clock: Callable[[], float] = time.monotonic,
         wall: Callable[[], float] = time.time,
         rng: random.Random | None = None,
@@ -68,10 +68,10 @@ class Rewarder:
         self._meta = {"namespace": namespace, "name": name}
         self._nodes = nodes
         self._allowed = allowed
-        self._rewarding = rewarding or Rewarding()
+        self._rewarding = rewarding or OutcomeTracker()
         self._clock, self._wall = clock, wall
         self._backoff = Backoff((rng or random.Random()).random)  # noqa: S311 (jitter)
-        self._waiting: deque[Outcome] = deque(maxlen=_MOST_WAITING)
+        self._waiting: deque[PodOutcome] = deque(maxlen=_MOST_WAITING)
         self._loaded = False
         self._version: str | None = None
         """The resourceVersion to replace; empty where there is nothing yet, None where that has to be looked up."""
@@ -80,7 +80,7 @@ class Rewarder:
         self.rewards = blank
         self._written = blank
 
-    def changed(self, before: Resident | None, after: Resident | None) -> None:
+    def changed(self, before: PodRecord | None, after: PodRecord | None) -> None:
         """A pod is another than before; None: there is none."""
         now, wall = self._clock(), self._wall()
         self._waiting.extend(self._rewarding.changed(before, after, now=now, wall=wall))
@@ -147,7 +147,7 @@ class Rewarder:
             found = await self._store.write_config_map(
                 body | {"data": reward_codec.encode(rewards)}
             )
-        except NoMandateError:
+        except NotLeaderError:
             return
         except KubeError as error:
             self._version = None

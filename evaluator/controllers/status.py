@@ -5,13 +5,13 @@ import random
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple
 
-from evaluator.engine.loop import Decider
+from evaluator.engine.loop import DecisionLoop
 from evaluator.kubeapi.client import Kube, now
 from evaluator.kubeapi.transport import KubeError
 from evaluator.model.names import PolicyKey
-from evaluator.model.node_labels import Conflict
-from evaluator.plans.conditions import Condition
-from evaluator.plans.status import Status, statuses
+from evaluator.model.node_labels import LabelConflict
+from evaluator.plans.conditions import PolicyCondition
+from evaluator.plans.status import PolicyStatus, statuses
 from plimsoll.backoff import Backoff
 from plimsoll.logging import setup
 
@@ -23,7 +23,7 @@ _STEP = 10
 """So many statuses are put into words in about a millisecond."""
 
 
-class Reporter:
+class StatusController:
     """Keeps statuses as decided. `wake()` after new decisions.
 
     `said` is the status that a policy has in the cluster, as far as it is known.
@@ -32,8 +32,8 @@ class Reporter:
     def __init__(
         self,
         kube: Kube,
-        decider: Decider,
-        conflicts: Callable[[], Sequence[Conflict]],
+        decider: DecisionLoop,
+        conflicts: Callable[[], Sequence[LabelConflict]],
         *,
         said: Callable[[PolicyKey], Mapping[str, Any]] = lambda _key: {},
         allowed: Callable[[], bool] = lambda: True,
@@ -46,7 +46,7 @@ class Reporter:
         self._said = said
         self._allowed = allowed
         self._wake = asyncio.Event()
-        self._written: dict[PolicyKey, tuple[str, Status]] = {}
+        self._written: dict[PolicyKey, tuple[str, PolicyStatus]] = {}
         """By policy its uid, since one made anew under its name has no status yet, and what was written."""
         self._transitions: dict[PolicyKey, Transitions] = {}
         self._pause = pause
@@ -100,7 +100,7 @@ class Reporter:
                 log.warning("status not written", policy=str(key), error=str(error))
         return failed
 
-    def _body(self, key: PolicyKey, uid: str, status: Status) -> dict[str, Any]:
+    def _body(self, key: PolicyKey, uid: str, status: PolicyStatus) -> dict[str, Any]:
         """The status with the time of each condition's last transition.
 
         That is what this process saw of it, and where it saw nothing, what the status in the cluster says: a restart is
@@ -110,7 +110,7 @@ class Reporter:
         before = past.since if past and past.uid == uid else transitions(self._said(key))
         moment = now()
 
-        def since(condition: Condition) -> str:
+        def since(condition: PolicyCondition) -> str:
             known, at = before.get(condition.type, ("", ""))
             return at if known == condition.status and at else moment
 

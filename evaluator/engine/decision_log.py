@@ -14,7 +14,7 @@ _NAMED = 10
 """Nodes that the log names when a policy's view of many changes."""
 
 
-def announce(before: Decisions, after: Decisions) -> Iterator[None]:
+def log_changes(before: Decisions, after: Decisions) -> Iterator[None]:
     """Log what changed, one policy with each step."""
     for key, decision in after.policies.items():
         old = before.policies.get(key, Decision(decision.policy))

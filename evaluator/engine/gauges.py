@@ -12,7 +12,7 @@ Figures = Mapping[tuple[Gauge, tuple[str, ...]], float]
 """Gauge and the values of its labels → its value."""
 
 
-class Tally:
+class PolicyGauges:
     """Owns the gauges of policies, and knows what they show."""
 
     def __init__(self, metrics: Metrics) -> None:

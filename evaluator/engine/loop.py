@@ -6,15 +6,21 @@ import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
 
-from evaluator.cache.cluster import Cluster
-from evaluator.engine.decision_log import announce
-from evaluator.engine.gauges import Tally
+from evaluator.cache.cluster import ClusterCache
+from evaluator.engine.decision_log import log_changes
+from evaluator.engine.gauges import PolicyGauges
 from evaluator.engine.subscription import Subscriptions
 from evaluator.metrics import Metrics
 from evaluator.model.steps import Steps
 from evaluator.policy.decide import Decisions, NotReadyError, deciding
-from evaluator.policy.metric_limit import MOST_METRICS, MOST_RULES, Rationed, RuleRation, ration
-from evaluator.policy.scorer_metrics import OFF, Quantified, Scoring
+from evaluator.policy.metric_limit import (
+    MOST_METRICS,
+    MOST_RULES,
+    LimitedReadings,
+    RuleRation,
+    limit_metrics,
+)
+from evaluator.policy.scorer_metrics import OFF, ScorerMetrics, Scoring
 from evaluator.readings.merged import Readings
 from evaluator.scoring.derived import measured
 from plimsoll.text import counted
@@ -37,12 +43,12 @@ _LONGEST_REST = 0.06
 _FOREVER = 1e9
 
 
-class Decider:
+class DecisionLoop:
     """Owns the current decisions. `touch()` says that something changed; `listeners` are called after each swap."""
 
     def __init__(
         self,
-        cluster: Cluster,
+        cluster: ClusterCache,
         store: Readings,
         subscriptions: Subscriptions,
         metrics: Metrics,
@@ -55,14 +61,14 @@ class Decider:
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self._cluster = cluster
-        self._store = Quantified(store, scoring)
+        self._store = ScorerMetrics(store, scoring)
         self._subscriptions = subscriptions
         self._metrics = metrics
         self._most_metrics = most_metrics
         self._rules = RuleRation(most_rules)
         self._scorers_take = scorers_take
         self._slice = slice_
-        self._tally = Tally(metrics)
+        self._tally = PolicyGauges(metrics)
         self._clock = clock
         self._decisions = Decisions()
         self._decided = clock()
@@ -167,7 +173,7 @@ class Decider:
         policies, now = list(self._cluster.policies.objects.values()), self._clock()
         limited = self._rules.limited(policies)
         named = [measured(policy.metrics) for policy in limited]
-        rationed = ration(named, self._most_metrics, always=self._scorers_take)
+        rationed = limit_metrics(named, self._most_metrics, always=self._scorers_take)
         if self._is_late(now):
             self._store.resume(self._decided, now)
         self._store.subscribe(rationed.asked)
@@ -178,7 +184,7 @@ class Decider:
             deciding(
                 limited,
                 self._cluster.names,
-                Rationed(self._store, rationed.left_out, self._most_metrics),
+                LimitedReadings(self._store, rationed.left_out, self._most_metrics),
                 now=now,
                 before=before,
                 labels_of=self._labels_of,
@@ -193,7 +199,7 @@ class Decider:
         self._metrics.rules_left_out.set(self._rules.left_out)
         for tell in self.listeners:
             tell()
-        yield from announce(before, decisions)
+        yield from log_changes(before, decisions)
         yield from self._tally.show(decisions)
 
     def _timed(self, steps: Steps[Decisions]) -> Steps[Decisions]:
@@ -216,7 +222,7 @@ class Decider:
         return found.node_labels.ours if found else {}
 
 
-def waiting_for(cluster: Cluster, decisions: Decisions) -> list[str]:
+def waiting_for(cluster: ClusterCache, decisions: Decisions) -> list[str]:
     """What is missing before these decisions may be used for the first time."""
     # Most policies wait for the same nodes: their sets are one and the same.
     awaited = frozenset[str]().union(*{d.awaited for d in decisions.policies.values()})

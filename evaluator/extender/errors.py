@@ -3,20 +3,20 @@
 import time
 
 from evaluator.extender import codec
-from plimsoll.http.types import RefusedError, Request, Response
+from plimsoll.http.types import RejectedRequestError, Request, Response
 from plimsoll.logging import setup
-from plimsoll.ratelimit import Bucket
+from plimsoll.ratelimit import TokenBucket
 
 log = setup.get(__name__)
 
 
-class Complaints:
+class ErrorResponder:
     """Words refusals. A client that means harm must not write the log as fast as it can send; the counters have them all."""
 
     def __init__(self) -> None:
-        self._loud = Bucket(rate=1, burst=100)
+        self._loud = TokenBucket(rate=1, burst=100)
 
-    def answer(self, what: str, refused: RefusedError, request: Request | None) -> Response:
+    def answer(self, what: str, refused: RejectedRequestError, request: Request | None) -> Response:
         """The reply to who asked for `what`; there is no request where its header did not come whole."""
         status = refused.status
         loud = request is not None and self._loud.take_now(time.monotonic())

@@ -5,14 +5,14 @@ from collections.abc import Callable, Mapping
 from http import HTTPStatus
 
 from evaluator.extender import codec, verbs
-from evaluator.extender.errors import Complaints
+from evaluator.extender.errors import ErrorResponder
 from evaluator.extender.scorers import ScorerRoutes
 from evaluator.metrics import Metrics
 from evaluator.policy import decide
 from evaluator.policy.decide import Decisions
-from evaluator.scoring.derived import QuantityError
+from evaluator.scoring.derived import DerivedMetricError
 from plimsoll.http.routes import Route, Routes
-from plimsoll.http.types import Parts, RefusedError, Request, Response
+from plimsoll.http.types import Parts, RejectedRequestError, Request, Response
 from plimsoll.logging import setup
 
 log = setup.get(__name__)
@@ -21,17 +21,17 @@ _JSON = "application/json"
 _NAMED = 10
 """Nodes that a log line names; of more it tells how many."""
 
-Answer = tuple[verbs.Outcome, bytes | Parts]
+Answer = tuple[verbs.Result, bytes | Parts]
 Verb = Callable[[codec.Args, Decisions], Answer]
 
 _REFUSALS: Mapping[type[Exception], HTTPStatus] = {
     codec.BadRequestError: HTTPStatus.BAD_REQUEST,
     decide.NotReadyError: HTTPStatus.SERVICE_UNAVAILABLE,
-    QuantityError: HTTPStatus.INTERNAL_SERVER_ERROR,
+    DerivedMetricError: HTTPStatus.INTERNAL_SERVER_ERROR,
 }
 
 
-class Extender:
+class PolicyVerbs:
     """Answers /scheduler/filter and /scheduler/prioritize from whatever `decisions()` returns at that moment.
 
     `decisions` raises verbs.NotReadyError while there is nothing to decide on. `bind` is not ours, and says so as TAS
@@ -49,7 +49,7 @@ class Extender:
         self._decisions = decisions
         self._metrics = metrics
         self._for_pod = for_pod
-        self._complaints = Complaints()
+        self._complaints = ErrorResponder()
         self._scoring = scoring
         self._verbs: Mapping[str, tuple[str, Verb]] = {
             "/scheduler/filter": ("filter", self._filter),
@@ -60,7 +60,7 @@ class Extender:
         found = Routes(routes, self.refuse)
         self.answer, self.check = found.answer, found.check
 
-    def refuse(self, refused: RefusedError, request: Request | None) -> Response:
+    def refuse(self, refused: RejectedRequestError, request: Request | None) -> Response:
         """Every refusal is JSON that kube-scheduler can show, also where there is no such path or method."""
         if self._scoring and request and self._scoring.has(request.path):
             return self._scoring.refuse(refused, request)
@@ -74,7 +74,7 @@ class Extender:
         try:
             outcome, body = verb(codec.decode(request.body), self._decisions())
         except tuple(_REFUSALS) as error:
-            return self.refuse(RefusedError(_REFUSALS[type(error)], str(error)), request)
+            return self.refuse(RejectedRequestError(_REFUSALS[type(error)], str(error)), request)
         self._metrics.request_seconds.labels(name).observe(time.perf_counter() - begin)
         self._metrics.requests.labels(name, 200, outcome).inc()
         return Response(HTTPStatus.OK, body, _JSON)
@@ -83,7 +83,7 @@ class Extender:
         answer = verbs.answer_filter(args, decisions, self._for_pod)
         self._metrics.filtered_nodes.inc(len(answer.failed))
         pod = f"{args.namespace}/{args.pod}"
-        if answer.outcome is verbs.Outcome.DECIDED:
+        if answer.outcome is verbs.Result.DECIDED:
             told = _passing(args, answer.failed)
             log.info(
                 "Filtered nodes for %s: %s", answer.policy, told, pod=pod, policy=answer.policy
@@ -95,7 +95,7 @@ class Extender:
 
     def _prioritize(self, args: codec.Args, decisions: Decisions) -> Answer:
         answer = verbs.answer_prioritize(args, decisions, self._for_pod)
-        if answer.outcome is not verbs.Outcome.DECIDED:
+        if answer.outcome is not verbs.Result.DECIDED:
             pod = f"{args.namespace}/{args.pod}"
             log.info("No node preferred", pod=pod, policy=answer.policy, why=answer.outcome.value)
         return answer.outcome, codec.encode_priorities(answer.scores)

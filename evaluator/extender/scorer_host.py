@@ -3,8 +3,8 @@
 import time
 from collections.abc import Callable, Mapping
 
-from evaluator.cache.cluster import Cluster
-from evaluator.cache.pods import Inventory
+from evaluator.cache.cluster import ClusterCache
+from evaluator.cache.pods import PodCache
 from evaluator.extender import podview
 from evaluator.extender.codec import Args
 from evaluator.extender.scorers import ScorerRoutes
@@ -12,12 +12,12 @@ from evaluator.metrics import Metrics
 from evaluator.model.objects import Pod
 from evaluator.model.pod_record import Key
 from evaluator.policy.decide import Decision, Decisions
-from evaluator.policy.per_pod import Podwise
+from evaluator.policy.per_pod import PerPodDecisions
 from evaluator.policy.scorer_metrics import Scoring
 from evaluator.readings.merged import Readings
-from evaluator.scorerhost.pod_explainer import Followed, Panel
-from evaluator.scorerhost.runner import Assessor
-from evaluator.scorerhost.snapshotter import Survey
+from evaluator.scorerhost.pod_explainer import PodExplainer, PolicyLookup
+from evaluator.scorerhost.runner import ScorerRunner
+from evaluator.scorerhost.snapshotter import Snapshotter
 from evaluator.scoring.options import ScorerOptions
 from evaluator.scoring.plugin import Scorer
 from evaluator.scoring.rewards import Rewards
@@ -30,7 +30,7 @@ class ScorerHost:
         self,
         options: ScorerOptions,
         scorers: Mapping[str, Scorer],
-        cluster: Cluster,
+        cluster: ClusterCache,
         readings: Readings,
         metrics: Metrics,
         *,
@@ -42,12 +42,12 @@ class ScorerHost:
         self.taken = frozenset(metric for one in scorers.values() for metric in one.metrics)
         """The metrics that agents are asked for on behalf of scorers."""
         self._metrics = metrics
-        self.inventory = Inventory(clock=time.monotonic, wall=time.time)
+        self.inventory = PodCache(clock=time.monotonic, wall=time.time)
         """To be fed with all pods."""
-        self._survey = Survey(
+        self._survey = Snapshotter(
             cluster, self.inventory, readings, metrics=self.taken, rewards=rewards
         )
-        self._assessor = Assessor(
+        self._assessor = ScorerRunner(
             scorers,
             self._survey,
             metrics,
@@ -55,19 +55,21 @@ class ScorerHost:
         )
         self.scoring = Scoring(scorers, self._survey.known)
         """For rules of policies that name what scorers work out."""
-        self._podwise = Podwise(self.scoring)
+        self._podwise = PerPodDecisions(self.scoring)
 
     def for_pod(self, args: Args, decision: Decision, decisions: Decisions) -> Decision:
         """A policy's decision as it is for one pod. Raises BadRequestError for a pod that cannot be read."""
         return self._podwise.decision(decision, decisions, podview.view(args))
 
-    def panel(self, pods: Mapping[Key, Pod], latest: Callable[[], Decisions]) -> Panel | None:
+    def panel(
+        self, pods: Mapping[Key, Pod], latest: Callable[[], Decisions]
+    ) -> PodExplainer | None:
         """What the operator's port answers about pods. `pods` are those that follow a policy, living."""
         if not self.on:
             return None
         weights = self._options.weights_of_scorers
-        policies = Followed(pods, latest, self._podwise)
-        return Panel(self._assessor, self.inventory, weights, policies.of)
+        policies = PolicyLookup(pods, latest, self._podwise)
+        return PodExplainer(self._assessor, self.inventory, weights, policies.of)
 
     def routes(self) -> ScorerRoutes | None:
         """What the scheduler's port answers for all of them."""

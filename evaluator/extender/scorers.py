@@ -9,14 +9,14 @@ from dataclasses import dataclass
 from http import HTTPStatus
 
 from evaluator.extender import codec, podview
-from evaluator.extender.errors import Complaints
+from evaluator.extender.errors import ErrorResponder
 from evaluator.metrics import Metrics
 from evaluator.policy.decide import NotReadyError
-from evaluator.scorerhost.runner import Assessor, Judged, ScorerError
+from evaluator.scorerhost.runner import CachedAssessment, ScorerError, ScorerRunner
 from evaluator.scoring import results
 from plimsoll import VERSION
 from plimsoll.http.routes import Route, Routes
-from plimsoll.http.types import Parts, RefusedError, Request, Response
+from plimsoll.http.types import Parts, RejectedRequestError, Request, Response
 from plimsoll.logging import setup
 
 log = setup.get(__name__)
@@ -36,7 +36,7 @@ _REFUSALS: Mapping[type[Exception], HTTPStatus] = {
 
 
 @dataclass(frozen=True, slots=True)
-class Asked:
+class ScorerRequest:
     """What a path stands for. `name` is a predicate or a priority; None for a scorer that has none of these."""
 
     scorer: str
@@ -47,10 +47,12 @@ class Asked:
 class ScorerRoutes:
     """Answers for an assessor's scorers, or for the one whose port it is."""
 
-    def __init__(self, assessor: Assessor, metrics: Metrics, *, only: str | None = None) -> None:
+    def __init__(
+        self, assessor: ScorerRunner, metrics: Metrics, *, only: str | None = None
+    ) -> None:
         self._assessor = assessor
         self._metrics = metrics
-        self._complaints = Complaints()
+        self._complaints = ErrorResponder()
         self._asked = {
             path: asked
             for name, scorer in assessor.scorers.items()
@@ -75,13 +77,13 @@ class ScorerRoutes:
         """Whether this is the path of a predicate, or a priority, of ours."""
         return path in self._asked
 
-    def refuse(self, refused: RefusedError, request: Request | None) -> Response:
+    def refuse(self, refused: RejectedRequestError, request: Request | None) -> Response:
         """Every refusal is JSON that kube-scheduler can show, also where there is no such path or method."""
         asked = self._asked.get(request.path if request else "", _NOBODY)
         self._count(asked, refused.status, "refused")
         return self._complaints.answer(f"{asked.scorer} {asked.verb}", refused, request)
 
-    def _count(self, asked: Asked, status: HTTPStatus, outcome: str) -> None:
+    def _count(self, asked: ScorerRequest, status: HTTPStatus, outcome: str) -> None:
         self._metrics.scorer_requests.labels(asked.scorer, asked.verb, int(status), outcome).inc()
 
     async def _ask(self, request: Request) -> Response:
@@ -93,7 +95,7 @@ class ScorerRoutes:
                 raise NotReadyError(f"not ready: waiting for {', '.join(waiting)}")
             judged = self._assessor.assess(asked.scorer, pod)
         except tuple(_REFUSALS) as error:
-            return self.refuse(RefusedError(_REFUSALS[type(error)], str(error)), request)
+            return self.refuse(RejectedRequestError(_REFUSALS[type(error)], str(error)), request)
         self._count(asked, HTTPStatus.OK, "remembered" if judged.remembered else "assessed")
         answer = _filter if asked.verb == _FILTER else _prioritize
         return Response(HTTPStatus.OK, answer(asked, args, judged), _JSON)
@@ -102,27 +104,27 @@ class ScorerRoutes:
         below = next(p for p in (_PREDICATES, _PRIORITIES, _SCORERS) if request.path.startswith(p))
         here = [path.removeprefix(below) for path in self._asked if path.startswith(below)]
         text = f"{request.path[:_SHOWN]}: not on here; what is, below {below}: {', '.join(here)}"
-        return self.refuse(RefusedError(HTTPStatus.NOT_FOUND, text), request)
+        return self.refuse(RejectedRequestError(HTTPStatus.NOT_FOUND, text), request)
 
 
-_NOBODY = Asked("other", "other", None)
+_NOBODY = ScorerRequest("other", "other", None)
 
 
 def _paths(
     scorer: str, predicates: Sequence[str], priorities: Sequence[str]
-) -> Mapping[str, Asked]:
+) -> Mapping[str, ScorerRequest]:
     def first(names: Sequence[str]) -> str | None:
         return names[0] if names else None
 
     return {
-        f"{_SCORERS}{scorer}/filter": Asked(scorer, _FILTER, first(predicates)),
-        f"{_SCORERS}{scorer}/prioritize": Asked(scorer, _PRIORITIZE, first(priorities)),
-        **{f"{_PREDICATES}{name}": Asked(scorer, _FILTER, name) for name in predicates},
-        **{f"{_PRIORITIES}{name}": Asked(scorer, _PRIORITIZE, name) for name in priorities},
+        f"{_SCORERS}{scorer}/filter": ScorerRequest(scorer, _FILTER, first(predicates)),
+        f"{_SCORERS}{scorer}/prioritize": ScorerRequest(scorer, _PRIORITIZE, first(priorities)),
+        **{f"{_PREDICATES}{name}": ScorerRequest(scorer, _FILTER, name) for name in predicates},
+        **{f"{_PRIORITIES}{name}": ScorerRequest(scorer, _PRIORITIZE, name) for name in priorities},
     }
 
 
-def _filter(asked: Asked, args: codec.Args, judged: Judged) -> Parts:
+def _filter(asked: ScorerRequest, args: codec.Args, judged: CachedAssessment) -> Parts:
     refusals = judged.assessment.refusals.get(asked.name, ()) if asked.name else ()
     failed = results.refused(judged.view.nodes, refusals, args.names)
     pod = f"{args.namespace}/{args.pod}"
@@ -138,7 +140,7 @@ def _filter(asked: Asked, args: codec.Args, judged: Judged) -> Parts:
     return Parts(reply.size, reply.parts)
 
 
-def _prioritize(asked: Asked, args: codec.Args, judged: Judged) -> bytes:
+def _prioritize(asked: ScorerRequest, args: codec.Args, judged: CachedAssessment) -> bytes:
     scores = judged.assessment.scores.get(asked.name) if asked.name else None
     if scores is None:
         return codec.encode_priorities(())

@@ -22,7 +22,7 @@ def for_any(_args: Args, decision: Decision, _decisions: Decisions) -> Decision:
     return decision
 
 
-class Outcome(StrEnum):
+class Result(StrEnum):
     """Why an answer is what it is; the `outcome` label of the request counters."""
 
     DECIDED = "decided"
@@ -35,7 +35,7 @@ class Outcome(StrEnum):
 class FilterAnswer:
     """The nodes that a pod must not go to, each with the reason."""
 
-    outcome: Outcome
+    outcome: Result
     policy: str = ""
     failed: Mapping[str, str] = field(default_factory=dict)
 
@@ -44,7 +44,7 @@ class FilterAnswer:
 class PrioritizeAnswer:
     """Scores 0..10; a node that is not in it counts as 0."""
 
-    outcome: Outcome
+    outcome: Result
     policy: str = ""
     scores: list[tuple[str, int]] = field(default_factory=list)
 
@@ -56,13 +56,13 @@ def answer_filter(args: Args, decisions: Decisions, for_pod: ForPod = for_any) -
     """
     policy, decision = _lookup(args, decisions, for_pod)
     if decision is None:
-        return FilterAnswer(Outcome.NO_POLICY if policy else Outcome.NO_LABEL, policy)
+        return FilterAnswer(Result.NO_POLICY if policy else Result.NO_LABEL, policy)
     strategy = decision.policy.strategies.get(StrategyName.DONTSCHEDULE)
     if strategy is None or not strategy.rules:
-        return FilterAnswer(Outcome.NO_RULES, policy)
+        return FilterAnswer(Result.NO_RULES, policy)
     violating = violations.plain(decision.dontschedule) if decision.dontschedule else {}
     failed = {name: violating[name] for name in args.names if name in violating}
-    return FilterAnswer(Outcome.DECIDED, policy, failed)
+    return FilterAnswer(Result.DECIDED, policy, failed)
 
 
 def answer_prioritize(
@@ -74,10 +74,10 @@ def answer_prioritize(
     """
     policy, decision = _lookup(args, decisions, for_pod)
     if decision is None:
-        return PrioritizeAnswer(Outcome.NO_POLICY if policy else Outcome.NO_LABEL, policy)
+        return PrioritizeAnswer(Result.NO_POLICY if policy else Result.NO_LABEL, policy)
     if decision.ranking is None:
-        return PrioritizeAnswer(Outcome.NO_RULES, policy)
-    return PrioritizeAnswer(Outcome.DECIDED, policy, decision.ranking.scores(args.names))
+        return PrioritizeAnswer(Result.NO_RULES, policy)
+    return PrioritizeAnswer(Result.DECIDED, policy, decision.ranking.scores(args.names))
 
 
 def _lookup(args: Args, decisions: Decisions, for_pod: ForPod) -> tuple[str, Decision | None]:

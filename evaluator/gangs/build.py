@@ -5,45 +5,45 @@ import time
 from collections.abc import Callable, Coroutine, Mapping
 from typing import Any
 
-from evaluator.cache.cluster import Cluster
-from evaluator.cache.pods import Inventory
-from evaluator.engine.loop import Decider
-from evaluator.gangs.controller import Gatekeeper
+from evaluator.cache.cluster import ClusterCache
+from evaluator.cache.pods import PodCache
+from evaluator.engine.loop import DecisionLoop
+from evaluator.gangs.controller import GangController
 from evaluator.gangs.core import events
-from evaluator.gangs.core.capacity import Rooms
-from evaluator.gangs.core.explain import Desk
-from evaluator.gangs.core.index import Roster
-from evaluator.gangs.core.podgroup import Gang, GangKey
-from evaluator.gangs.core.types import Outcome, Reason
-from evaluator.gangs.diagnoser import Inquirer
-from evaluator.gangs.events import Herald
+from evaluator.gangs.core.capacity import CapacityTracker
+from evaluator.gangs.core.explain import GangExplainer
+from evaluator.gangs.core.index import GangIndex
+from evaluator.gangs.core.podgroup import GangKey, PodGroup
+from evaluator.gangs.core.types import GangDecisions, GangReason
+from evaluator.gangs.diagnoser import Diagnoser
+from evaluator.gangs.events import GangEventRecorder
 from evaluator.gangs.options import GangOptions
-from evaluator.gangs.ungater import Lifter
+from evaluator.gangs.ungater import Ungater
 from evaluator.kubeapi.client import Kube
-from evaluator.leader.write_fence import Mandate
+from evaluator.leader.write_fence import WriteFence
 from evaluator.metrics import Metrics
-from evaluator.model.pod_record import Resident
+from evaluator.model.pod_record import PodRecord
 
 
-class Gangs:
+class GangManager:
     """The inventory has to be fed with all pods; `list_anew()` has them listed once more."""
 
     def __init__(
         self,
         options: GangOptions,
         api: Kube,
-        cluster: Cluster,
-        decider: Decider,
+        cluster: ClusterCache,
+        decider: DecisionLoop,
         metrics: Metrics,
         *,
-        inventory: Inventory,
-        mandate: Mandate,
+        inventory: PodCache,
+        mandate: WriteFence,
         list_anew: Callable[[], "asyncio.Future[None]"],
     ) -> None:
-        self.roster = Roster(inventory, count_all=options.gang_count_all)
-        rooms = Rooms(cluster, inventory, lambda: decider.latest)
-        self.gatekeeper = Gatekeeper(
-            Lifter(api, metrics, count_all=options.gang_count_all),
+        self.roster = GangIndex(inventory, count_all=options.gang_count_all)
+        rooms = CapacityTracker(cluster, inventory, lambda: decider.latest)
+        self.gatekeeper = GangController(
+            Ungater(api, metrics, count_all=options.gang_count_all),
             self.roster,
             rooms,
             decider,
@@ -52,9 +52,9 @@ class Gangs:
             allowed=mandate.allowed,
             list_anew=list_anew,
         )
-        self.inquirer = Inquirer(api, self._gangs, self._outcome, allowed=mandate.allowed)
+        self.inquirer = Diagnoser(api, self._gangs, self._outcome, allowed=mandate.allowed)
         metrics.gangs_obstructed.set_function(lambda: self.inquirer.obstructed)
-        self.herald = Herald(
+        self.herald = GangEventRecorder(
             api,
             metrics,
             self._gangs,
@@ -63,7 +63,7 @@ class Gangs:
             lambda: self.roster.native,
             allowed=mandate.allowed,
         )
-        self.desk = Desk(
+        self.desk = GangExplainer(
             self._gangs,
             self._outcome,
             rooms.space,
@@ -83,14 +83,14 @@ class Gangs:
         """They run for as long as this program does."""
         return [self.gatekeeper.run(), self.inquirer.run(), self.herald.run()]
 
-    def _gangs(self) -> Mapping[GangKey, Gang]:
+    def _gangs(self) -> Mapping[GangKey, PodGroup]:
         return self.roster.by_key
 
-    def _outcome(self) -> Outcome:
+    def _outcome(self) -> GangDecisions:
         return self.gatekeeper.outcome
 
     def _listen(
-        self, cluster: Cluster, decider: Decider, inventory: Inventory, mandate: Mandate
+        self, cluster: ClusterCache, decider: DecisionLoop, inventory: PodCache, mandate: WriteFence
     ) -> None:
         inventory.listeners.append(self._pod_changed)
         inventory.touched.append(lambda _node: self._room_changed())
@@ -106,7 +106,7 @@ class Gangs:
         if self.roster.held:
             self.gatekeeper.wake()
 
-    def _pod_changed(self, _before: Resident | None, _after: Resident | None) -> None:
+    def _pod_changed(self, _before: PodRecord | None, _after: PodRecord | None) -> None:
         """The roster was told before: it says whether that matters to a gang."""
         if self.roster.version != self._version:
             self._version = self.roster.version
@@ -115,7 +115,7 @@ class Gangs:
     def _decided(self) -> None:
         outcome = self.gatekeeper.outcome
         for release in outcome.releases:
-            if release.reason is Reason.OVERDUE:
+            if release.reason is GangReason.OVERDUE:
                 notice = events.overdue(outcome.verdicts.get(release.gang))
                 for pod in release.pods:
                     self.herald.say(pod, notice)

@@ -5,16 +5,16 @@ from typing import Any, Protocol, TypeVar
 
 import msgspec
 
-from evaluator.gangs.core.podgroup import Gang, about
+from evaluator.gangs.core.podgroup import PodGroup, about
 from evaluator.gangs.diagnosis import create_failures
-from evaluator.gangs.diagnosis.controllers import KINDS, Controller, Maker
+from evaluator.gangs.diagnosis.controllers import KINDS, Controller, PodController
 from evaluator.gangs.diagnosis.create_failures import Event
-from evaluator.gangs.diagnosis.diagnose import Refusal, Scene
+from evaluator.gangs.diagnosis.diagnose import CreateFailure, GangContext
 from evaluator.gangs.diagnosis.quota_usage import Member, Reference
 from evaluator.gangs.diagnosis.quotas import Quota
 from evaluator.kubeapi.transport import KubeError
 from evaluator.model.decode import UNREADABLE
-from evaluator.model.pod_record import Resident
+from evaluator.model.pod_record import PodRecord
 from plimsoll.logging import setup
 
 log = setup.get(__name__)
@@ -26,7 +26,7 @@ _MOST_SORTS = 16
 """Sorts of pods of one gang that are looked at: a gang has one or two."""
 
 
-class Library(Protocol):
+class ClusterAPI(Protocol):
     """What of the API server is needed here. All methods raise KubeError."""
 
     async def read_pod(self, namespace: str, name: str) -> dict[str, Any] | None:
@@ -48,14 +48,14 @@ class Library(Protocol):
         ...
 
 
-class Scenes:
+class ClusterReader:
     """What may not be read, or is not served, is not in a scene; that is told once."""
 
-    def __init__(self, library: Library) -> None:
+    def __init__(self, library: ClusterAPI) -> None:
         self._library = library
         self._unread: set[str] = set()
 
-    async def of(self, gang: Gang) -> Scene:
+    async def of(self, gang: PodGroup) -> GangContext:
         """What is around a gang now. Raises KubeError."""
         namespace = gang.key.namespace
         pods = await self._pods(gang)
@@ -64,13 +64,13 @@ class Scenes:
         told = await self._if_allowed("resourcequotas", self._library.list_quotas(namespace))
         quotas = tuple(_decoded(raw, Quota) for raw in told or ())
         refusals = [
-            (uid, Refusal(str(reference), words))
+            (uid, CreateFailure(str(reference), words))
             for uid, reference in references.items()
             if (words := await self._refused(gang, uid, makers.get(uid)))
         ]
-        return Scene(pods, quotas, makers, dict(refusals))
+        return GangContext(pods, quotas, makers, dict(refusals))
 
-    async def _pods(self, gang: Gang) -> tuple[Member, ...]:
+    async def _pods(self, gang: PodGroup) -> tuple[Member, ...]:
         """One of each sort; those that ask for the same, and are of one controller, come from one template."""
         sorts = {(about(pod).owner.uid, *_asked(pod)): pod for pod in gang.counting}
         if len(sorts) > _MOST_SORTS:
@@ -83,11 +83,11 @@ class Scenes:
 
     async def _makers(
         self, namespace: str, references: Mapping[str, Reference]
-    ) -> Mapping[str, Maker]:
+    ) -> Mapping[str, PodController]:
         makers = [(uid, await self._maker(namespace, one)) for uid, one in references.items()]
         return {uid: maker for uid, maker in makers if maker is not None}
 
-    async def _maker(self, namespace: str, reference: Reference) -> Maker | None:
+    async def _maker(self, namespace: str, reference: Reference) -> PodController | None:
         """None for one that is of another kind, or cannot be read here."""
         resource = KINDS.get((reference.api_version, reference.kind))
         if resource is None:
@@ -97,12 +97,12 @@ class Scenes:
         )
         raw = await self._if_allowed(resource, reading)
         if raw is None:
-            return None if resource in self._unread else Maker(reference, None)
+            return None if resource in self._unread else PodController(reference, None)
         controller = _converted(raw, Controller)
         namesake = controller.metadata.uid != reference.uid
-        return Maker(reference, None if namesake else controller)
+        return PodController(reference, None if namesake else controller)
 
-    async def _refused(self, gang: Gang, uid: str, maker: Maker | None) -> str:
+    async def _refused(self, gang: PodGroup, uid: str, maker: PodController | None) -> str:
         """What the API server said to a controller that has not as many pods as it is to make; empty if it said nothing."""
         if maker is not None:
             made = sum(about(pod).owner.uid == uid for pod in gang.counting)
@@ -134,7 +134,7 @@ class Scenes:
         return found
 
 
-def _asked(pod: Resident) -> tuple[Any, ...]:
+def _asked(pod: PodRecord) -> tuple[Any, ...]:
     return pod.requests, pod.others, about(pod).qos
 
 

@@ -14,14 +14,20 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from typing import Protocol
 
-from evaluator.engine.loop import Decider
+from evaluator.engine.loop import DecisionLoop
 from evaluator.gangs import gauges
 from evaluator.gangs.core.decide import deciding
-from evaluator.gangs.core.index import Roster
-from evaluator.gangs.core.packing import Space
+from evaluator.gangs.core.index import GangIndex
+from evaluator.gangs.core.packing import Capacity
 from evaluator.gangs.core.podgroup import GangKey
-from evaluator.gangs.core.types import Memory, Outcome, Reason, Release, Terms
-from evaluator.gangs.ungater import Lifting
+from evaluator.gangs.core.types import (
+    GangDecisions,
+    GangHistory,
+    GangReason,
+    GangRelease,
+    GangTimings,
+)
+from evaluator.gangs.ungater import UngateResult
 from evaluator.kubeapi.transport import KubeError
 from evaluator.metrics import Metrics
 from plimsoll.backoff import Backoff
@@ -50,7 +56,7 @@ ANOTHER = "another replica is the one that decides on gangs"
 UNLISTED = "a list of all pods, begun after this replica became the one that decides"
 
 
-class Rooms(Protocol):
+class CapacitySource(Protocol):
     """The room that nodes have."""
 
     @property
@@ -62,20 +68,20 @@ class Rooms(Protocol):
         """The larger part of the work, in steps."""
         ...
 
-    def space(self) -> Space:
+    def space(self) -> Capacity:
         """The room now."""
         ...
 
 
-class Lifter(Protocol):
+class UngaterAPI(Protocol):
     """What lifts gates."""
 
-    async def lift(self, release: Release) -> Lifting:
+    async def lift(self, release: GangRelease) -> UngateResult:
         """Lift the gates of the pods that a release comes to."""
         ...
 
 
-class Gatekeeper:
+class GangController:
     """`wake()` when pods, nodes or policies changed; `start_over()` when this replica is the one that writes from now on.
 
     `list_anew()` has all pods listed once more. `listeners` are told of each decision, once all was done that follows from it.
@@ -83,13 +89,13 @@ class Gatekeeper:
 
     def __init__(
         self,
-        lifter: Lifter,
-        roster: Roster,
-        rooms: Rooms,
-        decider: Decider,
+        lifter: UngaterAPI,
+        roster: GangIndex,
+        rooms: CapacitySource,
+        decider: DecisionLoop,
         metrics: Metrics,
         *,
-        terms: Terms,
+        terms: GangTimings,
         allowed: Callable[[], bool],
         list_anew: Callable[[], "asyncio.Future[None]"],
         settle: float = _SETTLE,
@@ -113,8 +119,8 @@ class Gatekeeper:
         self._in_vain = 0
         self._wake = asyncio.Event()
         self._listed: asyncio.Future[None] | None = None
-        self._memory = Memory()
-        self._outcome = Outcome()
+        self._memory = GangHistory()
+        self._outcome = GangDecisions()
         self._decided_at = -math.inf
         self._waited_for: Sequence[str] = (UNLISTED,)
         self._let_in: Sequence[tuple[object, ...]] = ()
@@ -122,9 +128,9 @@ class Gatekeeper:
         gauges.show(metrics, roster, lambda: self.outcome, clock)
 
     @property
-    def outcome(self) -> Outcome:
+    def outcome(self) -> GangDecisions:
         """The latest decision, with those releases that came about; empty where another replica decides."""
-        return self._outcome if self._allowed() else Outcome()
+        return self._outcome if self._allowed() else GangDecisions()
 
     @property
     def waiting_for(self) -> Sequence[str]:
@@ -149,7 +155,7 @@ class Gatekeeper:
 
     def start_over(self) -> None:
         """This replica decides from now on. What another one did, pods tell."""
-        self._memory, self._outcome = Memory(), Outcome()
+        self._memory, self._outcome = GangHistory(), GangDecisions()
         self._look_at_all()
 
     async def run(self) -> None:
@@ -183,7 +189,7 @@ class Gatekeeper:
         """Now. Where somebody has set the clock back, all times that are remembered would be of times to come."""
         now = self._clock()
         if now < self._decided_at:
-            self._memory = Memory(self._memory.admitted)
+            self._memory = GangHistory(self._memory.admitted)
         self._decided_at = now
         return now
 
@@ -205,7 +211,7 @@ class Gatekeeper:
             await self._caught_up(done)
         await asyncio.sleep(max(0.0, _REST * worked - self._settle))
 
-    async def _decide_in_slices(self) -> tuple[Outcome, float]:
+    async def _decide_in_slices(self) -> tuple[GangDecisions, float]:
         """A decision, and the seconds of the processor that it took; kube-scheduler need not wait for an answer meanwhile."""
         worked, begun, now = 0.0, time.thread_time(), self._moment()
         steps = deciding(
@@ -220,14 +226,14 @@ class Gatekeeper:
             try:
                 next(steps)
             except StopIteration as done:
-                outcome: Outcome = done.value
+                outcome: GangDecisions = done.value
                 return outcome, worked + time.thread_time() - begun
             if (spent := time.thread_time() - begun) >= _SLICE:
                 worked += spent
                 await asyncio.sleep(spent)
                 begun = time.thread_time()
 
-    async def _release(self, releases: Sequence[Release]) -> list[Release]:
+    async def _release(self, releases: Sequence[GangRelease]) -> list[GangRelease]:
         """Lift gates; those releases are returned that came about, each with the pods whose gates are lifted."""
         done, listed = [], self._listed
         for release in releases:
@@ -244,12 +250,12 @@ class Gatekeeper:
             self._backoff.reset()
         return done
 
-    def _note(self, release: Release) -> None:
+    def _note(self, release: GangRelease) -> None:
         now = self._clock()
         self._memory = self._memory.released(release, now=now)
         self._metrics.gang_releases.labels(release.reason.value).inc()
         made = [pod.created for pod in release.pods if pod.created is not None]
-        if release.reason is Reason.ADMITTED and made:
+        if release.reason is GangReason.ADMITTED and made:
             self._metrics.gang_waits.observe(max(0.0, now - min(made)))
         log.info(
             "gang released",
@@ -258,7 +264,7 @@ class Gatekeeper:
             pods=len(release.pods),
         )
 
-    async def _goes_on(self, gang: GangKey, lifting: Lifting) -> bool:
+    async def _goes_on(self, gang: GangKey, lifting: UngateResult) -> bool:
         """What follows where not all gates could be lifted: for this gang alone, or, if nobody is served, for all."""
         self._wake.set()
         error = lifting.error
@@ -273,7 +279,7 @@ class Gatekeeper:
             await self._wait_for_server(error)
         return False
 
-    async def _slow_down(self, lifting: Lifting) -> None:
+    async def _slow_down(self, lifting: UngateResult) -> None:
         """Hundreds of gangs, each of which may be tried anew, are no reason to ask without a pause what is always refused."""
         if lifting.pods:
             return
@@ -296,7 +302,7 @@ class Gatekeeper:
         self._listed.add_done_callback(lambda _: self.wake())
         self.wake()
 
-    async def _caught_up(self, releases: Sequence[Release]) -> None:
+    async def _caught_up(self, releases: Sequence[GangRelease]) -> None:
         """The next decision is on pods as they are by now: wait until the watch has told what was done."""
         try:
             async with asyncio.timeout(self._patience):
@@ -308,7 +314,7 @@ class Gatekeeper:
             self._look_at_all()
         self._wake.set()
 
-    def _is_unseen(self, release: Release) -> bool:
+    def _is_unseen(self, release: GangRelease) -> bool:
         gang = self._roster.find(release.gang)
         lifted = {pod.uid for pod in release.pods}
         return gang is not None and any(pod.uid in lifted for pod in gang.gated)

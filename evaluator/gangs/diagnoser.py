@@ -9,10 +9,10 @@ import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 
-from evaluator.gangs.cluster_reader import Library, Scenes
-from evaluator.gangs.core.podgroup import Gang, GangKey
-from evaluator.gangs.core.types import Outcome, State
-from evaluator.gangs.diagnosis.diagnose import Scene, obstacles
+from evaluator.gangs.cluster_reader import ClusterAPI, ClusterReader
+from evaluator.gangs.core.podgroup import GangKey, PodGroup
+from evaluator.gangs.core.types import GangDecisions, GangState
+from evaluator.gangs.diagnosis.diagnose import GangContext, blockers
 from evaluator.kubeapi.transport import KubeError
 from plimsoll.backoff import Backoff
 from plimsoll.logging import setup
@@ -21,7 +21,7 @@ log = setup.get(__name__)
 
 
 @dataclass(frozen=True, slots=True)
-class Pace:
+class DiagnosisTimings:
     """In seconds. One look is about five short requests."""
 
     patience: float = 5.0
@@ -42,7 +42,7 @@ class _Look:
     obstacles: tuple[str, ...] = ()
 
 
-class Inquirer:
+class Diagnoser:
     """`obstacles` says what was found of gangs that lack pods by the last decision.
 
     Asks only while `allowed()`: one replica decides, and tells of it.
@@ -50,22 +50,22 @@ class Inquirer:
 
     def __init__(
         self,
-        library: Library,
-        gangs: Callable[[], Mapping[GangKey, Gang]],
-        outcome: Callable[[], Outcome],
+        library: ClusterAPI,
+        gangs: Callable[[], Mapping[GangKey, PodGroup]],
+        outcome: Callable[[], GangDecisions],
         *,
         allowed: Callable[[], bool],
-        pace: Pace | None = None,
+        pace: DiagnosisTimings | None = None,
         clock: Callable[[], float] = time.monotonic,
         rng: random.Random | None = None,
     ) -> None:
         self.listeners: list[Callable[[], None]] = []
         """Told when something else keeps a gang from its pods than before."""
-        self._scenes = Scenes(library)
+        self._scenes = ClusterReader(library)
         self._gangs = gangs
         self._outcome = outcome
         self._allowed = allowed
-        self._pace = pace or Pace()
+        self._pace = pace or DiagnosisTimings()
         self._clock = clock
         self._backoff = Backoff((rng or random.Random()).random)  # noqa: S311 (jitter)
         self._looks: dict[GangKey, _Look] = {}
@@ -93,7 +93,7 @@ class Inquirer:
             return self._pace.idle
         gangs, verdicts, now = self._gangs(), self._outcome().verdicts, self._clock()
         first = _Look(now + self._pace.patience)
-        lacking = (key for key, one in verdicts.items() if one.state is State.INCOMPLETE)
+        lacking = (key for key, one in verdicts.items() if one.state is GangState.INCOMPLETE)
         self._looks = {key: self._looks.get(key, first) for key in lacking if key in gangs}
         key = min(self._looks, key=lambda key: self._looks[key].due, default=None)
         if key is None or self._looks[key].due > now:
@@ -118,10 +118,10 @@ class Inquirer:
         )
         return delay
 
-    def _found(self, key: GangKey, scene: Scene) -> None:
+    def _found(self, key: GangKey, scene: GangContext) -> None:
         gang, before = self._gangs().get(key), self._looks[key].obstacles
         admitted = key in self._outcome().memory.admitted
-        found = obstacles(gang, scene, admitted=admitted) if gang is not None else ()
+        found = blockers(gang, scene, admitted=admitted) if gang is not None else ()
         self._looks[key] = _Look(self._clock() + self._pace.again, found)
         if found != before:
             log.debug(
@@ -132,4 +132,4 @@ class Inquirer:
 
     def _lacks_pods(self, key: GangKey) -> bool:
         verdict = self._outcome().verdicts.get(key)
-        return verdict is not None and verdict.state is State.INCOMPLETE
+        return verdict is not None and verdict.state is GangState.INCOMPLETE

@@ -7,11 +7,11 @@ telling everything anew.
 import contextlib
 from collections.abc import Awaitable, Callable, Iterator
 
-from evaluator.gangs.core.event_queue import Thread
+from evaluator.gangs.core.event_queue import EventKey
 from evaluator.kubeapi.client import Kube, now
 from evaluator.kubeapi.transport import KubeError
 from evaluator.plans import events
-from evaluator.plans.policy_events import Notice
+from evaluator.plans.policy_events import EventSpec
 
 
 class EventWriter:
@@ -21,7 +21,7 @@ class EventWriter:
         self._kube = kube
         self._second_turn = second_turn
 
-    async def write(self, thread: Thread, notice: Notice, count: int) -> int:
+    async def write(self, thread: EventKey, notice: EventSpec, count: int) -> int:
         """Tell once more what was told `count` times, as far as that is known; returns how often it is by now.
 
         Raises KubeError.

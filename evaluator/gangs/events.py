@@ -8,19 +8,19 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 
 from evaluator.gangs.core import events
-from evaluator.gangs.core.event_queue import Pace, Story, Untold
-from evaluator.gangs.core.podgroup import Gang, GangKey
-from evaluator.gangs.core.types import Outcome, Verdict
+from evaluator.gangs.core.event_queue import EventQueue, EventState, EventTimings
+from evaluator.gangs.core.podgroup import GangKey, PodGroup
+from evaluator.gangs.core.types import GangDecisions, GangVerdict
 from evaluator.gangs.event_writer import EventWriter
 from evaluator.kubeapi.client import Kube
 from evaluator.kubeapi.transport import KubeError
 from evaluator.metrics import Metrics
-from evaluator.model.pod_record import Key, Resident
-from evaluator.plans.policy_events import Notice
+from evaluator.model.pod_record import Key, PodRecord
+from evaluator.plans.policy_events import EventSpec
 from plimsoll.backoff import Backoff
 from plimsoll.logging import setup
-from plimsoll.logging.ratelimited import Loudness
-from plimsoll.ratelimit import Bucket
+from plimsoll.logging.ratelimited import RateLimitedLogger
+from plimsoll.ratelimit import TokenBucket
 
 log = setup.get(__name__)
 
@@ -31,24 +31,24 @@ _STEP = 100
 _RATE, _BURST = 50.0, 100
 """Writes a second, in the long run and at once: a small part of what an API server does, which has more important things to do."""
 
-Seen = tuple[Gang, Verdict, Sequence[str]]
+Seen = tuple[PodGroup, GangVerdict, Sequence[str]]
 
 
-class Herald:
+class GangEventRecorder:
     """Tells what is so of each gang. `wake()` after new decisions, and when obstacles became known or went away."""
 
     def __init__(
         self,
         kube: Kube,
         metrics: Metrics,
-        gangs: Callable[[], Mapping[GangKey, Gang]],
-        outcome: Callable[[], Outcome],
+        gangs: Callable[[], Mapping[GangKey, PodGroup]],
+        outcome: Callable[[], GangDecisions],
         obstacles: Callable[[GangKey], Sequence[str]] = lambda _key: (),
-        native: Callable[[], Mapping[Key, Resident]] = dict,
+        native: Callable[[], Mapping[Key, PodRecord]] = dict,
         *,
         allowed: Callable[[], bool] = lambda: True,
-        pace: Pace | None = None,
-        bucket: Bucket | None = None,
+        pace: EventTimings | None = None,
+        bucket: TokenBucket | None = None,
         pause: float = _PAUSE,
         clock: Callable[[], float] = time.monotonic,
         rng: random.Random | None = None,
@@ -59,16 +59,16 @@ class Herald:
         self._obstacles = obstacles
         self._native = native
         self._allowed = allowed
-        self._pace = pace or Pace()
+        self._pace = pace or EventTimings()
         self._pause = pause
         self._clock = clock
-        self._bucket = bucket or Bucket(_RATE, _BURST)
+        self._bucket = bucket or TokenBucket(_RATE, _BURST)
         self._writer = EventWriter(kube, self._second_turn)
-        self._loud = Loudness(log.warning)
+        self._loud = RateLimitedLogger(log.warning)
         self._wake = asyncio.Event()
-        self._untold = Untold(self._pace)
+        self._untold = EventQueue(self._pace)
         self._seen: dict[GangKey, Seen] = {}
-        self._seen_native: dict[Key, Resident] = {}
+        self._seen_native: dict[Key, PodRecord] = {}
         self._forbidden = False
         self._backoff = Backoff((rng or random.Random()).random)  # noqa: S311 (jitter)
 
@@ -78,10 +78,10 @@ class Herald:
 
     def start_over(self) -> None:
         """This replica tells from now on; what it told when it last did is no longer the last word."""
-        self._untold, self._seen, self._seen_native = Untold(self._pace), {}, {}
+        self._untold, self._seen, self._seen_native = EventQueue(self._pace), {}, {}
         self.wake()
 
-    def say(self, pod: Resident, notice: Notice) -> None:
+    def say(self, pod: PodRecord, notice: EventSpec) -> None:
         """Tell this once, of something that is already over."""
         self._untold.mention(pod, notice, self._clock())
         self.wake()
@@ -174,7 +174,7 @@ class Herald:
     async def _second_turn(self) -> None:
         await asyncio.sleep(self._bucket.take(self._clock()))
 
-    def _refused(self, story: Story, error: KubeError) -> None:
+    def _refused(self, story: EventState, error: KubeError) -> None:
         """It is not tried again before the text changes, or has to be told again."""
         thread = story.thread
         if error.status != 403:
@@ -187,7 +187,7 @@ class Herald:
                 error=str(error),
             )
 
-    def _count(self, notice: Notice, result: str) -> None:
+    def _count(self, notice: EventSpec, result: str) -> None:
         self._metrics.gang_events.labels(notice.reason, result).inc()
 
 

@@ -3,20 +3,20 @@
 from collections.abc import Callable
 from functools import partial
 
-from evaluator.gangs.core.index import Roster
-from evaluator.gangs.core.types import Outcome, State
+from evaluator.gangs.core.index import GangIndex
+from evaluator.gangs.core.types import GangDecisions, GangState
 from evaluator.metrics import Metrics
 
 
 def show(
     metrics: Metrics,
-    roster: Roster,
-    outcome: Callable[[], Outcome],
+    roster: GangIndex,
+    outcome: Callable[[], GangDecisions],
     clock: Callable[[], float],
 ) -> None:
     """Have them tell of the latest decision; `clock` tells Unix time."""
 
-    def count(state: State) -> int:
+    def count(state: GangState) -> int:
         return sum(verdict.state is state for verdict in outcome().verdicts.values())
 
     def gated() -> int:
@@ -28,7 +28,7 @@ def show(
         waiting = [one.since for one in verdicts if one.state.waits and one.since]
         return max(0.0, clock() - min(waiting)) if waiting else 0.0
 
-    for state in State:
+    for state in GangState:
         metrics.gangs.labels(state.value).set_function(partial(count, state))
     metrics.gang_pods_gated.set_function(gated)
     metrics.gang_oldest_wait.set_function(oldest_wait)

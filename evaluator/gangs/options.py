@@ -4,12 +4,12 @@ import math
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from evaluator.gangs.core.types import Terms
+from evaluator.gangs.core.types import GangTimings
 from evaluator.model.requests import IGNORED
 from plimsoll import durations, flags
 from plimsoll.flags import option
 
-_DEFAULT = Terms()
+_DEFAULT = GangTimings()
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -81,9 +81,9 @@ class GangOptions:
     )
 
     @property
-    def gang_terms(self) -> Terms:
+    def gang_terms(self) -> GangTimings:
         """What is decided by."""
-        return Terms(
+        return GangTimings(
             timeout=self.gang_timeout,
             backoff=self.gang_backoff,
             longest_backoff=self.gang_backoff_max,

@@ -10,15 +10,15 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 from evaluator.gangs.core import ungate
-from evaluator.gangs.core.podgroup import Gang, GangKey, gang_among
-from evaluator.gangs.core.types import Reason, Release
+from evaluator.gangs.core.podgroup import GangKey, PodGroup, gang_among
+from evaluator.gangs.core.types import GangReason, GangRelease
 from evaluator.kubeapi.client import Kube
 from evaluator.kubeapi.transport import KubeError
 from evaluator.metrics import Metrics
 from evaluator.model import pod_record
 from evaluator.model.decode import UNREADABLE
 from evaluator.model.gang_membership import GROUP_LABEL
-from evaluator.model.pod_record import Resident
+from evaluator.model.pod_record import PodRecord
 from plimsoll.logging import setup
 from plimsoll.rfc3339 import rfc3339
 
@@ -35,10 +35,10 @@ _CHANGED = {409, 422}
 
 
 @dataclass(frozen=True, slots=True)
-class Lifting:
+class UngateResult:
     """What came of a release: the pods whose gates are lifted, and why not those of all: in words, and as the error that it was."""
 
-    pods: tuple[Resident, ...] = ()
+    pods: tuple[PodRecord, ...] = ()
     why_not: str = ""
     error: KubeError | None = None
 
@@ -46,11 +46,11 @@ class Lifting:
 class _Found(NamedTuple):
     """A gang as a list has it, and its pods by uid as patches have to know them."""
 
-    gang: Gang
+    gang: PodGroup
     raw: dict[str, ungate.GatedPod]
 
 
-class Lifter:
+class Ungater:
     """`count_all`: see Gang. `clock` tells Unix time."""
 
     def __init__(
@@ -66,20 +66,20 @@ class Lifter:
         self._count_all = count_all
         self._clock = clock
 
-    async def lift(self, release: Release) -> Lifting:
+    async def lift(self, release: GangRelease) -> UngateResult:
         """Lift the gates of the pods that a release comes to now, in its order. Never raises KubeError."""
-        lifted: list[Resident] = []
+        lifted: list[PodRecord] = []
         trouble: KubeError | None = None
         for _ in range(_ATTEMPTS):
             try:
                 trouble = await self._lift_once(release, lifted)
             except KubeError as error:
-                return Lifting(tuple(lifted), str(error), error)
+                return UngateResult(tuple(lifted), str(error), error)
             if trouble is None:
-                return Lifting(tuple(lifted), "" if lifted else _NOTHING_LEFT)
-        return Lifting(tuple(lifted), str(trouble), trouble)
+                return UngateResult(tuple(lifted), "" if lifted else _NOTHING_LEFT)
+        return UngateResult(tuple(lifted), str(trouble), trouble)
 
-    async def _lift_once(self, release: Release, lifted: list[Resident]) -> KubeError | None:
+    async def _lift_once(self, release: GangRelease, lifted: list[PodRecord]) -> KubeError | None:
         """Look, and patch; those whose gates are lifted are added. Returns why it is worth another look, if it is.
 
         Raises KubeError for what another look would not change.
@@ -93,7 +93,7 @@ class Lifter:
                 lifted.append(pod)
             elif result == "error":
                 raise error
-            elif not lifted and release.reason is Reason.ADMITTED:
+            elif not lifted and release.reason is GangReason.ADMITTED:
                 return error  # whether the others are still to go, a gang that is whole so far tells anew
             elif result == "changed":
                 changed = error
@@ -105,7 +105,7 @@ class Lifter:
             listed = await self._kube.list_pods(key.namespace, fields=f"metadata.name={key.name}")
         else:
             listed = await self._kube.list_pods(key.namespace, labels=f"{GROUP_LABEL}={key.name}")
-        pods: list[Resident] = []
+        pods: list[PodRecord] = []
         raw: dict[str, ungate.GatedPod] = {}
         for number, item in enumerate(listed):
             if number % _STEP == 0:
@@ -122,10 +122,10 @@ class Lifter:
         return _Found(gang_among(key, pods, count_all=self._count_all), raw)
 
     async def _patch(
-        self, pod: Resident, known: ungate.GatedPod, reason: Reason
+        self, pod: PodRecord, known: ungate.GatedPod, reason: GangReason
     ) -> KubeError | None:
         # One that is let through says nothing of its gang: the others are not admitted by it.
-        at = rfc3339(self._clock()) if reason is not Reason.OVERDUE else None
+        at = rfc3339(self._clock()) if reason is not GangReason.OVERDUE else None
         operations = ungate.lifting(known, at)
         try:
             await self._kube.patch_pod(pod.namespace, pod.name, operations)

@@ -10,11 +10,11 @@ from http import HTTPStatus
 
 from evaluator.gangs.core import admission
 from evaluator.metrics import Metrics
-from plimsoll.fairlock import Turns
+from plimsoll.fairlock import FairLock
 from plimsoll.http.routes import Route, Routes
-from plimsoll.http.types import Buffer, RefusedError, Request, Response
+from plimsoll.http.types import Buffer, RejectedRequestError, Request, Response
 from plimsoll.logging import setup
-from plimsoll.ratelimit import Bucket
+from plimsoll.ratelimit import TokenBucket
 
 log = setup.get(__name__)
 
@@ -30,12 +30,12 @@ class Webhook:
 
     def __init__(self, metrics: Metrics) -> None:
         self._asked = metrics.gang_admissions
-        self._loud = Bucket(rate=1, burst=100)
-        self._turns = Turns(CONNECTIONS)
+        self._loud = TokenBucket(rate=1, burst=100)
+        self._turns = FairLock(CONNECTIONS)
         routes = Routes({PATH: Route(self._ask, ("POST",))}, self.refuse)
         self.answer, self.check = routes.answer, routes.check
 
-    def refuse(self, refused: RefusedError, request: Request | None) -> Response:
+    def refuse(self, refused: RejectedRequestError, request: Request | None) -> Response:
         """A refusal is the Status that the API server's own refusals are. It goes by its failurePolicy then."""
         self._asked.labels("refused").inc()
         loud = request is not None and self._loud.take_now(time.monotonic())
@@ -49,13 +49,13 @@ class Webhook:
             async with self._turns.turn():
                 found = await _answer(request.body)
         except admission.BadReviewError as error:
-            return self.refuse(RefusedError(HTTPStatus.BAD_REQUEST, str(error)), request)
+            return self.refuse(RejectedRequestError(HTTPStatus.BAD_REQUEST, str(error)), request)
         self._asked.labels(found.result.value).inc()
         log.debug("admission review", pod=found.pod, result=found.result.value)
         return Response(HTTPStatus.OK, found.body, "application/json")
 
 
-async def _answer(body: Buffer) -> admission.Answer:
+async def _answer(body: Buffer) -> admission.AdmissionAnswer:
     """Decode one review at a time, with a pause as long as the work: a client needs no certificate to send one."""
     view, found, begun = memoryview(body), 0, time.perf_counter()
     for at in range(0, len(view), _PART):

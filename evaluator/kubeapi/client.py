@@ -11,16 +11,11 @@ import aiohttp
 import msgspec
 
 from evaluator.kubeapi.connection import KubeConnection
-from evaluator.kubeapi.transport import (
-    KubeError,  # whoever calls the API imports it from here
-    Session,
-    lines,
-    whole,
-)
+from evaluator.kubeapi.transport import APISession, KubeError, lines, whole
 from evaluator.model.api_status import TokenReview
 from evaluator.model.decode import UNREADABLE
 from evaluator.model.names import PolicyKey
-from evaluator.model.node_labels import FIELD_MANAGER, Apply
+from evaluator.model.node_labels import FIELD_MANAGER, LabelApply
 from evaluator.model.objects import Node, Pod
 
 T = TypeVar("T")
@@ -34,7 +29,7 @@ _LARGEST_METRIC = 64 << 20
 
 
 @dataclass(frozen=True, slots=True)
-class Resource:
+class APIResource:
     """A kind of object to list and watch; cluster-wide, unless its path says otherwise.
 
     `unserved`: what to do where the API server does not serve it.
@@ -54,15 +49,15 @@ class Resource:
         return {"labelSelector": self.label_selector, "fieldSelector": self.field_selector}
 
 
-NODES = Resource("nodes", "/api/v1/nodes")
-POLICIES = Resource(
+NODES = APIResource("nodes", "/api/v1/nodes")
+POLICIES = APIResource(
     "taspolicies",
     "/apis/telemetry.intel.com/v1alpha1/taspolicies",
     unserved="TASPolicy CRD is not installed; run `kubectl apply -k deploy/crd`",
     page=_POLICIES_PAGE,
 )
-LINKED_PODS = Resource("pods", "/api/v1/pods", label_selector="telemetry-policy")
-ALL_PODS = Resource("all pods", "/api/v1/pods")
+LINKED_PODS = APIResource("pods", "/api/v1/pods", label_selector="telemetry-policy")
+ALL_PODS = APIResource("all pods", "/api/v1/pods")
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,7 +84,7 @@ class Kube:
 
     def __init__(self, connection: KubeConnection) -> None:
         self._connection = connection
-        self._session = Session(connection)
+        self._session = APISession(connection)
         self.guard: Callable[[], contextlib.AbstractAsyncContextManager[None]] = (
             contextlib.nullcontext
         )
@@ -107,7 +102,7 @@ class Kube:
         """Close the connections."""
         await self._connection.close()
 
-    async def list_page(self, resource: Resource, more: str = "") -> Page:
+    async def list_page(self, resource: APIResource, more: str = "") -> Page:
         """One page of a list; `more` is what the page before said."""
         query = {"limit": str(resource.page), "continue": more, **resource.selection}
         body = await self._session.request("GET", resource.path, query)
@@ -117,7 +112,7 @@ class Kube:
 
     async def watch(
         self,
-        resource: Resource,
+        resource: APIResource,
         resource_version: str,
         *,
         timeout: float,
@@ -142,7 +137,7 @@ class Kube:
         async for line in lines(response, f"watch of {resource.name}"):
             yield line
 
-    async def apply_node_labels(self, apply: Apply) -> Node:
+    async def apply_node_labels(self, apply: LabelApply) -> Node:
         """Make `apply.labels` all the labels of ours on a node, by server-side apply.
 
         The uid goes with it: without one, an apply to a node that is gone creates it.
@@ -223,7 +218,7 @@ class Kube:
         self, namespace: str, *, labels: str = "", fields: str = ""
     ) -> list[msgspec.Raw]:
         """The pods of a namespace that selectors pick: as they are at this moment, not as a cache has them."""
-        return await self._list_all(Resource("pods", _pods(namespace), labels, fields))
+        return await self._list_all(APIResource("pods", _pods(namespace), labels, fields))
 
     async def read_pod(self, namespace: str, name: str) -> dict[str, Any] | None:
         """A pod, whole; None if there is none."""
@@ -240,12 +235,12 @@ class Kube:
     async def list_quotas(self, namespace: str) -> list[msgspec.Raw]:
         """The ResourceQuotas of a namespace."""
         path = f"/api/v1/namespaces/{_segment(namespace)}/resourcequotas"
-        return await self._list_all(Resource("resourcequotas", path))
+        return await self._list_all(APIResource("resourcequotas", path))
 
     async def list_events_about(self, namespace: str, uid: str) -> list[msgspec.Raw]:
         """The events that tell of an object."""
         about = f"involvedObject.uid={uid}"
-        return await self._list_all(Resource("events", _events(namespace), field_selector=about))
+        return await self._list_all(APIResource("events", _events(namespace), field_selector=about))
 
     async def patch_pod(
         self, namespace: str, name: str, operations: Sequence[Mapping[str, Any]]
@@ -320,7 +315,7 @@ class Kube:
         body = await whole(response, f"GET {path}", largest=largest)
         return body, response.headers.get("Date", "")
 
-    async def _list_all(self, resource: Resource) -> list[msgspec.Raw]:
+    async def _list_all(self, resource: APIResource) -> list[msgspec.Raw]:
         page = await self.list_page(resource)
         found = page.items
         while page.more:

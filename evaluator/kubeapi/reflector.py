@@ -14,7 +14,7 @@ from typing import Generic, Protocol, TypeVar
 
 import msgspec
 
-from evaluator.kubeapi.client import Kube, Resource
+from evaluator.kubeapi.client import APIResource, Kube
 from evaluator.kubeapi.transport import KubeError
 from evaluator.model.decode import UNREADABLE
 from plimsoll.backoff import Backoff
@@ -78,7 +78,7 @@ _decode_version = msgspec.json.Decoder(_Versioned).decode
 _decode_error = msgspec.json.Decoder(_ErrorStatus).decode
 
 
-class Watcher(Generic[T]):
+class Reflector(Generic[T]):
     """Feeds a sink from one resource until it is cancelled. `heard` is called whenever the copy is known to be true.
 
     `unserved` is called when the API server answers that it does not serve the resource, as without its CRD.
@@ -87,7 +87,7 @@ class Watcher(Generic[T]):
     def __init__(
         self,
         kube: Kube,
-        resource: Resource,
+        resource: APIResource,
         decode: Callable[[msgspec.Raw], T],
         sink: Sink[T],
         *,

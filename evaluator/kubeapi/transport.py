@@ -43,7 +43,7 @@ class KubeError(SentenceError):
         return self.status == 410
 
 
-class Connection(Protocol):
+class APIConnection(Protocol):
     """What sends one request; what it raises is a KubeError of status 0."""
 
     @property
@@ -72,11 +72,11 @@ class Connection(Protocol):
         ...
 
 
-class Session:
+class APISession:
     """All methods raise KubeError."""
 
     def __init__(
-        self, connection: Connection, *, clock: Callable[[], float] = time.monotonic
+        self, connection: APIConnection, *, clock: Callable[[], float] = time.monotonic
     ) -> None:
         self._connection = connection
         self._clock = clock

@@ -2,14 +2,15 @@
 
 import asyncio
 import socket
+import time
 import uuid
 from collections.abc import Callable
 from typing import Any, Protocol, assert_never
 
 from evaluator.kubeapi.transport import KubeError
 from evaluator.leader import lease
-from evaluator.leader.lease import Acquire, Renew, Seen, StepDown, Terms, Wait
-from evaluator.leader.write_fence import Mandate, clock
+from evaluator.leader.lease import Acquire, LeaseTimings, ObservedLease, Renew, StepDown, Wait
+from evaluator.leader.write_fence import WriteFence, clock
 from plimsoll.logging import setup
 from plimsoll.rfc3339 import microtime
 
@@ -37,8 +38,8 @@ class Leader:
     def __init__(
         self,
         leases: Leases,
-        mandate: Mandate,
-        terms: Terms,
+        mandate: WriteFence,
+        terms: LeaseTimings,
         *,
         namespace: str,
         name: str,
@@ -52,7 +53,7 @@ class Leader:
         self._name = name
         self._me = me or identity()
         self._clock = clock
-        self._seen = Seen()
+        self._seen = ObservedLease()
         self._complaint = ""
         self._turn = asyncio.Lock()
 

@@ -13,7 +13,7 @@ Object = Mapping[str, Any]
 
 
 @dataclass(frozen=True, slots=True)
-class Terms:
+class LeaseTimings:
     """Seconds: how long a lease counts that nobody renews, when its holder gives up itself, how often it is looked at."""
 
     duration: float
@@ -22,7 +22,7 @@ class Terms:
 
 
 @dataclass(frozen=True, slots=True)
-class Seen:
+class ObservedLease:
     """What a replica knows. `changed`: when it first saw the lease like this; `renewed`: since when it holds it itself.
 
     Both in seconds on its own clock; `renewed` is None while it does not lead. `lease` is None where there is none.
@@ -32,16 +32,16 @@ class Seen:
     changed: float = 0.0
     renewed: float | None = None
 
-    def read(self, lease: Object | None, now: float) -> "Seen":
+    def read(self, lease: Object | None, now: float) -> "ObservedLease":
         """After looking: somebody's renewal counts from when it was seen. A change of its metadata is none."""
         same = lease is not None and self.lease is not None and _spec(lease) == _spec(self.lease)
         return replace(self, lease=lease, changed=self.changed if same else now)
 
-    def wrote(self, lease: Object, began: float) -> "Seen":
+    def wrote(self, lease: Object, began: float) -> "ObservedLease":
         """After our own write: it counts from before it was sent, when nobody can have seen it yet."""
-        return Seen(lease, changed=began, renewed=began)
+        return ObservedLease(lease, changed=began, renewed=began)
 
-    def stepped_down(self) -> "Seen":
+    def stepped_down(self) -> "ObservedLease":
         """After giving up."""
         return replace(self, renewed=None)
 
@@ -78,7 +78,7 @@ class StepDown:
 Step = Acquire | Renew | Wait | StepDown
 
 
-def decide(seen: Seen, me: str, terms: Terms, now: float) -> Step:
+def decide(seen: ObservedLease, me: str, terms: LeaseTimings, now: float) -> Step:
     """The next step of the replica called `me`."""
     if seen.renewed is not None:
         if now - seen.renewed >= terms.renew_deadline:
@@ -93,7 +93,7 @@ def decide(seen: Seen, me: str, terms: Terms, now: float) -> Step:
     return Wait(left) if left > 0 else Acquire()
 
 
-def held(seen: Seen, me: str, terms: Terms, *, at: str) -> dict[str, Any]:
+def held(seen: ObservedLease, me: str, terms: LeaseTimings, *, at: str) -> dict[str, Any]:
     """The lease to write so that it is ours at the time `at` (RFC 3339, microseconds).
 
     It keeps the resourceVersion that was read: of two who try at once, the API server refuses one.
@@ -139,7 +139,7 @@ def _spec(lease: Object) -> Mapping[str, Any]:
     return spec if isinstance(spec, Mapping) else {}
 
 
-def _promised(lease: Object, terms: Terms) -> float:
+def _promised(lease: Object, terms: LeaseTimings) -> float:
     """How long its holder said that it counts: replicas of two versions may have been told different durations."""
     return float(_spec(lease).get("leaseDurationSeconds") or terms.duration)
 

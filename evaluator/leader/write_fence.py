@@ -24,14 +24,14 @@ def clock() -> float:
     return time.clock_gettime(getattr(time, "CLOCK_BOOTTIME", time.CLOCK_MONOTONIC))
 
 
-class NoMandateError(KubeError):
+class NotLeaderError(KubeError):
     """A write that was not sent, or given up under way, because this replica may not write any more."""
 
     def __init__(self) -> None:
         super().__init__(0, "not sent: another replica is the one that writes")
 
 
-class Mandate:
+class WriteFence:
     """Whether this replica may write now. `listeners` hear when it gets the right, not when it loses it."""
 
     def __init__(self, *, clock: Callable[[], float] = clock) -> None:
@@ -73,7 +73,7 @@ class Mandate:
     async def write(self) -> AsyncIterator[None]:
         """Around one write. Raises NoMandateError if there is no right to it, or none any more before it has ended."""
         if not self.allowed():
-            raise NoMandateError
+            raise NotLeaderError
         limit = asyncio.timeout(None)
         self._writes.add(limit)
         self._idle.clear()
@@ -82,7 +82,7 @@ class Mandate:
                 self._check()
                 yield
         except TimeoutError:
-            raise NoMandateError from None
+            raise NotLeaderError from None
         finally:
             self._writes.discard(limit)
             if not self._writes:

@@ -12,7 +12,7 @@ _LONGEST = 3600.0
 
 
 @dataclass(frozen=True, slots=True)
-class Refusal:
+class APIStatus:
     """Its words, the fields it is about, and the seconds for which it asks to be left alone."""
 
     message: str = ""
@@ -29,15 +29,15 @@ class _Status(msgspec.Struct):
     details: _Details | None = None
 
 
-def read(body: bytes, retry_after: str) -> Refusal:
+def read(body: bytes, retry_after: str) -> APIStatus:
     """A refusal out of an answer's body and its Retry-After header; of what is no Status only the header counts."""
     pause = _seconds(retry_after)
     try:
         status = msgspec.json.decode(body, type=_Status)
     except UNREADABLE:
-        return Refusal(retry_after=pause)
+        return APIStatus(retry_after=pause)
     causes = tuple((status.details and status.details.causes) or ())
-    return Refusal(status.message, causes, pause)
+    return APIStatus(status.message, causes, pause)
 
 
 def _seconds(header: str) -> float | None:

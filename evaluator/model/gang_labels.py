@@ -23,8 +23,8 @@ from evaluator.model.gang_membership import (
 )
 from evaluator.model.names import POLICY_LABEL, PolicyKey
 from evaluator.model.objects import Affinity, PodSpec, Toleration
-from evaluator.model.pods import Meta, Workload
-from evaluator.model.pods import Spec as WorkloadSpec
+from evaluator.model.pods import PodMetadata, PodSpecView
+from evaluator.model.pods import PodSpecFields as WorkloadSpec
 from plimsoll import int64, rfc3339
 from plimsoll.text import shown
 
@@ -45,7 +45,7 @@ class Numbers(NamedTuple):
     problems: tuple[str, ...]
 
 
-def membership(pod: Workload) -> Membership | None:
+def membership(pod: PodSpecView) -> Membership | None:
     """What a pod says of its gang.
 
     None for one that names no group, that our gate does not hold, and has not held. Raises what
@@ -110,21 +110,21 @@ def _number(
     return number
 
 
-def _marked(pod: Workload) -> str | None:
+def _marked(pod: PodSpecView) -> str | None:
     annotations = pod.metadata.annotations
     return annotations.admitted if annotations else None
 
 
-def _admitted(pod: Workload) -> float | None:
+def _admitted(pod: PodSpecView) -> float | None:
     return None if (text := _marked(pod)) is None else rfc3339.unix(text)
 
 
-def _broken_mark(pod: Workload) -> Iterable[str]:
+def _broken_mark(pod: PodSpecView) -> Iterable[str]:
     if (text := _marked(pod)) is not None and rfc3339.unix(text) is None:
         yield f"its annotation {ADMITTED} is {shown(text)}, which is no time: passed over"
 
 
-def _owner(meta: Meta) -> Owner:
+def _owner(meta: PodMetadata) -> Owner:
     for owner in meta.owner_references or ():
         if owner.controller:
             return _one_owner(owner.kind, owner.name, owner.uid)

@@ -8,14 +8,14 @@ from typing import Any, TypeVar
 import numpy as np
 import numpy.typing as npt
 
-Places = npt.NDArray[np.intp]
+Positions = npt.NDArray[np.intp]
 Mask = npt.NDArray[np.bool_]
 Floats = npt.NDArray[np.float64]
 
 Array = TypeVar("Array", bound=npt.NDArray[Any])
 
 
-class Nodes(tuple[str, ...]):
+class NodeIndex(tuple[str, ...]):
     """Names in a fixed order, and what is looked up in such a list again and again, made once.
 
     `decide()` keeps this very object while the cluster has the same nodes.
@@ -57,16 +57,16 @@ class Nodes(tuple[str, ...]):
         names: list[str] = self._array[mask].tolist()
         return names
 
-    def find(self, names: Sequence[str]) -> Places:
+    def find(self, names: Sequence[str]) -> Positions:
         """Where these stand, in their order; -1 for a name that is not here."""
         found = map(self.place.get, names, repeat(-1))
         return np.fromiter(found, np.intp, len(names))
 
 
-class NodeSet:
+class NodeMask:
     """Some of the nodes. Who they are by name is worked out when somebody asks, and once."""
 
-    def __init__(self, nodes: Nodes, mask: Mask) -> None:
+    def __init__(self, nodes: NodeIndex, mask: Mask) -> None:
         self.nodes = nodes
         self.mask = mask
 
@@ -85,20 +85,20 @@ class NodeSet:
         """The names, to look one up."""
         return frozenset(self.names)
 
-    def as_before(self, before: "NodeSet | None") -> "NodeSet":
+    def as_before(self, before: "NodeMask | None") -> "NodeMask":
         """The object of before if it is the same set, so that who compares sees at a glance that nothing changed."""
         same = before is not None and before.nodes is self.nodes and alike(before.mask, self.mask)
         return before if before is not None and same else self
 
 
-class Moves:
+class Reindex:
     """Where today's nodes were among those of another moment, and what was known of each there."""
 
-    def __init__(self, before: Nodes, nodes: Nodes) -> None:
+    def __init__(self, before: NodeIndex, nodes: NodeIndex) -> None:
         self._before, self._nodes = before, nodes
 
     @cached_property
-    def _places(self) -> Places | None:
+    def _places(self) -> Positions | None:
         """None where all nodes are where they were; -1 for one that was not there."""
         if self._before is self._nodes:
             return None
@@ -133,7 +133,7 @@ def alike(one: Mask, other: Mask) -> bool:
     return one is other or (one.shape == other.shape and one.T.tobytes() == other.T.tobytes())
 
 
-def union(masks: Iterable[Mask], nodes: Nodes) -> Mask:
+def union(masks: Iterable[Mask], nodes: NodeIndex) -> Mask:
     """Where any of some masks is set. With one mask it is that one; with none, `nodes.none`."""
     found: Mask | None = None
     for mask in masks:

@@ -61,7 +61,7 @@ class NodeLabels:
 
 
 @dataclass(frozen=True, slots=True)
-class Apply:
+class LabelApply:
     """One write: after it, `labels` are all the labels of ours on that node."""
 
     node: str
@@ -70,7 +70,7 @@ class Apply:
 
 
 @dataclass(frozen=True, slots=True)
-class Conflict:
+class LabelConflict:
     """A label that is wanted on a node but belongs to somebody else there, with another value."""
 
     node: str
@@ -80,42 +80,42 @@ class Conflict:
 
 
 @dataclass(frozen=True, slots=True)
-class Plan:
+class LabelChanges:
     """What has to be written, and what cannot be."""
 
-    applies: tuple[Apply, ...]
-    conflicts: tuple[Conflict, ...]
+    applies: tuple[LabelApply, ...]
+    conflicts: tuple[LabelConflict, ...]
 
 
 @dataclass(frozen=True, slots=True)
-class Look:
+class LabelComparison:
     """The same for one node: what has to be written there (None: nothing), and what cannot be."""
 
-    apply: Apply | None
-    conflicts: tuple[Conflict, ...]
+    apply: LabelApply | None
+    conflicts: tuple[LabelConflict, ...]
 
 
-def plan(nodes: Mapping[str, NodeLabels], wanted: Mapping[str, Mapping[str, str]]) -> Plan:
+def plan(nodes: Mapping[str, NodeLabels], wanted: Mapping[str, Mapping[str, str]]) -> LabelChanges:
     """The writes that turn the labels seen into the labels wanted; empty when they agree. `labelplan` keeps it up to date."""
     looks = [look(name, seen, wanted.get(name, {})) for name, seen in nodes.items()]
-    return Plan(
+    return LabelChanges(
         tuple(look.apply for look in looks if look.apply is not None),
         tuple(conflict for look in looks for conflict in look.conflicts),
     )
 
 
-def look(node: str, seen: NodeLabels, wanted: Mapping[str, str]) -> Look:
+def look(node: str, seen: NodeLabels, wanted: Mapping[str, str]) -> LabelComparison:
     """The part of a plan that is about one node.
 
     A wanted key that another owner holds with another value is left out and reported; the rest of that node is written.
     """
     there, owned = seen.labels, seen.owned
     conflicts = tuple(
-        Conflict(node, key, value, there[key])
+        LabelConflict(node, key, value, there[key])
         for key, value in wanted.items()
         if key in there and there[key] != value and key not in owned
     )
     taken = {conflict.key for conflict in conflicts}
     ours = {key: value for key, value in wanted.items() if key not in taken}
     agrees = {key: there.get(key) for key in owned} == ours
-    return Look(None if agrees else Apply(node, seen.uid, ours), conflicts)
+    return LabelComparison(None if agrees else LabelApply(node, seen.uid, ours), conflicts)

@@ -13,7 +13,7 @@ import msgspec
 
 from evaluator.model import resources
 from evaluator.model.node_labels import FIELD_MANAGER, NodeLabels
-from evaluator.model.resources import Others, Room
+from evaluator.model.resources import ExtendedResources, Room
 from evaluator.model.usage_metrics import ANNOTATIONS
 
 NUDGED = "plimsoll.io/nudged-at"
@@ -49,7 +49,7 @@ class ManagedFields(msgspec.Struct, rename="camel"):
         return (self.manager, self.operation, self.subresource) == (FIELD_MANAGER, "Apply", "")
 
 
-class Meta(msgspec.Struct, rename="camel"):
+class ObjectMeta(msgspec.Struct, rename="camel"):
     """ObjectMeta. Of the managed fields is kept only which labels are ours: they are the larger half of many objects."""
 
     name: str = ""
@@ -89,7 +89,7 @@ class Toleration(msgspec.Struct):
     effect: str = ""
 
 
-class Condition(msgspec.Struct):
+class NodeCondition(msgspec.Struct):
     """One condition of a status."""
 
     type: str = ""
@@ -116,17 +116,17 @@ class NodeStatus(msgspec.Struct):
     `room` is of what scorers know, `others` of all else.
     """
 
-    conditions: list[Condition] | None = None
+    conditions: list[NodeCondition] | None = None
     addresses: list[Address] | None = None
     allocatable: dict[str, Any] | None = None
     room: Room | None = None
-    others: Others = ()
+    others: ExtendedResources = ()
 
     def __post_init__(self) -> None:
         if self.conditions is not None:
             self.conditions = [c for c in self.conditions if c.type == "Ready"]
         if self.allocatable is not None:
-            self.room = resources.room(self.allocatable)
+            self.room = resources.allocatable(self.allocatable)
             self.others = resources.other_room(self.allocatable)
             self.allocatable = None
 
@@ -134,7 +134,7 @@ class NodeStatus(msgspec.Struct):
 _NUMBER = re.compile(r"[+-]?(\d{1,40}(\.\d{0,40})?|\.\d{1,40})([eE][+-]?\d{1,3})?", re.ASCII)
 
 
-class NodeMeta(Meta, rename="camel"):
+class NodeMeta(ObjectMeta, rename="camel"):
     """ObjectMeta of a node; of its annotations are kept the numbers that scorers read.
 
     `figures` has them in the order of ANNOTATIONS, `math.nan` where there is none, or no number.
@@ -236,7 +236,7 @@ class Affinity(msgspec.Struct, rename="camel"):
     node_affinity: NodeAffinity | None = None
 
 
-class PodMeta(Meta, rename="camel"):
+class PodMeta(ObjectMeta, rename="camel"):
     """ObjectMeta of a pod; of its annotations only the nudge is kept, since some are as large as the pod itself."""
 
     annotations: dict[str, str] | None = None

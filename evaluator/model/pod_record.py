@@ -12,9 +12,9 @@ from evaluator.model import gang_labels
 from evaluator.model import pods as workload
 from evaluator.model.gang_membership import Membership
 from evaluator.model.pod_demand import PodView
-from evaluator.model.pods import FINISHED, ContainerStatus, Workload
+from evaluator.model.pods import FINISHED, ContainerStatus, PodSpecView
 from evaluator.model.requests import amounts, effective, others
-from evaluator.model.resources import Others, Vector
+from evaluator.model.resources import ExtendedResources, ResourceVector
 from plimsoll.rfc3339 import unix
 
 Key = tuple[str, str]
@@ -24,7 +24,7 @@ Key = tuple[str, str]
 _CRASHING = "CrashLoopBackOff"
 
 
-class Resident(msgspec.Struct, frozen=True, gc=False):
+class PodRecord(msgspec.Struct, frozen=True, gc=False):
     """One pod, as far as anybody asks. Times are Unix seconds; None: not known, or not yet."""
 
     namespace: str
@@ -34,7 +34,7 @@ class Resident(msgspec.Struct, frozen=True, gc=False):
     node: str
     """Empty while it has none."""
     phase: str
-    requests: Vector
+    requests: ResourceVector
     bound: float | None
     """Since when it has had its node."""
     created: float | None
@@ -50,7 +50,7 @@ class Resident(msgspec.Struct, frozen=True, gc=False):
     """When a container last ended in failure."""
     problems: tuple[str, ...] = ()
     """What could not be read of what it asks for."""
-    others: Others = ()
+    others: ExtendedResources = ()
     """What it asks for of resources that scorers do not know."""
     membership: Membership | None = None
     """What it says of its gang; None for a pod that names none and that our gate does not hold."""
@@ -72,20 +72,20 @@ class Resident(msgspec.Struct, frozen=True, gc=False):
         return PodView(name, self.uid, self.kind, amounts(self.requests))
 
 
-def decode(raw: msgspec.Raw, ignored: Set[str] = frozenset()) -> Resident:
+def decode(raw: msgspec.Raw, ignored: Set[str] = frozenset()) -> PodRecord:
     """A Resident out of a Pod's JSON; `ignored`: see `evaluator.model.requests.others`.
 
     Raises what `evaluator.decoding.UNREADABLE` names.
     """
-    return resident(workload.decode(raw), ignored)
+    return pod_record(workload.decode(raw), ignored)
 
 
-def resident(pod: Workload, ignored: Set[str] = frozenset()) -> Resident:
+def pod_record(pod: PodSpecView, ignored: Set[str] = frozenset()) -> PodRecord:
     """What is kept of a pod."""
     meta, status = pod.metadata, pod.status
     asked, (more, unread) = effective(pod), others(pod, ignored)
     told, seen = status.container_statuses or (), list(pod.containers_seen)
-    return Resident(
+    return PodRecord(
         namespace=intern(meta.namespace),
         name=meta.name,
         uid=meta.uid,

@@ -45,7 +45,7 @@ class Gate(msgspec.Struct):
     name: str = ""
 
 
-class Spec(msgspec.Struct, rename="camel"):
+class PodSpecFields(msgspec.Struct, rename="camel"):
     """core/v1 PodSpec."""
 
     node_name: str = ""
@@ -61,7 +61,7 @@ class Spec(msgspec.Struct, rename="camel"):
     tolerations: msgspec.Raw = msgspec.Raw()
 
 
-class Condition(msgspec.Struct, rename="camel"):
+class PodConditionFields(msgspec.Struct, rename="camel"):
     """One condition of a pod's status."""
 
     type: str = ""
@@ -82,7 +82,7 @@ class Waiting(msgspec.Struct):
     reason: str = ""
 
 
-class State(msgspec.Struct):
+class ContainerState(msgspec.Struct):
     """core/v1 ContainerState."""
 
     waiting: Waiting | None = None
@@ -94,17 +94,17 @@ class ContainerStatus(msgspec.Struct, rename="camel"):
 
     restart_count: int = 0
     ready: bool = False
-    state: State | None = None
-    last_state: State | None = None
+    state: ContainerState | None = None
+    last_state: ContainerState | None = None
 
 
-class Status(msgspec.Struct, rename="camel"):
+class PodStatusFields(msgspec.Struct, rename="camel"):
     """core/v1 PodStatus."""
 
     phase: str = ""
     qos_class: str = ""
     start_time: str | None = None
-    conditions: list[Condition] | None = None
+    conditions: list[PodConditionFields] | None = None
     container_statuses: list[ContainerStatus] | None = None
     init_container_statuses: list[ContainerStatus] | None = None
 
@@ -124,7 +124,7 @@ class OwnerReference(msgspec.Struct):
     controller: bool | None = None
 
 
-class Meta(msgspec.Struct, rename="camel"):
+class PodMetadata(msgspec.Struct, rename="camel"):
     """ObjectMeta of a pod."""
 
     name: str = ""
@@ -137,12 +137,12 @@ class Meta(msgspec.Struct, rename="camel"):
     creation_timestamp: str | None = None
 
 
-class Workload(msgspec.Struct):
+class PodSpecView(msgspec.Struct):
     """core/v1 Pod."""
 
-    metadata: Meta
-    spec: Spec = msgspec.field(default_factory=Spec)
-    status: Status = msgspec.field(default_factory=Status)
+    metadata: PodMetadata
+    spec: PodSpecFields = msgspec.field(default_factory=PodSpecFields)
+    status: PodStatusFields = msgspec.field(default_factory=PodStatusFields)
 
     def __str__(self) -> str:
         return f"{self.metadata.namespace}/{self.metadata.name}"
@@ -167,7 +167,7 @@ class Workload(msgspec.Struct):
         yield from self.status.container_statuses or ()
 
 
-decode = msgspec.json.Decoder(Workload).decode
+decode = msgspec.json.Decoder(PodSpecView).decode
 
 
 _KIND_LABELS = ("podtype", "app", "name")

@@ -9,7 +9,7 @@ from typing import Any
 
 from evaluator.model.gang_membership import QoS
 from evaluator.model.pod_demand import Resource
-from evaluator.model.pods import Requests, Workload
+from evaluator.model.pods import PodSpecView, Requests
 from plimsoll import quantity
 
 _NAMES = {
@@ -23,13 +23,13 @@ _DECISIVE = (Resource.CPU, Resource.MEMORY)
 _Amounts = dict[Resource, Fraction]
 
 
-def of(pod: Workload) -> QoS:
+def of(pod: PodSpecView) -> QoS:
     """The class of a pod. What it asks for that is no quantity makes no difference."""
     told = _NAMES.get(pod.status.qos_class)
     return _worked_out(pod) if told is None else told
 
 
-def _worked_out(pod: Workload) -> QoS:
+def _worked_out(pod: PodSpecView) -> QoS:
     spec = pod.spec
     parts = [spec.resources] if _says_something(spec.resources) else []
     if not parts:

@@ -10,9 +10,16 @@ from types import MappingProxyType
 from typing import Any, NamedTuple
 
 from evaluator.model.pod_demand import Amounts, PodView, Resource
-from evaluator.model.pods import Workload
-from evaluator.model.resources import RESOURCES, Others, Vector, amount, is_other, plus
-from evaluator.model.resources import others as named_others
+from evaluator.model.pods import PodSpecView
+from evaluator.model.resources import (
+    RESOURCES,
+    ExtendedResources,
+    ResourceVector,
+    amount,
+    is_other,
+    plus,
+)
+from evaluator.model.resources import extended_resources as named_others
 
 IGNORED = frozenset({"telemetry/scheduling"})
 """Resources that kube-scheduler is told not to count: pods ask for them so that an extender is asked about them."""
@@ -22,22 +29,24 @@ _OF_PODS = frozenset({Resource.CPU, Resource.MEMORY})
 _ONE_POD = tuple(int(resource is Resource.PODS) for resource in RESOURCES)
 
 
-class Effective(NamedTuple):
+class EffectiveRequest(NamedTuple):
     """What a pod asks for. `problems`, in words that name the pod: what could not be read, and was passed over."""
 
-    requests: Vector
+    requests: ResourceVector
     """Containers and sidecars, or the most that is needed at one time while init containers run; and the overhead."""
     problems: tuple[str, ...] = ()
 
 
-def effective(pod: Workload) -> Effective:
+def effective(pod: PodSpecView) -> EffectiveRequest:
     """What a pod asks for; never raises."""
     asked = _Asked(pod, RESOURCES)
     requests = _sum(asked.needed(_OF_PODS), asked.overhead, _ONE_POD)
-    return Effective(_shared(requests), tuple(asked.problems))
+    return EffectiveRequest(_shared(requests), tuple(asked.problems))
 
 
-def others(pod: Workload, ignored: Set[str] = frozenset()) -> tuple[Others, tuple[str, ...]]:
+def others(
+    pod: PodSpecView, ignored: Set[str] = frozenset()
+) -> tuple[ExtendedResources, tuple[str, ...]]:
     """What a pod asks for of resources that scorers do not know, and what of it could not be read; never raises.
 
     Nothing is said of those that are `ignored`, nor ever of IGNORED.
@@ -51,19 +60,19 @@ def others(pod: Workload, ignored: Set[str] = frozenset()) -> tuple[Others, tupl
     return named_others(zip(names, total, strict=True)), tuple(asked.problems)
 
 
-def amounts(vector: Vector) -> Amounts:
+def amounts(vector: ResourceVector) -> Amounts:
     """The same by name; what is not asked for is not named."""
     return _named(vector)
 
 
-def pod_view(pod: Workload) -> tuple[PodView, tuple[str, ...]]:
+def pod_view(pod: PodSpecView) -> tuple[PodView, tuple[str, ...]]:
     """A pod as scorers see it, and what could not be read of what it asks for."""
     found = effective(pod)
     meta = pod.metadata
     return PodView(str(pod), meta.uid, pod.kind, amounts(found.requests)), found.problems
 
 
-def _told(pod: Workload) -> Iterator[Mapping[str, Any]]:
+def _told(pod: PodSpecView) -> Iterator[Mapping[str, Any]]:
     """All that a pod asks for, part by part."""
     spec = pod.spec
     yield from (container.requests for container in spec.containers or ())
@@ -75,7 +84,7 @@ def _told(pod: Workload) -> Iterator[Mapping[str, Any]]:
 class _Asked:
     """What a pod asks for of some resources, in their order. `problems`: what could not be read, and counts as nothing."""
 
-    def __init__(self, pod: Workload, resources: Sequence[str]) -> None:
+    def __init__(self, pod: PodSpecView, resources: Sequence[str]) -> None:
         self.problems: list[str] = []
         self._pod = pod
         self._resources = resources
@@ -86,7 +95,7 @@ class _Asked:
             (self._read(init.requests), init.stays) for init in spec.init_containers or ()
         ]
 
-    def needed(self, of_pods: Set[str]) -> Vector:
+    def needed(self, of_pods: Set[str]) -> ResourceVector:
         """The most at one time. `of_pods`: resources of which what the pod as a whole asks for goes before its containers."""
         whole, vector = self._pod.spec.resources, self._at_most()
         if not (whole and whole.requests):
@@ -98,11 +107,11 @@ class _Asked:
         )
 
     @property
-    def overhead(self) -> Vector:
+    def overhead(self) -> ResourceVector:
         """What its runtime takes beside."""
         return self._read(self._pod.spec.overhead or {})
 
-    def _at_most(self) -> Vector:
+    def _at_most(self) -> ResourceVector:
         """Init containers run one after another, each beside the sidecars before it; the containers beside all sidecars."""
         sidecars = starting = self._nothing
         for asked, stays in self._starters:
@@ -112,7 +121,7 @@ class _Asked:
                 sidecars = beside
         return _most(_sum(sidecars, *self._containers), starting)
 
-    def _read(self, told: Mapping[str, Any]) -> Vector:
+    def _read(self, told: Mapping[str, Any]) -> ResourceVector:
         found = self._amounts(told)
         return tuple(found.get(name, 0) for name in self._resources) if found else self._nothing
 
@@ -128,26 +137,26 @@ class _Asked:
         return found
 
 
-def _sum(*vectors: Vector) -> Vector:
+def _sum(*vectors: ResourceVector) -> ResourceVector:
     return tuple(map(sum, zip(*vectors, strict=True)))
 
 
-def _most(*vectors: Vector) -> Vector:
+def _most(*vectors: ResourceVector) -> ResourceVector:
     return tuple(map(max, zip(*vectors, strict=True)))
 
 
 @lru_cache(maxsize=4096)
-def _shared(vector: Vector) -> Vector:
+def _shared(vector: ResourceVector) -> ResourceVector:
     """The pods of a workload ask for the same: one object for all of them."""
     return vector
 
 
 @lru_cache(maxsize=4096)
-def _named(vector: Vector) -> Amounts:
+def _named(vector: ResourceVector) -> Amounts:
     return MappingProxyType(dict(_nonzero(vector)))
 
 
-def _nonzero(vector: Vector) -> Iterator[tuple[Resource, float]]:
+def _nonzero(vector: ResourceVector) -> Iterator[tuple[Resource, float]]:
     for resource, value in zip(RESOURCES, vector, strict=True):
         if value:
             yield resource, float(value)

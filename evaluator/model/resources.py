@@ -15,12 +15,12 @@ from plimsoll import quantity
 RESOURCES = tuple(Resource)
 """What is counted, in the order of a Vector."""
 
-Vector = tuple[int, ...]
+ResourceVector = tuple[int, ...]
 """An amount of each of RESOURCES."""
 
-NOTHING: Vector = (0,) * len(RESOURCES)
+NOTHING: ResourceVector = (0,) * len(RESOURCES)
 
-Others = tuple[tuple[str, int], ...]
+ExtendedResources = tuple[tuple[str, int], ...]
 """Amounts of resources that are not among RESOURCES, by name, in the order of the names."""
 
 Room = tuple[float, ...]
@@ -48,7 +48,7 @@ def amount(resource: str, text: str) -> int:
     return min(math.ceil(value * 1000 if resource == Resource.CPU else value), _MOST)
 
 
-def room(told: Mapping[str, Any]) -> Room:
+def allocatable(told: Mapping[str, Any]) -> Room:
     """What a node says it has for pods."""
     return _shared(tuple(_has(resource, told) for resource in RESOURCES))
 
@@ -58,33 +58,33 @@ def is_other(resource: str) -> bool:
     return resource not in _KNOWN and ("/" in resource or resource.startswith(_COUNTED_PREFIXES))
 
 
-def other_room(told: Mapping[str, Any]) -> Others:
+def other_room(told: Mapping[str, Any]) -> ExtendedResources:
     """What a node says it has of them. What cannot be read is not there."""
-    return others((name, _pieces(name, told[name])) for name in told if is_other(name))
+    return extended_resources((name, _pieces(name, told[name])) for name in told if is_other(name))
 
 
-def others(told: Iterable[tuple[str, int]]) -> Others:
+def extended_resources(told: Iterable[tuple[str, int]]) -> ExtendedResources:
     """Amounts by name, made one object for all who have the same; what there is nothing of is left out."""
     found = tuple(sorted(pair for pair in told if pair[1]))
     return found if len(found) > _MANY else _shared_others(found)
 
 
-def others_plus(one: Others, other: Others) -> Others:
+def others_plus(one: ExtendedResources, other: ExtendedResources) -> ExtendedResources:
     """Both together."""
     return _both(one, other, operator.add) if one and other else one or other
 
 
-def others_minus(one: Others, other: Others) -> Others:
+def others_minus(one: ExtendedResources, other: ExtendedResources) -> ExtendedResources:
     """What is left of one without the other."""
     return _both(one, other, operator.sub) if other else one
 
 
-def plus(one: Vector, other: Vector) -> Vector:
+def plus(one: ResourceVector, other: ResourceVector) -> ResourceVector:
     """Both together."""
     return tuple(a + b for a, b in zip(one, other, strict=True))
 
 
-def minus(one: Vector, other: Vector) -> Vector:
+def minus(one: ResourceVector, other: ResourceVector) -> ResourceVector:
     """What is left of one without the other."""
     return tuple(a - b for a, b in zip(one, other, strict=True))
 
@@ -106,14 +106,18 @@ def _pieces(name: str, told: object) -> int:
         return 0
 
 
-def _both(one: Others, other: Others, operation: Callable[[int, int], int]) -> Others:
+def _both(
+    one: ExtendedResources, other: ExtendedResources, operation: Callable[[int, int], int]
+) -> ExtendedResources:
     mine, theirs = dict(one), dict(other)
     names = mine.keys() | theirs.keys()
-    return others((name, operation(mine.get(name, 0), theirs.get(name, 0))) for name in names)
+    return extended_resources(
+        (name, operation(mine.get(name, 0), theirs.get(name, 0))) for name in names
+    )
 
 
 @lru_cache(maxsize=4096)
-def _shared_others(found: Others) -> Others:
+def _shared_others(found: ExtendedResources) -> ExtendedResources:
     """Nodes of one sort have the same, and so do pods."""
     return found
 

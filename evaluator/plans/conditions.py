@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from evaluator.policy.decide import Decision
-from evaluator.policy.evaluate import View
+from evaluator.policy.evaluate import MetricTable
 from evaluator.policy.rule_options import WhenMissing
 from evaluator.policy.types import Strategy, StrategyName
 from plimsoll.text import counted
@@ -33,7 +33,7 @@ _ROOM = 30_000
 
 
 @dataclass(frozen=True, slots=True)
-class Condition:
+class PolicyCondition:
     """One condition; when it became so is not part of it, so that two equal ones need no second write."""
 
     type: str
@@ -53,12 +53,14 @@ class Condition:
         }
 
 
-def conditions(decision: Decision, view: View, problems: Sequence[str]) -> tuple[Condition, ...]:
+def conditions(
+    decision: Decision, view: MetricTable, problems: Sequence[str]
+) -> tuple[PolicyCondition, ...]:
     """All conditions of a policy; `problems` is what is wrong with it."""
     if problems:
-        valid = Condition(VALID, "False", "Problems", _told(problems))
+        valid = PolicyCondition(VALID, "False", "Problems", _told(problems))
     else:
-        valid = Condition(VALID, "True", "Understood", "every part of the policy is in force")
+        valid = PolicyCondition(VALID, "True", "Understood", "every part of the policy is in force")
     return (valid, *_of_strategies(decision, view))
 
 
@@ -69,17 +71,17 @@ def _told(problems: Sequence[str]) -> str:
     return "; ".join([*problems[:told], *more])
 
 
-def _of_strategies(decision: Decision, view: View) -> Iterator[Condition]:
+def _of_strategies(decision: Decision, view: MetricTable) -> Iterator[PolicyCondition]:
     for name, strategy in decision.policy.strategies.items():
         if name is StrategyName.SCHEDULEONMETRIC:
             status, reason, message = _ranking(decision, view)
         else:
             status, reason, message = _violation(name, strategy, decision, view)
-        yield Condition(TYPES[name], status, reason, message)
+        yield PolicyCondition(TYPES[name], status, reason, message)
 
 
 def _violation(
-    name: StrategyName, strategy: Strategy, decision: Decision, view: View
+    name: StrategyName, strategy: Strategy, decision: Decision, view: MetricTable
 ) -> tuple[str, str, str]:
     standing = decision.standings[name]
     violated = view.nodes.at(standing.found.violated)
@@ -100,7 +102,7 @@ def _violation(
     return "False", "NotViolated", f"no violation on {counted(len(view.nodes), 'node')}"
 
 
-def _ranking(decision: Decision, view: View) -> tuple[str, str, str]:
+def _ranking(decision: Decision, view: MetricTable) -> tuple[str, str, str]:
     if decision.ranking is None:
         return "False", "NoRules", "it has no rules"
     metric, ranked = decision.ranking.rule.metric, decision.ranking.count

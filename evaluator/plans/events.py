@@ -3,7 +3,7 @@
 import hashlib
 from typing import Any, NamedTuple
 
-from evaluator.plans.policy_events import Notice
+from evaluator.plans.policy_events import EventSpec
 from plimsoll.text import one_line
 
 _LONGEST = 1024
@@ -12,7 +12,7 @@ _NAMED = 200
 """Characters of an object's name at the head of its event's: with the rest no more than Kubernetes takes, 253."""
 
 
-class About(NamedTuple):
+class ObjectReference(NamedTuple):
     """The object that an event tells of."""
 
     api_version: str
@@ -22,12 +22,14 @@ class About(NamedTuple):
     uid: str
 
 
-def on_pod(namespace: str, name: str, uid: str) -> About:
+def on_pod(namespace: str, name: str, uid: str) -> ObjectReference:
     """A pod."""
-    return About("v1", "Pod", namespace, name, uid)
+    return ObjectReference("v1", "Pod", namespace, name, uid)
 
 
-def event(about: About, notice: Notice, *, suffix: str, count: int, at: str) -> dict[str, Any]:
+def event(
+    about: ObjectReference, notice: EventSpec, *, suffix: str, count: int, at: str
+) -> dict[str, Any]:
     """An event that has happened `count` times, the last time `at`; `suffix` tells it from the object's others."""
     return {
         "apiVersion": "v1",
@@ -51,11 +53,11 @@ def event(about: About, notice: Notice, *, suffix: str, count: int, at: str) -> 
     }
 
 
-def name(about: About, suffix: str) -> str:
+def name(about: ObjectReference, suffix: str) -> str:
     """Of an event."""
     return f"{about.name[:_NAMED].rstrip('.-')}.{suffix}"
 
 
-def suffix_of(about: About, reason: str) -> str:
+def suffix_of(about: ObjectReference, reason: str) -> str:
     """One for each object and reason, which every replica finds."""
     return hashlib.sha256(f"{about.uid} {reason}".encode()).hexdigest()[:16]

@@ -4,8 +4,8 @@ import heapq
 from collections.abc import Mapping, Set
 from dataclasses import dataclass
 
-from evaluator.cache.feasible_nodes import Places
-from evaluator.cache.pods_by_policy import Linked
+from evaluator.cache.feasible_nodes import FeasibleNodes
+from evaluator.cache.pods_by_policy import PodsByPolicy
 from evaluator.model.names import PolicyKey
 from evaluator.model.objects import Pod
 from evaluator.policy.decide import Decision, Decisions
@@ -21,7 +21,7 @@ class Eviction:
 
 
 @dataclass(frozen=True, slots=True)
-class Pace:
+class EvictionRate:
     """At most `limit` pods of one policy in `period` seconds."""
 
     period: float
@@ -30,11 +30,11 @@ class Pace:
 
 def plan(
     decisions: Decisions,
-    running: Linked,
-    places: Places,
+    running: PodsByPolicy,
+    places: FeasibleNodes,
     recent: Mapping[PolicyKey, tuple[float, ...]],
     *,
-    pace: Pace,
+    pace: EvictionRate,
     now: float,
 ) -> list[Eviction]:
     """The evictions due at `now`, given when each policy's recent ones were asked for (seconds).
@@ -48,7 +48,7 @@ def plan(
         turns = pace.limit - sum(1 for at in recent.get(key, ()) if now - at < pace.period)
         if not pods or turns <= 0 or not decision.deschedule:
             continue
-        refuge = _Refuge(decision, places)
+        refuge = _Alternatives(decision, places)
         leaving = [
             pod for pod in pods if pod.spec.node_name in decision.deschedule and refuge.has(pod)
         ]
@@ -59,10 +59,10 @@ def plan(
     return chosen
 
 
-class _Refuge:
+class _Alternatives:
     """Whether a policy leaves a pod another node; the same for all pods that ask the same of a node."""
 
-    def __init__(self, decision: Decision, places: Places) -> None:
+    def __init__(self, decision: Decision, places: FeasibleNodes) -> None:
         violating = (decision.deschedule.keys(), decision.dontschedule.keys())
         self._barred: tuple[Set[str], ...] = (*violating, decision.awaited)
         self._places = places

@@ -9,11 +9,11 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from evaluator.model.names import PolicyKey
-from evaluator.model.node_index import Nodes, union
+from evaluator.model.node_index import NodeIndex, union
 from evaluator.model.steps import Steps
 from evaluator.policy.decide import Decision, Decisions
-from evaluator.policy.durations import Standing
-from evaluator.policy.evaluate import View
+from evaluator.policy.durations import StrategyState
+from evaluator.policy.evaluate import MetricTable
 from evaluator.policy.rule_options import WhenMissing
 from evaluator.policy.types import StrategyName
 from evaluator.readings.merged import Readings
@@ -51,7 +51,7 @@ def overview(decisions: Decisions) -> Iterator[dict[str, Any]]:
         }
 
 
-def _violators(decision: Decision, name: StrategyName, view: View) -> dict[str, Any]:
+def _violators(decision: Decision, name: StrategyName, view: MetricTable) -> dict[str, Any]:
     standing = decision.standings.get(name)
     mask = standing.found.violated if standing else view.nodes.none
     return _some(name.value, view.nodes, mask, _FEW)
@@ -102,19 +102,19 @@ def explain(
     return Explanation(head, _nodes(decision, shown, rows, now))
 
 
-def _shown(decision: Decision, nodes: Nodes, node: str) -> Nodes:
+def _shown(decision: Decision, nodes: NodeIndex, node: str) -> NodeIndex:
     """The nodes of a page, in their order."""
     if node:
-        return Nodes([node] if node in nodes.place else ())
+        return NodeIndex([node] if node in nodes.place else ())
     most = max(1, MOST_READINGS // max(1, len(decision.policy.metrics)))
     if len(nodes) <= most:
         return nodes
     bad = union((s.found.violated for s in decision.standings.values()), nodes)
     first = np.concatenate([bad.nonzero()[0], (~bad).nonzero()[0]])[:most]
-    return Nodes(nodes[place] for place in np.sort(first).tolist())
+    return NodeIndex(nodes[place] for place in np.sort(first).tolist())
 
 
-def _some(field: str, nodes: Nodes, mask: Bools, most: int = MOST_NAMED) -> dict[str, Any]:
+def _some(field: str, nodes: NodeIndex, mask: Bools, most: int = MOST_NAMED) -> dict[str, Any]:
     """The first nodes of a mask by name; how many more there are is a field of its own."""
     return _limited(field, nodes.at(mask), most)
 
@@ -124,7 +124,7 @@ def _limited(field: str, names: Sequence[str], most: int) -> dict[str, Any]:
     return {field: list(names[:most]), **more}
 
 
-def _rule(standing: Standing, number: int, view: View, *, now: float) -> dict[str, Any]:
+def _rule(standing: StrategyState, number: int, view: MetricTable, *, now: float) -> dict[str, Any]:
     """One rule: who violates it, for want of a reading or not, and for whom time is running."""
     rule, memory = standing.rules[number], standing.memories.get(number)
     found: dict[str, Any] = {
@@ -141,7 +141,7 @@ def _rule(standing: Standing, number: int, view: View, *, now: float) -> dict[st
     return found
 
 
-def _left(field: str, view: View, where: Bools, seconds: Floats) -> dict[str, Any]:
+def _left(field: str, view: MetricTable, where: Bools, seconds: Floats) -> dict[str, Any]:
     """Node → the seconds until its `for` or `clearAfter` runs out."""
     some = _some(field, view.nodes, where)
     places = np.flatnonzero(where)[:MOST_NAMED]
@@ -149,7 +149,7 @@ def _left(field: str, view: View, where: Bools, seconds: Floats) -> dict[str, An
     return some | {field: dict(zip(some[field], left, strict=True))}
 
 
-def _ranking(decision: Decision, view: View, shown: Nodes) -> dict[str, Any]:
+def _ranking(decision: Decision, view: MetricTable, shown: NodeIndex) -> dict[str, Any]:
     if decision.ranking is None:
         return {}
     rule, scores = decision.ranking.rule, dict(decision.ranking.scores(view.nodes))
@@ -166,7 +166,7 @@ def _ranking(decision: Decision, view: View, shown: Nodes) -> dict[str, Any]:
 
 
 def _nodes(
-    decision: Decision, nodes: Nodes, columns: Sequence[Iterator["_Reading"]], now: float
+    decision: Decision, nodes: NodeIndex, columns: Sequence[Iterator["_Reading"]], now: float
 ) -> Iterator[tuple[str, dict[str, Any]]]:
     metrics = sorted(decision.policy.metrics)
     rows: Iterator[tuple[_Reading, ...]] = zip(*columns, strict=True)

@@ -2,19 +2,19 @@
 
 from collections.abc import Iterable, Iterator
 
-from evaluator.model.node_labels import Conflict
+from evaluator.model.node_labels import LabelConflict
 from evaluator.policy.decide import Decision
 
 
-class Disputes:
+class ConflictsByLabel:
     """All labels that could not be set, at one moment."""
 
-    def __init__(self, conflicts: Iterable[Conflict]) -> None:
-        self._by_label: dict[str, list[Conflict]] = {}
+    def __init__(self, conflicts: Iterable[LabelConflict]) -> None:
+        self._by_label: dict[str, list[LabelConflict]] = {}
         for conflict in conflicts:
             self._by_label.setdefault(conflict.key, []).append(conflict)
 
-    def of(self, decision: Decision) -> Iterator[Conflict]:
+    def of(self, decision: Decision) -> Iterator[LabelConflict]:
         """Those that a policy wants."""
         if not self._by_label:
             return

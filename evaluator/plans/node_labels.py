@@ -8,13 +8,13 @@ from dataclasses import dataclass, field
 from itertools import islice
 
 from evaluator.model import node_labels
-from evaluator.model.node_labels import Apply, Conflict, Look, NodeLabels
-from evaluator.policy.label_sets import Marks
+from evaluator.model.node_labels import LabelApply, LabelComparison, LabelConflict, NodeLabels
+from evaluator.policy.label_sets import LabelAssignments
 
 Wanted = Mapping[str, Mapping[str, str]]
 """Node → label key → value."""
 
-_NOTHING = Look(None, ())
+_NOTHING = LabelComparison(None, ())
 
 
 @dataclass(slots=True)
@@ -22,8 +22,8 @@ class Step:
     """Which nodes were looked at, and which conflicts began or ended with that."""
 
     nodes: list[str]
-    began: list[Conflict] = field(default_factory=list)
-    ended: list[Conflict] = field(default_factory=list)
+    began: list[LabelConflict] = field(default_factory=list)
+    ended: list[LabelConflict] = field(default_factory=list)
 
 
 class LabelPlan:
@@ -33,8 +33,8 @@ class LabelPlan:
     """
 
     def __init__(self) -> None:
-        self.applies: dict[str, Apply] = {}
-        self.conflicts: dict[str, tuple[Conflict, ...]] = {}
+        self.applies: dict[str, LabelApply] = {}
+        self.conflicts: dict[str, tuple[LabelConflict, ...]] = {}
         self._wanted: Wanted = {}
         self._pending: dict[str, None] = {}
 
@@ -63,7 +63,7 @@ class LabelPlan:
             self._take(node, look, step)
         return step
 
-    def _take(self, node: str, look: Look, step: Step) -> None:
+    def _take(self, node: str, look: LabelComparison, step: Step) -> None:
         if look.apply:
             self.applies[node] = look.apply
         else:
@@ -78,7 +78,7 @@ class LabelPlan:
 
 def _differing(before: Wanted, wanted: Wanted) -> Sequence[str]:
     """The nodes on which other labels are wanted than before. One that went is told of as `changed()`."""
-    if isinstance(before, Marks) and isinstance(wanted, Marks):
+    if isinstance(before, LabelAssignments) and isinstance(wanted, LabelAssignments):
         return wanted.changed_since(before)
     if not before:
         return [*wanted]

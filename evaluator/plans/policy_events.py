@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from evaluator.plans.conditions import TYPES, VALID
-from evaluator.plans.label_conflicts import Disputes
+from evaluator.plans.label_conflicts import ConflictsByLabel
 from evaluator.policy.decide import Decision
 from evaluator.policy.types import StrategyName
 
@@ -19,7 +19,7 @@ VIOLATIONS = {
 
 
 @dataclass(frozen=True, slots=True)
-class Notice:
+class EventSpec:
     """An event: its type, its reason in CamelCase, and a sentence."""
 
     type: str
@@ -27,39 +27,39 @@ class Notice:
     message: str
 
 
-def violated(name: StrategyName) -> Notice:
+def violated(name: StrategyName) -> EventSpec:
     """A strategy has found its first violator."""
     where = f"the condition {TYPES[name]} names the nodes"
-    return Notice("Warning", "StrategyViolated", f"{name} is violated: {where}")
+    return EventSpec("Warning", "StrategyViolated", f"{name} is violated: {where}")
 
 
-def cleared(name: StrategyName) -> Notice:
+def cleared(name: StrategyName) -> EventSpec:
     """It has none any more."""
-    return Notice("Normal", "StrategyCleared", f"{name} is no longer violated on any node")
+    return EventSpec("Normal", "StrategyCleared", f"{name} is no longer violated on any node")
 
 
-def problem(sentence: str) -> Notice:
+def problem(sentence: str) -> EventSpec:
     """Something about the policy keeps a part of it from working."""
-    return Notice("Warning", "PolicyProblem", sentence)
+    return EventSpec("Warning", "PolicyProblem", sentence)
 
 
 @dataclass(frozen=True, slots=True)
-class Standing:
+class ReportedState:
     """What is so at one moment, as far as events tell of it."""
 
     violated: frozenset[StrategyName] = frozenset()
-    problems: frozenset[Notice] = frozenset()
+    problems: frozenset[EventSpec] = frozenset()
 
 
-def standing(decision: Decision, disputes: Disputes) -> Standing:
+def reported_state(decision: Decision, disputes: ConflictsByLabel) -> ReportedState:
     """How a policy stands, given which labels could not be set."""
-    return Standing(
+    return ReportedState(
         frozenset(n for n, found in decision.standings.items() if found.found.violated.any()),
         frozenset(map(problem, _problems(decision, disputes))),
     )
 
 
-def _problems(decision: Decision, disputes: Disputes) -> Iterator[str]:
+def _problems(decision: Decision, disputes: ConflictsByLabel) -> Iterator[str]:
     """What is wrong with the policy itself, and that something else is: its words may vary with the readings."""
     yield from decision.policy.problems
     yield from decision.lessons
@@ -68,7 +68,9 @@ def _problems(decision: Decision, disputes: Disputes) -> Iterator[str]:
         yield f"a part of the policy does not work as things are: the condition {VALID} says which"
 
 
-def told(status: Mapping[str, Any], now: Standing, generation: int) -> Standing:
+def previously_reported(
+    status: Mapping[str, Any], now: ReportedState, generation: int
+) -> ReportedState:
     """What events have told before this process came, by the status in the cluster; `now` is what they could tell.
 
     Which problems there were is not in a status in a form to rely on: that there were any is taken for these.
@@ -82,13 +84,13 @@ def told(status: Mapping[str, Any], now: Standing, generation: int) -> Standing:
         and c.get("observedGeneration") == generation
         for c in known
     )
-    return Standing(
+    return ReportedState(
         frozenset(name for name, kind in VIOLATIONS.items() if kind in true),
         now.problems if flawed else frozenset(),
     )
 
 
-def news(before: Standing, now: Standing) -> list[Notice]:
+def diff(before: ReportedState, now: ReportedState) -> list[EventSpec]:
     """What events have to tell."""
     return [
         *(violated(name) for name in sorted(now.violated - before.violated)),

@@ -8,7 +8,7 @@ from evaluator.policy.decide import Decision, Decisions
 
 
 @dataclass(frozen=True, slots=True)
-class Opening:
+class ReadmittedNodes:
     """The nodes that a policy stopped refusing, and when (seconds), in the order of time.
 
     Those that it refuses again stay in it. `start`: when every other node counts as just let in (None: no other does), as
@@ -28,25 +28,25 @@ class Opening:
             return [self.start, *times]
         return times
 
-    def after(self, horizon: float) -> "Opening":
+    def after(self, horizon: float) -> "ReadmittedNodes":
         """Without what was before then."""
         gone = self.start is not None and self.start <= horizon
         if not gone and next(iter(self.nodes.values()), horizon + 1) > horizon:
             return self
         nodes = {node: at for node, at in self.nodes.items() if at > horizon}
-        return Opening(nodes, None if gone else self.start)
+        return ReadmittedNodes(nodes, None if gone else self.start)
 
-    def with_nodes(self, nodes: Iterable[str], at: float) -> "Opening":
+    def with_nodes(self, nodes: Iterable[str], at: float) -> "ReadmittedNodes":
         """With nodes that are let in now."""
         more = dict.fromkeys(nodes, at)
         old = {node: then for node, then in self.nodes.items() if node not in more}
-        return Opening(old | more, self.start)
+        return ReadmittedNodes(old | more, self.start)
 
 
-Openings = Mapping[PolicyKey, Opening]
+ReadmittedByPolicy = Mapping[PolicyKey, ReadmittedNodes]
 
 
-def opened(before: Decisions, after: Decisions) -> dict[PolicyKey, Set[str]]:
+def newly_allowed(before: Decisions, after: Decisions) -> dict[PolicyKey, Set[str]]:
     """Per policy the nodes that it refused and refuses no longer, because a reading, a rule or the policy itself changed."""
     found: dict[PolicyKey, Set[str]] = {}
     for key, was in before.policies.items():
@@ -58,22 +58,28 @@ def opened(before: Decisions, after: Decisions) -> dict[PolicyKey, Set[str]]:
     return found
 
 
-def all_open(decisions: Decisions, now: float) -> dict[PolicyKey, Opening]:
+def all_readmitted(decisions: Decisions, now: float) -> dict[PolicyKey, ReadmittedNodes]:
     """After a start: every policy has just let in all nodes that it does not refuse."""
-    return {key: Opening(start=now) for key in decisions.policies}
+    return {key: ReadmittedNodes(start=now) for key in decisions.policies}
 
 
 def remember(
-    openings: Openings, more: Mapping[PolicyKey, Iterable[str]], *, now: float, memory: float
-) -> dict[PolicyKey, Opening]:
+    openings: ReadmittedByPolicy,
+    more: Mapping[PolicyKey, Iterable[str]],
+    *,
+    now: float,
+    memory: float,
+) -> dict[PolicyKey, ReadmittedNodes]:
     """Openings with those of this moment in it, and without those that are `memory` seconds old. What is unchanged is the same."""
     merged = dict(_kept(openings, now - memory))
     for key, nodes in more.items():
-        merged[key] = merged.get(key, Opening()).with_nodes(nodes, now)
+        merged[key] = merged.get(key, ReadmittedNodes()).with_nodes(nodes, now)
     return merged
 
 
-def _kept(openings: Openings, horizon: float) -> Iterator[tuple[PolicyKey, Opening]]:
+def _kept(
+    openings: ReadmittedByPolicy, horizon: float
+) -> Iterator[tuple[PolicyKey, ReadmittedNodes]]:
     for key, opening in openings.items():
         kept = opening.after(horizon)
         if kept.nodes or kept.start is not None:

@@ -11,13 +11,13 @@ import heapq
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 
-from evaluator.cache.feasible_nodes import Places
-from evaluator.cache.pods_by_policy import followed
+from evaluator.cache.feasible_nodes import FeasibleNodes
+from evaluator.cache.pods_by_policy import policy_of
 from evaluator.model.names import PolicyKey
 from evaluator.model.objects import NUDGED, Pod
-from evaluator.plans.readmitted import Opening
+from evaluator.plans.readmitted import ReadmittedNodes
 from evaluator.policy.decide import Decision
-from evaluator.policy.evaluate import accusation
+from evaluator.policy.evaluate import reason_prefix
 
 _IN_FLIGHT = 2.0
 """Seconds between our answer and its text in the pod. A refusal seen so late may be of before the node was let in again."""
@@ -27,7 +27,7 @@ _SKEW = 60.0
 
 
 @dataclass(frozen=True, slots=True)
-class Pace:
+class RequeueTimings:
     """Times in seconds; `limit` pods at once. After its first nudge a pod rests for `first`, after each more for twice as long, up to `longest`.
 
     What happened longer than `memory` ago is forgotten: by then the scheduler has tried again by itself. A nudge waits for
@@ -42,7 +42,7 @@ class Pace:
 
 
 @dataclass(frozen=True, slots=True)
-class Refusal:
+class RejectedPod:
     """A waiting pod that a policy turned away: since when its condition says so, when it was last nudged, how often by then."""
 
     pod: Pod
@@ -52,30 +52,30 @@ class Refusal:
     nudged: float = 0.0
     times: int = 0
 
-    def after_nudge(self, at: float) -> "Refusal":
+    def after_nudge(self, at: float) -> "RejectedPod":
         """The same, when it was nudged."""
         return replace(self, nudged=at, times=self.times + 1)
 
-    def rested(self, pace: Pace) -> float:
+    def rested(self, pace: RequeueTimings) -> float:
         """When it may be nudged again."""
         if not self.times:
             return 0.0
         return self.nudged + min(pace.first * 2.0 ** min(self.times - 1, 32), pace.longest)
 
 
-Refusals = Mapping[str, Refusal]
+Refusals = Mapping[str, RejectedPod]
 """By the pod's uid."""
 
 
-def refusals(pods: Iterable[Pod], known: Refusals, now: float) -> dict[str, Refusal]:
+def rejected_pods(pods: Iterable[Pod], known: Refusals, now: float) -> dict[str, RejectedPod]:
     """The pods that wait because of a policy, with what was known of them before."""
-    found: dict[str, Refusal] = {}
+    found: dict[str, RejectedPod] = {}
     for pod in pods:
         policy, text = _turned_away(pod)
         if policy is None:
             continue
         uid = pod.metadata.uid
-        refusal = known.get(uid) or Refusal(pod, policy, "", now)
+        refusal = known.get(uid) or RejectedPod(pod, policy, "", now)
         if (refusal.policy, refusal.text) != (policy, text):
             refusal = replace(refusal, policy=policy, text=text, since=now)
         # Another replica, or this one before it was started again, may have nudged it.
@@ -86,11 +86,11 @@ def refusals(pods: Iterable[Pod], known: Refusals, now: float) -> dict[str, Refu
 
 
 def _turned_away(pod: Pod) -> tuple[PolicyKey | None, str]:
-    policy = followed(pod)
+    policy = policy_of(pod)
     if policy is None or not pod.waiting:
         return None, ""
     text = pod.unschedulable_because
-    return (policy, text) if accusation(policy.name) in text else (None, "")
+    return (policy, text) if reason_prefix(policy.name) in text else (None, "")
 
 
 def _nudged_at(pod: Pod) -> float:
@@ -103,27 +103,27 @@ def _nudged_at(pod: Pod) -> float:
 
 
 @dataclass(frozen=True, slots=True)
-class Chance:
+class RequeueCandidate:
     """A pod that has a node now which it had not when it was refused, and from when on it may be nudged."""
 
     start: float
-    refusal: Refusal
+    refusal: RejectedPod
 
 
-def chances(
-    refused: Iterable[Refusal],
-    opening: Opening,
+def requeue_candidates(
+    refused: Iterable[RejectedPod],
+    opening: ReadmittedNodes,
     decision: Decision | None,
-    places: Places,
-    pace: Pace,
-) -> list[Chance]:
+    places: FeasibleNodes,
+    pace: RequeueTimings,
+) -> list[RequeueCandidate]:
     """Of the pods that one policy turned away, those that have a chance, whatever time it is.
 
     One nudge for each time that a node was let in again, however often its pod is refused after that.
     """
     if decision is not None and decision.awaited:
         return []  # they would be told to come again later
-    found: list[Chance] = []
+    found: list[RequeueCandidate] = []
     known: dict[int, list[float]] = {}
     for refusal in refused:
         takers = places.takers(refusal.pod)
@@ -132,21 +132,21 @@ def chances(
         later = bisect.bisect_right(times, max(refusal.nudged, refusal.since - _IN_FLIGHT))
         if later < len(times):
             start = max(times[later] + pace.settle, refusal.rested(pace))
-            found.append(Chance(start, refusal))
+            found.append(RequeueCandidate(start, refusal))
     return found
 
 
 @dataclass(frozen=True, slots=True)
-class Plan:
+class RequeuePlan:
     """Whom to nudge now, in that order, and when to look again though nothing changes (None: never)."""
 
-    due: tuple[Refusal, ...]
+    due: tuple[RejectedPod, ...]
     again: float | None
 
 
-def plan(found: Iterable[Chance], *, pace: Pace, now: float) -> Plan:
+def plan(found: Iterable[RequeueCandidate], *, pace: RequeueTimings, now: float) -> RequeuePlan:
     """Of those that have a chance, the ones of high priority and of old age first. The others' turn comes when these were nudged."""
-    due: list[Refusal] = []
+    due: list[RejectedPod] = []
     later: list[float] = []
     for chance in found:
         if chance.start <= now:
@@ -154,9 +154,9 @@ def plan(found: Iterable[Chance], *, pace: Pace, now: float) -> Plan:
         else:
             later.append(chance.start)
     first = heapq.nsmallest(pace.limit, due, key=_order)
-    return Plan(tuple(first), min(later, default=None))
+    return RequeuePlan(tuple(first), min(later, default=None))
 
 
-def _order(refusal: Refusal) -> tuple[int, str, str]:
+def _order(refusal: RejectedPod) -> tuple[int, str, str]:
     pod = refusal.pod
     return (-pod.spec.priority, pod.metadata.creation_timestamp or "", str(pod))

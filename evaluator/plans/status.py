@@ -8,11 +8,11 @@ import numpy as np
 
 from evaluator.model.names import PolicyKey
 from evaluator.model.node_index import union
-from evaluator.model.node_labels import Conflict
-from evaluator.plans.conditions import Condition, conditions, lacks, listed, missing
-from evaluator.plans.label_conflicts import Disputes
+from evaluator.model.node_labels import LabelConflict
+from evaluator.plans.conditions import PolicyCondition, conditions, lacks, listed, missing
+from evaluator.plans.label_conflicts import ConflictsByLabel
 from evaluator.policy.decide import Decision, Decisions
-from evaluator.policy.evaluate import View
+from evaluator.policy.evaluate import MetricTable
 from evaluator.policy.types import StrategyName
 from plimsoll.text import counted
 
@@ -21,7 +21,7 @@ _KEPT_OFF = (StrategyName.DONTSCHEDULE, StrategyName.DESCHEDULE)
 
 
 @dataclass(frozen=True, slots=True)
-class Status:
+class PolicyStatus:
     """What is written to `status`, times left out: two equal ones need no second write."""
 
     compliance: str
@@ -29,9 +29,9 @@ class Status:
     problems: tuple[str, ...]
     generation: int
     violating: int
-    conditions: tuple[Condition, ...]
+    conditions: tuple[PolicyCondition, ...]
 
-    def body(self, since: Callable[[Condition], str]) -> dict[str, Any]:
+    def body(self, since: Callable[[PolicyCondition], str]) -> dict[str, Any]:
         """The status as the API server stores it; `since` says when a condition became what it is (RFC 3339)."""
         return {
             "compliance": self.compliance,
@@ -43,15 +43,15 @@ class Status:
 
 
 def statuses(
-    decisions: Decisions, conflicts: Iterable[Conflict]
-) -> Iterator[tuple[PolicyKey, Status]]:
+    decisions: Decisions, conflicts: Iterable[LabelConflict]
+) -> Iterator[tuple[PolicyKey, PolicyStatus]]:
     """The status of every policy, one after the other, given what was decided and which labels could not be written."""
-    disputes = Disputes(conflicts)
+    disputes = ConflictsByLabel(conflicts)
     for key, decision in decisions.policies.items():
         yield key, _status(decision, disputes, decisions.view)
 
 
-def _status(decision: Decision, disputes: Disputes, view: View) -> Status:
+def _status(decision: Decision, disputes: ConflictsByLabel, view: MetricTable) -> PolicyStatus:
     nodes = len(view.nodes)
     standings = [s for name in _KEPT_OFF if (s := decision.standings.get(name)) is not None]
     violating = view.nodes.at(union((s.found.violated for s in standings), view.nodes))
@@ -66,7 +66,7 @@ def _status(decision: Decision, disputes: Disputes, view: View) -> Status:
     else:
         compliance, says = "Compliant", [f"no violation on {counted(nodes, 'node')}"]
     told = [f"{counted(len(problems), 'problem')}, see the condition Valid"] if problems else []
-    return Status(
+    return PolicyStatus(
         compliance,
         "; ".join([*says, *unknown, *told]),
         problems,
@@ -76,7 +76,7 @@ def _status(decision: Decision, disputes: Disputes, view: View) -> Status:
     )
 
 
-def _refused(decision: Decision, disputes: Disputes) -> Iterator[str]:
+def _refused(decision: Decision, disputes: ConflictsByLabel) -> Iterator[str]:
     return (
         f"label {conflict.key} on {conflict.node} belongs to somebody else (value "
         f"{conflict.theirs!r}): not set"

@@ -11,18 +11,18 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 
 from evaluator.model.names import PolicyKey
-from evaluator.model.node_index import Mask, Moves, Nodes, NodeSet, union
+from evaluator.model.node_index import Mask, NodeIndex, NodeMask, Reindex, union
 from evaluator.model.steps import Steps, finished
 from evaluator.policy import durations, labeling
 from evaluator.policy import ranking as scheduleonmetric
-from evaluator.policy.durations import Past, Standing
-from evaluator.policy.evaluate import Sight, View
-from evaluator.policy.label_sets import Mark, Marks, marks_of, merged
+from evaluator.policy.durations import PreviousState, StrategyState
+from evaluator.policy.evaluate import MetricColumn, MetricTable
+from evaluator.policy.label_sets import LabelAssignment, LabelAssignments, assignments_of, merged
 from evaluator.policy.labeling import Wanted
 from evaluator.policy.ranking import Ranking
 from evaluator.policy.reductions import Use
 from evaluator.policy.types import VIOLATING, Policy, Rule, StrategyName
-from evaluator.policy.violations import Accused, Missing
+from evaluator.policy.violations import MissingReadings, ViolationReasons
 from evaluator.readings.merged import Readings
 from evaluator.readings.store import Column
 from evaluator.scoring.derived import QUANTITIES
@@ -54,9 +54,9 @@ class Decision:
     labels: NodeLabels = field(default_factory=dict)
     problems: tuple[str, ...] = ()
     lessons: tuple[str, ...] = ()
-    missing: Missing = field(default_factory=lambda: Missing({}))
+    missing: MissingReadings = field(default_factory=lambda: MissingReadings({}))
     awaited: frozenset[str] = frozenset()
-    standings: Mapping[StrategyName, Standing] = field(default_factory=dict, compare=False)
+    standings: Mapping[StrategyName, StrategyState] = field(default_factory=dict, compare=False)
 
     @property
     def violations(self) -> Mapping[StrategyName, Mapping[str, str]]:
@@ -74,7 +74,7 @@ class Decisions:
     That is when some reading will have become too old to rely on, or a rule's `for` or `clearAfter` has run out.
     """
 
-    view: View = field(default_factory=lambda: View(Nodes(), {}))
+    view: MetricTable = field(default_factory=lambda: MetricTable(NodeIndex(), {}))
     policies: Mapping[PolicyKey, Decision] = field(default_factory=dict)
     labels: NodeLabels = field(default_factory=dict)
     valid_until: float = np.inf
@@ -114,10 +114,10 @@ def deciding(
     """
     before = before or Decisions()
     ordered = sorted(policies, key=lambda policy: policy.key)
-    names = nodes if isinstance(nodes, Nodes) else Nodes(sorted(nodes))
+    names = nodes if isinstance(nodes, NodeIndex) else NodeIndex(sorted(nodes))
     names = before.view.nodes if before.view.nodes == names else names
     columns: dict[str, Column] = {}
-    view = View(names, columns)
+    view = MetricTable(names, columns)
     with store.snapshot(names) as readings:
         yield
         comparisons = yield from _comparisons(ordered)
@@ -134,7 +134,7 @@ def deciding(
     for policy in ordered:
         made.append((yield from _decision(policy, view, history, now=now)))
         yield
-    claims = [(decision.policy.key, marks_of(decision.labels)) for decision in made]
+    claims = [(decision.policy.key, assignments_of(decision.labels)) for decision in made]
     labels, clashes = yield from merged(claims, names)
     yield
     decided = {
@@ -145,7 +145,7 @@ def deciding(
     }
     yield
     due = [s.due for decision in made for s in decision.standings.values()]
-    labels = yield from labels.as_before(marks_of(before.labels))
+    labels = yield from labels.as_before(assignments_of(before.labels))
     return Decisions(view, decided, labels, min(expiry, *due, np.inf))
 
 
@@ -165,21 +165,21 @@ def _comparisons(policies: Iterable[Policy]) -> Steps[dict[str, list[Rule]]]:
 class _History:
     """What was decided before, seen from today's nodes."""
 
-    def __init__(self, before: Decisions, view: View, labels_of: LabelsOf) -> None:
+    def __init__(self, before: Decisions, view: MetricTable, labels_of: LabelsOf) -> None:
         self._before = before
-        self._worn = _Worn(view.nodes, labels_of)
-        self._awaited: dict[bytes, NodeSet] = {}
-        self.moves = Moves(before.view.nodes, view.nodes)
+        self._worn = _AppliedLabels(view.nodes, labels_of)
+        self._awaited: dict[bytes, NodeMask] = {}
+        self.moves = Reindex(before.view.nodes, view.nodes)
 
     def of(self, policy: Policy) -> Decision | None:
         """What was decided for this very policy, not for another that had its name."""
         decision = self._before.policies.get(policy.key)
         return decision if decision and decision.policy.uid == policy.uid else None
 
-    def past(self, policy: Policy, name: StrategyName) -> Past:
+    def past(self, policy: Policy, name: StrategyName) -> PreviousState:
         """How a strategy of it stood."""
         decision = self.of(policy)
-        return Past(
+        return PreviousState(
             decision.standings.get(name) if decision else None,
             self.moves,
             lambda rule, asked: self._marked(policy, name, rule, asked),
@@ -198,14 +198,14 @@ class _History:
             return frozenset()
         known = self._awaited.get(key := mask.tobytes())
         if known is None:
-            known = self._awaited[key] = NodeSet(nodes, mask)
+            known = self._awaited[key] = NodeMask(nodes, mask)
         return known.members
 
 
-class _Worn:
+class _AppliedLabels:
     """The labels of ours that nodes bear already. Each node is asked about once, and not before it matters."""
 
-    def __init__(self, nodes: Nodes, labels_of: LabelsOf) -> None:
+    def __init__(self, nodes: NodeIndex, labels_of: LabelsOf) -> None:
         self.nodes = nodes
         self._labels_of = labels_of
         self._asked = np.zeros(len(nodes), dtype=bool)
@@ -224,8 +224,10 @@ class _Worn:
         return asked & union((self._where.get(x, self.nodes.none) for x in labels), self.nodes)
 
 
-def _decision(policy: Policy, view: View, history: _History, *, now: float) -> Steps[Decision]:
-    standings: dict[StrategyName, Standing] = {}
+def _decision(
+    policy: Policy, view: MetricTable, history: _History, *, now: float
+) -> Steps[Decision]:
+    standings: dict[StrategyName, StrategyState] = {}
     for name, strategy in policy.strategies.items():
         if name is not StrategyName.SCHEDULEONMETRIC:
             past = history.past(policy, name)
@@ -237,9 +239,9 @@ def _decision(policy: Policy, view: View, history: _History, *, now: float) -> S
     yield
     labelled = yield from _labeling(policy, standings, view)
     labels = _labels(policy, standings, labelled, view).keeping(
-        marks_of(before.labels), awaited, history.moves
+        assignments_of(before.labels), awaited, history.moves
     )
-    labels = yield from labels.as_before(marks_of(before.labels))
+    labels = yield from labels.as_before(assignments_of(before.labels))
     preferred = policy.strategies.get(StrategyName.SCHEDULEONMETRIC)
     return Decision(
         policy,
@@ -251,20 +253,20 @@ def _decision(policy: Policy, view: View, history: _History, *, now: float) -> S
         labels=labels,
         problems=_problems(policy, sights, labelled),
         lessons=_lessons(policy, sights, labelled),
-        missing=Missing({sight.metric: sight.lacking for sight in sights}),
+        missing=MissingReadings({sight.metric: sight.lacking for sight in sights}),
         awaited=history.awaited(awaited),
         standings=standings,
     )
 
 
-def _problems(policy: Policy, sights: Sequence[Sight], labelled: Wanted) -> tuple[str, ...]:
+def _problems(policy: Policy, sights: Sequence[MetricColumn], labelled: Wanted) -> tuple[str, ...]:
     ambiguous = [s.ambiguity(_uses(policy, s.metric)) for s in sights if s.ambiguous]
     contradicted = [contradiction.problem for contradiction in labelled.contradictions]
     faults = [sight.fault for sight in sights if sight.fault]
     return (*policy.problems, *ambiguous, *contradicted, *faults)
 
 
-def _lessons(policy: Policy, sights: Sequence[Sight], labelled: Wanted) -> tuple[str, ...]:
+def _lessons(policy: Policy, sights: Sequence[MetricColumn], labelled: Wanted) -> tuple[str, ...]:
     ambiguous = [s.lesson(_uses(policy, s.metric)) for s in sights if s.ambiguous]
     return (*ambiguous, *(contradiction.lesson for contradiction in labelled.contradictions))
 
@@ -282,19 +284,19 @@ def _uses(policy: Policy, metric: str) -> tuple[Use, ...]:
 def _accused(
     policy: Policy,
     name: StrategyName,
-    standings: Mapping[StrategyName, Standing],
-    view: View,
+    standings: Mapping[StrategyName, StrategyState],
+    view: MetricTable,
     before: Decision,
 ) -> Mapping[str, str]:
     if name not in standings:
         return _NOBODY
     strategy, found = policy.strategies[name], standings[name].found
-    accused = Accused(policy.key.name, strategy, view.nodes, found)
+    accused = ViolationReasons(policy.key.name, strategy, view.nodes, found)
     return accused.as_before(before.violations[name])
 
 
 def _labeling(
-    policy: Policy, standings: Mapping[StrategyName, Standing], view: View
+    policy: Policy, standings: Mapping[StrategyName, StrategyState], view: MetricTable
 ) -> Steps[Wanted]:
     if (standing := standings.get(StrategyName.LABELING)) is None:
         return Wanted()
@@ -303,12 +305,19 @@ def _labeling(
 
 
 def _labels(
-    policy: Policy, standings: Mapping[StrategyName, Standing], labelled: Wanted, view: View
-) -> Marks:
+    policy: Policy,
+    standings: Mapping[StrategyName, StrategyState],
+    labelled: Wanted,
+    view: MetricTable,
+) -> LabelAssignments:
     marks = []
     if (standing := standings.get(StrategyName.DESCHEDULE)) is not None:
-        marks.append(Mark(policy.key.name, VIOLATING, NodeSet(view.nodes, standing.found.violated)))
-    return Marks(view.nodes, (*marks, *labelled.marks))
+        marks.append(
+            LabelAssignment(
+                policy.key.name, VIOLATING, NodeMask(view.nodes, standing.found.violated)
+            )
+        )
+    return LabelAssignments(view.nodes, (*marks, *labelled.marks))
 
 
 class NotReadyError(Exception):

@@ -12,11 +12,11 @@ from typing import NamedTuple
 
 import numpy as np
 
-from evaluator.model.node_index import Moves, Nodes
+from evaluator.model.node_index import NodeIndex, Reindex
 from evaluator.model.steps import Steps
 from evaluator.policy import evaluate
-from evaluator.policy.evaluate import Sight, View, Violations
-from evaluator.policy.rule_timers import Memory, Seen
+from evaluator.policy.evaluate import MetricColumn, MetricTable, Violations
+from evaluator.policy.rule_timers import RuleTimers, TimedState
 from evaluator.policy.types import Operator, Rule, Strategy
 from evaluator.readings.store import Bools
 
@@ -32,7 +32,7 @@ class _RuleKey(NamedTuple):
 
 
 @dataclass(frozen=True)
-class Standing:
+class StrategyState:
     """A strategy over the nodes at one moment. `due` is when time alone will change it.
 
     `settled` are the nodes about which something was decided: once every first reading that it takes was there.
@@ -41,7 +41,7 @@ class Standing:
     rules: tuple[Rule, ...]
     found: Violations
     settled: Bools
-    memories: Mapping[int, Memory] = field(default_factory=dict)
+    memories: Mapping[int, RuleTimers] = field(default_factory=dict)
     """By the number of the rule; only for those that have a `for` or a `clearAfter`."""
     due: float = np.inf
 
@@ -72,23 +72,25 @@ def _anywhere(masks: Sequence[Bools]) -> int:
 
 
 @dataclass(frozen=True)
-class Past:
+class PreviousState:
     """What is known of a strategy from before.
 
     `moves` says where today's nodes were then. Where nothing was decided yet, `marked` tells which of some nodes bear
     the label that a rule set in an earlier life.
     """
 
-    standing: Standing | None
-    moves: Moves
+    standing: StrategyState | None
+    moves: Reindex
     marked: Callable[[Rule, Bools], Bools]
 
-    def settled(self, nodes: Nodes) -> Bools:
+    def settled(self, nodes: NodeIndex) -> Bools:
         """About which of today's nodes something was decided."""
         return nodes.none if self.standing is None else self.moves.mask(self.standing.settled)
 
 
-def advance(strategy: Strategy, view: View, past: Past, *, now: float) -> Steps[Standing]:
+def advance(
+    strategy: Strategy, view: MetricTable, past: PreviousState, *, now: float
+) -> Steps[StrategyState]:
     """How a strategy stands at `now`, after how it stood before; a step for each rule that is timed."""
     nodes = view.nodes
     by_reading, by_lack = evaluate.by_rule(strategy, view)
@@ -99,10 +101,10 @@ def advance(strategy: Strategy, view: View, past: Past, *, now: float) -> Steps[
     yield
     if not timed:
         found = evaluate.combined(strategy, broken, by_lack, nowhere)
-        return Standing(strategy.rules, found, settled)
+        return StrategyState(strategy.rules, found, settled)
     sights = [view.sight(rule.metric) for rule in strategy.rules]
     seen = [
-        Seen(
+        TimedState(
             broken[:, number],
             nodes.none if by_lack is nowhere else by_lack[:, number],
             sight.unheard,
@@ -110,7 +112,7 @@ def advance(strategy: Strategy, view: View, past: Past, *, now: float) -> Steps[
         for number, sight in enumerate(sights)
     ]
     yield
-    memories: dict[int, Memory] = {}
+    memories: dict[int, RuleTimers] = {}
     for number in timed:
         memories[number] = _remember(strategy, number, seen[number], view, past, now)
         yield
@@ -122,10 +124,12 @@ def advance(strategy: Strategy, view: View, past: Past, *, now: float) -> Steps[
         strategy, *(evaluate.table(c, nodes) for c in zip(*columns, strict=True))
     )
     due = min(memory.due(strategy.rules[number].terms) for number, memory in memories.items())
-    return Standing(strategy.rules, found, settled, memories, due)
+    return StrategyState(strategy.rules, found, settled, memories, due)
 
 
-def _column(memory: Memory | None, seen: Seen, sight: Sight) -> tuple[Bools, Bools, Bools]:
+def _column(
+    memory: RuleTimers | None, seen: TimedState, sight: MetricColumn
+) -> tuple[Bools, Bools, Bools]:
     """Where a rule is violated; where for the lack of a reading; where only a label of an earlier life tells of it."""
     if memory is None:
         return seen.broken, seen.by_lack, sight.lacking.nodes.none
@@ -139,15 +143,20 @@ def _column(memory: Memory | None, seen: Seen, sight: Sight) -> tuple[Bools, Boo
     )
 
 
-def _settled(strategy: Strategy, view: View, past: Past) -> Bools:
+def _settled(strategy: Strategy, view: MetricTable, past: PreviousState) -> Bools:
     awaited = view.awaited(rule.metric for rule in strategy.rules)
     everybody = awaited is view.nodes.none
     return view.nodes.all if everybody else past.settled(view.nodes) | ~awaited
 
 
 def _remember(
-    strategy: Strategy, number: int, seen: Seen, view: View, past: Past, now: float
-) -> Memory:
+    strategy: Strategy,
+    number: int,
+    seen: TimedState,
+    view: MetricTable,
+    past: PreviousState,
+    now: float,
+) -> RuleTimers:
     """What is to be remembered of one rule."""
     rule = strategy.rules[number]
     sight = view.sight(rule.metric)
@@ -159,15 +168,19 @@ def _remember(
     return memory.unless(sight.column.awaited, before) if sight.awaiting else memory
 
 
-def _remembered(past: Past, strategy: Strategy, number: int, nodes: Nodes) -> Memory:
+def _remembered(
+    past: PreviousState, strategy: Strategy, number: int, nodes: NodeIndex
+) -> RuleTimers:
     if past.standing is not None:
         old = _place(past.standing.rules, strategy.rules, number)
         if (memory := past.standing.memories.get(old)) is not None:
             return memory.moved(past.moves, nodes)
-    return Memory.new(nodes)
+    return RuleTimers.new(nodes)
 
 
-def _once_violated(past: Past, strategy: Strategy, number: int, view: View, blank: Bools) -> Bools:
+def _once_violated(
+    past: PreviousState, strategy: Strategy, number: int, view: MetricTable, blank: Bools
+) -> Bools:
     """Who was in violation of a rule about which nothing is remembered: it is new, or this process is.
 
     An edit of a rule makes another one of it. So that nothing flaps, a new rule inherits the violators of the strategy if
@@ -183,7 +196,7 @@ def _once_violated(past: Past, strategy: Strategy, number: int, view: View, blan
     return (was & ~asked) | past.marked(rule, asked)
 
 
-def _inherited(standing: Standing, strategy: Strategy, number: int) -> Bools:
+def _inherited(standing: StrategyState, strategy: Strategy, number: int) -> Bools:
     """Over the nodes of that time."""
     old = _place(standing.rules, strategy.rules, number)
     if old >= 0:

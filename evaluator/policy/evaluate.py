@@ -8,7 +8,7 @@ from typing import assert_never
 import numpy as np
 import numpy.typing as npt
 
-from evaluator.model.node_index import Nodes, NodeSet, Places, alike, union
+from evaluator.model.node_index import NodeIndex, NodeMask, Positions, alike, union
 from evaluator.policy import hints
 from evaluator.policy.reductions import Use
 from evaluator.policy.rule_options import WhenMissing
@@ -17,7 +17,7 @@ from evaluator.readings.store import NEVER, Bools, Column, Counts, Floats
 from plimsoll.text import counted
 
 
-class Sight:
+class MetricColumn:
     """One column as rules see it, worked out once for all of them.
 
     `values` are NaN where no rule may look. `lacking` are the nodes where that is so, `awaiting` whether a first word is
@@ -25,17 +25,17 @@ class Sight:
     """
 
     def __init__(
-        self, metric: str, column: Column, nodes: Nodes, before: "Sight | None" = None
+        self, metric: str, column: Column, nodes: NodeIndex, before: "MetricColumn | None" = None
     ) -> None:
         self.metric = metric
         self.column = column
         self.usable = column.usable
-        self.lacking: NodeSet = NodeSet(nodes, ~self.usable).as_before(
+        self.lacking: NodeMask = NodeMask(nodes, ~self.usable).as_before(
             before.lacking if before else None
         )
         self.awaiting = bool(column.awaited.any())
         self._met: dict[tuple[Operator, float], Bools] = {}
-        self._classes: dict[Operator, Places] = {}
+        self._classes: dict[Operator, Positions] = {}
 
     @cached_property
     def values(self) -> Floats:
@@ -69,7 +69,7 @@ class Sight:
                 assert_never(operator)
         return met
 
-    def classes(self, operator: Operator) -> Places:
+    def classes(self, operator: Operator) -> Positions:
         """Per node its class, the best first, of those whose readings are as good to a ranking; -1 without a reading.
 
         One more at the end, for the place -1 of who is no node. Not to be written to.
@@ -115,7 +115,7 @@ class Sight:
     def _remedy(self, uses: tuple[Use, ...]) -> str:
         assert self._several is not None
         source = self.column.source_at(int(self._several.argmax()))
-        return hints.remedy(self.metric, source, uses)
+        return hints.aggregation_hint(self.metric, source, uses)
 
     @cached_property
     def fault(self) -> str:
@@ -138,29 +138,31 @@ class Sight:
 
 
 @dataclass(frozen=True)
-class View:
+class MetricTable:
     """The nodes of the cluster in a fixed order, and a column of readings over them for every metric that policies name."""
 
-    nodes: Nodes
+    nodes: NodeIndex
     columns: Mapping[str, Column]
-    sights: dict[str, Sight] = field(default_factory=dict, init=False, repr=False, compare=False)
+    sights: dict[str, MetricColumn] = field(
+        default_factory=dict, init=False, repr=False, compare=False
+    )
     """The columns as rules see them."""
 
     def __post_init__(self) -> None:
-        if type(self.nodes) is not Nodes:
-            object.__setattr__(self, "nodes", Nodes(self.nodes))
+        if type(self.nodes) is not NodeIndex:
+            object.__setattr__(self, "nodes", NodeIndex(self.nodes))
 
-    def look(self, metric: str, before: "View") -> Sight:
+    def look(self, metric: str, before: "MetricTable") -> MetricColumn:
         """A column as rules see it, sharing with the view before what is the same."""
         column, known = self.columns[metric], before.sights.get(metric)
-        sight = self.sights[metric] = Sight(metric, column, self.nodes, known)
+        sight = self.sights[metric] = MetricColumn(metric, column, self.nodes, known)
         return sight
 
-    def sight(self, metric: str) -> Sight:
+    def sight(self, metric: str) -> MetricColumn:
         """A column as rules see it."""
         sight = self.sights.get(metric)
         if sight is None:
-            sight = self.sights[metric] = Sight(metric, self.columns[metric], self.nodes)
+            sight = self.sights[metric] = MetricColumn(metric, self.columns[metric], self.nodes)
         return sight
 
     def awaited(self, metrics: Iterable[str]) -> Bools:
@@ -201,14 +203,14 @@ class Violations:
         return first
 
 
-def violations(strategy: Strategy, view: View) -> Violations:
+def violations(strategy: Strategy, view: MetricTable) -> Violations:
     """Which nodes violate a strategy at this moment, whatever was before."""
     broken_by_reading, missing = by_rule(strategy, view)
     carried = view.nodes.nowhere(len(strategy.rules))
     return combined(strategy, broken_by_reading | missing, missing, carried)
 
 
-def by_rule(strategy: Strategy, view: View) -> tuple[Bools, Bools]:
+def by_rule(strategy: Strategy, view: MetricTable) -> tuple[Bools, Bools]:
     """Per node and rule, whether the reading breaks it, and whether the lack of one does. Not to be written to."""
     nodes = view.nodes
     by_reading = table([view.sight(rule.metric).broken(rule) for rule in strategy.rules], nodes)
@@ -220,7 +222,7 @@ def by_rule(strategy: Strategy, view: View) -> tuple[Bools, Bools]:
     return by_reading, table(lacks, nodes)
 
 
-def table(masks: Sequence[Bools], nodes: Nodes) -> Bools:
+def table(masks: Sequence[Bools], nodes: NodeIndex) -> Bools:
     """Masks, one for each rule, as a table of nodes and rules in which each rule's lies in one piece."""
     if len(masks) == 1:
         return masks[0].reshape(-1, 1)
@@ -241,12 +243,12 @@ def combined(strategy: Strategy, broken: Bools, missing: Bools, carried: Bools) 
     return Violations(violated, broken, missing, carried)
 
 
-def accusation(policy: str) -> str:
+def reason_prefix(policy: str) -> str:
     """How a reason of this policy begins, by which it is known again in a pod's condition."""
     return f"violating {policy}: "
 
 
-def reasons(policy: str, strategy: Strategy, nodes: Nodes, found: Violations) -> dict[str, str]:
+def reasons(policy: str, strategy: Strategy, nodes: NodeIndex, found: Violations) -> dict[str, str]:
     """Violating node → why, in words that stay the same while the rule does.
 
     A reading must not be in it: kube-scheduler writes the text into the pod, and a pod that changes is retried at once.
@@ -255,7 +257,7 @@ def reasons(policy: str, strategy: Strategy, nodes: Nodes, found: Violations) ->
     if not names:
         return {}
     texts, which = _texts(strategy, found)
-    whole = [f"{accusation(policy)}{text}" for text in texts]
+    whole = [f"{reason_prefix(policy)}{text}" for text in texts]
     if len(whole) == 1:
         return dict.fromkeys(names, whole[0])
     return dict(zip(names, map(whole.__getitem__, which.tolist()), strict=True))

@@ -14,7 +14,7 @@ LONGEST_NAME = 60
 
 
 @lru_cache(maxsize=1024)
-def remedy(metric: str, source: str, uses: tuple[Use, ...] = ()) -> str:
+def aggregation_hint(metric: str, source: str, uses: tuple[Use, ...] = ()) -> str:
     """What the policy's author, or the operator, can do.
 
     `source` is who reads the metric, empty for the agents. `uses` is how the policy uses it; the example is for the first.

@@ -7,30 +7,30 @@ from typing import NamedTuple
 import numpy as np
 
 from evaluator.model.names import PolicyKey
-from evaluator.model.node_index import Mask, Moves, Nodes, NodeSet, union
+from evaluator.model.node_index import Mask, NodeIndex, NodeMask, Reindex, union
 from evaluator.model.steps import Steps
 
 
-class Mark(NamedTuple):
+class LabelAssignment(NamedTuple):
     """One label, and the nodes that are to bear it."""
 
     key: str
     value: str
-    nodes: NodeSet
+    nodes: NodeMask
 
 
-class Marks(Mapping[str, Mapping[str, str]]):
+class LabelAssignments(Mapping[str, Mapping[str, str]]):
     """Node → label key → value; only nodes that are to bear a label are in it. A key has one value on a node.
 
     Reads as a dict. Who only wants to know what became different asks `changed_since`.
     """
 
-    def __init__(self, nodes: Nodes, marks: Sequence[Mark]) -> None:
+    def __init__(self, nodes: NodeIndex, marks: Sequence[LabelAssignment]) -> None:
         self.nodes = nodes
         self.marks = tuple(mark for mark in marks if mark.nodes.count)
 
     @cached_property
-    def by_label(self) -> Mapping[tuple[str, str], NodeSet]:
+    def by_label(self) -> Mapping[tuple[str, str], NodeMask]:
         """Who bears a label, given its key and value."""
         return {(key, value): nodes for key, value, nodes in self.marks}
 
@@ -39,15 +39,15 @@ class Marks(Mapping[str, Mapping[str, str]]):
         """The nodes that bear a label."""
         return union((mark.nodes.mask for mark in self.marks), self.nodes)
 
-    def as_before(self, before: "Marks") -> "Steps[Marks]":
+    def as_before(self, before: "LabelAssignments") -> "Steps[LabelAssignments]":
         """The object of before if it says the same, and else this one with the parts that are the same."""
         if before.nodes is not self.nodes:
             return self
         known = before.by_label
         yield
-        marks: list[Mark] = []
+        marks: list[LabelAssignment] = []
         for key, value, found in self.marks:
-            marks.append(Mark(key, value, found.as_before(known.get((key, value)))))
+            marks.append(LabelAssignment(key, value, found.as_before(known.get((key, value)))))
             yield
         if len(marks) == len(before.marks) and all(
             one.nodes is other.nodes and one[:2] == other[:2]
@@ -55,9 +55,9 @@ class Marks(Mapping[str, Mapping[str, str]]):
         ):
             return before
         yield
-        return Marks(self.nodes, marks)
+        return LabelAssignments(self.nodes, marks)
 
-    def keeping(self, old: "Marks", where: Mask, moves: Moves) -> "Marks":
+    def keeping(self, old: "LabelAssignments", where: Mask, moves: Reindex) -> "LabelAssignments":
         """This, but the labels of old on some nodes, if they bore any then."""
         if where is self.nodes.none or not old.marks:
             return self
@@ -65,10 +65,12 @@ class Marks(Mapping[str, Mapping[str, str]]):
         masks = {label: found.mask & ~held for label, found in self.by_label.items()}
         for label, found in old.by_label.items():
             masks[label] = masks.get(label, self.nodes.none) | (moves.mask(found.mask) & held)
-        marks = [Mark(*label, NodeSet(self.nodes, mask)) for label, mask in masks.items()]
-        return Marks(self.nodes, marks)
+        marks = [
+            LabelAssignment(*label, NodeMask(self.nodes, mask)) for label, mask in masks.items()
+        ]
+        return LabelAssignments(self.nodes, marks)
 
-    def changed_since(self, before: "Marks") -> Sequence[str]:
+    def changed_since(self, before: "LabelAssignments") -> Sequence[str]:
         """The nodes of these whose labels were others, in order; all of them where the nodes were others."""
         if before is self:
             return ()
@@ -128,30 +130,30 @@ class Marks(Mapping[str, Mapping[str, str]]):
         return repr({node: dict(labels) for node, labels in self.items()})
 
 
-_NO_MARKS = Marks(Nodes(), ())
+_NO_MARKS = LabelAssignments(NodeIndex(), ())
 
 
-def marks_of(labels: Mapping[str, Mapping[str, str]]) -> Marks:
+def assignments_of(labels: Mapping[str, Mapping[str, str]]) -> LabelAssignments:
     """Labels as marks, if that is what they are; none if they were put together by hand."""
-    return labels if isinstance(labels, Marks) else _NO_MARKS
+    return labels if isinstance(labels, LabelAssignments) else _NO_MARKS
 
 
-Claims = Sequence[tuple[PolicyKey, Marks]]
+Claims = Sequence[tuple[PolicyKey, LabelAssignments]]
 Clashes = dict[PolicyKey, list[str]]
 
 
-def merged(claims: Claims, nodes: Nodes) -> Steps[tuple[Marks, Clashes]]:
+def merged(claims: Claims, nodes: NodeIndex) -> Steps[tuple[LabelAssignments, Clashes]]:
     """All labels wanted, and what each policy has to be told where two of them want different values.
 
     Policies of one name in two namespaces share label keys. The first one given wins, so that the result does not depend
     on which came into the cluster first.
     """
-    by_key: dict[str, list[tuple[PolicyKey, Mark]]] = {}
+    by_key: dict[str, list[tuple[PolicyKey, LabelAssignment]]] = {}
     for policy, marks in claims:
         for mark in marks.marks:
             by_key.setdefault(mark.key, []).append((policy, mark))
         yield
-    found: list[Mark] = []
+    found: list[LabelAssignment] = []
     contested: list[str] = []
     for key, claimed in by_key.items():
         if all(policy == claimed[0][0] for policy, _ in claimed):
@@ -163,12 +165,15 @@ def merged(claims: Claims, nodes: Nodes) -> Steps[tuple[Marks, Clashes]]:
     for key in sorted(contested):
         found += yield from _contest(key, by_key[key], nodes, clashes)
         yield
-    return Marks(nodes, found), clashes
+    return LabelAssignments(nodes, found), clashes
 
 
 def _contest(
-    key: str, claimed: Sequence[tuple[PolicyKey, Mark]], nodes: Nodes, clashes: Clashes
-) -> Steps[list[Mark]]:
+    key: str,
+    claimed: Sequence[tuple[PolicyKey, LabelAssignment]],
+    nodes: NodeIndex,
+    clashes: Clashes,
+) -> Steps[list[LabelAssignment]]:
     """Who bears which value of a key that several policies set; tells `clashes` who lost."""
     values = list(dict.fromkeys(mark.value for _, mark in claimed))
     owner, value = np.full(len(nodes), -1), np.full(len(nodes), -1)
@@ -182,4 +187,6 @@ def _contest(
         free = mask & (value < 0)
         owner[free], value[free] = number, mine
         yield
-    return [Mark(key, v, NodeSet(nodes, value == mine)) for mine, v in enumerate(values)]
+    return [
+        LabelAssignment(key, v, NodeMask(nodes, value == mine)) for mine, v in enumerate(values)
+    ]

@@ -10,10 +10,10 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from evaluator.model.node_index import NodeSet, Places
+from evaluator.model.node_index import NodeMask, Positions
 from evaluator.model.steps import Steps
-from evaluator.policy.evaluate import View, Violations
-from evaluator.policy.label_sets import Mark
+from evaluator.policy.evaluate import MetricTable, Violations
+from evaluator.policy.label_sets import LabelAssignment
 from evaluator.policy.types import Operator, Strategy
 from evaluator.readings.store import Bools, Floats
 
@@ -27,7 +27,7 @@ class Contradiction:
 
     key: str
     values: tuple[str, ...]
-    nodes: NodeSet
+    nodes: NodeMask
 
     @property
     def problem(self) -> str:
@@ -52,7 +52,7 @@ class Contradiction:
 class Wanted:
     """The labels to set, with the nodes of each, and those that are left out somewhere. A key has one value on a node."""
 
-    marks: tuple[Mark, ...] = ()
+    marks: tuple[LabelAssignment, ...] = ()
     contradictions: tuple[Contradiction, ...] = ()
 
 
@@ -62,14 +62,14 @@ def shown_values(values: tuple[str, ...]) -> str:
     return ", ".join(values[:_SHOWN]) + more
 
 
-def wanted(strategy: Strategy, view: View, found: Violations) -> Steps[Wanted]:
+def wanted(strategy: Strategy, view: MetricTable, found: Violations) -> Steps[Wanted]:
     """The labels that violated rules name, in steps."""
-    marks: list[Mark] = []
+    marks: list[LabelAssignment] = []
     contradictions: list[Contradiction] = []
     for key, by_value in rules_by_label(strategy).items():
         if len(strategy.rules) == 1:
             (value,) = by_value
-            marks.append(Mark(key, value, NodeSet(view.nodes, found.violated)))
+            marks.append(LabelAssignment(key, value, NodeMask(view.nodes, found.violated)))
             continue
         places = found.violated.nonzero()[0]
         broken = found.broken[places]
@@ -81,15 +81,19 @@ def wanted(strategy: Strategy, view: View, found: Violations) -> Steps[Wanted]:
         numbers = sorted(number for same in by_value.values() for number in same)
         winner = yield from _winner(strategy, view, found.broken, numbers, places)
         for value, same in by_value.items():
-            marks.append(Mark(key, value, _at(places[np.isin(winner, same) & ~contradicted], view)))
+            marks.append(
+                LabelAssignment(
+                    key, value, _at(places[np.isin(winner, same) & ~contradicted], view)
+                )
+            )
             yield
     return Wanted(tuple(marks), tuple(contradictions))
 
 
-def _at(places: Places, view: View) -> NodeSet:
+def _at(places: Positions, view: MetricTable) -> NodeMask:
     mask = np.zeros(len(view.nodes), dtype=bool)
     mask[places] = True
-    return NodeSet(view.nodes, mask)
+    return NodeMask(view.nodes, mask)
 
 
 def _contradicted(strategy: Strategy, broken: Bools, by_value: Mapping[str, list[int]]) -> Bools:
@@ -119,7 +123,7 @@ def rules_by_label(strategy: Strategy) -> Mapping[str, Mapping[str, list[int]]]:
 
 
 def _winner(
-    strategy: Strategy, view: View, broken: Bools, numbers: list[int], places: Places
+    strategy: Strategy, view: MetricTable, broken: Bools, numbers: list[int], places: Positions
 ) -> Steps[Floats]:
     """At each of these places the number of the rule that decides a key, -1 where none of these rules is broken."""
     winner = np.full(len(places), -1.0)

@@ -23,16 +23,16 @@ MOST_RULES = 10_000
 
 
 @dataclass(frozen=True, slots=True)
-class Ration:
+class MetricLimit:
     """The metrics to ask for, and those that no source is asked for."""
 
     asked: frozenset[str]
     left_out: frozenset[str] = frozenset()
 
 
-def ration(
+def limit_metrics(
     named: Collection[frozenset[str]], most: int, *, always: frozenset[str] = frozenset()
-) -> Ration:
+) -> MetricLimit:
     """Out of what each policy names, so many at most; and `always`, which an operator's flags name and no policy takes away.
 
     Policies that name fewest go first: one that names thousands has them at its own expense.
@@ -40,12 +40,12 @@ def ration(
     union = always.union(*named)
     most += len(always)
     if len(union) <= most:
-        return Ration(union)
+        return MetricLimit(union)
     asked = set(always)
     for names in sorted(map(sorted, named), key=lambda names: (len(names), names)):
         new = [name for name in names if name not in asked]
         asked.update(new[: most - len(asked)])
-    return Ration(frozenset(asked), union - asked)
+    return MetricLimit(frozenset(asked), union - asked)
 
 
 class RuleRation:
@@ -104,7 +104,7 @@ def _size(strategy: tuple[StrategyName, Strategy]) -> tuple[int, str]:
     return len(strategy[1].rules), strategy[0]
 
 
-class Rationed:
+class LimitedReadings:
     """Readings of which some metrics were not asked for: these say so, and nobody waits for them."""
 
     def __init__(self, readings: Readings, left_out: Collection[str], most: int) -> None:
@@ -120,10 +120,10 @@ class Rationed:
         return self._readings.column(metric, nodes, now)
 
     @contextlib.contextmanager
-    def snapshot(self, nodes: Sequence[str]) -> Iterator["Rationed"]:
+    def snapshot(self, nodes: Sequence[str]) -> Iterator["LimitedReadings"]:
         """Readings of one moment."""
         with self._readings.snapshot(nodes) as readings:
-            yield Rationed(readings, self._left_out, self._most)
+            yield LimitedReadings(readings, self._left_out, self._most)
 
     def next_expiry(self, now: float) -> float:
         """When time alone will change a column."""

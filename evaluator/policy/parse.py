@@ -12,7 +12,7 @@ from typing import Any
 from evaluator.model import node_labels
 from evaluator.model.names import PolicyKey
 from evaluator.policy import rule_options
-from evaluator.policy.rule_options import PLAIN, Terms
+from evaluator.policy.rule_options import PLAIN, RuleOptions
 from evaluator.policy.types import PODWISE, Label, Operator, Policy, Rule, Strategy, StrategyName
 from evaluator.scoring import derived
 from plimsoll.text import one_line, shown
@@ -100,10 +100,10 @@ def _target(given: object) -> float:
         ) from error
 
 
-def _terms(body: Mapping[str, Any], common: Terms) -> Terms:
+def _terms(body: Mapping[str, Any], common: RuleOptions) -> RuleOptions:
     """The terms of a rule or strategy; `common` are those of the strategy around it."""
     try:
-        return rule_options.read(body, common)
+        return rule_options.parse_options(body, common)
     except ValueError as error:
         raise _FlawError(str(error)) from error
 
@@ -150,7 +150,7 @@ class _Reader:
                 "node without a reading is always left out of it"
             )
 
-    def _rules(self, given: list[object], common: Terms) -> Iterator[Rule]:
+    def _rules(self, given: list[object], common: RuleOptions) -> Iterator[Rule]:
         for number, body in enumerate(given, start=1):
             where = f"{self._name}: rule {number}"
             try:
@@ -158,7 +158,7 @@ class _Reader:
             except _FlawError as flaw:
                 self._problems.append(f"{where}: {flaw}: left out")
 
-    def _rule(self, where: str, body: object, common: Terms) -> Rule:
+    def _rule(self, where: str, body: object, common: RuleOptions) -> Rule:
         if not isinstance(body, Mapping):
             raise _FlawError("it is not an object")
         metric, operator = body.get("metricname"), body.get("operator")
@@ -185,7 +185,7 @@ class _Reader:
             written if isinstance(written, str) else "",
         )
 
-    def _without_past(self, where: str, metric: str, patience: Terms) -> Terms:
+    def _without_past(self, where: str, metric: str, patience: RuleOptions) -> RuleOptions:
         """Time runs for a node. A verdict on a node and a pod has no past: the pod has just come."""
         if patience.timed:
             self._problems.append(

@@ -13,14 +13,14 @@ from evaluator.model.pod_demand import Amounts, PodView
 from evaluator.policy import evaluate, scorer_metrics
 from evaluator.policy import ranking as scheduleonmetric
 from evaluator.policy.decide import Decision, Decisions
-from evaluator.policy.evaluate import Sight, View, Violations
+from evaluator.policy.evaluate import MetricColumn, MetricTable, Violations
 from evaluator.policy.rule_options import WhenMissing
 from evaluator.policy.scorer_metrics import Scoring
 from evaluator.policy.types import StrategyName
-from evaluator.policy.violations import Accused
+from evaluator.policy.violations import ViolationReasons
 from evaluator.scoring import derived
 from evaluator.scoring.derived import QUANTITIES
-from evaluator.scoring.snapshot import ClusterView
+from evaluator.scoring.snapshot import ClusterSnapshot
 
 MOST_REMEMBERED = 64
 """Answers. Pods that come at once ask for the same or nearly so; each answer holds a reason for every node at most."""
@@ -28,13 +28,13 @@ MOST_REMEMBERED = 64
 _Asked = tuple[PolicyKey, frozenset[tuple[str, float]], str]
 
 
-class Podwise:
+class PerPodDecisions:
     """Decisions for one pod each. One that was worked out is kept until there are other decisions, or another survey."""
 
     def __init__(self, scoring: Scoring) -> None:
         self._scorers = scoring.scorers
         self._survey = scoring.survey
-        self._of: tuple[Decisions, ClusterView] | None = None
+        self._of: tuple[Decisions, ClusterSnapshot] | None = None
         self._known: dict[_Asked, Decision] = {}
 
     def decision(self, decision: Decision, decisions: Decisions, pod: PodView) -> Decision:
@@ -71,7 +71,7 @@ def _amounts(amounts: Amounts) -> frozenset[tuple[str, float]]:
     return frozenset((name, amount) for name, amount in amounts.items() if amount)
 
 
-def for_values(decision: Decision, view: View, values: Mapping[str, Floats]) -> Decision:
+def for_values(decision: Decision, view: MetricTable, values: Mapping[str, Floats]) -> Decision:
     """A decision where quantities have these values, over the nodes of its view; the others stay what they are there."""
     sights = {name: _sight(name, view, found) for name, found in values.items()}
     return replace(
@@ -81,18 +81,22 @@ def for_values(decision: Decision, view: View, values: Mapping[str, Floats]) -> 
     )
 
 
-def _sight(name: str, view: View, values: Floats) -> Sight:
-    return Sight(name, scorer_metrics.with_values(view.columns[name], values), view.nodes)
+def _sight(name: str, view: MetricTable, values: Floats) -> MetricColumn:
+    return MetricColumn(name, scorer_metrics.with_values(view.columns[name], values), view.nodes)
 
 
-def _accused(decision: Decision, view: View, sights: Mapping[str, Sight]) -> Mapping[str, str]:
+def _accused(
+    decision: Decision, view: MetricTable, sights: Mapping[str, MetricColumn]
+) -> Mapping[str, str]:
     strategy = decision.policy.strategies.get(StrategyName.DONTSCHEDULE)
     if strategy is None or all(rule.metric not in sights for rule in strategy.rules):
         return decision.dontschedule
-    return Accused(decision.policy.key.name, strategy, view.nodes, _found(decision, view, sights))
+    return ViolationReasons(
+        decision.policy.key.name, strategy, view.nodes, _found(decision, view, sights)
+    )
 
 
-def _found(decision: Decision, view: View, sights: Mapping[str, Sight]) -> Violations:
+def _found(decision: Decision, view: MetricTable, sights: Mapping[str, MetricColumn]) -> Violations:
     """The standing of dontschedule with the verdicts of some rules put in its place."""
     standing = decision.standings[StrategyName.DONTSCHEDULE]
     strategy = decision.policy.strategies[StrategyName.DONTSCHEDULE]
@@ -113,7 +117,7 @@ def _found(decision: Decision, view: View, sights: Mapping[str, Sight]) -> Viola
 
 
 def _ranking(
-    decision: Decision, view: View, sights: Mapping[str, Sight]
+    decision: Decision, view: MetricTable, sights: Mapping[str, MetricColumn]
 ) -> scheduleonmetric.Ranking | None:
     ranking = decision.ranking
     if ranking is None or (sight := sights.get(ranking.rule.metric)) is None:

@@ -4,8 +4,8 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from evaluator.model.node_index import Nodes, Places
-from evaluator.policy.evaluate import Sight, View
+from evaluator.model.node_index import NodeIndex, Positions
+from evaluator.policy.evaluate import MetricColumn, MetricTable
 from evaluator.policy.types import Rule
 from evaluator.readings.store import Floats
 
@@ -16,7 +16,7 @@ MAX_SCORE = 10
 class Ranking:
     """Which nodes have a reading, and how it compares: worked out when somebody asks, once for all who rank alike."""
 
-    def __init__(self, rule: Rule, nodes: Nodes, sight: Sight) -> None:
+    def __init__(self, rule: Rule, nodes: NodeIndex, sight: MetricColumn) -> None:
         self.rule = rule
         self._nodes = nodes
         self._sight = sight
@@ -36,7 +36,7 @@ class Ranking:
         return list(zip(nodes, _spread(classes), strict=True))
 
 
-def rank(rule: Rule, view: View) -> Ranking:
+def rank(rule: Rule, view: MetricTable) -> Ranking:
     """Order the nodes of a view by a rule's metric; its target plays no part, nodes without the metric are left out."""
     return Ranking(rule, view.nodes, view.sight(rule.metric))
 
@@ -50,7 +50,7 @@ def score(costs: Floats) -> list[int]:
     return _spread(np.unique(costs, return_inverse=True)[1])
 
 
-def _spread(classes: Places) -> list[int]:
+def _spread(classes: Positions) -> list[int]:
     """Scores of nodes by their class, 0 or more: who is of a lower one is better."""
     if not classes.size:
         return []

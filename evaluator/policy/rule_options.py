@@ -23,7 +23,7 @@ class WhenMissing(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class Terms:
+class RuleOptions:
     """Seconds that a comparison must have been true for a violation to begin, and false for it to end.
 
     And whether a missing reading is as if the comparison were true.
@@ -39,13 +39,13 @@ class Terms:
         return self.hold > 0 or self.clear > 0
 
 
-PLAIN = Terms()
+PLAIN = RuleOptions()
 """As Telemetry Aware Scheduling has it: at once, and a missing reading is nothing."""
 
 
-def read(body: Mapping[str, Any], common: Terms) -> Terms:
+def parse_options(body: Mapping[str, Any], common: RuleOptions) -> RuleOptions:
     """The terms of a rule or a strategy; `common` where it says nothing. Raises ValueError with a sentence."""
-    return Terms(
+    return RuleOptions(
         _seconds(body, "for", common.hold),
         _seconds(body, "clearAfter", common.clear),
         _when_missing(body.get("whenMissing"), common.when_missing),

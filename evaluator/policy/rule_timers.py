@@ -6,26 +6,26 @@ from typing import NamedTuple
 
 import numpy as np
 
-from evaluator.model.node_index import Moves, Nodes, Places
-from evaluator.policy.rule_options import Terms
+from evaluator.model.node_index import NodeIndex, Positions, Reindex
+from evaluator.policy.rule_options import RuleOptions
 from evaluator.readings.store import Bools, Floats
 
 
-class Seen(NamedTuple):
+class TimedState(NamedTuple):
     """One rule at one moment: where it is broken, where only for the lack of a reading, where there never was one."""
 
     broken: Bools
     by_lack: Bools
     unheard: Bools
 
-    def at(self, places: Places, none: Bools) -> "Seen":
+    def at(self, places: Positions, none: Bools) -> "TimedState":
         """Of a few nodes; `none` is the mask of none of all nodes."""
         by_lack, unheard = _few(self.by_lack, places, none), _few(self.unheard, places, none)
-        return Seen(self.broken[places], by_lack, unheard)
+        return TimedState(self.broken[places], by_lack, unheard)
 
 
 @dataclass(frozen=True)
-class Memory:
+class RuleTimers:
     """One rule over the nodes; `blank` where nothing is known yet. Nothing in it is to be written to.
 
     Of most rules most of it is set nowhere; then it is `none`, the nodes' own mask of nobody, and costs nothing.
@@ -42,23 +42,23 @@ class Memory:
     missing: Bools
     carried: Bools
     unheard: Bools
-    waiting: Places
+    waiting: Positions
     began: Floats
 
     @classmethod
-    def new(cls, nodes: Nodes) -> "Memory":
+    def new(cls, nodes: NodeIndex) -> "RuleTimers":
         """Of nodes about which nothing is known."""
         no = nodes.none
         return cls(no, nodes.all, no, no, no, no, no, np.zeros(0, np.intp), np.zeros(0))
 
-    def moved(self, moves: Moves, nodes: Nodes) -> "Memory":
+    def moved(self, moves: Reindex, nodes: NodeIndex) -> "RuleTimers":
         """The same over the nodes of today."""
         if moves.nothing:
             return self
         broken, violated = moves.mask(self.broken), moves.mask(self.violated)
         none = nodes.none
         waiting = (broken ^ violated).nonzero()[0]
-        return Memory(
+        return RuleTimers(
             none,
             _tidy(~moves.mask(~self.blank), none),
             broken,
@@ -87,14 +87,16 @@ class Memory:
         """Where it is no longer broken, but not for long enough."""
         return self.violated & ~self.broken
 
-    def due(self, terms: Terms) -> float:
+    def due(self, terms: RuleOptions) -> float:
         """When time alone will change something: a `for` or a `clearAfter` runs out."""
         if not self.waiting.size:
             return np.inf
         patience = np.where(self.broken[self.waiting], terms.hold, terms.clear)
         return float((self.began + patience).min())
 
-    def after(self, seen: Seen, was: Bools, terms: Terms, *, now: float) -> "Memory":
+    def after(
+        self, seen: TimedState, was: Bools, terms: RuleOptions, *, now: float
+    ) -> "RuleTimers":
         """One moment later; `was` is who was in violation.
 
         Only where something can change is anything worked out: of thousands of nodes that is a few.
@@ -105,7 +107,7 @@ class Memory:
         if places.size == was.size:
             return self.step(seen, was, terms, now)
         few = self._at(places).step(seen.at(places, self.none), was[places], terms, now)
-        return Memory(
+        return RuleTimers(
             self.none,
             _put(self.blank, places, few.blank, self.none),
             seen.broken,
@@ -117,12 +119,12 @@ class Memory:
             few.began,
         )
 
-    def unless(self, where: Bools, other: "Memory") -> "Memory":
+    def unless(self, where: Bools, other: "RuleTimers") -> "RuleTimers":
         """This, but another on some nodes."""
         broken = np.where(where, other.broken, self.broken)
         violated = np.where(where, other.violated, self.violated)
         waiting = (broken ^ violated).nonzero()[0]
-        return Memory(
+        return RuleTimers(
             self.none,
             _tidy(np.where(where, other.blank, self.blank), self.none),
             broken,
@@ -134,7 +136,7 @@ class Memory:
             np.where(where, other.since, self.since)[waiting],
         )
 
-    def step(self, seen: Seen, was: Bools, terms: Terms, now: float) -> "Memory":
+    def step(self, seen: TimedState, was: Bools, terms: RuleOptions, now: float) -> "RuleTimers":
         """One moment later, worked out on every node."""
         # A first reading ends what the lack of it began, or it would matter who came first: the node or its readings.
         anew = self.unheard & ~seen.unheard
@@ -144,7 +146,7 @@ class Memory:
         ripe, lasting = now >= since + terms.hold, now < since + terms.clear
         violated = np.where(seen.broken, was | ripe, was & lasting)
         waiting = (seen.broken ^ violated).nonzero()[0]
-        return Memory(
+        return RuleTimers(
             self.none,
             self.none,
             seen.broken,
@@ -156,10 +158,10 @@ class Memory:
             since[waiting],
         )
 
-    def _at(self, places: Places) -> "Memory":
+    def _at(self, places: Positions) -> "RuleTimers":
         """Of a few nodes, all that wait among them."""
         none = self.none
-        return Memory(
+        return RuleTimers(
             none[: places.size],
             _few(self.blank, places, none),
             self.broken[places],
@@ -171,7 +173,7 @@ class Memory:
             self.began,
         )
 
-    def _unquiet(self, seen: Seen) -> Bools:
+    def _unquiet(self, seen: TimedState) -> Bools:
         """Where a step may change something."""
         found: Bools = (self.broken ^ self.violated) | (self.broken ^ seen.broken)
         if self.blank is not self.none:
@@ -183,7 +185,7 @@ class Memory:
         return found
 
 
-def _few(column: Bools, places: Places, none: Bools) -> Bools:
+def _few(column: Bools, places: Positions, none: Bools) -> Bools:
     return none[: places.size] if column is none else column[places]
 
 
@@ -191,7 +193,7 @@ def _tidy(column: Bools, none: Bools) -> Bools:
     return column if column.any() else none
 
 
-def _put(column: Bools, places: Places, few: Bools, none: Bools) -> Bools:
+def _put(column: Bools, places: Positions, few: Bools, none: Bools) -> Bools:
     """A column, but for a few nodes; the very same where that makes no difference."""
     if column is none and not few.any():
         return none

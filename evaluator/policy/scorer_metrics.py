@@ -7,24 +7,24 @@ from functools import cache
 
 import numpy as np
 
-from evaluator.model.node_index import Floats, Moves, Nodes
+from evaluator.model.node_index import Floats, NodeIndex, Reindex
 from evaluator.readings.merged import Readings
 from evaluator.readings.store import NEVER, Bools, Column, unknown
 from evaluator.scoring import derived
-from evaluator.scoring.derived import NOBODY, QUANTITIES, QuantityError
+from evaluator.scoring.derived import NOBODY, QUANTITIES, DerivedMetricError
 from evaluator.scoring.plugin import Scorer
-from evaluator.scoring.snapshot import ClusterView
+from evaluator.scoring.snapshot import ClusterSnapshot
 
 LOOK = 5.0
 """Seconds between two looks at quantities when nothing else has changed: nobody tells of every pod that came to a node."""
 SOON = 0.2
 """The same, while too little is known of the cluster."""
 
-Survey = Callable[[], ClusterView | None]
+SnapshotSource = Callable[[], ClusterSnapshot | None]
 """The cluster as it is now, the same object while it is the same; None while too little is known of it."""
 
 
-def nothing() -> ClusterView | None:
+def nothing() -> ClusterSnapshot | None:
     """The survey of an evaluator without scorers."""
     return None
 
@@ -34,7 +34,7 @@ class Scoring:
     """What quantities are worked out with: scorers by name, and what they look at."""
 
     scorers: Mapping[str, Scorer] = field(default_factory=dict)
-    survey: Survey = nothing
+    survey: SnapshotSource = nothing
 
 
 OFF = Scoring()
@@ -45,12 +45,12 @@ OFF = Scoring()
 class _Known:
     """Quantities of one view. `again`: in how many seconds there is to be another look."""
 
-    view: ClusterView | None = None
+    view: ClusterSnapshot | None = None
     values: dict[str, Floats] = field(default_factory=dict)
     again: float = np.inf
 
 
-class Quantified:
+class ScorerMetrics:
     """Readings of sources, and quantities for a pod that asks for nothing.
 
     A quantity is missing where the scorer cannot tell it, and awaited where the first word on something that the scorer
@@ -79,7 +79,7 @@ class Quantified:
             return unknown(len(nodes), awaited=True)
         try:
             values = over(self._now(metric, view), view, nodes)
-        except QuantityError as error:
+        except DerivedMetricError as error:
             return unknown(len(nodes), awaited=False, fault=str(error))
         column = unknown(len(nodes), awaited=False)._replace(at=np.full(len(nodes), now))
         lacking = np.isnan(values)
@@ -90,13 +90,13 @@ class Quantified:
         return with_values(column, values)
 
     @contextlib.contextmanager
-    def snapshot(self, nodes: Sequence[str]) -> Iterator["Quantified"]:
+    def snapshot(self, nodes: Sequence[str]) -> Iterator["ScorerMetrics"]:
         """Readings of one moment, and quantities of one view: that of when the first of them is asked for."""
         with self._readings.snapshot(nodes) as readings:
             scoring = Scoring(self._scorers, cache(self._survey))
-            yield Quantified(readings, scoring, known=self._known)
+            yield ScorerMetrics(readings, scoring, known=self._known)
 
-    def _now(self, metric: str, view: ClusterView) -> Floats:
+    def _now(self, metric: str, view: ClusterSnapshot) -> Floats:
         """A quantity for no pod; those of one scorer are worked out together, and once for a view."""
         if self._known.view is not view:
             self._known.view, self._known.values = view, {}
@@ -140,11 +140,13 @@ def _switch_on(scorer: str) -> str:
     )
 
 
-def over(values: Floats, view: ClusterView, nodes: Sequence[str]) -> Floats:
+def over(values: Floats, view: ClusterSnapshot, nodes: Sequence[str]) -> Floats:
     """Values of a view's nodes over other nodes: NaN for who is not in the view."""
     if view.nodes is nodes or view.nodes == nodes:
         return values
-    return Moves(view.nodes, nodes if isinstance(nodes, Nodes) else Nodes(nodes)).values(values)
+    return Reindex(view.nodes, nodes if isinstance(nodes, NodeIndex) else NodeIndex(nodes)).values(
+        values
+    )
 
 
 def with_values(column: Column, values: Floats) -> Column:

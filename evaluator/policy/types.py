@@ -8,7 +8,7 @@ from typing import Any
 
 from evaluator.model.names import PolicyKey
 from evaluator.policy import rule_options
-from evaluator.policy.rule_options import PLAIN, Terms
+from evaluator.policy.rule_options import PLAIN, RuleOptions
 from evaluator.scoring import derived
 
 VIOLATING = "violating"
@@ -51,7 +51,7 @@ class Rule:
     operator: Operator
     target: float
     labels: tuple[Label, ...] = ()
-    terms: Terms = PLAIN
+    terms: RuleOptions = PLAIN
     written: str = ""
     """The target as its author wrote it, where that is more than the number: 1500m."""
 

@@ -3,20 +3,22 @@
 from collections.abc import ItemsView, Iterator, KeysView, Mapping, Sequence
 from functools import cached_property
 
-from evaluator.model.node_index import Nodes, NodeSet
+from evaluator.model.node_index import NodeIndex, NodeMask
 from evaluator.policy import evaluate
 from evaluator.policy.evaluate import Violations
 from evaluator.policy.types import Strategy
 
 
-class Accused(Mapping[str, str]):
+class ViolationReasons(Mapping[str, str]):
     """Node → why it violates a strategy of a policy; reads as a dict, and is one from the first look-up by name on."""
 
-    def __init__(self, policy: str, strategy: Strategy, nodes: Nodes, found: Violations) -> None:
+    def __init__(
+        self, policy: str, strategy: Strategy, nodes: NodeIndex, found: Violations
+    ) -> None:
         self.policy = policy
         self.strategy = strategy
         self.found = found
-        self.nodes = NodeSet(nodes, found.violated)
+        self.nodes = NodeMask(nodes, found.violated)
 
     @cached_property
     def by_name(self) -> dict[str, str]:
@@ -26,7 +28,7 @@ class Accused(Mapping[str, str]):
     def as_before(self, before: Mapping[str, str]) -> Mapping[str, str]:
         """The object of before if it says the same of the same nodes, in the same words."""
         same = (
-            isinstance(before, Accused)
+            isinstance(before, ViolationReasons)
             and before.nodes.nodes is self.nodes.nodes
             and before.policy == self.policy
             and before.strategy == self.strategy
@@ -60,13 +62,13 @@ class Accused(Mapping[str, str]):
 
 def plain(reasons: Mapping[str, str]) -> Mapping[str, str]:
     """The dict that reasons stand for: thousands of look-ups in it cost no call of ours."""
-    return reasons.by_name if isinstance(reasons, Accused) else reasons
+    return reasons.by_name if isinstance(reasons, ViolationReasons) else reasons
 
 
-class Missing(Mapping[str, Sequence[str]]):
+class MissingReadings(Mapping[str, Sequence[str]]):
     """Metric → the nodes without a reading of it that a rule could use; only metrics that some node lacks are in it."""
 
-    def __init__(self, lacking: Mapping[str, NodeSet]) -> None:
+    def __init__(self, lacking: Mapping[str, NodeMask]) -> None:
         self._lacking = {metric: nodes for metric, nodes in lacking.items() if nodes.count}
 
     def count(self, metric: str) -> int:

@@ -8,8 +8,8 @@ from typing import Protocol, TypeVar
 import numpy as np
 import numpy.typing as npt
 
-from evaluator.model.node_index import Places
-from evaluator.readings.store import NEVER, Bools, Column, Counts, Floats, Origin
+from evaluator.model.node_index import Positions
+from evaluator.readings.store import NEVER, Bools, Column, Counts, Floats, SourceMask
 
 AGENTS = "agents"
 CUSTOM_METRICS = "custom-metrics"
@@ -76,7 +76,7 @@ class Merged:
             better = places[_rank(other, places) > _rank(best, places)]
             origin[better] = number
             best = _put_together(best, other, better, places)
-        return best._replace(origin=Origin(self._names, origin))
+        return best._replace(origin=SourceMask(self._names, origin))
 
     @contextlib.contextmanager
     def snapshot(self, nodes: Sequence[str]) -> Iterator["Merged"]:
@@ -106,7 +106,7 @@ class Merged:
             source.prune(nodes, now)
 
 
-def _rank(column: Column, places: Places) -> npt.NDArray[np.int8]:
+def _rank(column: Column, places: Positions) -> npt.NDArray[np.int8]:
     """3: a fresh reading, 2: fresh, but there is none, 1: an old reading, 0: nothing."""
     fresh = column.fresh[places]
     good = np.where(fresh, column.samples[places] > 0, column.at[places] > NEVER)
@@ -114,7 +114,7 @@ def _rank(column: Column, places: Places) -> npt.NDArray[np.int8]:
     return rank
 
 
-def _put_together(one: Column, other: Column, better: Places, awaited: Places) -> Column:
+def _put_together(one: Column, other: Column, better: Positions, awaited: Positions) -> Column:
     """One column, but where `better` the other; and where `awaited`, waiting for either."""
     waits = one.awaited.copy()
     waits[awaited] |= other.awaited[awaited]
@@ -129,7 +129,7 @@ def _put_together(one: Column, other: Column, better: Places, awaited: Places) -
     )
 
 
-def _put(one: Part, other: Part, places: Places) -> Part:
+def _put(one: Part, other: Part, places: Positions) -> Part:
     if not places.size:
         return one
     both = one.copy()

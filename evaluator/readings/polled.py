@@ -10,15 +10,15 @@ from dataclasses import dataclass, field, replace
 
 import numpy as np
 
-from evaluator.readings.row_index import Roster, Rows
-from evaluator.readings.store import NEVER, Column, Counts, Floats, Pause, Reading, unknown
+from evaluator.readings.row_index import RowIndex, Rows
+from evaluator.readings.store import NEVER, Column, Counts, Floats, Reading, SuspendedTime, unknown
 
 _SPARE = 64
 """Names that are no node's may pile up to so many beyond the number of nodes before they are cleared away."""
 
 
 @dataclass(slots=True)
-class _Topic:
+class _Metric:
     """One metric. The last place of each array stands for every node that the answer did not name."""
 
     values: Floats = field(default_factory=lambda: np.full(1, np.nan))
@@ -62,18 +62,18 @@ class _Topic:
         return float(self.at[-1])
 
 
-class Polls:
+class PolledReadings:
     """Answers of one source by metric. A reading older than `stale_after` is missing; `started` is when asking began."""
 
     def __init__(self, name: str, *, stale_after: float, started: float) -> None:
         self.name = name
         self.stale_after = stale_after
         self.started = started
-        self.pause = Pause()
+        self.pause = SuspendedTime()
         self.version = 0
         """Goes up when what a rule would see changed; not when the same was said again."""
-        self._topics: dict[str, _Topic] = {}
-        self._roster = Roster()
+        self._topics: dict[str, _Metric] = {}
+        self._roster = RowIndex()
 
     @property
     def metrics(self) -> frozenset[str]:
@@ -84,12 +84,12 @@ class Polls:
         """Keep just these metrics; a new one is awaited."""
         wanted = set(metrics)
         if wanted != self._topics.keys():
-            self._topics = {name: self._topics.get(name) or _Topic() for name in sorted(wanted)}
+            self._topics = {name: self._topics.get(name) or _Metric() for name in sorted(wanted)}
             self.version += 1
 
     def resume(self, since: float, now: float) -> None:
         """Nobody has asked from some time after `since` until now: what was fresh then is awaited, as all is at the start."""
-        self.pause = Pause(since, now)
+        self.pause = SuspendedTime(since, now)
         self.version += 1
 
     def answer(
@@ -104,7 +104,7 @@ class Polls:
             return
         rows = [self._row(node) for node in readings]
         size = len(self._roster.rows) + 1
-        new = _Topic(
+        new = _Metric(
             np.full(size, np.nan),
             np.zeros(size, np.int32),
             np.full(size, at),
@@ -126,7 +126,7 @@ class Polls:
             self.version += 1
 
     @contextlib.contextmanager
-    def snapshot(self, _nodes: Sequence[str]) -> Iterator["Polls"]:
+    def snapshot(self, _nodes: Sequence[str]) -> Iterator["PolledReadings"]:
         """The readings as they are now, whatever is answered later. Only for reading."""
         frozen = copy.copy(self)
         frozen.freeze()
@@ -189,9 +189,9 @@ class Polls:
                 seen=None,
                 oldest=None,
             )
-        self._roster = Roster(kept)
+        self._roster = RowIndex(kept)
 
-    def _awaits(self, topic: _Topic, now: float) -> bool:
+    def _awaits(self, topic: _Metric, now: float) -> bool:
         """As with agents: "cannot be read" is a first word too, but at the start one waits all the same."""
         first = topic.since is None or now - topic.since < self.stale_after
         return self._starting(now) or (first and not topic.spoken)
@@ -199,7 +199,7 @@ class Polls:
     def _starting(self, now: float) -> bool:
         return now - self.started < self.stale_after
 
-    def _alike(self, old: _Topic, new: _Topic, at: float) -> bool:
+    def _alike(self, old: _Metric, new: _Metric, at: float) -> bool:
         """Whether a rule, or somebody who looks, would see no difference."""
         if (old.spoken, old.failing, old.fault) != (new.spoken, new.failing, new.fault):
             return False

@@ -9,7 +9,7 @@ import numpy.typing as npt
 Rows = npt.NDArray[np.intp]
 
 
-class Roster:
+class RowIndex:
     """Rows by node name. `find` answers -1 for a node without one."""
 
     def __init__(self, nodes: Iterable[str] = ()) -> None:
@@ -17,7 +17,7 @@ class Roster:
         self._sought: tuple[str, ...] | None = None
         self._found: Rows = np.zeros(0, np.intp)
 
-    def copy(self) -> "Roster":
+    def copy(self) -> "RowIndex":
         """The same rows, whatever becomes of these."""
         made = copy.copy(self)
         made.rows = self.rows.copy()

@@ -15,7 +15,7 @@ import numpy as np
 import numpy.typing as npt
 
 from evaluator.readings.lazy_arrays import zeros
-from evaluator.readings.row_index import Roster, Rows
+from evaluator.readings.row_index import RowIndex, Rows
 from evaluator.readings.undo import Undo
 from wire.codec import Delta
 
@@ -34,7 +34,7 @@ class Reading(NamedTuple):
     at: float
 
 
-class Origin(NamedTuple):
+class SourceMask(NamedTuple):
     """Which source each reading of a column is from, where there are several: its place among their names."""
 
     names: tuple[str, ...]
@@ -57,7 +57,7 @@ class Column(NamedTuple):
     unread: Bools
     awaited: Bools
     fault: str = ""
-    origin: Origin | None = None
+    origin: SourceMask | None = None
     source: str = ""
 
     def source_at(self, place: int) -> str:
@@ -94,7 +94,7 @@ class _Heard(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
-class Pause:
+class SuspendedTime:
     """A time in which this process was stopped: that nobody was heard in it says nothing about anybody."""
 
     since: float = NEVER
@@ -134,11 +134,11 @@ class Store:
         self.stale_after = stale_after
         self.started = started
         self._grace = max(grace, stale_after)
-        self.pause = Pause()
+        self.pause = SuspendedTime()
         self.version = 0
         """Goes up when what a rule would see changed; not when the same was read again."""
         self._metrics: dict[str, int] = {}
-        self._roster = Roster()
+        self._roster = RowIndex()
         self._free: list[int] = []
         """Rows that were used and are not any more; those from `_used` on were never used."""
         self._used = 0
@@ -306,7 +306,7 @@ class Store:
 
     def resume(self, since: float, now: float) -> None:
         """Nobody has listened from some time after `since` until now: who was fresh then is awaited, as all are at the start."""
-        self.pause = Pause(since, now)
+        self.pause = SuspendedTime(since, now)
         self.version += 1
 
     def expect(self, node: str, at: float) -> None:

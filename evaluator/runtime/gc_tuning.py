@@ -19,13 +19,13 @@ _FULL = 1_000
 """Of those before a full one: hours, so that what ended streams leave is some megabytes at most."""
 
 
-def collect_seldom() -> None:
+def raise_thresholds() -> None:
     """Once all modules are imported: they will never be garbage, and what comes is seldom looked at as a whole."""
     gc.freeze()
     gc.set_threshold(_YOUNG, _MIDDLE, _FULL)
 
 
-class Settled:
+class FreezeWhenReady:
     """Takes what is known out of the search, once: when the program is ready, and so has its cluster in memory.
 
     What of it goes later is freed all the same, as nothing of it refers to itself.

@@ -11,13 +11,13 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from evaluator.model.node_index import Mask, Nodes
+from evaluator.model.node_index import Mask, NodeIndex
 from evaluator.model.pod_demand import PodView
 from evaluator.policy.decide import Decision
 from evaluator.policy.types import StrategyName
 from evaluator.scoring.options import POLICIES
-from evaluator.scoring.plugin import BEST, Assessment, Scorer
-from evaluator.scoring.snapshot import ClusterView, Refusal
+from evaluator.scoring.plugin import BEST, Scorer, ScorerResult
+from evaluator.scoring.snapshot import ClusterSnapshot, NodeRejection
 
 _PLUGIN_BEST = 100
 """kube-scheduler's MaxNodeScore."""
@@ -39,9 +39,9 @@ class Opinion:
     """The priority that answers the extender's prioritizeVerb; empty where it has none."""
     weight: int
     """Of the extender, in the KubeSchedulerConfiguration."""
-    nodes: Nodes
+    nodes: NodeIndex
     """The nodes that it was asked about, which may have changed since another was asked."""
-    assessment: Assessment
+    assessment: ScorerResult
 
 
 class Explanation(NamedTuple):
@@ -52,7 +52,7 @@ class Explanation(NamedTuple):
 
 
 def of_scorer(
-    name: str, scorer: Scorer, view: ClusterView, assessment: Assessment, *, weight: int
+    name: str, scorer: Scorer, view: ClusterSnapshot, assessment: ScorerResult, *, weight: int
 ) -> Opinion:
     """What a scorer said of the nodes of a view."""
     first, best = (*scorer.predicates, ""), (*scorer.priorities, "")
@@ -60,15 +60,15 @@ def of_scorer(
 
 
 def of_policy(
-    decision: Decision, nodes: Nodes, others: Iterable[Opinion], *, weight: int
+    decision: Decision, nodes: NodeIndex, others: Iterable[Opinion], *, weight: int
 ) -> Opinion:
     """What a policy says of nodes. It ranks those that nobody refuses, as only these are asked about."""
     by_reason: dict[str, list[str]] = {}
     for node, reason in decision.dontschedule.items():
         by_reason.setdefault(reason, []).append(node)
-    refusals = [Refusal(_where(nodes, names), reason) for reason, names in by_reason.items()]
+    refusals = [NodeRejection(_where(nodes, names), reason) for reason, names in by_reason.items()]
     dontschedule, ranked = StrategyName.DONTSCHEDULE.value, StrategyName.SCHEDULEONMETRIC.value
-    said = Assessment({dontschedule: refusals})
+    said = ScorerResult({dontschedule: refusals})
     if decision.ranking is not None:
         alone = Opinion(POLICIES, dontschedule, "", weight, nodes, said)
         left = nodes.at(_passing(nodes, (*others, alone)))
@@ -95,7 +95,7 @@ def explain(pod: PodView, opinions: Sequence[Opinion]) -> Explanation:
     return Explanation(head, _nodes(opinions))
 
 
-def _where(nodes: Nodes, names: Sequence[str]) -> Mask:
+def _where(nodes: NodeIndex, names: Sequence[str]) -> Mask:
     """The mask of those of some nodes that have these names."""
     places = nodes.find(names)
     mask = np.zeros(len(nodes), dtype=bool)
@@ -103,7 +103,7 @@ def _where(nodes: Nodes, names: Sequence[str]) -> Mask:
     return mask
 
 
-def _passing(nodes: Nodes, opinions: Iterable[Opinion]) -> Mask:
+def _passing(nodes: NodeIndex, opinions: Iterable[Opinion]) -> Mask:
     """The nodes that no filter refuses."""
     left = nodes.all
     for one in opinions:
@@ -117,7 +117,7 @@ def _amounts(amounts: Mapping[Any, float]) -> dict[str, Any]:
 
 
 def _nodes(opinions: Sequence[Opinion]) -> Iterator[tuple[str, dict[str, Any]]]:
-    names = opinions[0].nodes if opinions else Nodes()
+    names = opinions[0].nodes if opinions else NodeIndex()
     for start in range(0, len(names), _BLOCK):
         block = names[start : start + _BLOCK]
         told = [_of_block(one, block) for one in opinions]
@@ -161,7 +161,7 @@ def _of_block(one: Opinion, block: Sequence[str]) -> list[dict[str, Any] | None]
     ]
 
 
-def _refused(assessment: Assessment, places: Sequence[int]) -> list[dict[str, str]]:
+def _refused(assessment: ScorerResult, places: Sequence[int]) -> list[dict[str, str]]:
     """For each node the predicates that refuse it, with the first reason."""
     found: list[dict[str, str]] = [{} for _ in places]
     for predicate, refusals in assessment.refusals.items():

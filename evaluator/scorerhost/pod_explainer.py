@@ -3,33 +3,33 @@
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
-from evaluator.cache.pods import Inventory
-from evaluator.cache.pods_by_policy import followed
-from evaluator.model.node_index import Nodes
+from evaluator.cache.pods import PodCache
+from evaluator.cache.pods_by_policy import policy_of as followed
+from evaluator.model.node_index import NodeIndex
 from evaluator.model.objects import Pod
-from evaluator.model.pod_record import Key, Resident
+from evaluator.model.pod_record import Key, PodRecord
 from evaluator.policy.decide import Decision, Decisions
-from evaluator.policy.per_pod import Podwise
+from evaluator.policy.per_pod import PerPodDecisions
 from evaluator.scorerhost import explain
 from evaluator.scorerhost.explain import Opinion
-from evaluator.scorerhost.runner import Assessor
+from evaluator.scorerhost.runner import ScorerRunner
 from evaluator.scoring.options import POLICIES
 
-PolicyOf = Callable[[Resident], tuple[Decision, Nodes] | None]
+PolicyOf = Callable[[PodRecord], tuple[Decision, NodeIndex] | None]
 """What the policy of a pod asks for, for this pod, and the nodes that this is of; None where it follows none."""
 
 
-class Followed:
+class PolicyLookup:
     """The policies that pods follow, as they decide for each of them. `pods` are those that follow one, living."""
 
     def __init__(
-        self, pods: Mapping[Key, Pod], latest: Callable[[], Decisions], podwise: Podwise
+        self, pods: Mapping[Key, Pod], latest: Callable[[], Decisions], podwise: PerPodDecisions
     ) -> None:
         self._pods = pods
         self._latest = latest
         self._podwise = podwise
 
-    def of(self, resident: Resident) -> tuple[Decision, Nodes] | None:
+    def of(self, resident: PodRecord) -> tuple[Decision, NodeIndex] | None:
         """What a pod's policy asks for, and of which nodes; None where it follows none that there is."""
         pod, decisions = self._pods.get(resident.key), self._latest()
         policy = followed(pod) if pod else None
@@ -40,16 +40,16 @@ class Followed:
         return found, decisions.view.nodes
 
 
-def no_policy(_resident: Resident) -> None:
+def no_policy(_resident: PodRecord) -> None:
     """Of a pod that follows none."""
 
 
 @dataclass(frozen=True)
-class Panel:
+class PodExplainer:
     """Answers about pods that exist. `weights` are those of the extenders, where they are not 1."""
 
-    assessor: Assessor
-    inventory: Inventory
+    assessor: ScorerRunner
+    inventory: PodCache
     weights: Mapping[str, int]
     policy_of: PolicyOf = no_policy
 
@@ -58,13 +58,13 @@ class Panel:
         """What is missing before anybody can be asked."""
         return self.assessor.waiting_for
 
-    def find(self, name: str) -> Resident | None:
+    def find(self, name: str) -> PodRecord | None:
         """The pod called namespace/name."""
         namespace, _, rest = name.partition("/")
         key: Key = namespace, rest
         return self.inventory.pods.objects.get(key)
 
-    def opinions(self, resident: Resident) -> Iterator[Opinion]:
+    def opinions(self, resident: PodRecord) -> Iterator[Opinion]:
         """What each says of all nodes, one after the other: each is some milliseconds of work. Raises ScorerError."""
         said = []
         for name, scorer in self.assessor.scorers.items():

@@ -15,11 +15,11 @@ import numpy as np
 from evaluator.metrics import Metrics
 from evaluator.model.pod_demand import Amounts, PodView, Resource
 from evaluator.scoring.demand import Demands
-from evaluator.scoring.plugin import Assessment, Scorer
+from evaluator.scoring.plugin import Scorer, ScorerResult
 from evaluator.scoring.results import check
-from evaluator.scoring.snapshot import ClusterView
+from evaluator.scoring.snapshot import ClusterSnapshot
 from plimsoll.logging import setup
-from plimsoll.ratelimit import Bucket
+from plimsoll.ratelimit import TokenBucket
 
 log = setup.get(__name__)
 
@@ -27,7 +27,7 @@ _REMEMBERED = 32
 """Assessments of 5,000 nodes are some 0.5 MB each."""
 
 
-class Survey(Protocol):
+class SnapshotSource(Protocol):
     """What is known of the cluster, for scorers."""
 
     @property
@@ -35,7 +35,7 @@ class Survey(Protocol):
         """What is missing before a view may be used."""
         ...
 
-    def view(self) -> ClusterView:
+    def view(self) -> ClusterSnapshot:
         """The cluster now: the same object as long as nothing changed."""
         ...
 
@@ -45,15 +45,15 @@ class ScorerError(Exception):
 
 
 @dataclass(frozen=True, slots=True)
-class Judged:
+class CachedAssessment:
     """An assessment, and the view that it is of."""
 
-    view: ClusterView
-    assessment: Assessment
+    view: ClusterSnapshot
+    assessment: ScorerResult
     remembered: bool = False
 
 
-class Assessor:
+class ScorerRunner:
     """The scorers that are on, and what they last said.
 
     `demands` are what pods asked for before: only the scorer called `counting` sees them, and only its questions add to them,
@@ -63,7 +63,7 @@ class Assessor:
     def __init__(
         self,
         scorers: Mapping[str, Scorer],
-        survey: Survey,
+        survey: SnapshotSource,
         metrics: Metrics,
         *,
         demands: Demands,
@@ -74,16 +74,16 @@ class Assessor:
         self._metrics = metrics
         self._demands = demands
         self._counting = counting
-        self._view: ClusterView | None = None
-        self._judged: OrderedDict[Hashable, Judged] = OrderedDict()
-        self._complaints = Bucket(rate=0.1, burst=3)
+        self._view: ClusterSnapshot | None = None
+        self._judged: OrderedDict[Hashable, CachedAssessment] = OrderedDict()
+        self._complaints = TokenBucket(rate=0.1, burst=3)
 
     @property
     def waiting_for(self) -> Sequence[str]:
         """What is missing before anything may be asked."""
         return self._survey.waiting_for
 
-    def view(self, name: str) -> ClusterView:
+    def view(self, name: str) -> ClusterSnapshot:
         """What a scorer would look at now: the same object as long as nothing changed that it sees."""
         view = self._survey.view()
         if view is not self._view:
@@ -91,7 +91,7 @@ class Assessor:
             self._judged.clear()
         return replace(view, demands=self._demands) if name == self._counting else view
 
-    def assess(self, name: str, pod: PodView) -> Judged:
+    def assess(self, name: str, pod: PodView) -> CachedAssessment:
         """What a scorer that is on says of every node, for a pod that is being placed. Raises ScorerError."""
         if name == self._counting:
             self._demands = self._demands.seen(pod)
@@ -99,17 +99,17 @@ class Assessor:
         key = (name, pod.kind, _hashable(pod.requests), view.demands)
         if (found := self._judged.get(key)) is not None:
             return replace(found, remembered=True)
-        judged = self._judged[key] = Judged(view, self._ask(name, view, pod))
+        judged = self._judged[key] = CachedAssessment(view, self._ask(name, view, pod))
         if len(self._judged) > _REMEMBERED:
             self._judged.popitem(last=False)
         return judged
 
-    def look(self, name: str, pod: PodView) -> Judged:
+    def look(self, name: str, pod: PodView) -> CachedAssessment:
         """The same for people who look: it is not counted, and no pod is taken to be placed. Raises ScorerError."""
         view = self.view(name)
-        return Judged(view, self._judge(name, view, pod))
+        return CachedAssessment(view, self._judge(name, view, pod))
 
-    def _ask(self, name: str, view: ClusterView, pod: PodView) -> Assessment:
+    def _ask(self, name: str, view: ClusterSnapshot, pod: PodView) -> ScorerResult:
         begun = time.perf_counter()
         found = self._judge(name, view, pod)
         self._metrics.scorer_seconds.labels(name).observe(time.perf_counter() - begun)
@@ -117,7 +117,7 @@ class Assessor:
         self._metrics.scorer_missing_nodes.labels(name).set(missing)
         return found
 
-    def _judge(self, name: str, view: ClusterView, pod: PodView) -> Assessment:
+    def _judge(self, name: str, view: ClusterSnapshot, pod: PodView) -> ScorerResult:
         scorer = self.scorers[name]
         try:
             found = scorer.assess(view, pod)

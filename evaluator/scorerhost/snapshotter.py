@@ -12,16 +12,16 @@ from typing import TypeVar
 
 import numpy as np
 
-from evaluator.cache.cluster import Cluster
-from evaluator.cache.pods import Inventory, Load
-from evaluator.model.node_index import Floats, Moves, Nodes, Places, fixed
+from evaluator.cache.cluster import ClusterCache
+from evaluator.cache.pods import NodeUsage, PodCache
+from evaluator.model.node_index import Floats, NodeIndex, Positions, Reindex, fixed
 from evaluator.model.objects import Node
 from evaluator.model.resources import RESOURCES
 from evaluator.model.usage_metrics import ANNOTATIONS, METRICS
 from evaluator.readings.merged import Readings
 from evaluator.scoring import usage as measures
 from evaluator.scoring.rewards import Rewards
-from evaluator.scoring.snapshot import ClusterView
+from evaluator.scoring.snapshot import ClusterSnapshot
 
 PERIOD = 0.1
 """Seconds between two looks at the readings."""
@@ -30,17 +30,17 @@ Name = TypeVar("Name", bound=str)
 
 _NO_ROOM = (np.nan,) * len(RESOURCES)
 _NO_FIGURES = (np.nan,) * len(ANNOTATIONS)
-_NO_LOAD = Load()
+_NO_LOAD = NodeUsage()
 _NOTHING_LEARNED = Rewards()
 
 
-class Survey:
+class Snapshotter:
     """The cluster now, for scorers. `metrics` are those that any of them takes; the sources have to be asked for them too."""
 
     def __init__(
         self,
-        cluster: Cluster,
-        inventory: Inventory,
+        cluster: ClusterCache,
+        inventory: PodCache,
         readings: Readings,
         *,
         metrics: Collection[str] = METRICS,
@@ -58,7 +58,7 @@ class Survey:
         self._read_at = -np.inf
         self._awaited = bool(self._metrics)
         """Whether a first word is still to be expected of a node; once all were heard, nobody is waited for again."""
-        self._view = _blank(Nodes())
+        self._view = _blank(NodeIndex())
         cluster.listeners.figures.append(self._changed.add)
         inventory.touched.append(self._changed.add)
 
@@ -71,11 +71,11 @@ class Survey:
             self.view()
         return missing or (["the first report of nodes to scorers"] if self._awaited else [])
 
-    def known(self) -> ClusterView | None:
+    def known(self) -> ClusterSnapshot | None:
         """The cluster now; None while too little is known of it."""
         return None if self.waiting_for else self.view()
 
-    def view(self) -> ClusterView:
+    def view(self) -> ClusterSnapshot:
         """The cluster now: the same object as long as nothing in it is another."""
         now = self._clock()
         self._inventory.age()
@@ -92,7 +92,7 @@ class Survey:
             parts["readings"] = self._read(nodes, now)
         return self._with(parts)
 
-    def _counted(self, places: Places) -> dict[str, object]:
+    def _counted(self, places: Positions) -> dict[str, object]:
         """What nodes have, and what pods hold of it, with the present state of the nodes at these places."""
         view, loads = self._view, self._inventory.loads
         names = [view.nodes[place] for place in places]
@@ -105,7 +105,7 @@ class Survey:
             "unmeasured": _put(view.unmeasured, RESOURCES, places, (x.young for x in held)),
         }
 
-    def _read(self, nodes: Nodes, now: float) -> Mapping[str, Floats]:
+    def _read(self, nodes: NodeIndex, now: float) -> Mapping[str, Floats]:
         before, awaited = self._view.readings, False
         found = {}
         for metric in self._metrics:
@@ -117,7 +117,7 @@ class Survey:
             self._awaited &= awaited
         return before if _same(found, before) else found
 
-    def _with(self, parts: Mapping[str, object]) -> ClusterView:
+    def _with(self, parts: Mapping[str, object]) -> ClusterSnapshot:
         """Make the view one with these parts, unless it has them all."""
         before = self._view
         if any(getattr(before, name) is not part for name, part in parts.items()):
@@ -129,11 +129,11 @@ class Survey:
         return self._view
 
 
-def _blank(nodes: Nodes) -> ClusterView:
+def _blank(nodes: NodeIndex) -> ClusterSnapshot:
     """Nodes of which nothing is known yet."""
     nothing = fixed(np.full(len(nodes), np.nan))
     amounts = dict.fromkeys(RESOURCES, nothing)
-    return ClusterView(
+    return ClusterSnapshot(
         nodes,
         allocatable=amounts,
         requested=amounts,
@@ -142,20 +142,20 @@ def _blank(nodes: Nodes) -> ClusterView:
     )
 
 
-def _measured(view: ClusterView) -> ClusterView:
+def _measured(view: ClusterSnapshot) -> ClusterSnapshot:
     """The same, with what its readings and annotations come to."""
     usage = measures.usage(view.allocatable, view.readings, view.annotations)
     return replace(view, usage=usage, congestion=measures.congestion(view.readings))
 
 
-def _moved(view: ClusterView, nodes: Nodes) -> ClusterView:
+def _moved(view: ClusterSnapshot, nodes: NodeIndex) -> ClusterSnapshot:
     """What was known of these nodes, but for what is measured; nothing of those that are new."""
-    moves = Moves(view.nodes, nodes)
+    moves = Reindex(view.nodes, nodes)
 
     def move(rows: Mapping[Name, Floats]) -> dict[Name, Floats]:
         return {name: fixed(moves.values(row)) for name, row in rows.items()}
 
-    return ClusterView(
+    return ClusterSnapshot(
         nodes,
         allocatable=move(view.allocatable),
         requested=move(view.requested),
@@ -175,7 +175,7 @@ def _figures(node: Node) -> Sequence[float]:
 def _put(
     before: Mapping[Name, Floats],
     names: Sequence[Name],
-    places: Places,
+    places: Positions,
     told: Iterable[Sequence[float]],
 ) -> Mapping[Name, Floats]:
     """Rows by name, with other numbers at these places: for each place one of each name."""
@@ -186,7 +186,7 @@ def _put(
     return before if _same(found, before) else found
 
 
-def _with_at(before: Floats, places: Places, values: Floats) -> Floats:
+def _with_at(before: Floats, places: Positions, values: Floats) -> Floats:
     changed = before.copy()
     changed[places] = values
     return _kept(before, changed)

@@ -12,18 +12,18 @@ import numpy as np
 
 from evaluator.model.node_index import Floats
 from evaluator.model.pod_demand import PodView
-from evaluator.scoring.plugin import Assessment, Scorer
-from evaluator.scoring.snapshot import ClusterView
+from evaluator.scoring.plugin import Scorer, ScorerResult
+from evaluator.scoring.snapshot import ClusterSnapshot
 
 log = logging.getLogger(__name__)
 
 
-class QuantityError(Exception):
+class DerivedMetricError(Exception):
     """A scorer failed: a mistake in it, which the log has; the text is for who asks."""
 
 
 @dataclass(frozen=True, slots=True)
-class Quantity:
+class DerivedMetric:
     """One number, 0 to 1: the greatest of some facts of a scorer, of those that are known."""
 
     scorer: str
@@ -31,7 +31,7 @@ class Quantity:
     by_kind: bool = False
     """Whether it depends on what kind of pod is asked about, and not on what the pod asks for alone."""
 
-    def read(self, assessment: Assessment) -> Floats:
+    def read(self, assessment: ScorerResult) -> Floats:
         """Per node of the view; NaN where it is not known."""
         first, *rest = (assessment.facts[name] for name in self.facts)
         for other in rest:
@@ -39,12 +39,12 @@ class Quantity:
         return first
 
 
-QUANTITIES: Mapping[str, Quantity] = {
-    "plimsoll_risk": Quantity("safe", ("cpu.risk", "memory.risk")),
-    "plimsoll_risk_cpu": Quantity("safe", ("cpu.risk",)),
-    "plimsoll_risk_memory": Quantity("safe", ("memory.risk",)),
-    "plimsoll_congestion": Quantity("congestion", ("congestion",)),
-    "plimsoll_reward": Quantity("reward", ("reward",), by_kind=True),
+QUANTITIES: Mapping[str, DerivedMetric] = {
+    "plimsoll_risk": DerivedMetric("safe", ("cpu.risk", "memory.risk")),
+    "plimsoll_risk_cpu": DerivedMetric("safe", ("cpu.risk",)),
+    "plimsoll_risk_memory": DerivedMetric("safe", ("memory.risk",)),
+    "plimsoll_congestion": DerivedMetric("congestion", ("congestion",)),
+    "plimsoll_reward": DerivedMetric("reward", ("reward",), by_kind=True),
 }
 """By the name that rules call it."""
 
@@ -63,13 +63,13 @@ def measured(metrics: frozenset[str]) -> frozenset[str]:
 
 
 def values(
-    names: Iterable[str], scorers: Mapping[str, Scorer], view: ClusterView, pod: PodView
+    names: Iterable[str], scorers: Mapping[str, Scorer], view: ClusterSnapshot, pod: PodView
 ) -> dict[str, Floats]:
     """These quantities for a pod over the nodes of a view, NaN where not known; one whose scorer is not there is left out.
 
     Each scorer is asked once. Raises QuantityError.
     """
-    assessments: dict[str, Assessment] = {}
+    assessments: dict[str, ScorerResult] = {}
     found = {}
     for name in names:
         quantity = QUANTITIES[name]
@@ -82,10 +82,10 @@ def values(
     return found
 
 
-def _assessment(name: str, scorer: Scorer, view: ClusterView, pod: PodView) -> Assessment:
+def _assessment(name: str, scorer: Scorer, view: ClusterSnapshot, pod: PodView) -> ScorerResult:
     """What a scorer says. One that fails must not end all decisions, of policies that do not name it too."""
     try:
         return scorer.assess(view, pod)
     except Exception as error:
         log.exception("scorer %s failed", name)
-        raise QuantityError(f"scorer {name} failed: {type(error).__name__}") from error
+        raise DerivedMetricError(f"scorer {name} failed: {type(error).__name__}") from error

@@ -10,27 +10,27 @@ kubeRL compares the seconds of the minute of a restart with those of the clock; 
 import heapq
 from collections.abc import Iterator
 
-from evaluator.model.pod_record import Resident
-from evaluator.scoring.rewards import Outcome
+from evaluator.model.pod_record import PodRecord
+from evaluator.scoring.rewards import PodOutcome
 
 STEADY = 300.0
 """Seconds after which a run has been clean. A container that crashes again and again is started every five minutes."""
 _BAD = frozenset({"Failed", "Unknown"})
 
 
-class Rewarding:
+class OutcomeTracker:
     """Follows the runs of pods that have still to earn. Times are monotonic seconds, `wall` the Unix time at that moment."""
 
     def __init__(self, *, steady: float = STEADY) -> None:
         self._steady = steady
-        self._earning: dict[str, Resident] = {}
+        self._earning: dict[str, PodRecord] = {}
         self._dues: list[tuple[float, str]] = []
         """When to look at whom; soonest first. One that is not in `_earning` is passed over."""
         self._due: dict[str, float] = {}
 
     def changed(
-        self, before: Resident | None, after: Resident | None, *, now: float, wall: float
-    ) -> list[Outcome]:
+        self, before: PodRecord | None, after: PodRecord | None, *, now: float, wall: float
+    ) -> list[PodOutcome]:
         """What follows from what a pod was and is; None: it was not there, or is not any more."""
         if before is not None and (after is None or after.uid != before.uid):
             self._forget(before.uid)
@@ -47,7 +47,7 @@ class Rewarding:
             return [_outcome(after, 0)]
         return list(self._run(before, after, now, wall))
 
-    def due(self, now: float) -> list[Outcome]:
+    def due(self, now: float) -> list[PodOutcome]:
         """Of those whose runs have become clean by now. Who is not ready is looked at again later."""
         found = []
         while self._dues and self._dues[0][0] <= now:
@@ -63,8 +63,8 @@ class Rewarding:
         return found
 
     def _run(
-        self, before: Resident | None, after: Resident, now: float, wall: float
-    ) -> Iterator[Outcome]:
+        self, before: PodRecord | None, after: PodRecord, now: float, wall: float
+    ) -> Iterator[PodOutcome]:
         earning = after.uid in self._earning
         if after.phase == "Succeeded":
             self._forget(after.uid)
@@ -80,7 +80,7 @@ class Rewarding:
         elif before.phase != "Running":
             self._begin(after, now + self._steady)
 
-    def _begin(self, run: Resident, due: float) -> None:
+    def _begin(self, run: PodRecord, due: float) -> None:
         self._earning[run.uid] = run
         self._due[run.uid] = due
         heapq.heappush(self._dues, (due, run.uid))
@@ -90,7 +90,7 @@ class Rewarding:
         self._due.pop(uid, None)
 
 
-def _bad(before: Resident, after: Resident) -> bool:
+def _bad(before: PodRecord, after: PodRecord) -> bool:
     """Whether a pod has failed since; a crash that was told already is no failure of the pod beside it."""
     told = after.crashed is not None and after.crashed == before.crashed
     if after.phase in _BAD and before.phase != after.phase:
@@ -101,7 +101,7 @@ def _bad(before: Resident, after: Resident) -> bool:
     return after.restarts > before.restarts and after.crashed is None
 
 
-def _latest(run: Resident) -> float | None:
+def _latest(run: PodRecord) -> float | None:
     return max((at for at in (run.bound, run.crashed) if at is not None), default=None)
 
 
@@ -110,5 +110,5 @@ def _elapsed(since: float | None, wall: float) -> float:
     return max(0.0, wall - since) if since is not None else 0.0
 
 
-def _outcome(run: Resident, reward: int) -> Outcome:
-    return Outcome(run.kind, run.node, reward)
+def _outcome(run: PodRecord, reward: int) -> PodOutcome:
+    return PodOutcome(run.kind, run.node, reward)

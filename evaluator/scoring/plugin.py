@@ -10,7 +10,7 @@ import numpy.typing as npt
 
 from evaluator.model.node_index import Floats, Mask
 from evaluator.model.pod_demand import PodView
-from evaluator.scoring.snapshot import ClusterView, Refusal
+from evaluator.scoring.snapshot import ClusterSnapshot, NodeRejection
 
 Scores = npt.NDArray[np.int64]
 """0 to 10 for each node of the view."""
@@ -20,10 +20,10 @@ BEST = 10
 
 
 @dataclass(frozen=True, slots=True)
-class Assessment:
+class ScorerResult:
     """What a scorer says of every node for one pod. A predicate or priority that it does not name leaves the nodes alone."""
 
-    refusals: Mapping[str, Sequence[Refusal]] = field(default_factory=dict)
+    refusals: Mapping[str, Sequence[NodeRejection]] = field(default_factory=dict)
     """By predicate. Where several refuse a node, the first reason counts."""
     scores: Mapping[str, Scores] = field(default_factory=dict)
     """By priority."""
@@ -52,7 +52,7 @@ class Scorer(Protocol):
         """The metrics of nodes that it takes: agents are asked for them."""
         ...
 
-    def assess(self, view: ClusterView, pod: PodView) -> Assessment:
+    def assess(self, view: ClusterSnapshot, pod: PodView) -> ScorerResult:
         """All nodes of the view, for one pod: by its kind and amounts, as the answer is used for the next pod alike, too."""
         ...
 

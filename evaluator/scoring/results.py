@@ -4,12 +4,12 @@ from collections.abc import Iterable, Sequence
 
 import numpy as np
 
-from evaluator.model.node_index import Nodes
-from evaluator.scoring.plugin import BEST, Assessment, Scorer, Scores
-from evaluator.scoring.snapshot import Refusal
+from evaluator.model.node_index import NodeIndex
+from evaluator.scoring.plugin import BEST, Scorer, ScorerResult, Scores
+from evaluator.scoring.snapshot import NodeRejection
 
 
-def check(found: Assessment, scorer: Scorer, nodes: int) -> None:
+def check(found: ScorerResult, scorer: Scorer, nodes: int) -> None:
     """An answer about so many nodes. Raises ValueError or TypeError; AttributeError for what is not made of arrays."""
     masks = [refusal.where for refusals in found.refusals.values() for refusal in refusals]
     if found.missing is not None:
@@ -41,7 +41,9 @@ def _check_scores(name: str, scores: Scores) -> None:
 # MERGED DOCSTRING: What an assessment says of the nodes that somebody asks about.
 
 
-def refused(nodes: Nodes, refusals: Sequence[Refusal], names: Sequence[str]) -> dict[str, str]:
+def refused(
+    nodes: NodeIndex, refusals: Sequence[NodeRejection], names: Sequence[str]
+) -> dict[str, str]:
     """Those of `names` that are refused, each with the first reason. A node that is not known yet is not refused."""
     found: dict[str, str] = {}
     asked = nodes.find(names)
@@ -52,7 +54,7 @@ def refused(nodes: Nodes, refusals: Sequence[Refusal], names: Sequence[str]) -> 
     return found
 
 
-def scored(nodes: Nodes, scores: Scores, names: Sequence[str]) -> list[tuple[str, int]]:
+def scored(nodes: NodeIndex, scores: Scores, names: Sequence[str]) -> list[tuple[str, int]]:
     """The scores of `names`, in their order, without nodes that are not known yet: to the scheduler these have 0."""
     place = nodes.place
     known = [name for name in names if name in place]

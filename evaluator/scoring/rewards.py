@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from evaluator.model.node_index import Floats, Nodes
+from evaluator.model.node_index import Floats, NodeIndex
 
 START = 1.0
 """The value that a kind has on the nodes that were there before it."""
@@ -25,7 +25,7 @@ _Kind = tuple[str, Mapping[str, float]]
 """A kind with its values."""
 
 
-class Outcome(NamedTuple):
+class PodOutcome(NamedTuple):
     """How a pod of some kind did on a node: 1 for well, 0 for not."""
 
     kind: str
@@ -46,7 +46,7 @@ class Rewards:
     dropped: int = 0
     """Kinds that there was no room for any more."""
 
-    def values(self, kind: str, nodes: Nodes) -> Floats:
+    def values(self, kind: str, nodes: NodeIndex) -> Floats:
         """Of one kind on each of some nodes."""
         found = np.full(len(nodes), START)
         for node, value in self.kinds.get(kind, {}).items():
@@ -56,9 +56,9 @@ class Rewards:
 
     def observed(self, kind: str, node: str, reward: int) -> "Rewards":
         """After one outcome."""
-        return self.learned([Outcome(kind, node, reward)])
+        return self.learned([PodOutcome(kind, node, reward)])
 
-    def learned(self, outcomes: Iterable[Outcome]) -> "Rewards":
+    def learned(self, outcomes: Iterable[PodOutcome]) -> "Rewards":
         """After some outcomes, in their order. The oldest kinds are dropped if there is no room for all."""
         kinds = dict(self.kinds)
         own: dict[str, dict[str, float]] = {}

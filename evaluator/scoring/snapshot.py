@@ -9,14 +9,14 @@ from functools import cached_property
 
 import numpy as np
 
-from evaluator.model.node_index import Floats, Mask, Nodes, fixed
+from evaluator.model.node_index import Floats, Mask, NodeIndex, fixed
 from evaluator.model.pod_demand import Resource
 from evaluator.scoring.demand import Demands
 from evaluator.scoring.rewards import Rewards
 
 
 @dataclass(frozen=True, slots=True)
-class Usage:
+class NodeUsageArrays:
     """How much of one resource was free over a window, by measurement; NaN where nothing is known, or what is known is stale."""
 
     free: Floats
@@ -28,16 +28,16 @@ class Usage:
 
 
 @dataclass(frozen=True)
-class ClusterView:
+class ClusterSnapshot:
     """The cluster at one moment; never changes."""
 
-    nodes: Nodes
+    nodes: NodeIndex
     allocatable: Mapping[Resource, Floats] = field(default_factory=dict)
     requested: Mapping[Resource, Floats] = field(default_factory=dict)
     """Of all pods that are bound to a node and not finished."""
     unmeasured: Mapping[Resource, Floats] = field(default_factory=dict)
     """Of those among them that are younger than the window of `usage`, so that it does not show them yet."""
-    usage: Mapping[Resource, Usage] = field(default_factory=dict)
+    usage: Mapping[Resource, NodeUsageArrays] = field(default_factory=dict)
     """For CPU and MEMORY."""
     congestion: Floats | None = None
     """0 (idle) to 1 (full), as agents measure it; NaN where not known."""
@@ -61,7 +61,7 @@ class ClusterView:
 
 
 @dataclass(frozen=True, slots=True)
-class Refusal:
+class NodeRejection:
     """Nodes that a pod must not go to, and why: in words that are constant, as kube-scheduler writes them into the pod."""
 
     where: Mask

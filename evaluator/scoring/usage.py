@@ -12,7 +12,7 @@ import numpy as np
 from evaluator.model import usage_metrics
 from evaluator.model.node_index import Floats, fixed
 from evaluator.model.pod_demand import Resource
-from evaluator.scoring.snapshot import Usage
+from evaluator.scoring.snapshot import NodeUsageArrays
 
 _METRICS = {
     Resource.CPU: (usage_metrics.CPU_MEAN, usage_metrics.CPU_DEVIATION, 1000.0),
@@ -39,7 +39,7 @@ def usage(
     allocatable: Mapping[Resource, Floats],
     readings: Mapping[str, Floats],
     annotations: Mapping[str, Floats],
-) -> dict[Resource, Usage]:
+) -> dict[Resource, NodeUsageArrays]:
     """Of CPU and memory, per node. What a mapping lacks is not known of any node."""
     return {
         resource: _of(resource, capacity, readings, annotations)
@@ -59,14 +59,14 @@ def _of(
     capacity: Floats,
     readings: Mapping[str, Floats],
     annotations: Mapping[str, Floats],
-) -> Usage:
+) -> NodeUsageArrays:
     unknown = np.full(len(capacity), np.nan)
     mean, deviation, pieces = _METRICS[resource]
     free = capacity - pieces * _plausible(readings.get(mean, unknown))
     spread = pieces * _plausible(readings.get(deviation, unknown))
     annotated = [annotations.get(name, unknown) for name in _ANNOTATIONS[resource]]
     silent = np.isnan(free)
-    return Usage(
+    return NodeUsageArrays(
         fixed(np.where(silent, annotated[0], free)),
         fixed(np.where(silent, _plausible(annotated[1]), spread)),
         fixed(np.where(silent, annotated[2], np.nan)),

@@ -2,11 +2,11 @@
 
 from collections.abc import Callable
 
-from evaluator.cache.cluster import Cluster
+from evaluator.cache.cluster import ClusterCache
 from evaluator.config import Settings
-from evaluator.sources.agents.authn import Check, Verifier, anybody, by_certificate, by_token
+from evaluator.sources.agents.authn import Authorizer, Check, anybody, by_certificate, by_token
 from evaluator.sources.agents.tls import Certificates, Files
-from evaluator.sources.agents.token_review import Authority, Reviewer
+from evaluator.sources.agents.token_review import Authority, TokenAuthenticator
 
 
 def certificates(
@@ -24,10 +24,10 @@ def certificates(
     )
 
 
-def verifier(settings: Settings, cluster: Cluster, authority: Authority) -> Verifier:
+def verifier(settings: Settings, cluster: ClusterCache, authority: Authority) -> Authorizer:
     """Believes whom the flags say, for nodes of the cluster; while these were not listed yet, for any."""
     nodes = cluster.nodes
-    return Verifier(
+    return Authorizer(
         _check(settings, authority), exists=lambda node: not nodes.synced or node in nodes.objects
     )
 
@@ -38,5 +38,7 @@ def _check(settings: Settings, authority: Authority) -> Check:
     if settings.agent_identity == "certificate":
         return by_certificate
     return by_token(
-        Reviewer(authority, audience=settings.agent_audience, account=settings.agent_account)
+        TokenAuthenticator(
+            authority, audience=settings.agent_audience, account=settings.agent_account
+        )
     )

@@ -7,7 +7,7 @@ from evaluator.config import Settings
 from evaluator.gangs.webhook import CONNECTIONS, Webhook
 from evaluator.metrics import Metrics
 from evaluator.tls import server as tls
-from evaluator.tls.reload import Rotation
+from evaluator.tls.reload import CertificateReloader
 from plimsoll.http.limits import Limits
 from plimsoll.http.server import Server
 from plimsoll.http.tls import Tls
@@ -37,7 +37,7 @@ def server(settings: Settings, metrics: Metrics) -> Server | None:
     )
 
 
-def rotation(settings: Settings, *, on_change: Callable[[bool], None]) -> Rotation[Tls]:
+def rotation(settings: Settings, *, on_change: Callable[[bool], None]) -> CertificateReloader[Tls]:
     """The certificate that the scheduler's port has too, and by --gangWebhookCacert whom it talks to. Raises TlsError."""
     files = tls.Files(settings.cert, settings.key, settings.gang_webhook_cacert or None)
     return tls.rotation(files, port=_TLS, on_change=on_change)

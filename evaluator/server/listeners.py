@@ -4,14 +4,14 @@ from collections.abc import Iterator, Mapping
 from functools import partial
 
 from evaluator.config import Settings
-from evaluator.extender.policies import Extender
+from evaluator.extender.policies import PolicyVerbs
 from evaluator.extender.scorers import ScorerRoutes
 from evaluator.metrics import Metrics
 from evaluator.readings.merged import AGENTS
 from evaluator.server import agents_port as agentport
 from evaluator.server import gang_webhook
-from evaluator.server.ops import LIMITS, Operations
-from evaluator.sources.agents.server import Agents
+from evaluator.server.ops import LIMITS, OpsServer
+from evaluator.sources.agents.server import AgentServer
 from evaluator.tls import server as tls
 from plimsoll.http.addresses import Address
 from plimsoll.http.server import Server
@@ -25,7 +25,7 @@ _DESCRIPTORS = 300
 """File descriptors for everything but ports: the API server, other sources, files, gRPC's threads."""
 
 
-class Ports:
+class Listeners:
     """The servers, which answer from when they are opened until they are closed."""
 
     def __init__(
@@ -33,10 +33,10 @@ class Ports:
         settings: Settings,
         metrics: Metrics,
         *,
-        extender: Extender,
+        extender: PolicyVerbs,
         scorers: Mapping[str, ScorerRoutes],
-        operations: Operations,
-        agents: Agents,
+        operations: OpsServer,
+        agents: AgentServer,
     ) -> None:
         """`scorers` are those that have a port of their own. Certificates are read now. Raises TlsError."""
         self._settings = settings

@@ -14,20 +14,20 @@ from prometheus_client import Metric
 from prometheus_client.exposition import choose_encoder, gzip_accepted
 from prometheus_client.samples import Sample
 
-from evaluator.engine.loop import Decider
+from evaluator.engine.loop import DecisionLoop
 from evaluator.gangs.core import explain as explaingang
-from evaluator.gangs.core.explain import Desk
+from evaluator.gangs.core.explain import GangExplainer
 from evaluator.metrics import Metrics
 from evaluator.model.names import PolicyKey
 from evaluator.model.steps import Steps
 from evaluator.plans import explain
 from evaluator.scorerhost import explain as explainpod
-from evaluator.scorerhost.pod_explainer import Panel
+from evaluator.scorerhost.pod_explainer import PodExplainer
 from evaluator.scorerhost.runner import ScorerError
-from plimsoll.fairlock import TooManyWaitError, Turns
+from plimsoll.fairlock import FairLock, TooManyWaitError
 from plimsoll.http.limits import Limits
 from plimsoll.http.routes import Route, Routes
-from plimsoll.http.types import Handler, Parts, Request, Response, plain_refusal, preference
+from plimsoll.http.types import Handler, Parts, Request, Response, plain_rejection, preference
 
 LIMITS = Limits(body_bytes=0, bodies_bytes=0, connections=32, sending=8)
 """No request has a body here: one that announces a body is refused (413).
@@ -60,7 +60,7 @@ _NAMED = 10
 T = TypeVar("T")
 
 
-class Operations:
+class OpsServer:
     """/healthz, /readyz, /metrics, /explain, /explain/<namespace>/<policy>, /explain?pod=<namespace>/<name>
     and /explain?gang=<namespace>/<podGroup>, which without a name tells of all gangs that wait.
 
@@ -72,13 +72,13 @@ class Operations:
 
     def __init__(
         self,
-        decider: Decider,
+        decider: DecisionLoop,
         metrics: Metrics,
         *,
         clock: Callable[[], float],
         explaining: bool = True,
-        panel: Panel | None = None,
-        desk: Desk | None = None,
+        panel: PodExplainer | None = None,
+        desk: GangExplainer | None = None,
     ) -> None:
         self._decider = decider
         self._metrics = metrics
@@ -86,8 +86,8 @@ class Operations:
         self._explaining = explaining
         self._panel = panel
         self._desk = desk
-        self._making = Turns(_WAITING)
-        self._scraping = Turns(_WAITING)
+        self._making = FairLock(_WAITING)
+        self._scraping = FairLock(_WAITING)
 
     @property
     def answer(self) -> Handler:
@@ -99,7 +99,7 @@ class Operations:
             "/explain": Route(self._overview if self._explaining else self._switched_off),
             "/explain/": Route(self._policy if self._explaining else self._switched_off),
         }
-        return _unless_too_many_wait(Routes(routes, plain_refusal).answer)
+        return _unless_too_many_wait(Routes(routes, plain_rejection).answer)
 
     async def _health(self, _request: Request) -> Response:
         return Response(HTTPStatus.OK, b"ok\n")
@@ -196,7 +196,7 @@ class Operations:
             parts = {"members": b"{%s}" % _lines(members), "nodes": b"{%s}" % _lines(nodes)}
             return _json(_page(head, **parts))
 
-    async def _queue(self, desk: Desk) -> Response:
+    async def _queue(self, desk: GangExplainer) -> Response:
         """All gangs that wait."""
         async with self._making.turn():
             waiting = await _unhurried(desk.waiting())

@@ -4,28 +4,28 @@ import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from evaluator.cache.cluster import Cluster
+from evaluator.cache.cluster import ClusterCache
 from evaluator.engine.subscription import Subscriptions
 from evaluator.metrics import Metrics
 from evaluator.readings.merged import AGENTS, CUSTOM_METRICS, Merged, Readings
-from evaluator.readings.polled import Polls
+from evaluator.readings.polled import PolledReadings
 from evaluator.readings.store import Store
 from evaluator.sources.custom_metrics import Api, CustomMetrics
 from evaluator.sources.formats.node_join import NodeNames
 from evaluator.sources.formats.prometheus_vector import Join
 from evaluator.sources.options import SourceOptions
-from evaluator.sources.poller import Pace, Poller, Source
+from evaluator.sources.poller import Poller, PollTimings, Source
 from evaluator.sources.prometheus import Access, Prometheus
 from evaluator.sources.queries import Queries
 from evaluator.sources.registrations import Registrations
 
 
 @dataclass(frozen=True, slots=True)
-class Surroundings:
+class SourceDependencies:
     """What sources need of the rest of the evaluator; `on_change` is called when a polled one said something new."""
 
     api: Api
-    cluster: Cluster
+    cluster: ClusterCache
     subscriptions: Subscriptions
     metrics: Metrics
     on_change: Callable[[], None]
@@ -41,7 +41,7 @@ class Sources:
 
 
 def assemble(
-    settings: SourceOptions, store: Store, around: Surroundings, *, period: float
+    settings: SourceOptions, store: Store, around: SourceDependencies, *, period: float
 ) -> Sources:
     """The sources in the order of the flags; `store` is what agents report into.
 
@@ -49,12 +49,12 @@ def assemble(
     """
     readings: dict[str, Readings] = {}
     pollers = []
-    pace = Pace(period, settings.source_timeout)
+    pace = PollTimings(period, settings.source_timeout)
     for name in settings.sources:
         if name == AGENTS:
             readings[name] = store
             continue
-        polls = Polls(name, stale_after=store.stale_after, started=store.started)
+        polls = PolledReadings(name, stale_after=store.stale_after, started=store.started)
         readings[name] = polls
         pollers.append(
             Poller(
@@ -68,12 +68,12 @@ def assemble(
             )
         )
     agents = store if AGENTS in readings else None
-    polled = [found for found in readings.values() if isinstance(found, Polls)]
+    polled = [found for found in readings.values() if isinstance(found, PolledReadings)]
     only = next(iter(readings.values())) if len(readings) == 1 else None
     return Sources(only or Merged(readings), pollers, Registrations(agents, polled))
 
 
-def _source(name: str, settings: SourceOptions, around: Surroundings) -> Source:
+def _source(name: str, settings: SourceOptions, around: SourceDependencies) -> Source:
     if name == CUSTOM_METRICS:
         return CustomMetrics(around.api)
     access = Access(
@@ -92,7 +92,7 @@ class Directory:
     """The nodes' names as they are, put together at most once a second: heartbeats change nodes all the time."""
 
     def __init__(
-        self, cluster: Cluster, label: str, *, clock: Callable[[], float] = time.monotonic
+        self, cluster: ClusterCache, label: str, *, clock: Callable[[], float] = time.monotonic
     ) -> None:
         self._cluster = cluster
         self._label = label

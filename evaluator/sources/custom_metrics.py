@@ -9,7 +9,7 @@ import msgspec
 
 from evaluator.kubeapi.transport import KubeError
 from evaluator.sources.formats import metric_value_list
-from evaluator.sources.formats.answer import Answer, SourceError, moment
+from evaluator.sources.formats.answer import PolledAnswer, SourceError, moment
 
 GROUP = "custom.metrics.k8s.io"
 VERSIONS = ("v1beta2", "v1beta1")
@@ -62,7 +62,7 @@ class CustomMetrics:
     async def close(self) -> None:
         """Nothing is held: the connection is the API server's."""
 
-    async def ask(self, metric: str) -> Answer:
+    async def ask(self, metric: str) -> PolledAnswer:
         """Its readings by node. Raises SourceError."""
         version = await self._served()
         try:

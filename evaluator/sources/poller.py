@@ -8,8 +8,8 @@ from typing import Protocol
 
 from evaluator.engine.subscription import Subscriptions
 from evaluator.metrics import Metrics
-from evaluator.readings.polled import Polls
-from evaluator.sources.formats.answer import Answer, SourceError
+from evaluator.readings.polled import PolledReadings
+from evaluator.sources.formats.answer import PolledAnswer, SourceError
 from evaluator.sources.formats.coverage import Coverage
 from plimsoll import durations
 from plimsoll.logging import setup
@@ -20,7 +20,7 @@ log = setup.get(__name__)
 class Source(Protocol):
     """Somebody who can be asked for a metric."""
 
-    async def ask(self, metric: str) -> Answer:
+    async def ask(self, metric: str) -> PolledAnswer:
         """What it is on which node. Raises SourceError."""
         ...
 
@@ -30,7 +30,7 @@ class Source(Protocol):
 
 
 @dataclass(frozen=True, slots=True)
-class Pace:
+class PollTimings:
     """How often each metric is asked for, how long an answer may take (seconds), and how many questions go at once.
 
     `suspects` more are for metrics that had no answer last time: they may hang, and must not hold up those that do not.
@@ -50,11 +50,11 @@ class Poller:
     def __init__(
         self,
         source: Source,
-        polls: Polls,
+        polls: PolledReadings,
         subscriptions: Subscriptions,
         metrics: Metrics,
         *,
-        pace: Pace,
+        pace: PollTimings,
         nodes: Callable[[], Collection[str]],
         on_change: Callable[[], None],
         clock: Callable[[], float] = time.monotonic,
@@ -129,7 +129,7 @@ class Poller:
         if self._polls.version != version:
             self._on_change()
 
-    def _answered(self, metric: str, answer: Answer) -> None:
+    def _answered(self, metric: str, answer: PolledAnswer) -> None:
         self._suspects.discard(metric)
         fault = "; ".join(answer.flaws)
         if fault:

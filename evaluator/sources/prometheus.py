@@ -11,7 +11,7 @@ from pathlib import Path
 import aiohttp
 
 from evaluator.sources.formats import prometheus_vector
-from evaluator.sources.formats.answer import Answer, SourceError, moment
+from evaluator.sources.formats.answer import PolledAnswer, SourceError, moment
 from evaluator.sources.formats.prometheus_vector import Join
 from evaluator.sources.queries import Queries
 from evaluator.tls.reload import TlsError
@@ -67,7 +67,7 @@ class Prometheus:
         if self._session is not None:
             await self._session.close()
 
-    async def ask(self, metric: str) -> Answer:
+    async def ask(self, metric: str) -> PolledAnswer:
         """Its readings by node. Raises SourceError."""
         query = self._queries.of(metric) or prometheus_vector.selector(metric)
         try:

@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 
-from evaluator.readings.polled import Polls
+from evaluator.readings.polled import PolledReadings
 from evaluator.readings.store import Store
 
 
@@ -13,7 +13,7 @@ class Registrations:
     whenever a node joins.
     """
 
-    def __init__(self, agents: Store | None, polls: Sequence[Polls]) -> None:
+    def __init__(self, agents: Store | None, polls: Sequence[PolledReadings]) -> None:
         self._agents = agents
         self._polls = polls
         self._deleted: dict[str, float] = {}

@@ -16,7 +16,7 @@ class TlsError(Exception):
     """Certificates that cannot be used; the text names the file and says what to do."""
 
 
-class Rotation(Generic[T]):
+class CertificateReloader(Generic[T]):
     """What was made of some files when they last could be used.
 
     `port` is whose files they are. `on_change` is told after each change of them whether they can be used.

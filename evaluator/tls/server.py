@@ -5,7 +5,7 @@ from collections.abc import Callable, Collection
 from dataclasses import dataclass
 from functools import partial
 
-from evaluator.tls.reload import Rotation, TlsError, load_pair
+from evaluator.tls.reload import CertificateReloader, TlsError, load_pair
 from plimsoll.http import tls as http_tls
 from plimsoll.http.tls import Certificate, Tls
 
@@ -37,13 +37,13 @@ def rotation(
     port: Port = EXTENDER,
     names: Collection[str] = (),
     on_change: Callable[[bool], None] = lambda _usable: None,
-) -> Rotation[Tls]:
+) -> CertificateReloader[Tls]:
     """TLS 1.2 or newer: only clients with a certificate of the CA, if there is one, and if there are names, of one of them.
 
     Raises TlsError.
     """
     objection = partial(_objection, frozenset(names))
-    return Rotation(
+    return CertificateReloader(
         [name for name in (files.cert, files.key, files.cacert) if name is not None],
         lambda: Tls(server_context(files, port), objection),
         port=port.name,

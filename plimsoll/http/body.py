@@ -10,8 +10,8 @@ from http import HTTPStatus
 from plimsoll.http.chunks import Chunks
 from plimsoll.http.limits import Budget, Limits, Pace
 from plimsoll.http.parser import CONTINUE, Framing
-from plimsoll.http.transport import Stream
-from plimsoll.http.types import Buffer, RefusedError
+from plimsoll.http.transport import Transport
+from plimsoll.http.types import Buffer, RejectedRequestError
 
 _RETRY = (("retry-after", "1"),)
 _FIRST, _LARGEST = 256 << 10, 1 << 20
@@ -22,7 +22,7 @@ _SLICE = 0.001
 """Seconds of work on chunks between two yields to the event loop."""
 
 
-class Bodies:
+class BodyReader:
     """Reads the bodies of one server's requests."""
 
     def __init__(self, limits: Limits) -> None:
@@ -30,25 +30,25 @@ class Bodies:
         self._budget = Budget(limits.bodies_bytes)
         self._discarding = Pace(_DISCARDED)
 
-    async def discard(self, stream: Stream) -> None:
+    async def discard(self, stream: Transport) -> None:
         """Read and drop what comes until the peer has ended its half. All connections of the server share one pace."""
         while await stream.some():
             await self._discarding.turn()
 
     @contextlib.asynccontextmanager
-    async def read(self, stream: Stream, framing: Framing) -> AsyncIterator[Buffer]:
+    async def read(self, stream: Transport, framing: Framing) -> AsyncIterator[Buffer]:
         """A whole body, which is held until the block ends. Raises RefusedError for one that cannot be had."""
-        held = _Held(self._budget)
+        held = _Reservation(self._budget)
         try:
             yield await self._received(stream, framing, held)
         finally:
             held.give_back()
 
-    async def _received(self, stream: Stream, framing: Framing, held: "_Held") -> Buffer:
+    async def _received(self, stream: Transport, framing: Framing, held: "_Reservation") -> Buffer:
         if framing.length == 0:
             return b""
         if not self._limits.body_bytes:
-            raise RefusedError(
+            raise RejectedRequestError(
                 HTTPStatus.REQUEST_ENTITY_TOO_LARGE, "no request has a body on this port"
             )
         if framing.length is not None:
@@ -63,20 +63,20 @@ class Bodies:
             async with asyncio.timeout(self._limits.body):
                 return await body.read(stream)
         except TimeoutError as error:
-            raise RefusedError(
+            raise RejectedRequestError(
                 HTTPStatus.REQUEST_TIMEOUT,
                 f"a body that did not come in {self._limits.body:g} s: {body.so_far}",
             ) from error
 
     def _admit(self, size: int) -> None:
         if size > self._limits.body_bytes:
-            raise RefusedError(
+            raise RejectedRequestError(
                 HTTPStatus.REQUEST_ENTITY_TOO_LARGE,
                 f"a body of {size} bytes or more, and {self._limits.body_bytes} are allowed",
             )
 
 
-class _Held:
+class _Reservation:
     """What one request takes of the budget: what has come of it, not what was announced, or announcing would be an attack."""
 
     def __init__(self, budget: Budget) -> None:
@@ -96,9 +96,9 @@ class _Held:
     def give_back(self) -> None:
         self._budget.give_back(self._size)
 
-    def _full(self) -> RefusedError:
+    def _full(self) -> RejectedRequestError:
         others = self._budget.size - self._budget.left - self._size
-        return RefusedError(
+        return RejectedRequestError(
             HTTPStatus.SERVICE_UNAVAILABLE,
             f"{others} bytes of other requests are being answered: try again",
             headers=_RETRY,
@@ -108,7 +108,7 @@ class _Held:
 class _Sized:
     """A body whose length was announced: it goes straight into its buffer."""
 
-    def __init__(self, length: int, held: _Held) -> None:
+    def __init__(self, length: int, held: _Reservation) -> None:
         self._length = length
         self._held = held
         self._came = 0
@@ -117,7 +117,7 @@ class _Sized:
     def so_far(self) -> str:
         return f"{self._came} of {self._length} bytes"
 
-    async def read(self, stream: Stream) -> Buffer:
+    async def read(self, stream: Transport) -> Buffer:
         room = _room(self._length)
         buffer = memoryview(room)
         while self._came < self._length:
@@ -133,7 +133,7 @@ class _Sized:
             self._held.take(filled)
             if filled < len(part):
                 cut = f"a body cut short after {self.so_far}"
-                raise RefusedError(HTTPStatus.BAD_REQUEST, cut)
+                raise RejectedRequestError(HTTPStatus.BAD_REQUEST, cut)
         return buffer
 
 
@@ -151,7 +151,7 @@ def _use_large_pages(room: mmap.mmap) -> None:
 class _Chunked:
     """A body that comes in chunks, of a length that nobody knows."""
 
-    def __init__(self, admit: Callable[[int], None], held: _Held) -> None:
+    def __init__(self, admit: Callable[[int], None], held: _Reservation) -> None:
         self._admit = admit
         self._held = held
         self._body = bytearray()
@@ -160,12 +160,12 @@ class _Chunked:
     def so_far(self) -> str:
         return f"{len(self._body)} bytes"
 
-    async def read(self, stream: Stream) -> Buffer:
+    async def read(self, stream: Transport) -> Buffer:
         chunks = Chunks()
         while chunks.rest is None:
             if not (data := await stream.some()):
                 cut = f"a body cut short after {self.so_far}"
-                raise RefusedError(HTTPStatus.BAD_REQUEST, cut)
+                raise RejectedRequestError(HTTPStatus.BAD_REQUEST, cut)
             begun = time.perf_counter()
             for part in chunks.parts(data):
                 self._admit(len(self._body) + len(part))

@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from http import HTTPStatus
 
 from plimsoll.http.fields import FieldLines
-from plimsoll.http.types import RefusedError
+from plimsoll.http.types import RejectedRequestError
 
 _SIZE = rb"([0-9A-Fa-f]{1,16})(?:[\t ]*;[\t -~\x80-\xff]*)?\r\n"
 _FIRST, _NEXT = re.compile(_SIZE), re.compile(rb"\r\n" + _SIZE)
@@ -53,7 +53,7 @@ class Chunks:
         found = self._line.match(data, at)
         if found is None:
             if data.find(b"\n", at + (self._line is _NEXT) * 2) >= 0:
-                raise RefusedError(
+                raise RejectedRequestError(
                     HTTPStatus.BAD_REQUEST, "not HTTP/1.1: a chunk size that is none"
                 )
             self._cut = data[at:]
@@ -76,7 +76,7 @@ class Chunks:
     def _count(self, size: int, *, cut: bool = False) -> None:
         framing = self._framing + size
         if framing > _FRAMING_BYTES + self.received // _FRAMING_SHARE:
-            raise RefusedError(
+            raise RejectedRequestError(
                 HTTPStatus.REQUEST_ENTITY_TOO_LARGE,
                 f"{framing} bytes of chunk sizes, extensions and trailers for a body of {self.received} bytes",
             )

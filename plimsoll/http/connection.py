@@ -6,18 +6,18 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import replace
 from http import HTTPStatus
 
-from plimsoll.http.body import Bodies
+from plimsoll.http.body import BodyReader
 from plimsoll.http.limits import Limits
-from plimsoll.http.parser import Framing, Reading, written
-from plimsoll.http.pool import Doing
-from plimsoll.http.transport import Stream
+from plimsoll.http.parser import Framing, RequestParser, written
+from plimsoll.http.pool import ConnectionState
+from plimsoll.http.transport import Transport
 from plimsoll.http.types import (
     Buffer,
     Check,
     Handler,
     Parts,
     Refuse,
-    RefusedError,
+    RejectedRequestError,
     Request,
     Response,
     always_right,
@@ -39,15 +39,15 @@ class Connection:
 
     def __init__(
         self,
-        stream: Stream,
+        stream: Transport,
         handler: Handler,
         refuse: Refuse,
         limits: Limits,
-        bodies: Bodies,
+        bodies: BodyReader,
         *,
         check: Check = always_right,
         unwelcome: str = "",
-        note: Callable[[Doing], None] = lambda _doing: None,
+        note: Callable[[ConnectionState], None] = lambda _doing: None,
         ending: Callable[[], bool] = lambda: False,
     ) -> None:
         self._stream = stream
@@ -68,7 +68,7 @@ class Connection:
 
     async def _wait(self, patience: float) -> bytes:
         """The first bytes of a next request; none if there will be none."""
-        self._note(Doing.NOTHING)
+        self._note(ConnectionState.NOTHING)
         await asyncio.sleep(0)  # or a client that sends many requests at once would be the only one
         try:
             async with asyncio.timeout(patience):
@@ -78,7 +78,7 @@ class Connection:
 
     async def _exchange(self, first: bytes) -> bool:
         """One request and its reply; whether another may follow."""
-        self._note(Doing.RECEIVING)
+        self._note(ConnectionState.RECEIVING)
         request = None
         try:
             received = await self._head(first)
@@ -87,13 +87,13 @@ class Connection:
             request, framing = received
             self._admit(request, framing)
             async with self._bodies.read(self._stream, framing) as body:
-                self._note(Doing.ANSWERING)
+                self._note(ConnectionState.ANSWERING)
                 request = replace(request, body=body)
                 response = await self._answer(request)
                 close = self._ending() or not framing.keep_alive
                 await self._send(request, response, close=close)
                 return not close
-        except RefusedError as refused:
+        except RejectedRequestError as refused:
             log.debug("request refused", status=int(refused.status), reason=str(refused))
             await self._send(request, self._refuse(refused, request), close=True)
             await self._part()
@@ -102,13 +102,13 @@ class Connection:
     def _admit(self, request: Request, framing: Framing) -> None:
         """Raise RefusedError for what its header alone rules out: the body is not read then."""
         if self._unwelcome:
-            raise RefusedError(HTTPStatus.FORBIDDEN, self._unwelcome)
+            raise RejectedRequestError(HTTPStatus.FORBIDDEN, self._unwelcome)
         if framing.length != 0:
             self._check(request)
 
     async def _head(self, first: bytes) -> tuple[Request, Framing] | None:
         """The header of a request; None if the client went away."""
-        reading = Reading(self._limits.header_bytes)
+        reading = RequestParser(self._limits.header_bytes)
         try:
             async with asyncio.timeout(self._limits.header):
                 received = reading.head(first)
@@ -120,7 +120,7 @@ class Connection:
                 self._stream.put_back(reading.rest)
                 return received
         except TimeoutError as error:
-            raise RefusedError(
+            raise RejectedRequestError(
                 HTTPStatus.REQUEST_TIMEOUT,
                 f"a header that did not come in {self._limits.header:g} s",
             ) from error
@@ -130,7 +130,7 @@ class Connection:
             return await self._handler(request)
         except Exception:
             log.exception("request failed", method=request.method, path=request.path)
-            defect = RefusedError(
+            defect = RejectedRequestError(
                 HTTPStatus.INTERNAL_SERVER_ERROR, "a defect of this program: its log says more"
             )
             return self._refuse(defect, request)
@@ -141,13 +141,13 @@ class Connection:
             parts: Iterable[Buffer] = ()
         else:
             parts = response.body.parts if isinstance(response.body, Parts) else (response.body,)
-        self._note(Doing.SENDING)
+        self._note(ConnectionState.SENDING)
         async with asyncio.timeout(self._limits.send):
             await self._stream.send(_with_first(begin, parts))
 
     async def _part(self) -> None:
         """Let a client that is still sending read why it was refused: a close at once would take that away from it."""
-        self._note(Doing.NOTHING)
+        self._note(ConnectionState.NOTHING)
         self._stream.end_our_half()
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(self._limits.farewell):

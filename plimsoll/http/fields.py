@@ -9,7 +9,7 @@ from httptools import (
     HttpRequestParser,
 )
 
-from plimsoll.http.types import RefusedError
+from plimsoll.http.types import RejectedRequestError
 
 MOST_FIELDS = 100
 """In one section. kube-scheduler, Prometheus and kubelets send fewer than ten."""
@@ -37,11 +37,11 @@ class FieldLines:
         except HttpParserUpgrade as end:
             return int(end.args[0])
         except HttpParserCallbackError as error:
-            if isinstance(refused := error.__context__, RefusedError):
+            if isinstance(refused := error.__context__, RejectedRequestError):
                 raise refused from None
             raise
         except HttpParserError as error:
-            raise RefusedError(HTTPStatus.BAD_REQUEST, f"not HTTP/1.1: {error}") from error
+            raise RejectedRequestError(HTTPStatus.BAD_REQUEST, f"not HTTP/1.1: {error}") from error
         return None
 
 
@@ -55,7 +55,7 @@ class _Fields:
     def on_header(self, name: bytes, value: bytes) -> None:
         self._count += 1
         if self._count > MOST_FIELDS:
-            raise RefusedError(
+            raise RejectedRequestError(
                 HTTPStatus.REQUEST_HEADER_FIELDS_TOO_LARGE, f"more than {MOST_FIELDS} header fields"
             )
         key, text = name.decode("ascii").lower(), value.decode("latin-1").rstrip(" \t")

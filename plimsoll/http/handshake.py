@@ -6,7 +6,7 @@ import ssl
 import traceback
 
 from plimsoll.http.limits import Limits
-from plimsoll.http.transport import Stream
+from plimsoll.http.transport import Transport
 
 _PLAIN_HTTP = (
     b"HTTP/1.0 400 Bad Request\r\n"
@@ -24,7 +24,7 @@ class PlainHttpError(ConnectionError):
 
 async def open_stream(
     client: socket.socket, context: ssl.SSLContext | None, limits: Limits
-) -> Stream:
+) -> Transport:
     """Return the stream of an accepted connection; the socket is then the stream's, or closed.
 
     A TLS connection takes memory for TLS only once its client has sent something. Raises OSError or TimeoutError if the
@@ -48,16 +48,16 @@ async def open_stream(
     return await _secured(client, context, max(deadline - loop.time(), 0.001), limits.farewell)
 
 
-async def _plain(client: socket.socket) -> Stream:
-    stream = Stream()
+async def _plain(client: socket.socket) -> Transport:
+    stream = Transport()
     await asyncio.get_running_loop().connect_accepted_socket(lambda: stream, client)
     return stream
 
 
 async def _secured(
     client: socket.socket, context: ssl.SSLContext, handshake: float, farewell: float
-) -> Stream:
-    stream = Stream()
+) -> Transport:
+    stream = Transport()
     try:
         await asyncio.get_running_loop().connect_accepted_socket(
             lambda: stream,
@@ -90,7 +90,7 @@ def _settle(readable: asyncio.Future[None]) -> None:
         readable.set_result(None)
 
 
-async def _refuse_plain_http(stream: Stream, patience: float) -> None:
+async def _refuse_plain_http(stream: Transport, patience: float) -> None:
     """Answer, then read until the client has closed: a close before it has read the answer could take it away."""
     try:
         async with asyncio.timeout(patience):

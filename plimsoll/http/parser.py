@@ -7,7 +7,7 @@ from http import HTTPStatus
 from urllib.parse import parse_qs
 
 from plimsoll.http.fields import FieldLines
-from plimsoll.http.types import RefusedError, Request, Response
+from plimsoll.http.types import RejectedRequestError, Request, Response
 
 MOST_PARAMETERS = 100
 MOST_QUERY_BYTES = 4 << 10
@@ -47,7 +47,7 @@ class _Line:
     """HTTP/1.`minor`."""
 
 
-class Reading:
+class RequestParser:
     """One request's header, fed with what comes. Every error is a RefusedError; nothing after it can be understood."""
 
     def __init__(self, header_bytes: int) -> None:
@@ -72,7 +72,7 @@ class Reading:
         end = self._fields.feed(data) if self._line else None
         self.rest = data[end:] if end is not None else b""
         if self._size - len(self.rest) > self._header_bytes:
-            raise RefusedError(
+            raise RejectedRequestError(
                 HTTPStatus.REQUEST_HEADER_FIELDS_TOO_LARGE,
                 f"a header of more than {self._header_bytes} bytes",
             )
@@ -91,20 +91,24 @@ class Reading:
             raise _malformed("a request line")
         method, target, major, minor = (part.decode("ascii") for part in found.groups())
         if major != "1":
-            raise RefusedError(HTTPStatus.HTTP_VERSION_NOT_SUPPORTED, "HTTP/1.1 is spoken here")
+            raise RejectedRequestError(
+                HTTPStatus.HTTP_VERSION_NOT_SUPPORTED, "HTTP/1.1 is spoken here"
+            )
         return _Line(method, target, int(minor))
 
 
-def _malformed(what: str) -> RefusedError:
-    return RefusedError(HTTPStatus.BAD_REQUEST, f"not HTTP/1.1: {what} that is none")
+def _malformed(what: str) -> RejectedRequestError:
+    return RejectedRequestError(HTTPStatus.BAD_REQUEST, f"not HTTP/1.1: {what} that is none")
 
 
 def _framing(line: _Line, headers: dict[str, str]) -> Framing:
     if not _HOST.fullmatch(headers.get("host", "/" if line.minor else "")):
-        raise RefusedError(HTTPStatus.BAD_REQUEST, "a Host that is none")
+        raise RejectedRequestError(HTTPStatus.BAD_REQUEST, "a Host that is none")
     expectation = headers.get("expect", "").lower()
     if expectation not in ("", "100-continue"):
-        raise RefusedError(HTTPStatus.EXPECTATION_FAILED, "no other expectation than 100-continue")
+        raise RejectedRequestError(
+            HTTPStatus.EXPECTATION_FAILED, "no other expectation than 100-continue"
+        )
     options = {option.strip() for option in headers.get("connection", "").lower().split(",")}
     return Framing(
         _length(line, headers),
@@ -119,29 +123,29 @@ def _length(line: _Line, headers: dict[str, str]) -> int | None:
     if coding is not None:
         if "content-length" in headers or not line.minor:
             # RFC 9112 6.1: whoever sends that may be trying to hide a request in a body.
-            raise RefusedError(
+            raise RejectedRequestError(
                 HTTPStatus.BAD_REQUEST, "Transfer-Encoding beside Content-Length or HTTP/1.0"
             )
         if coding.lower() != "chunked":
-            raise RefusedError(
+            raise RejectedRequestError(
                 HTTPStatus.NOT_IMPLEMENTED, "no other Transfer-Encoding than chunked"
             )
         return None
     if not length.isdecimal() or len(length) > _LONGEST_LENGTH:
-        raise RefusedError(HTTPStatus.BAD_REQUEST, "a Content-Length that is none")
+        raise RejectedRequestError(HTTPStatus.BAD_REQUEST, "a Content-Length that is none")
     return int(length)
 
 
 def _request(line: _Line, headers: dict[str, str]) -> Request:
     path, _, query = _origin(line.target).partition("?")
     if len(query) > MOST_QUERY_BYTES:
-        raise RefusedError(
+        raise RejectedRequestError(
             HTTPStatus.REQUEST_URI_TOO_LONG, f"a query of more than {MOST_QUERY_BYTES} bytes"
         )
     try:
         parameters = parse_qs(query, keep_blank_values=True, max_num_fields=MOST_PARAMETERS)
     except ValueError as error:
-        raise RefusedError(
+        raise RejectedRequestError(
             HTTPStatus.BAD_REQUEST, f"a query of more than {MOST_PARAMETERS} parameters"
         ) from error
     return Request(line.method, path, parameters, headers)

@@ -7,7 +7,7 @@ from enum import Enum, auto
 Task = asyncio.Task[None]
 
 
-class Doing(Enum):
+class ConnectionState(Enum):
     """What a connection is at."""
 
     NOTHING = auto()
@@ -16,7 +16,7 @@ class Doing(Enum):
     SENDING = auto()
 
 
-class Crowd:
+class ConnectionPool:
     """Connections by their task; those that wait for their client in the order in which they began to.
 
     A connection is a newcomer until its client has asked for something or has shown a certificate.
@@ -36,10 +36,10 @@ class Crowd:
         self._certified: set[Task] = set()
         self._clients: set[Task] = set()
         self._asking: set[Task] = set()
-        self._newcomers: dict[Task, Doing] = {}
-        self._idle: dict[Task, Doing] = {}
-        self._idle_certified: dict[Task, Doing] = {}
-        self._unread: dict[Task, Doing] = {}
+        self._newcomers: dict[Task, ConnectionState] = {}
+        self._idle: dict[Task, ConnectionState] = {}
+        self._idle_certified: dict[Task, ConnectionState] = {}
+        self._unread: dict[Task, ConnectionState] = {}
         self._waiting = (self._newcomers, self._idle, self._idle_certified, self._unread)
 
     @property
@@ -61,25 +61,25 @@ class Crowd:
         """Add a newcomer; `peer` is its client's address."""
         self._peers[task] = peer
         self._held[peer] += 1
-        self._newcomers[task] = Doing.NOTHING
+        self._newcomers[task] = ConnectionState.NOTHING
         task.add_done_callback(self._gone)
 
     def know(self, task: Task) -> None:
         """Record that a connection's client has shown a certificate that is let in."""
         self._certified.add(task)
         self._clients.add(task)
-        self.note(task, Doing.NOTHING)
+        self.note(task, ConnectionState.NOTHING)
 
-    def note(self, task: Task, doing: Doing) -> None:
+    def note(self, task: Task, doing: ConnectionState) -> None:
         """Record what a connection is at from now on."""
         self._forget(task)
-        if doing is not Doing.NOTHING:
+        if doing is not ConnectionState.NOTHING:
             self._asking.add(task)
-        if doing is Doing.ANSWERING:
+        if doing is ConnectionState.ANSWERING:
             self._clients.add(task)
         elif task not in self._clients:
             self._newcomers[task] = doing
-        elif doing is Doing.SENDING:
+        elif doing is ConnectionState.SENDING:
             self._unread[task] = doing
             if len(self._unread) > self._sending:
                 _end(self._unread, next(iter(self._unread)))
@@ -108,10 +108,10 @@ class Crowd:
         """End the connections that have no request."""
         for waiting in (self._newcomers, self._idle, self._idle_certified):
             for task, doing in waiting.items():
-                if doing is Doing.NOTHING:
+                if doing is ConnectionState.NOTHING:
                     task.cancel()
 
-    def _end_one(self, waiting: dict[Task, Doing]) -> None:
+    def _end_one(self, waiting: dict[Task, ConnectionState]) -> None:
         """End the longest waiting connection of the peer that holds most."""
         _end(waiting, max(waiting, key=lambda task: self._held[self._peers[task]]))
 
@@ -130,6 +130,6 @@ class Crowd:
             waiting.pop(task, None)
 
 
-def _end(waiting: dict[Task, Doing], task: Task) -> None:
+def _end(waiting: dict[Task, ConnectionState], task: Task) -> None:
     del waiting[task]
     task.cancel()

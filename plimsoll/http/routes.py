@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from http import HTTPStatus
 
-from plimsoll.http.types import Handler, Refuse, RefusedError, Request, Response
+from plimsoll.http.types import Handler, Refuse, RejectedRequestError, Request, Response
 
 _SHOWN = 100
 """Characters of a method or a path that a refusal repeats."""
@@ -30,7 +30,7 @@ class Routes:
         """The reply of the route's handler, or a refusal."""
         try:
             route = self._route(request)
-        except RefusedError as refused:
+        except RejectedRequestError as refused:
             return self._refuse(refused, request)
         return await route.handler(request)
 
@@ -41,10 +41,12 @@ class Routes:
     def _route(self, request: Request) -> Route:
         route = self._find(request.path)
         if route is None:
-            raise RefusedError(HTTPStatus.NOT_FOUND, f"{request.path[:_SHOWN]}: no such path here")
+            raise RejectedRequestError(
+                HTTPStatus.NOT_FOUND, f"{request.path[:_SHOWN]}: no such path here"
+            )
         if request.method not in route.methods:
             allowed = ", ".join(route.methods)
-            raise RefusedError(
+            raise RejectedRequestError(
                 HTTPStatus.METHOD_NOT_ALLOWED,
                 f"{request.method[:_SHOWN]} {request.path[:_SHOWN]}: only {allowed}",
                 headers=(("allow", allowed),),

@@ -10,13 +10,13 @@ from functools import partial
 
 from plimsoll.http import listen as sockets
 from plimsoll.http.addresses import Address
-from plimsoll.http.body import Bodies
+from plimsoll.http.body import BodyReader
 from plimsoll.http.connection import Connection
 from plimsoll.http.handshake import open_stream
 from plimsoll.http.limits import Limits
-from plimsoll.http.pool import Crowd, Doing
+from plimsoll.http.pool import ConnectionPool, ConnectionState
 from plimsoll.http.tls import Tls
-from plimsoll.http.types import Check, Handler, Refuse, always_right, plain_refusal
+from plimsoll.http.types import Check, Handler, Refuse, always_right, plain_rejection
 from plimsoll.logging import setup
 
 log = setup.get(__name__)
@@ -40,7 +40,7 @@ class Server:
         handler: Handler,
         *,
         check: Check = always_right,
-        refuse: Refuse = plain_refusal,
+        refuse: Refuse = plain_rejection,
         limits: Limits | None = None,
         tls: Callable[[], Tls | None] = lambda: None,
     ) -> None:
@@ -49,9 +49,9 @@ class Server:
         self._refuse = refuse
         self._limits = limits or Limits()
         self._tls = tls
-        self._bodies = Bodies(self._limits)
+        self._bodies = BodyReader(self._limits)
         self._listeners: list[tuple[socket.socket, asyncio.Task[None]]] = []
-        self._crowd = Crowd(self._limits.connections, sending=self._limits.sending)
+        self._crowd = ConnectionPool(self._limits.connections, sending=self._limits.sending)
         self._ending = False
         self._complained = -math.inf
 
@@ -154,7 +154,7 @@ class Server:
                 note=partial(self._crowd.note, task),
                 ending=lambda: self._ending,
             ).serve()
-            self._crowd.note(task, Doing.NOTHING)
+            self._crowd.note(task, ConnectionState.NOTHING)
             await stream.close(self._limits.farewell)
         finally:
             stream.abort()

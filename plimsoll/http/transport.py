@@ -13,7 +13,7 @@ _SLICE = 256 << 10
 """Bytes that are on their way at once; under TLS they are there twice."""
 
 
-class Stream(asyncio.BufferedProtocol):
+class Transport(asyncio.BufferedProtocol):
     """One connection, plain or with TLS. Only one reader and one writer at a time."""
 
     def __init__(self) -> None:

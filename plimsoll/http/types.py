@@ -64,7 +64,7 @@ class Response:
 Handler = Callable[[Request], Awaitable[Response]]
 
 
-class RefusedError(Exception):
+class RejectedRequestError(Exception):
     """A request that is answered without asking the handler; the connection ends with it. The text is for the client."""
 
     def __init__(
@@ -83,10 +83,10 @@ def always_right(_request: Request) -> None:
     """A Check that refuses nothing."""
 
 
-Refuse = Callable[[RefusedError, Request | None], Response]
+Refuse = Callable[[RejectedRequestError, Request | None], Response]
 """How a server words a refusal; the request has no body, and there is none where its header did not come whole."""
 
 
-def plain_refusal(refused: RefusedError, _request: Request | None) -> Response:
+def plain_rejection(refused: RejectedRequestError, _request: Request | None) -> Response:
     """A line of text."""
     return Response(refused.status, f"{refused}\n".encode(), headers=refused.headers)

@@ -14,7 +14,7 @@ _PAUSE = 1.0
 """Seconds after a failure in which no more is tried: a disk that is full is full for a while."""
 
 
-class Lines(logging.StreamHandler[TextIO]):
+class LineHandler(logging.StreamHandler[TextIO]):
     """Writes each line by itself, past the stream's buffer: half of what failed must not come out before what comes next.
 
     What cannot be written is lost. How much that was is said in a line of its own, once there is somewhere to say it.

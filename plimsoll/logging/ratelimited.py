@@ -4,10 +4,10 @@ import time
 from collections.abc import Callable
 from typing import Any
 
-from plimsoll.ratelimit import Bucket
+from plimsoll.ratelimit import TokenBucket
 
 
-class Loudness:
+class RateLimitedLogger:
     """Warnings, which `warning` writes. What is left out is counted, and said with the next one that is written."""
 
     def __init__(
@@ -19,7 +19,7 @@ class Loudness:
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self._warning = warning
-        self._bucket = Bucket(rate, burst)
+        self._bucket = TokenBucket(rate, burst)
         self._clock = clock
         self._left_out = 0
 

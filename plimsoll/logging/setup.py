@@ -17,7 +17,7 @@ import structlog
 from plimsoll import flags, text
 from plimsoll.flags import option
 from plimsoll.logging import values
-from plimsoll.logging.handler import Lines
+from plimsoll.logging.handler import LineHandler
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -60,7 +60,7 @@ def setup(level: str = "info", fmt: str = "logfmt") -> None:
     renderers: list[Any] = (
         [structlog.processors.JSONRenderer(), _undeleted] if fmt == "json" else [logfmt, _printable]
     )
-    handler = Lines(sys.stderr)
+    handler = LineHandler(sys.stderr)
     handler.setFormatter(
         structlog.stdlib.ProcessorFormatter(
             foreign_pre_chain=shared,

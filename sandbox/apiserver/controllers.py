@@ -18,7 +18,7 @@ _BUDGETS = "poddisruptionbudgets.policy"
 _WORKLOADS = {"ReplicaSet": "replicasets.apps", "Deployment": "deployments.apps"}
 
 
-class Upkeep:
+class BuiltInControllers:
     """Follows every write, and does at once what real controllers do soon."""
 
     def __init__(

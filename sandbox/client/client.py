@@ -10,7 +10,7 @@ from typing import Self
 
 import aiohttp
 
-from sandbox.client.objects import PODS, Object, Resource
+from sandbox.client.objects import PODS, Object, ObjectKind
 
 JSON = "application/json"
 MERGE = "application/merge-patch+json"
@@ -71,12 +71,12 @@ class Client:
         if self._session is not None:
             await self._session.close()
 
-    async def get(self, resource: Resource, name: str, namespace: str = "") -> Object:
+    async def get(self, resource: ObjectKind, name: str, namespace: str = "") -> Object:
         """One object."""
         return await self.request("GET", resource.path(namespace, name))
 
     async def list(
-        self, resource: Resource, namespace: str = "", *, labels: str = "", fields: str = ""
+        self, resource: ObjectKind, namespace: str = "", *, labels: str = "", fields: str = ""
     ) -> Listing:
         """All objects of a namespace, or of all; page by page, as one listing."""
         items: tuple[Object, ...] = ()
@@ -88,12 +88,12 @@ class Client:
             if not params["continue"]:
                 return Listing(items, str(page["metadata"]["resourceVersion"]))
 
-    async def create(self, resource: Resource, body: Object) -> Object:
+    async def create(self, resource: ObjectKind, body: Object) -> Object:
         """Create an object, in the namespace it names itself."""
         namespace = body["metadata"].get("namespace", "")
         return await self.request("POST", resource.path(namespace), body=body)
 
-    async def update(self, resource: Resource, body: Object, *, subresource: str = "") -> Object:
+    async def update(self, resource: ObjectKind, body: Object, *, subresource: str = "") -> Object:
         """Replace an object, or its status; a resourceVersion in the body makes it conditional."""
         meta = body["metadata"]
         path = resource.path(meta.get("namespace", ""), meta["name"], subresource)
@@ -101,7 +101,7 @@ class Client:
 
     async def patch(
         self,
-        resource: Resource,
+        resource: ObjectKind,
         name: str,
         body: Object | tuple[Object, ...],
         namespace: str = "",
@@ -113,7 +113,7 @@ class Client:
         path = resource.path(namespace, name, subresource)
         return await self.request("PATCH", path, body=body, content_type=content_type)
 
-    async def apply(self, resource: Resource, body: Object, *, manager: str) -> Object:
+    async def apply(self, resource: ObjectKind, body: Object, *, manager: str) -> Object:
         """Server-side apply, without force: a field that another manager owns is a 409."""
         meta = body["metadata"]
         return await self.request(
@@ -126,7 +126,7 @@ class Client:
 
     async def delete(
         self,
-        resource: Resource,
+        resource: ObjectKind,
         name: str,
         namespace: str = "",
         *,
@@ -174,7 +174,7 @@ class Client:
             return await _decode(response)
 
     async def watch(
-        self, resource: Resource, version: str, namespace: str = ""
+        self, resource: ObjectKind, version: str, namespace: str = ""
     ) -> AsyncIterator[tuple[str, Object]]:
         """(type, object) of each change after a version, until the server ends it. Too old a version is ApiError 410."""
         params = {"watch": "true", "resourceVersion": version, "allowWatchBookmarks": "true"}
@@ -224,7 +224,7 @@ async def _lines(stream: aiohttp.StreamReader) -> AsyncIterator[bytes]:
                 yield bytes(line)
 
 
-async def ensure(client: Client, resource: Resource, body: Object) -> None:
+async def ensure(client: Client, resource: ObjectKind, body: Object) -> None:
     """Create an object unless it is there already."""
     try:
         await client.create(resource, body)

@@ -15,7 +15,7 @@ log = setup.get(__name__)
 _REMEMBERED = 1000
 
 
-class Recorder:
+class EventRecorder:
     """Events of one component. A failure to write one is logged, never raised: an event is a courtesy."""
 
     def __init__(

@@ -8,7 +8,7 @@ import aiohttp
 
 from plimsoll.logging import setup
 from sandbox.client.client import ApiError, Client
-from sandbox.client.objects import Object, Resource, key_of
+from sandbox.client.objects import Object, ObjectKind, key_of
 
 log = setup.get(__name__)
 
@@ -18,10 +18,10 @@ OnChange = Callable[[Object | None, Object | None], None]
 _PAUSE = 0.5  # seconds between two attempts at an API server that does not answer
 
 
-class Mirror:
+class Informer:
     """The objects of one resource by `namespace/name`, kept fresh while `run()` runs."""
 
-    def __init__(self, client: Client, resource: Resource, on_change: OnChange) -> None:
+    def __init__(self, client: Client, resource: ObjectKind, on_change: OnChange) -> None:
         self.objects: dict[str, Object] = {}
         self.synced = asyncio.Event()
         self._client = client
@@ -78,7 +78,7 @@ class Mirror:
 
 
 @contextlib.asynccontextmanager
-async def following(*mirrors: Mirror) -> AsyncIterator[None]:
+async def following(*mirrors: Informer) -> AsyncIterator[None]:
     """Run mirrors for the length of a block; inside it, each holds a complete first listing. If one breaks, so does the block."""
     async with asyncio.TaskGroup() as group:
         tasks = [group.create_task(mirror.run()) for mirror in mirrors]

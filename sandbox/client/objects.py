@@ -8,7 +8,7 @@ Object = dict[str, Any]
 
 
 @dataclass(frozen=True, slots=True)
-class Resource:
+class ObjectKind:
     """Where the objects of one kind live."""
 
     plural: str
@@ -28,15 +28,15 @@ class Resource:
         )
 
 
-NAMESPACES = Resource("namespaces", namespaced=False)
-NODES = Resource("nodes", namespaced=False)
-PODS = Resource("pods")
-EVENTS = Resource("events")
-DEPLOYMENTS = Resource("deployments", "apps/v1")
-REPLICASETS = Resource("replicasets", "apps/v1")
-LEASES = Resource("leases", "coordination.k8s.io/v1")
-CRDS = Resource("customresourcedefinitions", "apiextensions.k8s.io/v1", namespaced=False)
-POLICIES = Resource("taspolicies", "telemetry.intel.com/v1alpha1")
+NAMESPACES = ObjectKind("namespaces", namespaced=False)
+NODES = ObjectKind("nodes", namespaced=False)
+PODS = ObjectKind("pods")
+EVENTS = ObjectKind("events")
+DEPLOYMENTS = ObjectKind("deployments", "apps/v1")
+REPLICASETS = ObjectKind("replicasets", "apps/v1")
+LEASES = ObjectKind("leases", "coordination.k8s.io/v1")
+CRDS = ObjectKind("customresourcedefinitions", "apiextensions.k8s.io/v1", namespaced=False)
+POLICIES = ObjectKind("taspolicies", "telemetry.intel.com/v1alpha1")
 
 
 def key_of(obj: Object) -> str:

@@ -13,8 +13,8 @@ import aiohttp
 
 from plimsoll.logging import setup
 from sandbox.client.client import ApiError, Client
-from sandbox.client.informer import Mirror, following
-from sandbox.client.objects import DEPLOYMENTS, PODS, REPLICASETS, Object, Resource
+from sandbox.client.informer import Informer, following
+from sandbox.client.objects import DEPLOYMENTS, PODS, REPLICASETS, Object, ObjectKind
 from sandbox.controllers import replicas
 from sandbox.controllers.replicas import (
     Action,
@@ -50,7 +50,7 @@ class Deployments:
     async def run(self) -> None:
         """Keep the numbers until cancelled."""
         watched = (DEPLOYMENTS, REPLICASETS, PODS)
-        async with following(*(Mirror(self._client, one, self._changed) for one in watched)):
+        async with following(*(Informer(self._client, one, self._changed) for one in watched)):
             while True:
                 await self._wake.wait()
                 self._wake.clear()
@@ -96,7 +96,7 @@ class Deployments:
                 assert_never(action)
 
     async def _patch(
-        self, resource: Resource, obj: Object, body: Object, *, subresource: str = ""
+        self, resource: ObjectKind, obj: Object, body: Object, *, subresource: str = ""
     ) -> None:
         meta = obj["metadata"]
         body = {**body, "metadata": {"uid": meta["uid"]}}

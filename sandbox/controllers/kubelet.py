@@ -9,7 +9,7 @@ import aiohttp
 from plimsoll.logging import setup
 from sandbox import timestamps
 from sandbox.client.client import ApiError, Client
-from sandbox.client.informer import Mirror, following
+from sandbox.client.informer import Informer, following
 from sandbox.client.objects import PODS, Object, key_of
 from sandbox.controllers import nodes
 
@@ -44,7 +44,7 @@ class Kubelet:
         self._stopped_at: dict[str, float] = {}  # by uid, on the loop's clock
         self._due: asyncio.Queue[str] = asyncio.Queue()
         self._addresses = 0
-        self._pods = Mirror(client, PODS, self._changed)
+        self._pods = Informer(client, PODS, self._changed)
 
     async def run(self) -> None:
         """Run pods until cancelled."""

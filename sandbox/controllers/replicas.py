@@ -5,7 +5,7 @@ import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
-from sandbox.client.objects import DEPLOYMENTS, REPLICASETS, Object, Resource
+from sandbox.client.objects import DEPLOYMENTS, REPLICASETS, Object, ObjectKind
 from sandbox.controllers.statuses import (
     active,
     deployment_status,
@@ -53,7 +53,7 @@ class DeletePod:
 class WriteStatus:
     """Write down what is there."""
 
-    resource: Resource
+    resource: ObjectKind
     owner: Object
     status: Object
 

@@ -13,7 +13,7 @@ from sandbox.demo.stage import Play, Stage
 NAMESPACE = "gang-demo"
 
 
-class Gangs:
+class GangDemo:
     """The steps, in the order in which they are told. A gang is a Deployment of its name."""
 
     def __init__(self, stage: Stage) -> None:
@@ -166,6 +166,6 @@ def _condition(pod: Object) -> str:
 PLAY = Play(
     title="Plimsoll: the story of gangs, on a cluster of three nodes on this machine",
     setting=lambda folder: ClusterSpec(dir=folder, gangs=True),
-    tell=lambda stage: Gangs(stage).tell(),
+    tell=lambda stage: GangDemo(stage).tell(),
     by_hand="up --gangs",
 )

@@ -12,7 +12,7 @@ from sandbox.client.client import ApiError
 from sandbox.client.objects import NODES, PODS, POLICIES, Object
 from sandbox.cluster import ClusterSpec
 from sandbox.demo import shell
-from sandbox.demo.room import Room
+from sandbox.demo.room import RiskDemo
 from sandbox.demo.stage import Play, Stage
 from sandbox.scheduler.extender import Extender, ExtenderSpec
 
@@ -20,7 +20,7 @@ NAMESPACE = "health-metric-demo"
 POLICY = "demo-policy"
 
 
-class Story:
+class HealthMetricDemo:
     """The steps, in the order in which they are told."""
 
     def __init__(self, stage: Stage) -> None:
@@ -28,7 +28,7 @@ class Story:
         self._cluster = stage.cluster
         self._api = stage.cluster.client
         self._tell = stage.narrator
-        self._room = Room(stage, NAMESPACE)
+        self._room = RiskDemo(stage, NAMESPACE)
 
     async def tell(self) -> None:
         """All of it. Raises NotSeenError at the first thing that does not happen."""
@@ -265,6 +265,6 @@ def _pinned(node: str) -> Object:
 PLAY = Play(
     title="Plimsoll: the health-metric story, on a cluster of three nodes on this machine",
     setting=lambda folder: ClusterSpec(dir=folder, scorers=("safe",)),
-    tell=lambda stage: Story(stage).tell(),
+    tell=lambda stage: HealthMetricDemo(stage).tell(),
     by_hand="up --scorers=safe",
 )

@@ -8,7 +8,7 @@ from sandbox.scheduler.extender import Extender, ExtenderSpec
 CPU_MEAN = "node_cpu_used_mean_5m_cores"
 
 
-class Room:
+class RiskDemo:
     """The chapter; before it begins, `use` says that all is calm."""
 
     def __init__(self, stage: Stage, namespace: str) -> None:

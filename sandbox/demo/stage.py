@@ -13,13 +13,13 @@ import aiohttp
 from plimsoll.logging import setup
 from sandbox import manifests
 from sandbox.client.client import ensure
-from sandbox.client.objects import DEPLOYMENTS, NAMESPACES, PODS, POLICIES, Object, Resource
+from sandbox.client.objects import DEPLOYMENTS, NAMESPACES, PODS, POLICIES, Object, ObjectKind
 from sandbox.cluster import Cluster, ClusterSpec
 from sandbox.config import DemoSettings
 from sandbox.demo import shell
 from sandbox.demo.narrator import Narrator, NotSeenError
 
-_KINDS: dict[str, Resource] = {
+_KINDS: dict[str, ObjectKind] = {
     "Namespace": NAMESPACES,
     "TASPolicy": POLICIES,
     "Deployment": DEPLOYMENTS,

@@ -24,7 +24,7 @@ class _Waiting:
     errors: int = 0
 
 
-class Pending:
+class SchedulingQueue:
     """Waiting pods by key. Times are seconds on any one clock, passed in."""
 
     def __init__(self) -> None:

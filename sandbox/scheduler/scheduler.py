@@ -13,13 +13,13 @@ import aiohttp
 from plimsoll.logging import setup
 from sandbox import timestamps
 from sandbox.client.client import STRATEGIC, ApiError, Client
-from sandbox.client.events import Recorder
-from sandbox.client.informer import Mirror, following
+from sandbox.client.events import EventRecorder
+from sandbox.client.informer import Informer, following
 from sandbox.client.objects import NODES, PODS, Object
 from sandbox.scheduler import fitting, queueing_hints
 from sandbox.scheduler.extender import ExtenderError
 from sandbox.scheduler.extenders import Extenders
-from sandbox.scheduler.queue import Pending
+from sandbox.scheduler.queue import SchedulingQueue
 
 log = setup.get(__name__)
 
@@ -40,7 +40,7 @@ class Refused:
     message: str
 
 
-class Binder:
+class Scheduler:
     """The sandbox's scheduler. `attempts` counts, by `namespace/name`, how often each living pod was tried."""
 
     def __init__(
@@ -58,12 +58,12 @@ class Binder:
         self._rng = rng
         self._clock = clock
         self._wall = wall
-        self._events = Recorder(client, SCHEDULER, clock=wall)
-        self._pending = Pending()
+        self._events = EventRecorder(client, SCHEDULER, clock=wall)
+        self._pending = SchedulingQueue()
         self._assumed: dict[str, str] = {}  # bound by us, not yet seen so in the mirror
         self._wake = asyncio.Event()
-        self._pods = Mirror(client, PODS, self._pod_changed)
-        self._nodes = Mirror(client, NODES, self._node_changed)
+        self._pods = Informer(client, PODS, self._pod_changed)
+        self._nodes = Informer(client, NODES, self._node_changed)
 
     async def run(self) -> None:
         """Place pods until cancelled."""

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from agent.scrape.exposition import encode_text
-from agent.scrape.runner import Rounds
+from agent.scrape.runner import CollectorRunner
 from collectors.base.registry import COLLECTORS, build
 from collectors.cpu import Options as CpuOptions
 from collectors.textfile import Options as TextOptions
@@ -40,7 +40,7 @@ def scrape(xeon, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> bytes:
     }
     chosen["cpu"] = CpuOptions(cpu_info=True, cpu_flags_include="rdt|cqm")
     chosen["textfile"] = TextOptions(textfile_directories=("textfiles",))
-    rounds = Rounds(build(xeon, chosen), clock=lambda: 0.0)
+    rounds = CollectorRunner(build(xeon, chosen), clock=lambda: 0.0)
     return encode_text(rounds.run().families)
 
 

@@ -11,7 +11,7 @@ from bench import streams
 from bench.fleet import Fleet, Habits, names
 from evaluator.engine.subscription import Subscriptions
 from evaluator.readings.store import Store
-from evaluator.sources.agents.server import Agents
+from evaluator.sources.agents.server import AgentServer
 from tests.patience import PATIENCE
 
 pytestmark = [
@@ -49,7 +49,7 @@ def test_every_case_has_a_line_and_no_agent_is_lost():
 async def test_a_fleet_answers_what_it_is_asked_and_reports_as_it_is_told(until):
     store, subscriptions = Store(stale_after=30.0, started=0.0), Subscriptions()
     reports = []
-    agents = Agents(store, subscriptions, interval=1.0, on_report=reports.append)
+    agents = AgentServer(store, subscriptions, interval=1.0, on_report=reports.append)
     store.subscribe(["a", "b"])
     subscriptions.want(["a", "b"])
     port = await agents.start("127.0.0.1:0")

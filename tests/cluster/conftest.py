@@ -24,7 +24,7 @@ import pytest
 from sandbox import manifests
 from sandbox.apiserver.server import ApiServer
 from sandbox.client.client import STRATEGIC, ApiError, Client, ensure
-from sandbox.client.objects import CRDS, NAMESPACES, NODES, PODS, POLICIES, Resource
+from sandbox.client.objects import CRDS, NAMESPACES, NODES, PODS, POLICIES, ObjectKind
 from sandbox.controllers.nodes import node_object
 from sandbox.endpoints import kubeconfig
 from sandbox.envtest import ControlPlane, NoControlPlaneError, find
@@ -32,11 +32,11 @@ from sandbox.processes import HeldPort, Processes
 from sandbox.programs import EvaluatorLaunch, evaluator_command
 from sandbox.scheduler.extender import Extender, ExtenderSpec
 from sandbox.scheduler.extenders import Extenders
-from sandbox.scheduler.scheduler import Binder
+from sandbox.scheduler.scheduler import Scheduler
 from tests.patience import PATIENCE
 from wire import telemetry_pb2, telemetry_pb2_grpc
 
-BUDGETS = Resource("poddisruptionbudgets", "policy/v1")
+BUDGETS = ObjectKind("poddisruptionbudgets", "policy/v1")
 RECONNECT = [
     ("grpc.initial_reconnect_backoff_ms", 100),
     ("grpc.max_reconnect_backoff_ms", 1000),
@@ -60,7 +60,7 @@ class Plane:
         if isinstance(self.server, ApiServer):
             async with Extender(ExtenderSpec(extender)) as asked:
                 binder = asyncio.create_task(
-                    Binder(self.client, Extenders([asked]), rng=random.Random(1)).run()
+                    Scheduler(self.client, Extenders([asked]), rng=random.Random(1)).run()
                 )
                 yield
                 binder.cancel()

@@ -11,12 +11,12 @@ import pytest
 from aiohttp import web
 
 from sandbox.client.client import ApiError
-from sandbox.client.objects import Resource
+from sandbox.client.objects import ObjectKind
 from sandbox.envtest import ControlPlane
 from tests.patience import PATIENCE
 
-SERVICES = Resource("services")
-API_SERVICES = Resource("apiservices", "apiregistration.k8s.io/v1", namespaced=False)
+SERVICES = ObjectKind("services")
+API_SERVICES = ObjectKind("apiservices", "apiregistration.k8s.io/v1", namespaced=False)
 GROUP = "custom.metrics.k8s.io"
 SOURCE = ("--metricsSource=custom-metrics", "--sourceTimeout=500ms")
 

@@ -3,11 +3,11 @@
 import pytest
 
 from sandbox.client.client import ApiError
-from sandbox.client.objects import EVENTS, PODS, Resource
+from sandbox.client.objects import EVENTS, PODS, ObjectKind
 
 pytestmark = pytest.mark.e2e
 
-BUDGETS = Resource("poddisruptionbudgets", "policy/v1")
+BUDGETS = ObjectKind("poddisruptionbudgets", "policy/v1")
 
 
 @pytest.fixture

@@ -5,9 +5,9 @@ from collections import Counter
 import msgspec
 import pytest
 
-from evaluator.cache.cluster import Cluster, decode_node
-from evaluator.cache.pods import Inventory
-from evaluator.gangs.core.capacity import Rooms
+from evaluator.cache.cluster import ClusterCache, decode_node
+from evaluator.cache.pods import PodCache
+from evaluator.gangs.core.capacity import CapacityTracker
 from evaluator.gangs.core.packing import Packing
 from evaluator.gangs.core.pod_shape import shapes
 from evaluator.model import pod_record
@@ -80,12 +80,12 @@ async def pods_of(world):
 
 async def fitting(world):
     """How many of the pods that have no node fit, of each kind, by our count."""
-    cluster, pods = Cluster(), Inventory(clock=lambda: 0.0, wall=lambda: 0.0)
+    cluster, pods = ClusterCache(), PodCache(clock=lambda: 0.0, wall=lambda: 0.0)
     nodes = (await world.client.list(NODES)).items
     cluster.nodes.replace([decode_node(msgspec.json.encode(node)) for node in nodes])
     found = [pod_record.decode(msgspec.json.encode(pod)) for pod in await pods_of(world)]
     pods.pods.replace(found)
-    packing = Packing(Rooms(cluster, pods, Decisions).space())
+    packing = Packing(CapacityTracker(cluster, pods, Decisions).space())
     counts = {}
     for kind in KINDS:
         waiting = [pod for pod in found if pod.membership.group == kind and not pod.node]

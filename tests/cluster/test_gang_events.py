@@ -6,11 +6,11 @@ from types import SimpleNamespace
 
 import pytest
 
-from evaluator.cache.pods import Inventory
-from evaluator.gangs.core.event_queue import Pace
-from evaluator.gangs.core.index import Roster
-from evaluator.gangs.core.types import Outcome, State, Verdict
-from evaluator.gangs.events import Herald
+from evaluator.cache.pods import PodCache
+from evaluator.gangs.core.event_queue import EventTimings
+from evaluator.gangs.core.index import GangIndex
+from evaluator.gangs.core.types import GangDecisions, GangState, GangVerdict
+from evaluator.gangs.events import GangEventRecorder
 from evaluator.kubeapi.client import Kube
 from evaluator.metrics import Metrics
 from evaluator.model.pod_record import decode
@@ -29,22 +29,22 @@ async def replica(world):
         async def start():
             kube = await Kube.connect(str(world.plane.kubeconfig))
             stack.push_async_callback(kube.close)
-            inventory = Inventory(clock=lambda: 0.0, wall=lambda: 0.0)
+            inventory = PodCache(clock=lambda: 0.0, wall=lambda: 0.0)
             inventory.pods.replace([decode(raw) for raw in await kube.list_pods(world.namespace)])
-            roster = Roster(inventory)
+            roster = GangIndex(inventory)
             made = SimpleNamespace(message="", allowed=True)
 
             def outcome():
-                verdict = Verdict(State.INCOMPLETE, made.message, 0.0)
-                return Outcome(dict.fromkeys(roster.by_key, verdict))
+                verdict = GangVerdict(GangState.INCOMPLETE, made.message, 0.0)
+                return GangDecisions(dict.fromkeys(roster.by_key, verdict))
 
-            made.herald = Herald(
+            made.herald = GangEventRecorder(
                 kube,
                 Metrics(),
                 lambda: roster.by_key,
                 outcome,
                 allowed=lambda: made.allowed and bool(made.message),
-                pace=Pace(settle=0.0, rest=0.0),
+                pace=EventTimings(settle=0.0, rest=0.0),
                 pause=0.01,
             )
             task = asyncio.create_task(made.herald.run())

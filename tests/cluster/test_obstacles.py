@@ -7,23 +7,23 @@ import secrets
 import msgspec
 import pytest
 
-from evaluator.cache.pods import Inventory
-from evaluator.gangs.core.index import Roster
+from evaluator.cache.pods import PodCache
+from evaluator.gangs.core.index import GangIndex
 from evaluator.gangs.core.podgroup import GangKey
-from evaluator.gangs.core.types import Outcome, State, Verdict
-from evaluator.gangs.diagnoser import Inquirer
+from evaluator.gangs.core.types import GangDecisions, GangState, GangVerdict
+from evaluator.gangs.diagnoser import Diagnoser
 from evaluator.gangs.diagnosis.quota_usage import Member, charge
 from evaluator.kubeapi.client import Kube
 from evaluator.model.pod_record import decode
 from plimsoll.quantity import exact
 from sandbox.client.client import ApiError, Client
-from sandbox.client.objects import DEPLOYMENTS, EVENTS, NAMESPACES, PODS, REPLICASETS, Resource
+from sandbox.client.objects import DEPLOYMENTS, EVENTS, NAMESPACES, PODS, REPLICASETS, ObjectKind
 from sandbox.envtest import NoControlPlaneError
 from tests.patience import PATIENCE
 
-QUOTAS = Resource("resourcequotas", "v1")
-JOBS = Resource("jobs", "batch/v1")
-STATEFUL_SETS = Resource("statefulsets", "apps/v1")
+QUOTAS = ObjectKind("resourcequotas", "v1")
+JOBS = ObjectKind("jobs", "batch/v1")
+STATEFUL_SETS = ObjectKind("statefulsets", "apps/v1")
 GATES = [{"name": "plimsoll.io/gang"}]
 CONTROLLERS = (
     "job-controller",
@@ -176,14 +176,14 @@ class Looking:
         self._client = client
         self._namespace = namespace
         self._now = 0.0
-        self._inventory = Inventory(clock=lambda: self._now, wall=lambda: self._now)
+        self._inventory = PodCache(clock=lambda: self._now, wall=lambda: self._now)
         key = GangKey(namespace, "train")
-        verdict = Verdict(State.INCOMPLETE, "", 0.0)
-        roster = Roster(self._inventory)
-        self._inquirer = Inquirer(
+        verdict = GangVerdict(GangState.INCOMPLETE, "", 0.0)
+        roster = GangIndex(self._inventory)
+        self._inquirer = Diagnoser(
             kube,
             lambda: roster.by_key,
-            lambda: Outcome({key: verdict}),
+            lambda: GangDecisions({key: verdict}),
             allowed=lambda: True,
             clock=lambda: self._now,
         )

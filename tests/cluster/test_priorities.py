@@ -3,11 +3,11 @@
 import pytest
 
 from sandbox.client.client import ApiError
-from sandbox.client.objects import PODS, Resource
+from sandbox.client.objects import PODS, ObjectKind
 
 pytestmark = pytest.mark.e2e
 
-CLASSES = Resource("priorityclasses", "scheduling.k8s.io/v1", namespaced=False)
+CLASSES = ObjectKind("priorityclasses", "scheduling.k8s.io/v1", namespaced=False)
 
 
 @pytest.fixture

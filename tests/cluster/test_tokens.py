@@ -7,7 +7,7 @@ import pytest
 
 from evaluator.kubeapi.client import Kube
 from evaluator.sources.agents.identity import NotAnAgentError
-from evaluator.sources.agents.token_review import Reviewer
+from evaluator.sources.agents.token_review import TokenAuthenticator
 from sandbox.apiserver.server import ApiServer
 from sandbox.processes import Processes
 from sandbox.programs import AgentLaunch, agent_command
@@ -52,7 +52,7 @@ async def test_a_token_names_its_node(world, tokens):
     pod = await agents_pod(world, tokens, node)
     kube = await Kube.connect(str(world.plane.kubeconfig))
     account = f"{world.namespace}/plimsoll-agent"
-    reviewer = Reviewer(kube, audience=AUDIENCE, account=account)
+    reviewer = TokenAuthenticator(kube, audience=AUDIENCE, account=account)
     try:
         assert await reviewer.node_of(await tokens(pod)) == node
         with pytest.raises(NotAnAgentError, match=r"not valid|audience"):

@@ -11,14 +11,14 @@ from evaluator.scoring.derived import QUANTITIES
 from sandbox import manifests
 from sandbox.apiserver.server import ApiServer
 from sandbox.client.client import ensure
-from sandbox.client.objects import Resource
+from sandbox.client.objects import ObjectKind
 from tests.patience import PATIENCE
 
 FOLDER = manifests.folder() / "crd-warnings"
 GROUP = "admissionregistration.k8s.io/v1"
 KINDS = {
-    "ValidatingAdmissionPolicy": Resource("validatingadmissionpolicies", GROUP, namespaced=False),
-    "ValidatingAdmissionPolicyBinding": Resource(
+    "ValidatingAdmissionPolicy": ObjectKind("validatingadmissionpolicies", GROUP, namespaced=False),
+    "ValidatingAdmissionPolicyBinding": ObjectKind(
         "validatingadmissionpolicybindings", GROUP, namespaced=False
     ),
 }

@@ -6,11 +6,11 @@ import structlog
 
 from collectors.base.sample import CollectorError, SourceAbsentError
 from collectors.gpu import Gpu
-from collectors.readers.gpudevices import Device, FixedGpus, Gpus, Reading, Xid
+from collectors.readers.gpudevices import Device, FixedGpus, GpuReading, Gpus, Xid
 
 A100 = Device(0, "GPU-604ac76c-d9cf-fef3-62e9-d92044ab6e52", "00000000:07:00.0", "NVIDIA A100", 0)
 T4 = Device(1, "GPU-1c8b2f0e-7c9f-4c1b-9c36-cf8c0a8d4f11", "00000000:3B:00.0", "Tesla T4", 1)
-BUSY = Reading(
+BUSY = GpuReading(
     gpu_percent=97,
     memory_percent=41,
     memory_total_bytes=40960 << 20,
@@ -75,7 +75,7 @@ def test_a_gpu_under_the_names_of_dcgm_exporter(collector: Gpu, values) -> None:
 
 
 def test_what_a_gpu_does_not_tell_is_absent(collector: Gpu, gpus: FixedGpus, values) -> None:
-    gpus.readings = {A100: Reading(celsius=30), T4: Reading(gpu_percent=0, celsius=31)}
+    gpus.readings = {A100: GpuReading(celsius=30), T4: GpuReading(gpu_percent=0, celsius=31)}
     assert values(collector.collect()) == {
         series("DCGM_FI_DEV_GPU_UTIL", T4): 0,
         series("DCGM_FI_DEV_GPU_TEMP"): 30,
@@ -102,7 +102,7 @@ def test_xids_are_counted_and_the_last_one_is_named(
 def test_a_gpu_that_fell_off_the_bus_hides_no_other(
     collector: Gpu, gpus: FixedGpus, values
 ) -> None:
-    gpus.readings = {A100: CollectorError("GPU is lost"), T4: Reading(celsius=31)}
+    gpus.readings = {A100: CollectorError("GPU is lost"), T4: GpuReading(celsius=31)}
     with structlog.testing.capture_logs() as lines:
         for _ in range(2):
             assert values(collector.collect()) == {series("DCGM_FI_DEV_GPU_TEMP", T4): 31}
@@ -113,7 +113,7 @@ def test_a_gpu_that_fell_off_the_bus_hides_no_other(
 
 
 def test_a_library_that_lost_its_driver_is_opened_again(plant, values) -> None:
-    first, second = FixedGpus({A100: BUSY}), FixedGpus({T4: Reading(celsius=31)})
+    first, second = FixedGpus({A100: BUSY}), FixedGpus({T4: GpuReading(celsius=31)})
     opened = iter([first, second])
     collector = Gpu(replace(plant(DRIVER), name="node-a"), lambda: next(opened))
     list(collector.collect())

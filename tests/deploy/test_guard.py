@@ -11,7 +11,7 @@ import yaml
 from evaluator.gangs.core import ungate
 from evaluator.kubeapi.client import Kube
 from evaluator.model.gang_membership import ADMITTED, GATE
-from evaluator.model.node_labels import Apply
+from evaluator.model.node_labels import LabelApply
 from evaluator.model.objects import NUDGED
 from sandbox.client.client import MERGE, ApiError, Client
 from sandbox.client.objects import NODES, PODS
@@ -106,11 +106,11 @@ async def refused(client, kind, name, body, namespace="", sub=""):
 async def test_the_evaluator_does_its_work(thief, evaluator, administrator):
     node = await administrator.get(NODES, "node-a")
     uid = node["metadata"]["uid"]
-    found = await evaluator.apply_node_labels(Apply("node-a", uid, FINE))
+    found = await evaluator.apply_node_labels(LabelApply("node-a", uid, FINE))
     assert FINE.items() <= (found.metadata.labels or {}).items()
     raw = await evaluator.read_node("node-a")
     await evaluator.put_managed_fields(raw, raw["metadata"]["managedFields"])
-    found = await evaluator.apply_node_labels(Apply("node-a", uid, {}))
+    found = await evaluator.apply_node_labels(LabelApply("node-a", uid, {}))
     assert not FINE.keys() & (found.metadata.labels or {}).keys()
     pod = await administrator.get(PODS, "web", "default")
     await evaluator.annotate_pod("default", "web", pod["metadata"]["uid"], {NUDGED: "now"})

@@ -6,8 +6,8 @@ import pytest
 
 import agent.config
 from agent.rules.clock import Clock
-from agent.rules.engine import Recorder
-from agent.scrape.runner import Rounds
+from agent.rules.engine import RuleEngine
+from agent.scrape.runner import CollectorRunner
 from collectors.base import registry
 
 ROOT = Path(__file__).parents[2]
@@ -40,11 +40,11 @@ class Node:
             f"--rules.file={ROOT}/deploy/rules/*.yaml",
         ]
         settings = agent.config.parse(arguments, {}, hostname="node")
-        self.rounds = Rounds(registry.build(settings.host, settings.collectors))
+        self.rounds = CollectorRunner(registry.build(settings.host, settings.collectors))
         clock = Clock(
             boot=lambda: self.seconds * 1000, wall=lambda: (NOW - UP + self.seconds) * 1000
         )
-        self.recorder = Recorder(self.rounds, settings.rules, clock=clock)
+        self.recorder = RuleEngine(self.rounds, settings.rules, clock=clock)
 
     def errors(self, uncorrected):
         (self.edac / "ce_count").write_text("0\n")

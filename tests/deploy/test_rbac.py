@@ -14,13 +14,13 @@ from evaluator.kubeapi import client as kube
 from evaluator.kubeapi.client import Kube
 from evaluator.kubeapi.transport import KubeError
 from evaluator.model.names import PolicyKey
-from evaluator.model.node_labels import Apply
+from evaluator.model.node_labels import LabelApply
 from evaluator.scoring.plugins.reward import RewardOptions
 
 VERBS = {"POST": "create", "PUT": "update", "PATCH": "patch", "DELETE": "delete"}
 LEASE = {"namespace": "plimsoll", "name": Settings().lease_name}
 REWARDS = {"namespace": "plimsoll", "name": RewardOptions().reward_config_map}
-RESOURCES = [(one,) for _, one in inspect.getmembers(kube) if isinstance(one, kube.Resource)]
+RESOURCES = [(one,) for _, one in inspect.getmembers(kube) if isinstance(one, kube.APIResource)]
 
 EXAMPLES = {
     "list_page": RESOURCES,
@@ -29,7 +29,7 @@ EXAMPLES = {
     "read_group": [("custom.metrics.k8s.io",)],
     "node_metric": [("v1beta2", "m")],
     "watch": [(*resource, "1") for resource in RESOURCES],
-    "apply_node_labels": [(Apply("n", "u", {}),)],
+    "apply_node_labels": [(LabelApply("n", "u", {}),)],
     "patch_policy_status": [(PolicyKey("ns", "p"), {})],
     "evict": [("ns", "p", "u")],
     "review_token": [("t", "a")],

@@ -14,7 +14,7 @@ from evaluator.model.gang_membership import GATE
 from plimsoll import flags
 from plimsoll.commandline import Parser
 from sandbox.client.client import ApiError, Client, ensure
-from sandbox.client.objects import EVENTS, NODES, PODS, POLICIES, Resource
+from sandbox.client.objects import EVENTS, NODES, PODS, POLICIES, ObjectKind
 from sandbox.controllers.nodes import node_object
 from sandbox.endpoints import kubeconfig
 from sandbox.processes import HeldPort, Processes
@@ -26,8 +26,8 @@ pytestmark = pytest.mark.e2e
 ROOT = Path(__file__).parents[2]
 BLOCK = re.compile(r"<!-- tested: tests/deploy/test_rights.py -->\n```sh\n(.*?)```", re.DOTALL)
 TAS = ("telemetry-aware-scheduling", "telemetry-aware-scheduling-service-account")
-LEASES = Resource("leases", "coordination.k8s.io/v1")
-REPLICA_SETS = Resource("replicasets", "apps/v1")
+LEASES = ObjectKind("leases", "coordination.k8s.io/v1")
+REPLICA_SETS = ObjectKind("replicasets", "apps/v1")
 FORBIDDEN = re.compile(r"\b403\b")
 """As the log tells a refusal; a time or a port may have such digits within."""
 

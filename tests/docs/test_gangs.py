@@ -4,7 +4,7 @@ import re
 from dataclasses import fields
 from pathlib import Path
 
-from evaluator.gangs.core.types import State
+from evaluator.gangs.core.types import GangState
 from evaluator.gangs.options import GangOptions
 from evaluator.model.gang_membership import (
     ADMITTED,
@@ -21,10 +21,10 @@ TEXT = (ROOT / "docs/gangs.md").read_text()
 
 def test_every_state_has_a_row_with_the_event_that_tells_of_it():
     rows = re.findall(r"^\| `(\w+)` \| (?:`(\w+)`)? ?\|", TEXT, re.MULTILINE)
-    told = {state: event for state, event in rows if state in set(State)}
-    assert set(told) == {str(state) for state in State}
+    told = {state: event for state, event in rows if state in set(GangState)}
+    assert set(told) == {str(state) for state in GangState}
     assert all(event in {"", f"Gang{state}"} for state, event in told.items())
-    assert [state for state in State if state.waits and not told[state]] == []
+    assert [state for state in GangState if state.waits and not told[state]] == []
 
 
 def test_every_event_that_tells_of_something_else_has_a_row():

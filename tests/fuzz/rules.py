@@ -5,11 +5,11 @@ from agent.rules.promql.expression import parse
 from agent.rules.promql.labels import of_series
 from agent.rules.promql.regex import compiled
 from agent.rules.promql.values import EvaluationError, Moment
-from agent.rules.storage.memory import Listed
+from agent.rules.storage.memory import MemoryStorage
 from tests.fuzz.properties import at_most, documented
 
 MOMENT = Moment(
-    Listed(
+    MemoryStorage(
         {
             of_series(name, (("cpu", cpu), ("le", cpu))): [
                 (60_000 * at, at * rise) for at in range(9)

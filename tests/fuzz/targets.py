@@ -15,7 +15,7 @@ import msgspec
 from agent.web import config as webconfig
 from collectors.base.sample import CollectorError
 from collectors.formats import promtext
-from evaluator.cache.cluster import Cluster, decode_node, decode_pod, decode_policy
+from evaluator.cache.cluster import ClusterCache, decode_node, decode_pod, decode_policy
 from evaluator.cli.check import main
 from evaluator.cli.check.describe import explained
 from evaluator.cli.configure_scheduler import configuration, staticpod
@@ -23,44 +23,44 @@ from evaluator.controllers.status import transitions
 from evaluator.extender import codec as messages
 from evaluator.extender import podview
 from evaluator.gangs.core import admission
-from evaluator.gangs.core.podgroup import Gang, GangKey
-from evaluator.gangs.diagnosis.controllers import KINDS, Controller, Maker
+from evaluator.gangs.core.podgroup import GangKey, PodGroup
+from evaluator.gangs.diagnosis.controllers import KINDS, Controller, PodController
 from evaluator.gangs.diagnosis.create_failures import Event, last_word
-from evaluator.gangs.diagnosis.diagnose import Refusal, Scene, obstacles
+from evaluator.gangs.diagnosis.diagnose import CreateFailure, GangContext, blockers
 from evaluator.gangs.diagnosis.quota_usage import Member, Reference
 from evaluator.gangs.diagnosis.quotas import Quota
 from evaluator.kubeapi import client, connection, transport
-from evaluator.kubeapi.reflector import Watcher
+from evaluator.kubeapi.reflector import Reflector
 from evaluator.kubeapi.transport import KubeError
 from evaluator.model import api_status
 from evaluator.model.decode import UNREADABLE
 from evaluator.model.gang_membership import Membership, Owner
 from evaluator.model.objects import Pod
 from evaluator.model.pod_demand import Resource
-from evaluator.model.pod_record import Resident
-from evaluator.plans.policy_events import Standing, told
+from evaluator.model.pod_record import PodRecord
+from evaluator.plans.policy_events import ReportedState, previously_reported
 from evaluator.plans.status import statuses
 from evaluator.policy.decide import decide
 from evaluator.policy.types import StrategyName
 from evaluator.readings.store import Store
 from evaluator.sources import queries
 from evaluator.sources.agents.identity import NotAnAgentError
-from evaluator.sources.agents.protocol import Conversation, parse
-from evaluator.sources.agents.token_review import Reviewer, UnreviewedError
+from evaluator.sources.agents.protocol import StreamProtocol, parse
+from evaluator.sources.agents.token_review import TokenAuthenticator, UnreviewedError
 from evaluator.sources.custom_metrics import CustomMetrics
 from evaluator.sources.formats import metric_value_list, prometheus_vector
-from evaluator.sources.formats.answer import Moment, SourceError, moment
+from evaluator.sources.formats.answer import MeasurementTime, SourceError, moment
 from plimsoll import quantity
 from plimsoll.durations import duration
 from plimsoll.http.chunks import Chunks
-from plimsoll.http.parser import Reading
-from plimsoll.http.types import RefusedError
+from plimsoll.http.parser import RequestParser
+from plimsoll.http.types import RejectedRequestError
 from tests.fuzz.properties import LONGEST, documented, fits
 from tests.fuzz.rules import a_pattern, an_expression
 from tests.fuzz.shots import BOOK
 from wire import codec
 
-NOW = Moment(here=500.0, there=1_763_640_000.0)
+NOW = MeasurementTime(here=500.0, there=1_763_640_000.0)
 METRICS = ("health", "load", "memory", "disk_full", "ras_errors")
 
 
@@ -143,11 +143,11 @@ def a_scene(data):
         pods = (lacking("a"), lacking("b"))
         for version, kind in KINDS:
             reference = Reference(version, kind, "train", "o", controller=True)
-            maker = Maker(reference, around.controller)
+            maker = PodController(reference, around.controller)
             words = maker.refused or last_word(around.events)
-            refusals = {"o": Refusal(str(reference), words)} if words else {}
-            scene = Scene((around.pod,), (around.quota,), {"o": maker}, refusals)
-            for sentence in obstacles(Gang(GangKey("ns", "train"), pods), scene):
+            refusals = {"o": CreateFailure(str(reference), words)} if words else {}
+            scene = GangContext((around.pod,), (around.quota,), {"o": maker}, refusals)
+            for sentence in blockers(PodGroup(GangKey("ns", "train"), pods), scene):
                 fits(sentence)
 
 
@@ -157,7 +157,7 @@ def lacking(name):
     state = {"kind": "train", "node": "", "phase": "Pending", "bound": None, "created": 0.0}
     signs = {"leaving": False, "ready": False, "restarts": 0, "crashing": False, "crashed": None}
     fields = {"namespace": "ns", "name": name, "uid": name, "requests": (), "peak": ()}
-    return Resident(**fields, **state, **signs, membership=about)
+    return PodRecord(**fields, **state, **signs, membership=about)
 
 
 def a_quantity(data):
@@ -197,8 +197,8 @@ def _policy(found):
 def a_status(data):
     """What is said of a policy: anybody who may write a status may have written it."""
     if isinstance(said := _json(data), dict):
-        now = Standing(frozenset(), frozenset())
-        assert told(said, now, 1).violated <= set(StrategyName)
+        now = ReportedState(frozenset(), frozenset())
+        assert previously_reported(said, now, 1).violated <= set(StrategyName)
         for status, since in transitions(said).values():
             assert isinstance(status + since, str)
 
@@ -219,7 +219,7 @@ def a_manifest(data):
 def a_report(data):
     """As the first word after an introduction, from an agent that is known and one that is not."""
     for known in (False, True):
-        talk = Conversation("node-a")
+        talk = StreamProtocol("node-a")
         talk.tell(1, METRICS)
         with documented(codec.MalformedReportError):
             report = parse(data)
@@ -299,10 +299,10 @@ def an_object(data):
 
 
 def an_event(data):
-    cluster = Cluster()
+    cluster = ClusterCache()
     for decode, sink in ((decode_node, cluster.nodes), (decode_pod, cluster.pods)):
         with documented(KubeError):
-            watcher = Watcher(None, client.NODES, decode, sink)
+            watcher = Reflector(None, client.NODES, decode, sink)
             assert isinstance(watcher._take(data), str)
 
 
@@ -335,7 +335,7 @@ def a_token_review(data):
         async def get_pod(self, _namespace, _name):
             return client._decode(data, Pod, "GET /pods/agent")
 
-    reviewer = Reviewer(Authority(), audience="plimsoll", account="telemetry/agent")
+    reviewer = TokenAuthenticator(Authority(), audience="plimsoll", account="telemetry/agent")
     with documented(UnreviewedError, NotAnAgentError):
         assert asyncio.run(reviewer.node_of("a-token"))
 
@@ -367,7 +367,7 @@ def a_web_config(data):
 
 def a_request(data):
     """A request in pieces: its header, and its body if that comes in chunks."""
-    reading = Reading(header_bytes=4096)
+    reading = RequestParser(header_bytes=4096)
     pieces = [data[at : at + 700] for at in range(0, len(data), 700)]
     try:
         received = None
@@ -382,7 +382,7 @@ def a_request(data):
         for piece in (reading.rest, *pieces):
             if framing.length is None and chunks.rest is None:
                 assert sum(map(len, chunks.parts(piece))) <= len(piece)
-    except RefusedError as refused:
+    except RejectedRequestError as refused:
         _by_the_book(refused)
 
 
@@ -394,7 +394,7 @@ def _by_the_book(refused):
 def a_scheduler_configuration(data):
     given = _json(data, only=object)
     with documented(configuration.ConfigurationError):
-        made = configuration.with_extender(given, configuration.Extender("http://127.0.0.1:1"))
+        made = configuration.with_extender(given, configuration.ExtenderEntry("http://127.0.0.1:1"))
         assert made["extenders"][-1]["urlPrefix"] == "http://127.0.0.1:1"
     if isinstance(given, dict) and all(isinstance(value, str) for value in given.values()):
         with documented(configuration.ConfigurationError):

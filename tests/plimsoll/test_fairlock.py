@@ -4,7 +4,7 @@ import asyncio
 
 import pytest
 
-from plimsoll.fairlock import TooManyWaitError, Turns
+from plimsoll.fairlock import FairLock, TooManyWaitError
 
 
 class Work:
@@ -24,7 +24,7 @@ class Work:
 @pytest.fixture
 async def work():
     """Work for one and two who wait."""
-    return Work(Turns(2))
+    return Work(FairLock(2))
 
 
 async def begin(work, *names):

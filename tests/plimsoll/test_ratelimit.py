@@ -4,16 +4,16 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from plimsoll.ratelimit import Bucket
+from plimsoll.ratelimit import TokenBucket
 
 
 def test_a_burst_is_free_and_then_it_is_the_rate():
-    bucket = Bucket(rate=10.0, burst=3)
+    bucket = TokenBucket(rate=10.0, burst=3)
     assert [round(bucket.take(100.0), 9) for _ in range(6)] == [0, 0, 0, 0.1, 0.2, 0.3]
 
 
 def test_what_is_not_used_is_saved_but_never_more_than_a_burst():
-    bucket = Bucket(rate=10.0, burst=3)
+    bucket = TokenBucket(rate=10.0, burst=3)
     for _ in range(3):
         bucket.take(100.0)
     assert bucket.take(100.1) == pytest.approx(0)
@@ -22,13 +22,13 @@ def test_what_is_not_used_is_saved_but_never_more_than_a_burst():
 
 
 def test_after_quiet_was_asked_for_there_is_no_burst():
-    bucket = Bucket(rate=10.0, burst=3)
+    bucket = TokenBucket(rate=10.0, burst=3)
     bucket.empty(until=107.0)
     assert [round(bucket.take(100.0), 9) for _ in range(3)] == [7, 7.1, 7.2]
 
 
 def test_quiet_that_was_asked_for_twice_is_the_longer_one():
-    bucket = Bucket(rate=10.0, burst=1)
+    bucket = TokenBucket(rate=10.0, burst=1)
     bucket.empty(until=107.0)
     bucket.empty(until=103.0)
     assert bucket.take(100.0) == pytest.approx(7)
@@ -40,7 +40,7 @@ def test_quiet_that_was_asked_for_twice_is_the_longer_one():
     st.lists(st.floats(0, 3), min_size=1, max_size=200),
 )
 def test_no_stretch_of_time_has_more_than_a_burst_and_its_share(rate, burst, pauses):
-    bucket = Bucket(rate, burst)
+    bucket = TokenBucket(rate, burst)
     now, used = 50.0, []
     for pause in pauses:
         now += pause
@@ -52,7 +52,7 @@ def test_no_stretch_of_time_has_more_than_a_burst_and_its_share(rate, burst, pau
 
 
 def test_what_is_not_waited_for_is_not_owed():
-    bucket = Bucket(rate=1, burst=3)
+    bucket = TokenBucket(rate=1, burst=3)
     assert [bucket.take_now(100.0) for _ in range(5)] == [True, True, True, False, False]
     assert [bucket.take_now(101.0) for _ in range(2)] == [True, False]
     assert [bucket.take_now(1000.0) for _ in range(4)] == [True, True, True, False]

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator
 
 import pytest
 
-from plimsoll.threads import Late, Runner, StoppedError
+from plimsoll.threads import BlockingCallRunner, Late, StoppedError
 from tests.patience import PATIENCE
 
 NAME = "test-runner"
@@ -35,11 +35,11 @@ def gate() -> Iterator[Gate]:
 
 
 @pytest.fixture
-def make() -> Iterator[Callable[..., Runner[str, str]]]:
-    made: list[Runner[str, str]] = []
+def make() -> Iterator[Callable[..., BlockingCallRunner[str, str]]]:
+    made: list[BlockingCallRunner[str, str]] = []
 
-    def runner(timeout: float, moment: float = 0.005) -> Runner[str, str]:
-        made.append(Runner(timeout, moment=moment, name=NAME))
+    def runner(timeout: float, moment: float = 0.005) -> BlockingCallRunner[str, str]:
+        made.append(BlockingCallRunner(timeout, moment=moment, name=NAME))
         return made[-1]
 
     yield runner

@@ -5,12 +5,12 @@ import tracemalloc
 
 import pytest
 
-from evaluator.cache.cluster import Cluster
-from evaluator.engine.loop import Decider
+from evaluator.cache.cluster import ClusterCache
+from evaluator.engine.loop import DecisionLoop
 from evaluator.engine.subscription import Subscriptions
 from evaluator.metrics import Metrics
 from evaluator.model.names import PolicyKey
-from evaluator.model.objects import Meta, Node
+from evaluator.model.objects import Node, ObjectMeta
 from evaluator.policy import parse
 from evaluator.policy.metric_limit import MOST_RULES
 from evaluator.readings.store import Store
@@ -47,11 +47,11 @@ def evaluator():
     """A decider on so many nodes that have reported so many metrics."""
 
     def make(policies, nodes, metrics):
-        cluster, store, figures = Cluster(), Store(stale_after=30.0, started=NOW), Metrics()
-        decider = Decider(cluster, store, Subscriptions(), figures, clock=lambda: NOW)
+        cluster, store, figures = ClusterCache(), Store(stale_after=30.0, started=NOW), Metrics()
+        decider = DecisionLoop(cluster, store, Subscriptions(), figures, clock=lambda: NOW)
         cluster.policies.replace(policies)
         names = [f"node-{number:04}" for number in range(nodes)]
-        cluster.nodes.replace([Node(Meta(name=name, uid=name)) for name in names])
+        cluster.nodes.replace([Node(ObjectMeta(name=name, uid=name)) for name in names])
         cluster.pods.replace([])
         store.subscribe([f"m{number}" for number in range(metrics)])
         for number, name in enumerate(names):
@@ -86,7 +86,7 @@ async def test_the_page_of_the_largest_policy_is_bounded(evaluator):
     """300 metrics of 5,000 nodes would be 119 MB."""
     decider, figures = evaluator([strict_policy("huge", metrics=300)], nodes=5_000, metrics=300)
     decider.evaluate()
-    operations = ops.Operations(decider, figures, clock=lambda: NOW)
+    operations = ops.OpsServer(decider, figures, clock=lambda: NOW)
     assert decider.latest.policies[PolicyKey("tenant", "huge")].dontschedule
     for path in ("/explain/tenant/huge", "/explain"):
         response = await operations.answer(Request("GET", path, {}, {}))

@@ -16,8 +16,8 @@ from agent.rules.promql.errors import ExpressionError
 from agent.rules.promql.expression import parse
 from agent.rules.promql.labels import make
 from agent.rules.promql.values import EvaluationError, Moment
-from agent.rules.storage.head import History
-from agent.rules.storage.memory import Listed
+from agent.rules.storage.head import Head
+from agent.rules.storage.memory import MemoryStorage
 from plimsoll import strictyaml
 
 SECONDS = 30
@@ -110,7 +110,9 @@ NOW = 1_700_000_000_000
 
 def moment():
     labels = make({"__name__": "a", "x": "a" * 200}.items())
-    return Moment(Listed({labels: [(NOW - 1000 * i, float(i)) for i in range(300, -1, -1)]}), NOW)
+    return Moment(
+        MemoryStorage({labels: [(NOW - 1000 * i, float(i)) for i in range(300, -1, -1)]}), NOW
+    )
 
 
 @pytest.mark.parametrize(
@@ -201,7 +203,7 @@ def test_a_rule_that_feeds_on_itself_ends_where_its_memory_does():
     more = [f'label_replace(r, "y", "${{1}}{letter}", "y", "(.*)")' for letter in "ab"]
     rule = Rule("r", parse(" or ".join(["r", *more, "vector(1)"])))
     group = Group("g", (rule,))
-    history = History(dependencies.needs(group), limit=1 << 20)
+    history = Head(dependencies.needs(group), limit=1 << 20)
     running = RunningGroup(group, history, lambda _: frozenset())
     seen = []
     while running.history is not None:

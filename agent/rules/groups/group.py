@@ -17,7 +17,7 @@ from agent.rules.promql.expression import Expression, parse
 from agent.rules.promql.labels import EMPTY, NAME, Labels
 from agent.rules.promql.plan import Need
 from agent.rules.promql.values import EvaluationError, Moment, Vector
-from agent.rules.storage.head import FullError, History
+from agent.rules.storage.head import FullError, Head
 from agent.rules.storage.snapshot import Snapshot
 from collectors.base.sample import Family
 from plimsoll.text import SentenceError
@@ -37,7 +37,7 @@ Results = Mapping[str, Vector]
 
 
 @dataclass(frozen=True, slots=True)
-class Outcome:
+class TickResult:
     """What a group says since a tick."""
 
     time: int
@@ -52,10 +52,10 @@ class Outcome:
     """Metrics that were collected, and so not recorded."""
 
 
-def unknown(group: Group, time: int, errors: tuple[RuleError, ...] = ()) -> Outcome:
+def unknown(group: Group, time: int, errors: tuple[RuleError, ...] = ()) -> TickResult:
     """What a group says of which nothing is known at this time."""
     metrics = dependencies.recorded([group])
-    return Outcome(time, {}, metrics, metrics, errors)
+    return TickResult(time, {}, metrics, metrics, errors)
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,7 +73,7 @@ class Tick:
     """The metrics among them, and all others that collectors export: nothing is recorded under their names."""
     failed: frozenset[str] = frozenset()
     """Collectors that could not read their source."""
-    others: Iterable[Outcome] = ()
+    others: Iterable[TickResult] = ()
     """What other groups said last."""
     budget: Budget = field(default_factory=Budget)
     free: float = math.inf
@@ -81,7 +81,7 @@ class Tick:
 
 
 @dataclass(slots=True)
-class _Doing:
+class _Evaluation:
     """One rule, with what is remembered of it."""
 
     rule: Rule
@@ -133,18 +133,18 @@ class RunningGroup:
     def __init__(
         self,
         group: Group,
-        history: History,
+        history: Head,
         sources: Callable[[Iterable[Need]], frozenset[str]],
     ) -> None:
         """`sources`: the collectors that serve needs."""
         self.group = group
-        self.history: History | None = history
+        self.history: Head | None = history
         self.sources = sources(dependencies.needs(group))
         """The collectors to run for it."""
         self.outcome = unknown(group, 0)
         """What it said last."""
         self._doing = [
-            _Doing(
+            _Evaluation(
                 rule, key, sources(rule.expression.needs), rule.expression.needs, rule.expression
             )
             for rule, key in zip(group.rules, _keys(group), strict=True)
@@ -164,7 +164,7 @@ class RunningGroup:
             except FullError as error:
                 self.stop(0, "memory", str(error))
 
-    def tick(self, tick: Tick) -> Outcome:
+    def tick(self, tick: Tick) -> TickResult:
         """Take in what was read, evaluate every rule, and say what came out."""
         if self.history is None:
             return self.outcome
@@ -180,7 +180,7 @@ class RunningGroup:
             self.outcome = unknown(self.group, tick.time, self._errors(error.reason, str(error)))
         return self.outcome
 
-    def stop(self, time: int, reason: str, text: str) -> Outcome:
+    def stop(self, time: int, reason: str, text: str) -> TickResult:
         """Record nothing any longer: an answer from a part of the samples would be a wrong one."""
         self.history = None
         for doing in self._doing:
@@ -193,7 +193,7 @@ class RunningGroup:
         name = self.group.name
         return tuple(RuleError(name, rule.record, reason, text) for rule in self.group.rules)
 
-    def _fill(self, history: History, tick: Tick) -> None:
+    def _fill(self, history: Head, tick: Tick) -> None:
         history.begin(tick.time)
         for family in tick.families:
             if family.type in {"histogram", "summary"} or history.needs(family.name):
@@ -205,7 +205,7 @@ class RunningGroup:
                         history.add(found, value)
         history.settle()
 
-    def _evaluate(self, history: History, tick: Tick) -> Outcome:
+    def _evaluate(self, history: Head, tick: Tick) -> TickResult:
         moment = Moment(history, tick.time, tick.epoch, tick.step, tick.budget)
         results: dict[str, Vector] = {}
         errors: list[RuleError] = []
@@ -235,9 +235,9 @@ class RunningGroup:
         missing = own - results.keys()
         unread = missing if self._ticks + 1 < _FEW_TICKS else missing & doubtful
         overridden = own.intersection(tick.collected)
-        return Outcome(tick.time, results, unread, own & doubtful, tuple(errors), overridden)
+        return TickResult(tick.time, results, unread, own & doubtful, tuple(errors), overridden)
 
-    def _results(self, doing: _Doing, moment: Moment, free: float) -> Vector:
+    def _results(self, doing: _Evaluation, moment: Moment, free: float) -> Vector:
         if doing.limited is not None and moment.time < doing.resume:
             raise doing.limited
         doing.limited = None
@@ -253,7 +253,7 @@ class RunningGroup:
         doing.held = budget.used
         return vector
 
-    def _evaluated(self, doing: _Doing, moment: Moment) -> Vector:
+    def _evaluated(self, doing: _Evaluation, moment: Moment) -> Vector:
         try:
             value = doing.expression.evaluate(moment)
         except EvaluationError as error:

@@ -5,13 +5,13 @@ from dataclasses import dataclass
 
 from agent.rules.groups import dependencies, results
 from agent.rules.groups.file import SHORTEST, Group
-from agent.rules.groups.group import Outcome, RunningGroup, Tick
+from agent.rules.groups.group import RunningGroup, Tick, TickResult
 from agent.rules.groups.metrics import GroupAccount
-from agent.rules.groups.results import Published, Word
+from agent.rules.groups.results import GroupResult, Published
 from agent.rules.groups.schedule import Schedule
 from agent.rules.promql.budget import Budget
 from agent.rules.promql.plan import Need
-from agent.rules.storage.head import History
+from agent.rules.storage.head import Head
 from agent.rules.storage.snapshot import Snapshot
 from collectors.base.sample import Family
 
@@ -24,7 +24,7 @@ Sources = Callable[[Iterable[Need]], frozenset[str]]
 
 
 @dataclass(frozen=True, slots=True)
-class Reading:
+class TickInputs:
     """What collectors yielded for a tick."""
 
     time: int
@@ -52,9 +52,9 @@ class _Member:
     counted: int | None = None
 
     @property
-    def word(self) -> Word:
+    def word(self) -> GroupResult:
         """What it said last."""
-        return Word(self.running.group, self.interval, self.running.outcome)
+        return GroupResult(self.running.group, self.interval, self.running.outcome)
 
     @property
     def bytes(self) -> int:
@@ -63,7 +63,7 @@ class _Member:
         return history.bytes + self.running.held if history is not None else 0
 
 
-class GroupSet:
+class GroupManager:
     """Times are milliseconds on the clock of the samples. One thread at a time, but for `published`."""
 
     def __init__(
@@ -97,7 +97,7 @@ class GroupSet:
         self._schedule = Schedule({name: m.interval for name, m in members.items()}, now)
 
     def _member(self, group: Group) -> _Member:
-        history = History(dependencies.needs(group), limit=self._max_memory, budget=self._budget)
+        history = Head(dependencies.needs(group), limit=self._max_memory, budget=self._budget)
         interval = max(group.interval or self._interval, SHORTEST)
         return _Member(RunningGroup(group, history, self._sources), interval)
 
@@ -123,7 +123,7 @@ class GroupSet:
         """The collectors that these groups need."""
         return frozenset[str]().union(*(self._members[name].running.sources for name in names))
 
-    def evaluate(self, name: str, reading: Reading) -> Outcome:
+    def evaluate(self, name: str, reading: TickInputs) -> TickResult:
         """One group, over what was read and what other groups say."""
         member = self._members[name]
         others = [other for other in self._members.values() if other is not member]

@@ -5,7 +5,7 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from agent.rules.groups.file import Group, RuleError
-from agent.rules.groups.group import Outcome, unknown
+from agent.rules.groups.group import TickResult, unknown
 from agent.rules.promql.labels import NAME, Labels
 from agent.rules.promql.values import Vector
 from collectors.base.sample import Family, Sample
@@ -32,26 +32,26 @@ class Published:
 
 
 @dataclass(frozen=True, slots=True)
-class Word:
+class GroupResult:
     """A group, and what it said last. Times are milliseconds."""
 
     group: Group
     interval: int
-    outcome: Outcome
+    outcome: TickResult
 
     @property
     def until(self) -> int:
         """For how long that counts."""
         return self.outcome.time + _LIFE * self.interval
 
-    def now(self, time: int) -> Outcome:
+    def now(self, time: int) -> TickResult:
         """What it says as of this time: what is too old is not known any longer."""
         if time <= self.until:
             return self.outcome
         return unknown(self.group, self.outcome.time, self.outcome.errors)
 
 
-def publish(said: Sequence[Word], now: int) -> Published:
+def publish(said: Sequence[GroupResult], now: int) -> Published:
     """What groups say together. Where rules record the same series, the first one counts."""
     merged: dict[str, dict[Labels, float]] = {}
     unread: set[str] = set()

@@ -7,7 +7,7 @@ from agent.rules.groups.file import SHORTEST
 
 
 @dataclass(slots=True)
-class _Turn:
+class _Due:
     interval: int
     due: int
 
@@ -18,7 +18,7 @@ class Schedule:
     def __init__(self, intervals: Mapping[str, int], now: int) -> None:
         """`intervals` by group. All are due at once, as nothing is known before."""
         self._own = dict(intervals)
-        self._turns = {name: _Turn(interval, now) for name, interval in intervals.items()}
+        self._turns = {name: _Due(interval, now) for name, interval in intervals.items()}
 
     def interval(self, name: str) -> int:
         """How often this group is evaluated now."""

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from agent.rules.promql import labels as label_sets
 from agent.rules.promql.labels import NAME, Labels
 from agent.rules.promql.syntax.printer import series
-from agent.rules.storage.memory import Listed
+from agent.rules.storage.memory import MemoryStorage
 from collectors.formats.numerals import parse_float
 from plimsoll.text import SentenceError, shown
 
@@ -28,7 +28,7 @@ class Exposition:
     samples: tuple[tuple[Labels, int | None, float], ...]
     latest: int | None
 
-    def listed(self, now: int) -> Listed:
+    def listed(self, now: int) -> MemoryStorage:
         """The samples in order of time; those without one are of `now`. ExpositionError where two are of one time."""
         found: dict[Labels, dict[int, float]] = {}
         for labels, time, value in self.samples:
@@ -37,7 +37,7 @@ class Exposition:
             if at in of_series:
                 raise ExpositionError(f"twice at one time: {series(labels)}")
             of_series[at] = value
-        return Listed({labels: sorted(times.items()) for labels, times in found.items()})
+        return MemoryStorage({labels: sorted(times.items()) for labels, times in found.items()})
 
 
 _BLANK = r"[ \t]*+"

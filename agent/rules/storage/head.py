@@ -24,7 +24,7 @@ from agent.rules.promql.labels import value as value_of
 from agent.rules.promql.plan import Need
 from agent.rules.promql.syntax.matchers import Selector
 from agent.rules.promql.values import LOOKBACK, Vector, same
-from agent.rules.storage.index import Kept, KeptMetric
+from agent.rules.storage.index import MetricSeries, SeriesIndex
 from agent.rules.storage.series import STALE, UNKNOWN, StoredSeries
 from agent.rules.storage.snapshot import Snapshot
 from agent.rules.storage.timeline import Timeline
@@ -40,7 +40,7 @@ class FullError(SentenceError):
     """A group's history would take more memory than it may. It is of no use afterwards: drop it and stop the group."""
 
 
-class History:
+class Head:
     """The storage of one rule group (a `values.Storage`). Not for several threads at once."""
 
     def __init__(
@@ -52,7 +52,7 @@ class History:
         self._budget = budget or Budget()
         self._reach = max([LOOKBACK, *(need.reach for need in needs)])
         self._timeline = Timeline()
-        self._kept = Kept(needs)
+        self._kept = SeriesIndex(needs)
         self._all: list[StoredSeries] = []
         self._bytes = 0
         self._tick = -1
@@ -182,7 +182,7 @@ class History:
         if metric is not None and (series := self._series(metric, labels)) is not None:
             self._add(series, value, source)
 
-    def _series(self, metric: KeptMetric, labels: Labels) -> StoredSeries | None:
+    def _series(self, metric: MetricSeries, labels: Labels) -> StoredSeries | None:
         series = metric.series.get(labels)
         if series is None:
             self._budget.check()

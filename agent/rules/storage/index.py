@@ -18,7 +18,7 @@ _View = tuple[Selector | None, int, list[StoredSeries]]
 _NO_VIEW: _View = (None, -1, [])
 
 
-class KeptMetric:
+class MetricSeries:
     """The series of one metric."""
 
     __slots__ = ("_needs", "known", "series", "unneeded", "version")
@@ -60,16 +60,16 @@ class KeptMetric:
         self.version += 1
 
 
-class Kept:
+class SeriesIndex:
     """The series of a group, by metric."""
 
     def __init__(self, needs: Iterable[Need]) -> None:
         self._needs = tuple(needs)
-        self._metrics: dict[str, KeptMetric] = {}
+        self._metrics: dict[str, MetricSeries] = {}
         self._unneeded: set[str] = set()
         self._views: dict[int, _View] = {}
 
-    def __iter__(self) -> Iterator[KeptMetric]:
+    def __iter__(self) -> Iterator[MetricSeries]:
         return iter(self._metrics.values())
 
     @property
@@ -78,16 +78,16 @@ class Kept:
         pairs = sum([len(metric.known) for metric in self._metrics.values()])
         return _METRIC * len(self._metrics) + _PAIRS * pairs
 
-    def metric(self, name: str) -> KeptMetric | None:
+    def metric(self, name: str) -> MetricSeries | None:
         """What is kept of a metric; None if no selector can match a series of it."""
         metric = self._metrics.get(name)
         if metric is None and name not in self._unneeded:
             metric = self._new_metric(name)
         return metric
 
-    def _new_metric(self, name: str) -> KeptMetric | None:
+    def _new_metric(self, name: str) -> MetricSeries | None:
         if needs := [need for need in self._needs if _may_match(need.selector, name)]:
-            metric = self._metrics[name] = KeptMetric(needs)
+            metric = self._metrics[name] = MetricSeries(needs)
             return metric
         if len(self._unneeded) >= _NAMES:
             self._unneeded.clear()
@@ -106,7 +106,7 @@ class Kept:
             self._views[id(selector)] = selector, version, found
         return found
 
-    def _named(self, name: str) -> tuple[KeptMetric, ...]:
+    def _named(self, name: str) -> tuple[MetricSeries, ...]:
         metric = self._metrics.get(name)
         return () if metric is None else (metric,)
 

@@ -14,7 +14,7 @@ Mark = float | None
 """A sample's value; None marks its series as stale from there on, as Prometheus does when a series is not scraped again."""
 
 
-class ListedSeries:
+class MemorySeries:
     """One series with its samples in order of time."""
 
     def __init__(self, labels: Labels) -> None:
@@ -54,13 +54,13 @@ class ListedSeries:
         return Window(times, levels, repeats) if times else None
 
 
-class Listed:
+class MemoryStorage:
     """Series by their label sets, and those by their metric's name."""
 
     def __init__(self, samples: Mapping[Labels, Iterable[tuple[int, Mark]]] | None = None) -> None:
         """Of samples as (milliseconds, value or None), rising in time for each series; ValueError where they do not."""
-        self._series: dict[Labels, ListedSeries] = {}
-        self._named: dict[str, list[ListedSeries]] = {}
+        self._series: dict[Labels, MemorySeries] = {}
+        self._named: dict[str, list[MemorySeries]] = {}
         for labels, marks in (samples or {}).items():
             for time, mark in marks:
                 self.add(labels, time, mark)
@@ -68,7 +68,7 @@ class Listed:
     def add(self, labels: Labels, time: int, mark: Mark) -> None:
         """A sample later than all others of its series; ValueError where it is not."""
         if (series := self._series.get(labels)) is None:
-            series = self._series[labels] = ListedSeries(labels)
+            series = self._series[labels] = MemorySeries(labels)
             self._named.setdefault(value(labels, NAME), []).append(series)
         series.add(time, mark)
 

@@ -21,7 +21,7 @@ class ConfigurationError(SentenceError, ValueError):
 
 
 @dataclass(frozen=True, slots=True)
-class Extender:
+class ExtenderEntry:
     """How kube-scheduler is to reach the evaluator. Without `ca` it is plain HTTP."""
 
     url: str
@@ -91,7 +91,7 @@ def from_flags(flags: Mapping[str, str]) -> Object:
     return made
 
 
-def with_extender(base: object, extender: Extender) -> Object:
+def with_extender(base: object, extender: ExtenderEntry) -> Object:
     """A configuration with the evaluator in it, in the place of whoever was asked about such pods. Raises ConfigurationError."""
     if not isinstance(base, dict) or base.get("kind") != "KubeSchedulerConfiguration":
         raise ConfigurationError("it is no KubeSchedulerConfiguration")

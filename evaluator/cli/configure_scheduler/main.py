@@ -20,7 +20,7 @@ from pathlib import Path
 import yaml
 
 from evaluator.cli.configure_scheduler import configuration, staticpod
-from evaluator.cli.configure_scheduler.configuration import ConfigurationError, Extender
+from evaluator.cli.configure_scheduler.configuration import ConfigurationError, ExtenderEntry
 from evaluator.cli.configure_scheduler.staticpod import ManifestError
 from plimsoll import durations, flags
 from plimsoll.commandline import Parser
@@ -43,7 +43,7 @@ _HEADER = """\
 """
 
 
-class RefusedError(Exception):
+class ConfigureRefusedError(Exception):
     """Nothing was changed; the text says why, and what to do."""
 
 
@@ -124,7 +124,7 @@ def main(argv: Sequence[str]) -> int:
             sys.stdout.writelines(line for change in changes for line in change.diff())
         elif changes:
             carry_out(settings, changes)
-    except (ManifestError, ConfigurationError, RefusedError) as error:
+    except (ManifestError, ConfigurationError, ConfigureRefusedError) as error:
         sys.stderr.write(f"{PROGRAM}: {error}; nothing was changed\n")
         return 1
     except OSError as error:
@@ -141,7 +141,7 @@ def plan(settings: Settings) -> list[Change]:
     """What has to change, in the order in which it may: what a manifest names is there whenever the manifest is."""
     path, folder = Path(settings.manifest), Path(settings.folder)
     if not folder.is_absolute() or folder.is_relative_to(path.parent):
-        raise RefusedError(
+        raise ConfigureRefusedError(
             f"--folder {folder} must be an absolute path, and not among the manifests: "
             "the kubelet would start what lies there"
         )
@@ -179,33 +179,37 @@ def _existing(config: str, manifest: str) -> object:
     """The configuration that kube-scheduler has already."""
     path = staticpod.host_path(manifest, config)
     if path is None:
-        raise RefusedError(
+        raise ConfigureRefusedError(
             f"kube-scheduler has --config={config}, which is in no folder of the host"
         )
     try:
         return yaml.safe_load(_read(Path(path)))
     except yaml.YAMLError as error:
-        raise RefusedError(f"{path} is not YAML: {' '.join(str(error).split())}") from error
+        raise ConfigureRefusedError(
+            f"{path} is not YAML: {' '.join(str(error).split())}"
+        ) from error
 
 
-def _extender(settings: Settings, manifest: str) -> Extender:
+def _extender(settings: Settings, manifest: str) -> ExtenderEntry:
     url = urllib.parse.urlsplit(settings.url)
     if url.scheme not in {"http", "https"} or not url.hostname:
-        raise RefusedError(f"--url {settings.url} is not like https://10.96.0.10:9001/scheduler")
+        raise ConfigureRefusedError(
+            f"--url {settings.url} is not like https://10.96.0.10:9001/scheduler"
+        )
     if _is_service(url.hostname) and not staticpod.sees_services(manifest):
-        raise RefusedError(
+        raise ConfigureRefusedError(
             f"kube-scheduler cannot resolve {url.hostname}: it runs on the host's network; "
             "give the Service's cluster IP instead"
         )
     if url.scheme == "http":
-        return Extender(settings.url, timeout=settings.timeout, ignorable=settings.ignorable)
+        return ExtenderEntry(settings.url, timeout=settings.timeout, ignorable=settings.ignorable)
     folder = Path(settings.folder)
     files = [folder / name for name in ("ca.crt", "tls.crt", "tls.key")]
     if missing := [str(file) for file in files if not file.is_file()]:
         # kube-scheduler would not even start, and no pod would be placed any more.
-        raise RefusedError(f"there is no {' and no '.join(missing)}")
+        raise ConfigureRefusedError(f"there is no {' and no '.join(missing)}")
     ca, cert, key = map(str, files)
-    return Extender(
+    return ExtenderEntry(
         settings.url, settings.timeout, settings.ignorable, settings.server_name, ca, cert, key
     )
 
@@ -221,11 +225,11 @@ def _read(path: Path) -> str:
     try:
         return path.read_text()
     except FileNotFoundError:
-        raise RefusedError(
+        raise ConfigureRefusedError(
             f"there is no {path}: is this a control plane node of kubeadm's?"
         ) from None
     except UnicodeDecodeError:
-        raise RefusedError(f"{path} is not text") from None
+        raise ConfigureRefusedError(f"{path} is not text") from None
 
 
 def carry_out(settings: Settings, changes: Sequence[Change]) -> None:

@@ -45,7 +45,7 @@ class Result(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class Answer:
+class AdmissionAnswer:
     """What became of which pod, and the AdmissionReview that says so. `pod` is `<namespace>/<name>`."""
 
     pod: str
@@ -146,7 +146,7 @@ def delimiters(part: Body) -> int:
     return len(part) - len(bytes(part).translate(None, _DELIMITERS))
 
 
-def answer(body: Body) -> Answer:
+def answer(body: Body) -> AdmissionAnswer:
     """The answer to an AdmissionReview. Raises BadReviewError for anything else."""
     try:
         review = _decode_review(body)
@@ -155,7 +155,7 @@ def answer(body: Body) -> Answer:
     except UNREADABLE as error:
         raise BadReviewError(f"not an {KIND} of a pod: {error}") from error
     patch = _patch(pod) if pod else []
-    return Answer(
+    return AdmissionAnswer(
         f"{request.namespace}/{pod.name if pod else ''}",
         Result.GATED if patch else Result.LEFT,
         _encode(_Reply(_response(request.uid, pod, patch))),

@@ -6,23 +6,23 @@ from functools import partial
 
 import numpy as np
 
-from evaluator.cache.cluster import Cluster
-from evaluator.cache.pods import Inventory, Load
-from evaluator.gangs.core.eligibility import Candidates
-from evaluator.gangs.core.packing import Space
+from evaluator.cache.cluster import ClusterCache
+from evaluator.cache.pods import NodeUsage, PodCache
+from evaluator.gangs.core.eligibility import Eligibility
+from evaluator.gangs.core.packing import Capacity
 from evaluator.gangs.core.podgroup import gang_of
 from evaluator.model.gang_membership import Where
-from evaluator.model.node_index import Floats, Moves, Nodes, fixed
-from evaluator.model.pod_record import Resident
+from evaluator.model.node_index import Floats, NodeIndex, Reindex, fixed
+from evaluator.model.pod_record import PodRecord
 from evaluator.model.pods import FINISHED
-from evaluator.model.resources import RESOURCES, Others
+from evaluator.model.resources import RESOURCES, ExtendedResources
 from evaluator.policy.decide import Decisions
 
 _NO_ROOM = (np.nan,) * len(RESOURCES)
-_NO_LOAD = Load()
+_NO_LOAD = NodeUsage()
 
 
-class Rooms:
+class CapacityTracker:
     """What a decision on gangs is made on besides the gangs. `decisions` tells what policies have decided.
 
     The inventory has to be fed with all pods. Of other resources only those are counted that a waiting pod asks for and
@@ -30,15 +30,15 @@ class Rooms:
     """
 
     def __init__(
-        self, cluster: Cluster, inventory: Inventory, decisions: Callable[[], Decisions]
+        self, cluster: ClusterCache, inventory: PodCache, decisions: Callable[[], Decisions]
     ) -> None:
         self._cluster = cluster
         self._inventory = inventory
-        self._candidates = Candidates(cluster, decisions)
+        self._candidates = Eligibility(cluster, decisions)
         self._asked: Counter[str] = Counter()
         self._offered = _Offered()
         self._touched = set(cluster.nodes.objects)
-        self._space = self._blank(Nodes(), RESOURCES)
+        self._space = self._blank(NodeIndex(), RESOURCES)
         cluster.listeners.figures.append(self._touched.add)
         inventory.touched.append(self._touched.add)
         inventory.listeners.append(self._changed)
@@ -55,7 +55,7 @@ class Rooms:
         """The larger part of the work, in steps between which others may have a turn. What is left of it, `space()` does."""
         return self._candidates.catching_up()
 
-    def space(self) -> Space:
+    def space(self) -> Capacity:
         """The room now; the same object as long as none of it is other. Whom policies let in, it always tells as of now."""
         for _ in self.catching_up():
             pass
@@ -75,7 +75,7 @@ class Rooms:
             self._touched.clear()
         return self._space
 
-    def _changed(self, before: Resident | None, after: Resident | None) -> None:
+    def _changed(self, before: PodRecord | None, after: PodRecord | None) -> None:
         waited, waits = _waiting(before), _waiting(after)
         if waited is None and waits is None:
             return
@@ -86,13 +86,13 @@ class Rooms:
             self._asked.subtract(name for name, _ in waited.others)
             self._asked = +self._asked  # without those that nobody asks for any more
 
-    def _blank(self, nodes: Nodes, resources: tuple[str, ...]) -> Space:
+    def _blank(self, nodes: NodeIndex, resources: tuple[str, ...]) -> Capacity:
         nothing = fixed(np.full((len(resources), len(nodes)), np.nan))
         return self._made(nodes, resources, nothing, nothing)
 
-    def _moved(self, nodes: Nodes) -> Space:
+    def _moved(self, nodes: NodeIndex) -> Capacity:
         """What was known of these nodes; nothing of those that are new."""
-        before, moves = self._space, Moves(self._space.nodes, nodes)
+        before, moves = self._space, Reindex(self._space.nodes, nodes)
         free, whole = (
             fixed(np.array([moves.values(row) for row in table]))
             for table in (before.free, before.whole)
@@ -127,15 +127,17 @@ class Rooms:
         """Resources by nodes."""
         return np.array(list(rows), dtype=np.float64).T
 
-    def _made(self, nodes: Nodes, resources: tuple[str, ...], free: Floats, whole: Floats) -> Space:
-        return Space(nodes, resources, free, whole, partial(self._candidates.allowed, nodes))
+    def _made(
+        self, nodes: NodeIndex, resources: tuple[str, ...], free: Floats, whole: Floats
+    ) -> Capacity:
+        return Capacity(nodes, resources, free, whole, partial(self._candidates.allowed, nodes))
 
 
 class _Offered:
     """Which resources nodes have beside those that scorers know."""
 
     def __init__(self) -> None:
-        self._by_node: dict[str, Others] = {}
+        self._by_node: dict[str, ExtendedResources] = {}
         self._nodes: Counter[str] = Counter()
 
     @property
@@ -143,7 +145,7 @@ class _Offered:
         """Of all nodes together."""
         return self._nodes.keys()
 
-    def change(self, node: str, others: Others) -> None:
+    def change(self, node: str, others: ExtendedResources) -> None:
         """A node has these, whatever it had before."""
         before = self._by_node.get(node, ())
         if before is others or before == others:
@@ -156,18 +158,18 @@ class _Offered:
             del self._by_node[node]
 
 
-def _waiting(pod: Resident | None) -> Resident | None:
+def _waiting(pod: PodRecord | None) -> PodRecord | None:
     """The pod, if it may be one that is decided on: of a gang, or held, and without a node."""
     if pod is None or pod.membership is None or pod.node or pod.phase in FINISHED:
         return None
     return pod if gang_of(pod) is not None else None
 
 
-def _where(pod: Resident | None) -> Where | None:
+def _where(pod: PodRecord | None) -> Where | None:
     return pod.membership.where if pod is not None and pod.membership is not None else None
 
 
-def _held(load: Load, others: Sequence[str]) -> tuple[int, ...]:
+def _held(load: NodeUsage, others: Sequence[str]) -> tuple[int, ...]:
     if not others:
         return load.requested
     more = dict(load.others)

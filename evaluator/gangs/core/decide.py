@@ -8,12 +8,20 @@ import math
 from collections.abc import Callable, Generator, Iterable, Iterator
 
 from evaluator.gangs.core import messages
-from evaluator.gangs.core.packing import Packing, Shortage, Space
+from evaluator.gangs.core.packing import Capacity, Packing, Shortage
 from evaluator.gangs.core.pod_shape import shape, shapes
-from evaluator.gangs.core.podgroup import Gang, GangKey, about
-from evaluator.gangs.core.reservations import Turns
-from evaluator.gangs.core.types import Memory, Outcome, Reason, Release, State, Terms, Verdict
-from evaluator.model.pod_record import Resident
+from evaluator.gangs.core.podgroup import GangKey, PodGroup, about
+from evaluator.gangs.core.reservations import Reservations
+from evaluator.gangs.core.types import (
+    GangDecisions,
+    GangHistory,
+    GangReason,
+    GangRelease,
+    GangState,
+    GangTimings,
+    GangVerdict,
+)
+from evaluator.model.pod_record import PodRecord
 
 _MOST_GONE = 1000
 """Gangs without a pod of which it is remembered that they were admitted: their controllers may be about to replace all."""
@@ -22,14 +30,14 @@ _MOST_OWNERS = 100
 
 
 def decide(
-    gangs: Iterable[Gang],
-    space: Space,
-    before: Memory,
-    terms: Terms,
+    gangs: Iterable[PodGroup],
+    space: Capacity,
+    before: GangHistory,
+    terms: GangTimings,
     *,
     now: float,
     random: Callable[[], float],
-) -> Outcome:
+) -> GangDecisions:
     """What follows for all gangs that there are, by the room that there is, and by what was decided before.
 
     `random` tells numbers from 0 up to 1, for the jitter of rests. What comes of the releases goes into the memory with
@@ -40,19 +48,19 @@ def decide(
         try:
             next(steps)
         except StopIteration as done:
-            outcome: Outcome = done.value
+            outcome: GangDecisions = done.value
             return outcome
 
 
 def deciding(
-    gangs: Iterable[Gang],
-    space: Space,
-    before: Memory,
-    terms: Terms,
+    gangs: Iterable[PodGroup],
+    space: Capacity,
+    before: GangHistory,
+    terms: GangTimings,
     *,
     now: float,
     random: Callable[[], float],
-) -> Generator[None, None, Outcome]:
+) -> Generator[None, None, GangDecisions]:
     """The same in steps, between which others may have a turn. The gangs are those that there are at the first of them."""
     found = _Round(list(gangs), space, before, terms, now=now, random=random)
     yield
@@ -64,10 +72,10 @@ class _Round:
 
     def __init__(
         self,
-        gangs: list[Gang],
-        space: Space,
-        before: Memory,
-        terms: Terms,
+        gangs: list[PodGroup],
+        space: Capacity,
+        before: GangHistory,
+        terms: GangTimings,
         *,
         now: float,
         random: Callable[[], float],
@@ -76,7 +84,7 @@ class _Round:
         self._admitted = _admissions(gangs, before)
         self._terms = terms
         self._now = now
-        self._turns = Turns(before, terms, now=now, random=random)
+        self._turns = Reservations(before, terms, now=now, random=random)
         self._packing = Packing(space)
         self._empty = Packing(space, empty=True)
         self._refusals = {
@@ -85,11 +93,11 @@ class _Round:
             if (refusal := before.refusals.get(gang.key)) and gang.gated
         }
         self._overdue: set[str] = set()
-        self._verdicts: dict[GangKey, Verdict] = {}
-        self._releases: list[Release] = []
+        self._verdicts: dict[GangKey, GangVerdict] = {}
+        self._releases: list[GangRelease] = []
         self._again = math.inf
 
-    def outcome(self) -> Generator[None, None, Outcome]:
+    def outcome(self) -> Generator[None, None, GangDecisions]:
         waiting = []
         for gang in self._gangs:
             if pods := self._look(gang):
@@ -98,11 +106,11 @@ class _Round:
         waiting.sort(key=lambda one: one[0].rank)
         if waiting:
             yield from self._go_through(waiting)
-        return Outcome(
+        return GangDecisions(
             self._verdicts,
             tuple(self._releases),
             tuple(self._timeouts()),
-            Memory(
+            GangHistory(
                 self._admitted,
                 self._turns.kept(self._verdicts),
                 self._refusals,
@@ -113,7 +121,7 @@ class _Round:
             min(self._again, self._turns.again),
         )
 
-    def _look(self, gang: Gang) -> tuple[Resident, ...]:
+    def _look(self, gang: PodGroup) -> tuple[PodRecord, ...]:
         """Settle what does not depend on others; the pods that wait to be admitted, if they do."""
         if not gang.living:
             return ()
@@ -125,23 +133,23 @@ class _Round:
         # A run of another owner under the same name is no part of the one that was admitted.
         admitted = gang.key in self._admitted and bool(successors or not others)
         if gang.gated and not gang.has_quorum(admitted=admitted):
-            self._say(gang, State.INCOMPLETE, messages.incomplete(gang, admitted=admitted))
+            self._say(gang, GangState.INCOMPLETE, messages.incomplete(gang, admitted=admitted))
             return ()
         if successors:
-            self._releases.append(Release(gang.key, Reason.REPLACEMENT, successors))
+            self._releases.append(GangRelease(gang.key, GangReason.REPLACEMENT, successors))
             self._turns.keep(gang.key)
             self._packing.take(shapes(successors))
         if not others:
             self._say(gang, *self._placing(gang))
         elif not gang.complete:
-            self._say(gang, State.INCOMPLETE, messages.incomplete(gang, admitted=False))
+            self._say(gang, GangState.INCOMPLETE, messages.incomplete(gang, admitted=False))
         elif gang.existing - len(gang.foreign) < gang.minimum:
-            self._say(gang, State.GATED_BY_OTHERS, messages.gated_by_others(gang))
+            self._say(gang, GangState.GATED_BY_OTHERS, messages.gated_by_others(gang))
         else:
             return others
         return ()
 
-    def _sorted(self, gang: Gang) -> tuple[tuple[Resident, ...], tuple[Resident, ...]]:
+    def _sorted(self, gang: PodGroup) -> tuple[tuple[PodRecord, ...], tuple[PodRecord, ...]]:
         """Of the pods that could go: those of admitted owners, and the others."""
         admitted = self._admitted.get(gang.key)
         pods = gang.liftable
@@ -153,43 +161,43 @@ class _Round:
         others = tuple(pod for pod in pods if about(pod).owner.uid not in admitted)
         return successors, others
 
-    def _is_left_alone(self, gang: Gang) -> bool:
+    def _is_left_alone(self, gang: PodGroup) -> bool:
         """Whether its gates could not be lifted just now: nobody has to wait until they can be."""
         refusal = self._refusals.get(gang.key)
         if refusal is None or refusal.until <= self._now:
             return False
         self._again = min(self._again, refusal.until)
-        self._say(gang, State.NOT_LIFTED, messages.not_lifted(refusal.why))
+        self._say(gang, GangState.NOT_LIFTED, messages.not_lifted(refusal.why))
         return True
 
-    def _let_overdue_go(self, gang: Gang) -> None:
+    def _let_overdue_go(self, gang: PodGroup) -> None:
         if math.isinf(self._terms.gate_max_age):
             return
         due = {pod.key: pod.created + self._terms.gate_max_age for pod in gang.gated if pod.created}
         overdue = tuple(pod for pod in gang.gated if due.get(pod.key, math.inf) <= self._now)
         self._again = min([self._again, *(at for at in due.values() if at > self._now)])
         if overdue:
-            self._releases.append(Release(gang.key, Reason.OVERDUE, overdue))
+            self._releases.append(GangRelease(gang.key, GangReason.OVERDUE, overdue))
             self._overdue.update(pod.uid for pod in overdue)
             self._packing.take(shapes(overdue))
 
-    def _keep_room(self, gang: Gang) -> None:
+    def _keep_room(self, gang: PodGroup) -> None:
         """For pods whose gates were lifted, as long as it is their turn."""
         if gang.lifted is not None and self._turns.of_released(gang.key, gang.lifted):
             self._packing.take(shapes(gang.awaited))
 
-    def _placing(self, gang: Gang) -> tuple[State, str]:
+    def _placing(self, gang: PodGroup) -> tuple[GangState, str]:
         """How a gang stands of which nothing is to be lifted."""
         if gang.gated and gang.foreign:
-            return State.GATED_BY_OTHERS, messages.gated_by_others(gang)
+            return GangState.GATED_BY_OTHERS, messages.gated_by_others(gang)
         if not gang.unplaced and not gang.liftable:
-            return State.SCHEDULED, messages.SCHEDULED
+            return GangState.SCHEDULED, messages.SCHEDULED
         turn = self._turns.of(gang.key)
         if gang.awaited and turn is not None and turn.misses:
             if gang.works:
-                return State.RELEASED, messages.WORKS
-            return State.TIMED_OUT, messages.TIMED_OUT
-        return State.RELEASED, messages.RELEASED
+                return GangState.RELEASED, messages.WORKS
+            return GangState.TIMED_OUT, messages.TIMED_OUT
+        return GangState.RELEASED, messages.RELEASED
 
     def _timeouts(self) -> Iterator[GangKey]:
         """Of a gang that works without the pods that have no nodes, that is told once."""
@@ -200,14 +208,14 @@ class _Round:
                 yield key
 
     def _go_through(
-        self, waiting: list[tuple[Gang, tuple[Resident, ...]]]
+        self, waiting: list[tuple[PodGroup, tuple[PodRecord, ...]]]
     ) -> Generator[None, None, None]:
         """Find the first that fits. The line ends there, or at one for which it is held."""
         ends = self._is_paced()
         for gang, pods in waiting:
             yield
             if ends:
-                self._say(gang, State.WAITS_FOR_TURN, messages.WAITS_FOR_TURN)
+                self._say(gang, GangState.WAITS_FOR_TURN, messages.WAITS_FOR_TURN)
                 continue
             demand = gang.demand if len(pods) == len(gang.liftable) else shapes(pods)
             missing = gang.minimum - len(gang.placed) - len(gang.unplaced)
@@ -216,8 +224,10 @@ class _Round:
             if shortage is None:
                 order = self._packing.order(demand)
                 first_to_last = sorted(pods, key=lambda pod: order.index(shape(pod)))
-                self._releases.append(Release(gang.key, Reason.ADMITTED, tuple(first_to_last)))
-                self._say(gang, State.RELEASED, messages.RELEASED)
+                self._releases.append(
+                    GangRelease(gang.key, GangReason.ADMITTED, tuple(first_to_last))
+                )
+                self._say(gang, GangState.RELEASED, messages.RELEASED)
                 ends = True
             else:
                 never = self._empty.lacks(demand, need=need)
@@ -225,34 +235,36 @@ class _Round:
 
     def _is_paced(self) -> bool:
         """Whether one was released before that kube-scheduler is still busy with."""
-        return any(release.reason is Reason.REPLACEMENT for release in self._releases) or any(
+        return any(release.reason is GangReason.REPLACEMENT for release in self._releases) or any(
             self._paces(gang) for gang in self._gangs
         )
 
-    def _paces(self, gang: Gang) -> bool:
+    def _paces(self, gang: PodGroup) -> bool:
         turn = self._turns.of(gang.key)
         if turn is None or not turn.first or not gang.awaited:
             return False
         return self._now < turn.began + self._terms.timeout
 
-    def _pass_over(self, gang: Gang, shortage: Shortage, never: Shortage | None) -> bool:
+    def _pass_over(self, gang: PodGroup, shortage: Shortage, never: Shortage | None) -> bool:
         """Whether the line is held for a gang that does not fit, instead of letting the next one try."""
         if never is not None:
-            self._say(gang, State.TOO_LARGE, messages.too_large(gang, never), never)
+            self._say(gang, GangState.TOO_LARGE, messages.too_large(gang, never), never)
             return False
-        self._say(gang, State.WAITS_FOR_ROOM, messages.waits_for_room(gang, shortage), shortage)
+        self._say(gang, GangState.WAITS_FOR_ROOM, messages.waits_for_room(gang, shortage), shortage)
         if not shortage.nodes:  # what is wanting is no room that could add up
             return False
         aged = gang.created + self._terms.ageing if gang.created else math.inf
         return self._turns.of_aged(gang.key, aged)
 
     def _say(
-        self, gang: Gang, state: State, message: str, shortage: Shortage | None = None
+        self, gang: PodGroup, state: GangState, message: str, shortage: Shortage | None = None
     ) -> None:
-        self._verdicts[gang.key] = Verdict(state, message, gang.created, gang.problems, shortage)
+        self._verdicts[gang.key] = GangVerdict(
+            state, message, gang.created, gang.problems, shortage
+        )
 
 
-def _admissions(gangs: Iterable[Gang], before: Memory) -> dict[GangKey, frozenset[str]]:
+def _admissions(gangs: Iterable[PodGroup], before: GangHistory) -> dict[GangKey, frozenset[str]]:
     """The admitted owners of each gang: those that are remembered, and those that pods tell of."""
     there = {gang.key: gang for gang in gangs}
     # A pod alone that has its node is nobody's to wait for any more: these would crowd out the gangs.

@@ -10,15 +10,15 @@ from typing import NamedTuple, TypeVar
 import msgspec
 import numpy as np
 
-from evaluator.cache.cluster import Cluster
-from evaluator.cache.feasible_nodes import Takers
+from evaluator.cache.cluster import ClusterCache
+from evaluator.cache.feasible_nodes import NodesForPod
 from evaluator.model.feasibility import would_take
 from evaluator.model.gang_membership import Where
 from evaluator.model.names import PolicyKey
-from evaluator.model.node_index import Mask, Nodes, fixed
+from evaluator.model.node_index import Mask, NodeIndex, fixed
 from evaluator.model.objects import Affinity, Pod, PodMeta, PodSpec, Toleration
 from evaluator.policy.decide import Decision, Decisions
-from evaluator.policy.violations import Accused
+from evaluator.policy.violations import ViolationReasons
 
 K = TypeVar("K")
 
@@ -40,13 +40,13 @@ class _Found(NamedTuple):
 class _Kind:
     """Pods that ask the same of a node: one that stands for them, who takes it, and the mask of that as of a version."""
 
-    def __init__(self, pod: Pod, takers: Takers) -> None:
+    def __init__(self, pod: Pod, takers: NodesForPod) -> None:
         self.pod = pod
         self.takers = takers
         self.version = -1
-        self.found: tuple[Nodes, Mask] | None = None
+        self.found: tuple[NodeIndex, Mask] | None = None
 
-    def mask(self, nodes: Nodes, *, all_there: bool) -> Mask:
+    def mask(self, nodes: NodeIndex, *, all_there: bool) -> Mask:
         """`all_there`: whether these are all nodes that there are."""
         if self.found is None or self.found[0] is not nodes or self.version != self.takers.version:
             self.version = self.takers.version
@@ -55,13 +55,13 @@ class _Kind:
         return self.found[1]
 
 
-class Candidates:
+class Eligibility:
     """`change()` has to be told of what pods ask that wait for a node; of no other is anything remembered.
 
     `decisions` tells the current ones.
     """
 
-    def __init__(self, cluster: Cluster, decisions: Callable[[], Decisions]) -> None:
+    def __init__(self, cluster: ClusterCache, decisions: Callable[[], Decisions]) -> None:
         self._cluster = cluster
         self._decisions = decisions
         self._pods: Counter[Where] = Counter()
@@ -86,7 +86,7 @@ class Candidates:
         """Look at the nodes that are other than before, in steps between which others may have a turn."""
         return self._cluster.places.catching_up()
 
-    def allowed(self, nodes: Nodes, where: Where, policy: PolicyKey | None) -> Mask:
+    def allowed(self, nodes: NodeIndex, where: Where, policy: PolicyKey | None) -> Mask:
         """The nodes that may take pods that ask this; not to be written to. True once `catching_up()` is through."""
         kind = self._kinds.get(where)
         if kind is None:
@@ -99,12 +99,12 @@ class Candidates:
         let_in = self._let_in_by(policy, decision, nodes)
         return _kept(self._both, (where, policy), (takers, let_in), lambda: fixed(takers & let_in))
 
-    def _look(self, nodes: Nodes, where: Where) -> Mask:
+    def _look(self, nodes: NodeIndex, where: Where) -> Mask:
         pod, found = _standing_for(where), self._cluster.nodes.objects
         takes = ((node := found.get(name)) is not None and would_take(node, pod) for name in nodes)
         return fixed(np.fromiter(takes, bool, len(nodes)))
 
-    def _let_in_by(self, policy: PolicyKey, decision: Decision, nodes: Nodes) -> Mask:
+    def _let_in_by(self, policy: PolicyKey, decision: Decision, nodes: NodeIndex) -> Mask:
         basis = (nodes, decision.dontschedule, decision.awaited)
         return _kept(self._let_in, policy, basis, lambda: _let_in(decision, nodes))
 
@@ -126,17 +126,17 @@ def _kept(
     return found.mask
 
 
-def _let_in(decision: Decision, nodes: Nodes) -> Mask:
+def _let_in(decision: Decision, nodes: NodeIndex) -> Mask:
     """Those that a policy does not turn away, nor would be asked to wait for: the first word of them is on its way."""
     refused, awaited = decision.dontschedule, decision.awaited
-    if isinstance(refused, Accused) and refused.nodes.nodes is nodes:
+    if isinstance(refused, ViolationReasons) and refused.nodes.nodes is nodes:
         mask = ~refused.nodes.mask
     else:
         mask = ~_mask(refused, nodes)
     return fixed(mask & ~_mask(awaited, nodes) if awaited else mask)
 
 
-def _mask(names: Collection[str], nodes: Nodes) -> Mask:
+def _mask(names: Collection[str], nodes: NodeIndex) -> Mask:
     found = nodes.find(list(names))
     mask = np.zeros(len(nodes), dtype=bool)
     mask[found[found >= 0]] = True

@@ -12,12 +12,12 @@ from collections.abc import Collection, Hashable, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
-from evaluator.model.pod_record import Resident
-from evaluator.plans.policy_events import Notice
+from evaluator.model.pod_record import PodRecord
+from evaluator.plans.policy_events import EventSpec
 
 
 @dataclass(frozen=True, slots=True)
-class Pace:
+class EventTimings:
     """In seconds."""
 
     settle: float = 2.0
@@ -30,7 +30,7 @@ class Pace:
     """After which what is still so is told again."""
 
 
-class Thread(NamedTuple):
+class EventKey(NamedTuple):
     """What there is one event for: a pod, and a reason."""
 
     namespace: str
@@ -40,16 +40,16 @@ class Thread(NamedTuple):
 
 
 @dataclass(slots=True)
-class Story:
+class EventState:
     """Of one thread, what is to be told, and what was."""
 
-    thread: Thread
-    notice: Notice
+    thread: EventKey
+    notice: EventSpec
     since: float
     """When it was first wanted just so."""
     untold: float | None
     """Since when something is wanted that was not told; None where all is said."""
-    told: Notice | None = None
+    told: EventSpec | None = None
     at: float = -math.inf
     """When it was last told."""
     count: int = 0
@@ -61,7 +61,7 @@ class Story:
     over: bool = False
     """Whether nothing is to be told of it by now."""
 
-    def due(self, pace: Pace) -> float:
+    def due(self, pace: EventTimings) -> float:
         """When it is to be told."""
         if self.over:
             return math.inf
@@ -76,12 +76,12 @@ Subject = Hashable
 
 
 @dataclass(slots=True)
-class Untold:
+class EventQueue:
     """All stories, by subject, and the queue of those to be told."""
 
-    pace: Pace = field(default_factory=Pace)
-    _stories: dict[Subject, dict[Thread, Story]] = field(default_factory=dict)
-    _queue: list[tuple[float, int, Story]] = field(default_factory=list)
+    pace: EventTimings = field(default_factory=EventTimings)
+    _stories: dict[Subject, dict[EventKey, EventState]] = field(default_factory=dict)
+    _queue: list[tuple[float, int, EventState]] = field(default_factory=list)
     _numbers: "itertools.count[int]" = field(default_factory=itertools.count)
 
     @property
@@ -90,16 +90,20 @@ class Untold:
         return self._stories.keys()
 
     def want(
-        self, subject: Subject, pods: Iterable[Resident], notices: Collection[Notice], now: float
+        self,
+        subject: Subject,
+        pods: Iterable[PodRecord],
+        notices: Collection[EventSpec],
+        now: float,
     ) -> None:
         """From now on these, and nothing else, are to be told on these pods, and on no other of the subject."""
         before = self._stories.get(subject, {})
         latest = _latest(before)
-        after: dict[Thread, Story] = {}
+        after: dict[EventKey, EventState] = {}
         for pod in pods:
             for notice in notices:
-                thread = Thread(pod.namespace, pod.name, pod.uid, notice.reason)
-                story = after[thread] = before.get(thread) or Story(thread, notice, now, now)
+                thread = EventKey(pod.namespace, pod.name, pod.uid, notice.reason)
+                story = after[thread] = before.get(thread) or EventState(thread, notice, now, now)
                 if story.over:
                     _begin_again(story, notice, now, is_latest=story.at == latest[pod.uid])
                 elif notice != story.notice:
@@ -116,10 +120,10 @@ class Untold:
         else:
             self._stories.pop(subject, None)
 
-    def mention(self, pod: Resident, notice: Notice, now: float) -> None:
+    def mention(self, pod: PodRecord, notice: EventSpec, now: float) -> None:
         """This is to be told once of a pod, of something that is over."""
-        thread = Thread(pod.namespace, pod.name, pod.uid, notice.reason)
-        self._enqueue(Story(thread, notice, now, now, once=True))
+        thread = EventKey(pod.namespace, pod.name, pod.uid, notice.reason)
+        self._enqueue(EventState(thread, notice, now, now, once=True))
 
     def forget(self, subject: Subject) -> None:
         """Nothing of it is to be told any more."""
@@ -130,7 +134,7 @@ class Untold:
         """When the next is to be told, or may be; infinity where there is none."""
         return self._queue[0][0] if self._queue else math.inf
 
-    def take(self, now: float) -> Story | None:
+    def take(self, now: float) -> EventState | None:
         """The story that has been due for longest; None where none is. Afterwards it is to be `tell()`ed, or `again()`."""
         while self._queue and self._queue[0][0] <= now:
             _, _, story = heapq.heappop(self._queue)
@@ -140,18 +144,18 @@ class Untold:
             self._enqueue(story)
         return None
 
-    def tell(self, story: Story, notice: Notice, now: float, *, count: int) -> None:
+    def tell(self, story: EventState, notice: EventSpec, now: float, *, count: int) -> None:
         """This was told, `count` times in all; what is wanted may have changed while it was written."""
         story.told, story.at, story.count = notice, now, count
         story.over = story.over or story.once
         story.untold = None if story.notice == notice else story.since
         self._enqueue(story)
 
-    def again(self, story: Story) -> None:
+    def again(self, story: EventState) -> None:
         """It could not be told now."""
         self._enqueue(story)
 
-    def _enqueue(self, story: Story) -> None:
+    def _enqueue(self, story: EventState) -> None:
         """Make sure that it is looked at when it is due; an entry that is too early is put off then."""
         due = story.due(self.pace)
         if due < story.queued:
@@ -159,7 +163,7 @@ class Untold:
             heapq.heappush(self._queue, (due, next(self._numbers), story))
 
 
-def _change(story: Story, notice: Notice, now: float) -> None:
+def _change(story: EventState, notice: EventSpec, now: float) -> None:
     """Another text is wanted."""
     story.notice, story.since = notice, now
     if notice == story.told:
@@ -168,13 +172,13 @@ def _change(story: Story, notice: Notice, now: float) -> None:
         story.untold = now
 
 
-def _begin_again(story: Story, notice: Notice, now: float, *, is_latest: bool) -> None:
+def _begin_again(story: EventState, notice: EventSpec, now: float, *, is_latest: bool) -> None:
     """What was over is so once more. That is no news if it is what was told of the pod last."""
     story.notice, story.since, story.over = notice, now, False
     story.untold = None if is_latest and notice == story.told else now
 
 
-def _latest(stories: Mapping[Thread, Story]) -> dict[str, float]:
+def _latest(stories: Mapping[EventKey, EventState]) -> dict[str, float]:
     """When something was last told of each pod, by uid."""
     found: dict[str, float] = {}
     for thread, story in stories.items():

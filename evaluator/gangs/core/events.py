@@ -2,49 +2,49 @@
 
 from collections.abc import Sequence
 
-from evaluator.gangs.core.podgroup import Gang
-from evaluator.gangs.core.types import State, Verdict
-from evaluator.model.pod_record import Resident
-from evaluator.plans.policy_events import Notice
+from evaluator.gangs.core.podgroup import PodGroup
+from evaluator.gangs.core.types import GangState, GangVerdict
+from evaluator.model.pod_record import PodRecord
+from evaluator.plans.policy_events import EventSpec
 
 NORMAL, WARNING = "Normal", "Warning"
 
-_ALARMING = frozenset({State.TOO_LARGE, State.NOT_LIFTED, State.TIMED_OUT})
+_ALARMING = frozenset({GangState.TOO_LARGE, GangState.NOT_LIFTED, GangState.TIMED_OUT})
 """What only a person can change, or should know of; everything else is waiting as it was asked for."""
 
 
-def concerned(gang: Gang, verdict: Verdict) -> tuple[Resident, ...]:
+def concerned(gang: PodGroup, verdict: GangVerdict) -> tuple[PodRecord, ...]:
     """The pods that wait: those that our gate holds, and those that it held until their gang was released and that have no node.
 
     One that never had it is none of our concern: gangs cost nothing where nothing is gated.
     """
     if verdict.state.waits:
         return gang.gated
-    return (*gang.gated, *gang.awaited) if verdict.state is not State.SCHEDULED else ()
+    return (*gang.gated, *gang.awaited) if verdict.state is not GangState.SCHEDULED else ()
 
 
-def notes(verdict: Verdict, obstacles: Sequence[str] = ()) -> tuple[Notice, ...]:
+def notes(verdict: GangVerdict, obstacles: Sequence[str] = ()) -> tuple[EventSpec, ...]:
     """What to tell on each of them, one notice for one reason; `obstacles`: why the gang can never be complete as things are."""
     kind = WARNING if verdict.state in _ALARMING else NORMAL
-    told = [Notice(kind, f"Gang{verdict.state}", verdict.message)]
+    told = [EventSpec(kind, f"Gang{verdict.state}", verdict.message)]
     if obstacles:
-        told.append(Notice(WARNING, "GangCannotComplete", "; ".join(obstacles)))
+        told.append(EventSpec(WARNING, "GangCannotComplete", "; ".join(obstacles)))
     if verdict.problems:
-        told.append(Notice(WARNING, "GangLabels", "; ".join(verdict.problems)))
+        told.append(EventSpec(WARNING, "GangLabels", "; ".join(verdict.problems)))
     return tuple(told)
 
 
-def overdue(verdict: Verdict | None) -> Notice:
+def overdue(verdict: GangVerdict | None) -> EventSpec:
     """Of a pod that is let through though its gang is not ready."""
     why = f"; its gang was not ready: {verdict.message}" if verdict and verdict.state.waits else ""
     sentence = f"let through, as it was held for longer than --gateMaxAge{why}"
-    return Notice(WARNING, "GangOverdue", sentence)
+    return EventSpec(WARNING, "GangOverdue", sentence)
 
 
-def native() -> Notice:
+def native() -> EventSpec:
     """Of a pod that bears our gate and is one of a group that Kubernetes itself schedules."""
     sentence = (
         "it names a spec.schedulingGroup, so Kubernetes schedules its group, and nobody lifts the gate plimsoll.io/gang "
         "that it bears too: take one of the two from its template"
     )
-    return Notice(WARNING, "GangNative", sentence)
+    return EventSpec(WARNING, "GangNative", sentence)

@@ -6,12 +6,12 @@ from dataclasses import dataclass
 from typing import Any
 
 from evaluator.gangs.core.explain_fit import Fit, asked
-from evaluator.gangs.core.packing import Space
+from evaluator.gangs.core.packing import Capacity
 from evaluator.gangs.core.pod_shape import shapes
-from evaluator.gangs.core.podgroup import Gang, GangKey, about
-from evaluator.gangs.core.types import Outcome, Terms, Turn
+from evaluator.gangs.core.podgroup import GangKey, PodGroup, about
+from evaluator.gangs.core.types import GangDecisions, GangTimings, Reservation
 from evaluator.model.gang_membership import GATE, QoS
-from evaluator.model.pod_record import Key, Resident
+from evaluator.model.pod_record import Key, PodRecord
 from evaluator.model.pods import FINISHED
 from plimsoll.rfc3339 import rfc3339
 
@@ -26,13 +26,13 @@ _ELSEWHERE = "another replica decides, the holder of the Lease: its /explain tel
 
 
 @dataclass(frozen=True)
-class Desk:
+class GangExplainer:
     """What this replica knows of gangs. `decides`: whether it is the one that lets them go; `now`: Unix seconds."""
 
-    gangs: Callable[[], Mapping[GangKey, Gang]]
-    outcome: Callable[[], Outcome]
-    space: Callable[[], Space]
-    terms: Terms
+    gangs: Callable[[], Mapping[GangKey, PodGroup]]
+    outcome: Callable[[], GangDecisions]
+    space: Callable[[], Capacity]
+    terms: GangTimings
     now: Callable[[], float]
     waiting_for: Callable[[], Sequence[str]] = tuple
     """What is missing before anything can be told."""
@@ -41,10 +41,10 @@ class Desk:
     catching_up: Callable[[], Iterator[None]] = lambda: iter(())
     """The larger part of the work on `space()`, in steps."""
     obstacles: Callable[[GangKey], Sequence[str]] = lambda _key: ()
-    native: Callable[[], Mapping[Key, Resident]] = dict
+    native: Callable[[], Mapping[Key, PodRecord]] = dict
     decides: Callable[[], bool] = lambda: True
 
-    def find(self, name: str) -> Gang | None:
+    def find(self, name: str) -> PodGroup | None:
         """The gang called namespace/podGroup; or the pod that is held without belonging to one."""
         namespace, _, rest = name.partition("/")
         gangs = self.gangs()
@@ -65,13 +65,13 @@ class Desk:
             f"known: {', '.join(known) or 'none'}" + (f" and {more} more" if more else "")
         )
 
-    def waiting(self) -> Iterator[Gang]:
+    def waiting(self) -> Iterator[PodGroup]:
         """All gangs that wait, each with its rank worked out."""
         for gang in tuple(self.gangs().values()):
             if gang.gated and gang.rank:
                 yield gang
 
-    def queue(self, waiting: Iterable[Gang]) -> Iterator[dict[str, Any]]:
+    def queue(self, waiting: Iterable[PodGroup]) -> Iterator[dict[str, Any]]:
         """Some gangs in their order, with how each stands."""
         verdicts = self.outcome().verdicts
         for gang in sorted(waiting, key=lambda gang: gang.rank):
@@ -85,13 +85,13 @@ class Desk:
                 "held": len(gang.gated),
             }
 
-    def line(self, gang: Gang) -> Iterator[GangKey | None]:
+    def line(self, gang: PodGroup) -> Iterator[GangKey | None]:
         """For each other gang that waits, its name if it goes before this one."""
         for other in tuple(self.gangs().values()):
             if other.gated and other.key != gang.key:
                 yield other.key if other.rank < gang.rank else None
 
-    def head(self, gang: Gang, line: Sequence[GangKey | None]) -> dict[str, Any]:
+    def head(self, gang: PodGroup, line: Sequence[GangKey | None]) -> dict[str, Any]:
         """What there is to tell of the whole; `line` is what `line()` found."""
         return {
             "waitingFor": list(self.undecided()),
@@ -105,7 +105,7 @@ class Desk:
             "needsRoom": self.terms.fit,
         }
 
-    def fit(self, gang: Gang) -> Fit:
+    def fit(self, gang: PodGroup) -> Fit:
         """Where its pods fit that have no node yet, beside those for which room is kept."""
         gangs, turns = self.gangs(), self.outcome().memory.turns if self.decides() else {}
         kept = [gangs[key] for key, turn in turns.items() if key in gangs and self._keeps(turn)]
@@ -115,7 +115,7 @@ class Desk:
             [shapes(other.awaited) for other in kept if other is not gang],
         )
 
-    def _standing(self, gang: Gang) -> dict[str, Any]:
+    def _standing(self, gang: PodGroup) -> dict[str, Any]:
         if not self.decides():
             return {"state": None, "message": _ELSEWHERE}
         outcome = self.outcome()
@@ -133,7 +133,7 @@ class Desk:
             found["turn"] = self._turn(turn)
         return found
 
-    def _turn(self, turn: Turn) -> dict[str, Any]:
+    def _turn(self, turn: Reservation) -> dict[str, Any]:
         rests = turn.rests_until > self.now()
         return {
             "began": rfc3339(turn.began),
@@ -142,10 +142,10 @@ class Desk:
             "timeouts": turn.misses,
         }
 
-    def _keeps(self, turn: Turn) -> bool:
+    def _keeps(self, turn: Reservation) -> bool:
         return turn.rests_until <= self.now() < turn.began + self.terms.timeout
 
-    def _rank(self, gang: Gang, line: Sequence[GangKey | None]) -> dict[str, Any]:
+    def _rank(self, gang: PodGroup, line: Sequence[GangKey | None]) -> dict[str, Any]:
         rank, gangs = gang.rank, self.gangs()
         there = [gangs[key] for key in line if key is not None and key in gangs]
         before = sorted(there, key=lambda other: other.rank)
@@ -159,7 +159,7 @@ class Desk:
         }
 
 
-def members(gang: Gang) -> Iterator[tuple[str, dict[str, Any]]]:
+def members(gang: PodGroup) -> Iterator[tuple[str, dict[str, Any]]]:
     """Its pods, each with what it waits for."""
     for pod in gang.pods:
         member = about(pod)
@@ -180,7 +180,7 @@ def members(gang: Gang) -> Iterator[tuple[str, dict[str, Any]]]:
         )
 
 
-def _state(pod: Resident) -> str:
+def _state(pod: PodRecord) -> str:
     if pod.phase in FINISHED:
         return f"finished: {pod.phase}"
     if pod.leaving:
@@ -192,7 +192,7 @@ def _state(pod: Resident) -> str:
     return "kube-scheduler is to find a node"
 
 
-def _quorum(gang: Gang) -> dict[str, Any]:
+def _quorum(gang: PodGroup) -> dict[str, Any]:
     return {
         "minAvailable": gang.minimum,
         "existing": gang.existing,

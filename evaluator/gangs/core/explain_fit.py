@@ -6,9 +6,9 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from evaluator.gangs.core.packing import Demand, Packing, Space
-from evaluator.gangs.core.pod_shape import Shape
-from evaluator.model.resources import RESOURCES, Others, Vector
+from evaluator.gangs.core.packing import Capacity, Demand, Packing
+from evaluator.gangs.core.pod_shape import PodShape
+from evaluator.model.resources import RESOURCES, ExtendedResources, ResourceVector
 
 _LOOKED_AT = 10
 """Sorts of pods: the most frequent ones, where the pods of a gang ask for many different things."""
@@ -19,13 +19,13 @@ _NOT_ITS_NODE = "node selector, affinity, taints or readiness"
 class Fit:
     """Pods that have no node yet, by what they ask for, and the room for them: now, and were the nodes empty."""
 
-    space: Space
+    space: Capacity
     free: Packing
     empty: Packing
-    wanted: Sequence[tuple[Shape, int]]
+    wanted: Sequence[tuple[PodShape, int]]
 
     @classmethod
-    def of(cls, space: Space, demand: Demand, kept: Iterable[Demand] = ()) -> "Fit":
+    def of(cls, space: Capacity, demand: Demand, kept: Iterable[Demand] = ()) -> "Fit":
         """Of some pods, beside those that room is `kept` for."""
         free = Packing(space)
         for others in kept:
@@ -71,7 +71,7 @@ class Fit:
             return [None] * len(self.space.nodes)
         return [None if math.isnan(amount) else amount for amount in self.space.free[row].tolist()]
 
-    def _column(self, shape: Shape) -> Callable[[int], dict[str, Any]]:
+    def _column(self, shape: PodShape) -> Callable[[int], dict[str, Any]]:
         now, empty = self.free.room(shape).tolist(), self.empty.room(shape).tolist()
         could = self.space.allowed(shape.where, None).tolist()
         may = self.space.allowed(shape.where, shape.policy).tolist()
@@ -85,7 +85,7 @@ class Fit:
         return told
 
 
-def asked(requests: Vector, others: Others) -> dict[str, int]:
+def asked(requests: ResourceVector, others: ExtendedResources) -> dict[str, int]:
     """Amounts by resource: milli-CPU, bytes, pieces."""
     known = zip(map(str, RESOURCES), requests, strict=True)
     return {name: amount for name, amount in (*known, *others) if amount}

@@ -1,7 +1,7 @@
 """What is told of gangs that wait, each in one sentence that stays the same while the gang stands as it does. No I/O."""
 
 from evaluator.gangs.core.packing import Shortage
-from evaluator.gangs.core.podgroup import Gang, about
+from evaluator.gangs.core.podgroup import PodGroup, about
 from plimsoll.text import counted
 
 SCHEDULED = "all of its pods have nodes"
@@ -13,7 +13,7 @@ WORKS = (
 WAITS_FOR_TURN = "complete, and waits for its turn: others go first"
 
 
-def incomplete(gang: Gang, *, admitted: bool) -> str:
+def incomplete(gang: PodGroup, *, admitted: bool) -> str:
     """How many pods there are, of how many."""
     sentence = f"{gang.existing} of {gang.minimum} pods of podGroup {gang.key.name} exist"
     return (
@@ -23,7 +23,7 @@ def incomplete(gang: Gang, *, admitted: bool) -> str:
     )
 
 
-def gated_by_others(gang: Gang) -> str:
+def gated_by_others(gang: PodGroup) -> str:
     """Whose gates hold its pods."""
     gates = sorted({gate for pod in gang.foreign for gate in about(pod).foreign})
     pods = counted(len(gang.living), "pod")
@@ -36,7 +36,7 @@ def not_lifted(why: str) -> str:
     return f"its gates could not be lifted, which is tried again: {why}"
 
 
-def waits_for_room(gang: Gang, shortage: Shortage) -> str:
+def waits_for_room(gang: PodGroup, shortage: Shortage) -> str:
     """What there is too little of."""
     who = _pods(gang, shortage)
     if not shortage.nodes:
@@ -44,7 +44,7 @@ def waits_for_room(gang: Gang, shortage: Shortage) -> str:
     return f"complete, and waits for room for {who}: what is short is {shortage.short}"
 
 
-def too_large(gang: Gang, shortage: Shortage) -> str:
+def too_large(gang: PodGroup, shortage: Shortage) -> str:
     """What there would be too little of."""
     who = _pods(gang, shortage)
     if not shortage.nodes:
@@ -52,7 +52,7 @@ def too_large(gang: Gang, shortage: Shortage) -> str:
     return f"too large: were the nodes empty, there would not be room for {who}; what is short is {shortage.short}"
 
 
-def _pods(gang: Gang, shortage: Shortage) -> str:
+def _pods(gang: PodGroup, shortage: Shortage) -> str:
     if gang.key.alone:
         return "this pod"
     there = len(gang.living)
@@ -63,6 +63,6 @@ def _pods(gang: Gang, shortage: Shortage) -> str:
     )
 
 
-def _policies(gang: Gang) -> str:
+def _policies(gang: PodGroup) -> str:
     names = sorted({str(policy) for pod in gang.liftable if (policy := about(pod).policy)})
     return f"policy {' and '.join(names)}" if names else "a policy"

@@ -14,13 +14,13 @@ from typing import NamedTuple
 
 import numpy as np
 
-from evaluator.gangs.core.pod_shape import Shape
+from evaluator.gangs.core.pod_shape import PodShape
 from evaluator.model.gang_membership import Where
 from evaluator.model.names import PolicyKey
-from evaluator.model.node_index import Floats, Mask, Nodes
-from evaluator.model.resources import RESOURCES, Others, Vector
+from evaluator.model.node_index import Floats, Mask, NodeIndex
+from evaluator.model.resources import RESOURCES, ExtendedResources, ResourceVector
 
-Demand = Mapping[Shape, int]
+Demand = Mapping[PodShape, int]
 """How many pods of each shape."""
 
 _PLENTY = 2.0**31
@@ -44,14 +44,14 @@ class Shortage(NamedTuple):
 
 
 @dataclass(frozen=True)
-class Space:
+class Capacity:
     """`free` and `whole`: what is free of each node, and what it has in all; resources by nodes, `math.nan` where not known.
 
     `resources` begins with RESOURCES, and names after them what else nodes have. `allowed` says which nodes may take pods
     of a policy that ask this of a node; without a policy, which of them could.
     """
 
-    nodes: Nodes
+    nodes: NodeIndex
     resources: tuple[str, ...]
     free: Floats
     whole: Floats
@@ -80,15 +80,15 @@ class _Capacity(NamedTuple):
 class _Known:
     """What was worked out and holds until room is taken."""
 
-    capacities: dict[Shape, _Capacity] = field(default_factory=dict)
-    shortages: dict[tuple[Shape, int, int], Shortage] = field(default_factory=dict)
-    sure: dict[tuple[frozenset[Shape], int], bool] = field(default_factory=dict)
+    capacities: dict[PodShape, _Capacity] = field(default_factory=dict)
+    shortages: dict[tuple[PodShape, int, int], Shortage] = field(default_factory=dict)
+    sure: dict[tuple[frozenset[PodShape], int], bool] = field(default_factory=dict)
 
 
 class Packing:
     """Room that is taken step by step. `empty`: as if nothing ran on the nodes, and no policy kept pods off them."""
 
-    def __init__(self, space: Space, *, empty: bool = False) -> None:
+    def __init__(self, space: Capacity, *, empty: bool = False) -> None:
         self._space = space
         self._empty = empty
         # Of a node of which it is not known what it has, as of one that is full, nothing is to be had.
@@ -120,11 +120,11 @@ class Packing:
         for shape, count in self._ordered(demand):
             self._take(shape, count)
 
-    def order(self, demand: Demand) -> list[Shape]:
+    def order(self, demand: Demand) -> list[PodShape]:
         """The shapes as they are put: the pickiest and the largest first."""
         return [shape for shape, _ in self._ordered(demand)]
 
-    def room(self, shape: Shape) -> Floats:
+    def room(self, shape: PodShape) -> Floats:
         """For how many pods of a shape each node has room; not to be written to."""
         return self._capacity(shape).room
 
@@ -150,7 +150,7 @@ class Packing:
         places = {(shape.where, shape.policy) for shape in demand}
         return [self._allowed(where, policy) for where, policy in places]
 
-    def _tried(self, demand: Demand) -> Counter[Shape]:
+    def _tried(self, demand: Demand) -> Counter[PodShape]:
         """How many of each shape are put, if it is come to; afterwards nothing is taken."""
         before, known = self._free.copy(), self._known
         self._known = _Known()
@@ -158,7 +158,7 @@ class Packing:
         self._free, self._known = before, known
         return taken
 
-    def _take(self, shape: Shape, count: int) -> int:
+    def _take(self, shape: PodShape, count: int) -> int:
         """Put as many as fit, at most `count`; how many."""
         room = self.room(shape)
         before = room.cumsum() - room
@@ -169,17 +169,19 @@ class Packing:
         self._known = _Known()
         return int(taken.sum())
 
-    def _capacity(self, shape: Shape) -> "_Capacity":
+    def _capacity(self, shape: PodShape) -> "_Capacity":
         found = self._known.capacities.get(shape)
         if found is None:
             room = self._counted(shape)
             found = self._known.capacities[shape] = _Capacity(room, int(room.sum()))
         return found
 
-    def _counted(self, shape: Shape) -> Floats:
+    def _counted(self, shape: PodShape) -> Floats:
         return self._enough(shape.requests, shape.others) * self._allowed(shape.where, shape.policy)
 
-    def _enough(self, requests: Vector, others: Others, some: slice = _ALL) -> Floats:
+    def _enough(
+        self, requests: ResourceVector, others: ExtendedResources, some: slice = _ALL
+    ) -> Floats:
         """For how many pods each of some nodes has enough, whoever may go there."""
         asked = self._asked(requests, others)
         rooms = [self._room_for(row, amount, some) for row, amount in asked]
@@ -198,16 +200,18 @@ class Packing:
     def _allowed(self, where: Where, policy: PolicyKey | None) -> Mask:
         return self._space.allowed(where, None if self._empty else policy)
 
-    def _asked(self, requests: Vector, others: Others) -> Iterator[tuple[int, int]]:
+    def _asked(
+        self, requests: ResourceVector, others: ExtendedResources
+    ) -> Iterator[tuple[int, int]]:
         """Row and amount of each resource that a pod asks for; row -1 for one that no node has."""
         yield from ((row, amount) for row, amount in enumerate(requests) if amount)
         yield from ((self._space.place.get(name, -1), n) for name, n in others if n)
 
-    def _ordered(self, demand: Demand) -> list[tuple[Shape, int]]:
+    def _ordered(self, demand: Demand) -> list[tuple[PodShape, int]]:
         items = list(demand.items())
         return sorted(items, key=self._precedence) if len(items) > 1 else items
 
-    def _precedence(self, item: tuple[Shape, int]) -> tuple[object, ...]:
+    def _precedence(self, item: tuple[PodShape, int]) -> tuple[object, ...]:
         shape, _ = item
         said = (shape.requests, shape.others, shape.where.asked, str(shape.policy))
         share = max(
@@ -220,7 +224,7 @@ class Packing:
         )
         return int(np.count_nonzero(self._allowed(shape.where, shape.policy))), -share, said
 
-    def _shortage(self, shape: Shape, fit: int, wanted: int) -> Shortage:
+    def _shortage(self, shape: PodShape, fit: int, wanted: int) -> Shortage:
         found = self._known.shortages.get((shape, fit, wanted))
         if found is None:
             allowed = self._allowed(shape.where, shape.policy)
@@ -229,7 +233,7 @@ class Packing:
             found = self._known.shortages[shape, fit, wanted] = Shortage(fit, wanted, nodes, short)
         return found
 
-    def _shortest(self, shape: Shape, allowed: Mask) -> str:
+    def _shortest(self, shape: PodShape, allowed: Mask) -> str:
         """The resource of which the nodes have room for the fewest pods, were it the only one."""
         names = [str(resource) for resource, n in zip(RESOURCES, shape.requests, strict=True) if n]
         names += [name for name, n in shape.others if n]
@@ -240,7 +244,7 @@ class Packing:
         return min(zip(rooms, names, strict=True))[1] if names else _NOWHERE
 
 
-def _largest(shapes: Collection[Shape]) -> tuple[Vector, Others]:
+def _largest(shapes: Collection[PodShape]) -> tuple[ResourceVector, ExtendedResources]:
     """Of each resource, the most that one of some pods asks for."""
     requests = tuple(map(max, zip(*(shape.requests for shape in shapes), strict=True)))
     # Of one name, the largest comes last, and stays.
@@ -248,5 +252,5 @@ def _largest(shapes: Collection[Shape]) -> tuple[Vector, Others]:
     return requests, tuple(others.items())
 
 
-def _amounts(shape: Shape) -> tuple[Others, Vector]:
+def _amounts(shape: PodShape) -> tuple[ExtendedResources, ResourceVector]:
     return shape.others, shape.requests

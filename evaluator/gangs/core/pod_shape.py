@@ -6,26 +6,26 @@ from typing import NamedTuple
 
 from evaluator.model.gang_membership import Where
 from evaluator.model.names import PolicyKey
-from evaluator.model.pod_record import Resident
-from evaluator.model.resources import Others, Vector
+from evaluator.model.pod_record import PodRecord
+from evaluator.model.resources import ExtendedResources, ResourceVector
 
 
-class Shape(NamedTuple):
+class PodShape(NamedTuple):
     """What pods have in common that fit wherever one of them does."""
 
-    requests: Vector
-    others: Others
+    requests: ResourceVector
+    others: ExtendedResources
     where: Where
     policy: PolicyKey | None
 
 
-def shapes(pods: Iterable[Resident]) -> Counter[Shape]:
+def shapes(pods: Iterable[PodRecord]) -> Counter[PodShape]:
     """How many pods there are of each shape."""
     return Counter(map(shape, pods))
 
 
-def shape(pod: Resident) -> Shape:
+def shape(pod: PodRecord) -> PodShape:
     """Of one pod."""
     about = pod.membership
     where, policy = (about.where, about.policy) if about else (Where(), None)
-    return Shape(pod.requests, pod.others, where, policy)
+    return PodShape(pod.requests, pod.others, where, policy)

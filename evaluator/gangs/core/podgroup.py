@@ -5,9 +5,9 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import NamedTuple
 
-from evaluator.gangs.core.pod_shape import Shape, shapes
+from evaluator.gangs.core.pod_shape import PodShape, shapes
 from evaluator.model.gang_membership import Membership, QoS
-from evaluator.model.pod_record import Resident
+from evaluator.model.pod_record import PodRecord
 from evaluator.model.pods import FINISHED
 from plimsoll.text import counted
 
@@ -35,7 +35,7 @@ class Rank(NamedTuple):
     key: GangKey
 
 
-def gang_of(pod: Resident) -> GangKey | None:
+def gang_of(pod: PodRecord) -> GangKey | None:
     """The gang that a pod belongs to; itself, if it belongs to none and waits by our gate, or for a node ever since.
 
     None for all others.
@@ -49,7 +49,7 @@ def gang_of(pod: Resident) -> GangKey | None:
     return GangKey(pod.namespace, pod.name, alone=True) if waits else None
 
 
-def gang_beside(pod: Resident) -> GangKey | None:
+def gang_beside(pod: PodRecord) -> GangKey | None:
     """The gang that a pod counts for without being held with it: one of the same label `podGroup` that names no number."""
     about = pod.membership
     if about is None or about.native or not about.beside:
@@ -58,7 +58,7 @@ def gang_beside(pod: Resident) -> GangKey | None:
 
 
 @dataclass(frozen=True)
-class Gang:
+class PodGroup:
     """All pods of a gang that there are, finished ones and those on their way out included; in the order of their names.
 
     `beside`: pods that count for it and are not held with it. `count_all`: finished ones and those on their way out count
@@ -66,12 +66,12 @@ class Gang:
     """
 
     key: GangKey
-    pods: tuple[Resident, ...]
+    pods: tuple[PodRecord, ...]
     count_all: bool = False
-    beside: tuple[Resident, ...] = ()
+    beside: tuple[PodRecord, ...] = ()
 
     @cached_property
-    def living(self) -> tuple[Resident, ...]:
+    def living(self) -> tuple[PodRecord, ...]:
         """Those that run or can still run."""
         return tuple(filter(_lives, self.pods))
 
@@ -88,7 +88,7 @@ class Gang:
         return len(self.counting)
 
     @cached_property
-    def counting(self) -> tuple[Resident, ...]:
+    def counting(self) -> tuple[PodRecord, ...]:
         """Its living pods, and those beside it."""
         return (*self.living, *filter(_lives, self.beside))
 
@@ -107,27 +107,27 @@ class Gang:
         return max(0, self.minimum - self.existing - done)
 
     @cached_property
-    def gated(self) -> tuple[Resident, ...]:
+    def gated(self) -> tuple[PodRecord, ...]:
         """Living pods that our gate holds."""
         return tuple(pod for pod in self.living if about(pod).gated)
 
     @cached_property
-    def liftable(self) -> tuple[Resident, ...]:
+    def liftable(self) -> tuple[PodRecord, ...]:
         """Living pods that our gate alone holds."""
         return tuple(pod for pod in self.gated if not about(pod).foreign)
 
     @cached_property
-    def demand(self) -> Mapping[Shape, int]:
+    def demand(self) -> Mapping[PodShape, int]:
         """What the liftable ones ask for."""
         return shapes(self.liftable)
 
     @cached_property
-    def foreign(self) -> tuple[Resident, ...]:
+    def foreign(self) -> tuple[PodRecord, ...]:
         """Living pods that gates of others hold."""
         return tuple(pod for pod in self.living if about(pod).foreign)
 
     @cached_property
-    def placed(self) -> tuple[Resident, ...]:
+    def placed(self) -> tuple[PodRecord, ...]:
         """Living pods that have a node."""
         return tuple(pod for pod in self.living if pod.node)
 
@@ -137,12 +137,12 @@ class Gang:
         return len(self.placed) >= self.minimum
 
     @cached_property
-    def unplaced(self) -> tuple[Resident, ...]:
+    def unplaced(self) -> tuple[PodRecord, ...]:
         """Living pods that no gate holds and that have no node yet."""
         return tuple(pod for pod in self.living if not pod.node and not about(pod).held)
 
     @cached_property
-    def awaited(self) -> tuple[Resident, ...]:
+    def awaited(self) -> tuple[PodRecord, ...]:
         """Of these, the ones whose gate was lifted: kube-scheduler is about to find nodes for them."""
         return tuple(pod for pod in self.unplaced if about(pod).admitted is not None)
 
@@ -209,18 +209,18 @@ class Gang:
             yield f"its pods name different groupPriority: {_listed(priorities)}; the largest counts"
 
 
-def _lives(pod: Resident) -> bool:
+def _lives(pod: PodRecord) -> bool:
     return pod.phase not in FINISHED and not pod.leaving
 
 
-def gang_among(key: GangKey, pods: Iterable[Resident], *, count_all: bool = False) -> Gang:
+def gang_among(key: GangKey, pods: Iterable[PodRecord], *, count_all: bool = False) -> PodGroup:
     """A gang, out of pods of which some have nothing to do with it."""
     named = sorted(pods, key=lambda pod: pod.name)
     members = tuple(pod for pod in named if gang_of(pod) == key)
-    return Gang(key, members, count_all, tuple(pod for pod in named if gang_beside(pod) == key))
+    return PodGroup(key, members, count_all, tuple(pod for pod in named if gang_beside(pod) == key))
 
 
-def about(pod: Resident) -> Membership:
+def about(pod: PodRecord) -> Membership:
     """What a pod says of its gang."""
     return pod.membership or _NOBODY
 

@@ -4,17 +4,17 @@ import math
 from collections.abc import Callable, Mapping
 
 from evaluator.gangs.core.podgroup import GangKey
-from evaluator.gangs.core.types import Memory, State, Terms, Turn, Verdict
+from evaluator.gangs.core.types import GangHistory, GangState, GangTimings, GangVerdict, Reservation
 
 _SHARE = 0.5
 """Of a rest, what chance takes off at most: gangs that failed together do not try again together."""
 
 
-class Turns:
+class Reservations:
     """The turns of one decision. `ended` are those that end now, without all pods having nodes."""
 
     def __init__(
-        self, before: Memory, terms: Terms, *, now: float, random: Callable[[], float]
+        self, before: GangHistory, terms: GangTimings, *, now: float, random: Callable[[], float]
     ) -> None:
         self._turns = dict(before.turns)
         self._fresh = before.fresh
@@ -30,7 +30,7 @@ class Turns:
         self.again = math.inf
         """When the next one ends, or a rest."""
 
-    def of(self, key: GangKey) -> Turn | None:
+    def of(self, key: GangKey) -> Reservation | None:
         """The turn of a gang, if it has or had one."""
         return self._turns.get(key)
 
@@ -51,7 +51,7 @@ class Turns:
         if turn is None or (
             not turn.misses and turn.began + self._terms.timeout <= lifted <= self._now
         ):
-            turn = Turn(min(lifted, self._now), first=self._fresh)
+            turn = Reservation(min(lifted, self._now), first=self._fresh)
         if turn.began < turn.rests_until <= self._now:
             if self._now < self.retried_until:
                 turn = turn._replace(rests_until=self.retried_until)
@@ -68,7 +68,7 @@ class Turns:
         if self._now < aged:
             self.again = min(self.again, aged)
             return False
-        turn = self._turns.get(key, Turn(self._now))
+        turn = self._turns.get(key, Reservation(self._now))
         if self._now < self.unheld_until:
             turn = turn._replace(rests_until=max(turn.rests_until, self.unheld_until))
         held = self._advance(key, turn)
@@ -77,7 +77,7 @@ class Turns:
             self.unheld_until = min(until, self._turns[key].rests_until)
         return held
 
-    def kept(self, verdicts: Mapping[GangKey, Verdict]) -> dict[GangKey, Turn]:
+    def kept(self, verdicts: Mapping[GangKey, GangVerdict]) -> dict[GangKey, Reservation]:
         """What the next decision has to know: turns that go on, and those of gangs that were not come to."""
         return {
             key: turn
@@ -85,7 +85,7 @@ class Turns:
             if key in self._touched or (key in verdicts and _goes_on(turn, verdicts[key].state))
         }
 
-    def _advance(self, key: GangKey, turn: Turn) -> bool:
+    def _advance(self, key: GangKey, turn: Reservation) -> bool:
         self._touched.add(key)
         if turn.rests_until > self._now:
             return self._note(key, turn, turn.rests_until, keeps=False)
@@ -96,10 +96,10 @@ class Turns:
             return self._note(key, turn, ends, keeps=True)
         self.ended.append(key)
         until = self._now + self._rest(turn.misses)
-        turn = Turn(turn.began, misses=turn.misses + 1, rests_until=until)
+        turn = Reservation(turn.began, misses=turn.misses + 1, rests_until=until)
         return self._note(key, turn, until, keeps=False)
 
-    def _note(self, key: GangKey, turn: Turn, until: float, *, keeps: bool) -> bool:
+    def _note(self, key: GangKey, turn: Reservation, until: float, *, keeps: bool) -> bool:
         self._turns[key] = turn
         self.again = min(self.again, until)
         return keeps
@@ -109,7 +109,7 @@ class Turns:
         return bound * (1.0 - _SHARE * self._random())
 
 
-def _goes_on(turn: Turn, state: State) -> bool:
+def _goes_on(turn: Reservation, state: GangState) -> bool:
     """Whether a turn matters further that nobody asked for: gates that are lifted may not be seen to be yet."""
-    waits = not turn.first and state in {State.WAITS_FOR_TURN, State.WAITS_FOR_ROOM}
-    return waits or state is State.RELEASED
+    waits = not turn.first and state in {GangState.WAITS_FOR_TURN, GangState.WAITS_FOR_ROOM}
+    return waits or state is GangState.RELEASED

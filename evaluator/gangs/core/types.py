@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 from evaluator.gangs.core.packing import Shortage
 from evaluator.gangs.core.podgroup import GangKey, about
-from evaluator.model.pod_record import Resident
+from evaluator.model.pod_record import PodRecord
 
 _PAUSE, _LONGEST_PAUSE = 1.0, 30.0
 """Seconds for which a gang is left alone whose gates could not be lifted: the first time, and at most."""
@@ -16,7 +16,7 @@ _SHARE = 0.5
 """Of that, what chance takes off at most."""
 
 
-class State(StrEnum):
+class GangState(StrEnum):
     """How a gang stands."""
 
     INCOMPLETE = "Incomplete"
@@ -41,14 +41,14 @@ class State(StrEnum):
     @property
     def waits(self) -> bool:
         """Whether a gate of ours holds pods of it."""
-        return self not in {State.RELEASED, State.TIMED_OUT, State.SCHEDULED}
+        return self not in {GangState.RELEASED, GangState.TIMED_OUT, GangState.SCHEDULED}
 
 
 @dataclass(frozen=True, slots=True)
-class Verdict:
+class GangVerdict:
     """How a gang stands. `message` says the same as long as nothing changed: it has no times in it."""
 
-    state: State
+    state: GangState
     message: str
     since: float
     """When it began to wait: when the oldest of the pods was made that our gate holds."""
@@ -58,7 +58,7 @@ class Verdict:
     """What there was room for when it was last tried."""
 
 
-class Reason(StrEnum):
+class GangReason(StrEnum):
     """Why gates are lifted."""
 
     ADMITTED = "admitted"
@@ -70,15 +70,15 @@ class Reason(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class Release:
+class GangRelease:
     """Gates to lift now, in this order. One gang's, for one reason."""
 
     gang: GangKey
-    reason: Reason
-    pods: tuple[Resident, ...]
+    reason: GangReason
+    pods: tuple[PodRecord, ...]
 
 
-class Turn(NamedTuple):
+class Reservation(NamedTuple):
     """What is remembered of a gang for which room was kept. It ends after a time, and begins again after a rest."""
 
     began: float
@@ -90,7 +90,7 @@ class Turn(NamedTuple):
     """Whether it is the one that the gang was admitted with: nobody else is admitted in it."""
 
 
-class Refusal(NamedTuple):
+class UngateFailure(NamedTuple):
     """What is remembered of a gang whose gates could not be lifted: it is left alone for a while, and holds up nobody."""
 
     why: str
@@ -100,13 +100,13 @@ class Refusal(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
-class Memory:
+class GangHistory:
     """What one decision has to know of those before it. A leader begins with none of it."""
 
     admitted: Mapping[GangKey, frozenset[str]] = field(default_factory=dict)
     """The uids of the owners whose pods were admitted as this gang; empty for pods without an owner."""
-    turns: Mapping[GangKey, Turn] = field(default_factory=dict)
-    refusals: Mapping[GangKey, Refusal] = field(default_factory=dict)
+    turns: Mapping[GangKey, Reservation] = field(default_factory=dict)
+    refusals: Mapping[GangKey, UngateFailure] = field(default_factory=dict)
     unheld_until: float = -math.inf
     """Until then the line is held for no gang that does not fit."""
     retried_until: float = -math.inf
@@ -114,33 +114,33 @@ class Memory:
     fresh: bool = True
     """Whether nothing was decided before."""
 
-    def released(self, release: Release, *, now: float) -> "Memory":
+    def released(self, release: GangRelease, *, now: float) -> "GangHistory":
         """With gates lifted, at least one: to be called before the next decision, and only if it came to that."""
         refusals = {key: one for key, one in self.refusals.items() if key != release.gang}
-        if release.reason is not Reason.ADMITTED:
+        if release.reason is not GangReason.ADMITTED:
             return replace(self, refusals=refusals)
         owners = {about(pod).owner.uid for pod in release.pods}
         known = self.admitted.get(release.gang, frozenset())
         return replace(
             self,
             admitted={**self.admitted, release.gang: known | owners},
-            turns={**self.turns, release.gang: Turn(now, first=True)},
+            turns={**self.turns, release.gang: Reservation(now, first=True)},
             refusals=refusals,
         )
 
     def refused(
         self, gang: GangKey, why: str, *, now: float, random: Callable[[], float]
-    ) -> "Memory":
+    ) -> "GangHistory":
         """With a gang of whose gates not all could be lifted; it is tried again later, and later each time."""
         before = self.refusals.get(gang)
         times = before.times if before else 0
         pause = min(_LONGEST_PAUSE, _PAUSE * 2.0 ** min(times, 30)) * (1.0 - _SHARE * random())
-        refusal = Refusal(why, now + pause, times + 1)
+        refusal = UngateFailure(why, now + pause, times + 1)
         return replace(self, refusals={**self.refusals, gang: refusal})
 
 
 @dataclass(frozen=True, slots=True)
-class Terms:
+class GangTimings:
     """What flags say; times are in seconds."""
 
     timeout: float = 60.0
@@ -153,13 +153,13 @@ class Terms:
 
 
 @dataclass(frozen=True, slots=True)
-class Outcome:
+class GangDecisions:
     """One decision. `again` is when time alone changes it."""
 
-    verdicts: Mapping[GangKey, Verdict] = field(default_factory=dict)
-    releases: tuple[Release, ...] = ()
+    verdicts: Mapping[GangKey, GangVerdict] = field(default_factory=dict)
+    releases: tuple[GangRelease, ...] = ()
     """At most one of them admits a gang; the others are of pods whose turn it is whatever becomes of that."""
     timeouts: tuple[GangKey, ...] = ()
     """Gangs whose turn has just ended without all of their pods having nodes."""
-    memory: Memory = field(default_factory=Memory)
+    memory: GangHistory = field(default_factory=GangHistory)
     again: float = math.inf

@@ -5,10 +5,10 @@ from typing import Any
 
 import msgspec
 
-from evaluator.gangs.core.podgroup import Gang, about
-from evaluator.gangs.core.types import Reason, Release
+from evaluator.gangs.core.podgroup import PodGroup, about
+from evaluator.gangs.core.types import GangReason, GangRelease
 from evaluator.model.gang_membership import ADMITTED, GATE
-from evaluator.model.pod_record import Resident
+from evaluator.model.pod_record import PodRecord
 from evaluator.model.pods import Gate
 
 Operation = Mapping[str, Any]
@@ -74,7 +74,7 @@ def _test(path: str, value: object) -> Operation:
     return {"op": "test", "path": path, "value": value}
 
 
-def due(release: Release, gang: Gang) -> list[Resident]:
+def due(release: GangRelease, gang: PodGroup) -> list[PodRecord]:
     """The pods that a release comes to, with its gang as it is found now; none if there is no reason for it any more.
 
     In its order; those that are new to it come last.
@@ -83,15 +83,15 @@ def due(release: Release, gang: Gang) -> list[Resident]:
     return sorted(_due(release, gang), key=lambda pod: order.get(pod.uid, len(order)))
 
 
-def _due(release: Release, gang: Gang) -> Iterable[Resident]:
+def _due(release: GangRelease, gang: PodGroup) -> Iterable[PodRecord]:
     match release.reason:
-        case Reason.OVERDUE:
+        case GangReason.OVERDUE:
             meant = {pod.uid for pod in release.pods}
             return [pod for pod in gang.gated if pod.uid in meant]
-        case Reason.REPLACEMENT:
+        case GangReason.REPLACEMENT:
             owners = {about(pod).owner.uid for pod in release.pods}
             pods = [pod for pod in gang.liftable if about(pod).owner.uid in owners]
             return pods if gang.has_quorum(admitted=True) else ()
-        case Reason.ADMITTED:
+        case GangReason.ADMITTED:
             can_go = gang.existing - len(gang.foreign) >= gang.minimum
             return gang.liftable if gang.has_quorum(admitted=False) and can_go else ()

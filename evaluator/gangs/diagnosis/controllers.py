@@ -86,7 +86,7 @@ class Rollout(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
-class Maker:
+class PodController:
     """A controller of pods as it is now; `found` is None where there is none of that name and uid any more."""
 
     reference: Reference

@@ -5,17 +5,17 @@ from dataclasses import dataclass, field
 from itertools import chain
 from typing import NamedTuple
 
-from evaluator.gangs.core.podgroup import Gang, about
-from evaluator.gangs.diagnosis.controllers import Maker
+from evaluator.gangs.core.podgroup import PodGroup, about
+from evaluator.gangs.diagnosis.controllers import PodController
 from evaluator.gangs.diagnosis.quota_usage import Member
 from evaluator.gangs.diagnosis.quotas import Missing, Quota, in_the_way
-from evaluator.model.pod_record import Resident
+from evaluator.model.pod_record import PodRecord
 from plimsoll.text import counted, one_line
 
 _ANEW = "make it anew with podManagementPolicy Parallel"
 
 
-class Refusal(NamedTuple):
+class CreateFailure(NamedTuple):
     """What the API server said to a controller of pods, and the kind and name of that."""
 
     to: str
@@ -23,18 +23,18 @@ class Refusal(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
-class Scene:
+class GangContext:
     """What was found around a gang. What could not be read is not in it, and nothing is claimed of it."""
 
     pods: tuple[Member, ...] = ()
     quotas: tuple[Quota, ...] = ()
-    makers: Mapping[str, Maker] = field(default_factory=dict)
+    makers: Mapping[str, PodController] = field(default_factory=dict)
     """By uid: the controllers of its pods, as far as they are of kinds that are looked into."""
-    refusals: Mapping[str, Refusal] = field(default_factory=dict)
+    refusals: Mapping[str, CreateFailure] = field(default_factory=dict)
     """By uid: why a controller of its pods, of any kind, could not make the one that it tried to make last."""
 
 
-def obstacles(gang: Gang, scene: Scene, *, admitted: bool = False) -> tuple[str, ...]:
+def blockers(gang: PodGroup, scene: GangContext, *, admitted: bool = False) -> tuple[str, ...]:
     """Sentences that stay the same as long as nothing changes; none for a gang that has its quorum."""
     missing = gang.missing(admitted=admitted)
     if not missing:
@@ -46,7 +46,7 @@ def obstacles(gang: Gang, scene: Scene, *, admitted: bool = False) -> tuple[str,
     return tuple(dict.fromkeys(map(one_line, found)))
 
 
-def _of_makers(gang: Gang, scene: Scene, missing: int) -> Iterator[str]:
+def _of_makers(gang: PodGroup, scene: GangContext, missing: int) -> Iterator[str]:
     by_owner = _by_owner(gang)
     known = {uid: maker for uid, maker in scene.makers.items() if uid in by_owner}
     for uid, maker in known.items():
@@ -57,7 +57,7 @@ def _of_makers(gang: Gang, scene: Scene, missing: int) -> Iterator[str]:
         yield from _too_few(gang, known, counts, missing)
 
 
-def _of_one(maker: Maker, *, pods: int, held: bool) -> Iterator[str]:
+def _of_one(maker: PodController, *, pods: int, held: bool) -> Iterator[str]:
     if maker.halted:
         yield f"{maker} {maker.halted}"
     elif held and (rollout := maker.rollout) is not None:
@@ -72,7 +72,7 @@ def _of_one(maker: Maker, *, pods: int, held: bool) -> Iterator[str]:
         )
 
 
-def _what_helps(maker: Maker) -> str:
+def _what_helps(maker: PodController) -> str:
     """Against a rollout that waits for ever."""
     if maker.reference.kind == "ReplicaSet":
         return "the strategy Recreate replaces all at once"
@@ -80,7 +80,7 @@ def _what_helps(maker: Maker) -> str:
 
 
 def _too_few(
-    gang: Gang, makers: Mapping[str, Maker], counts: Mapping[str, int], missing: int
+    gang: PodGroup, makers: Mapping[str, PodController], counts: Mapping[str, int], missing: int
 ) -> Iterator[str]:
     """What all of them make together is not enough."""
     at_work = {uid: maker for uid, maker in makers.items() if not maker.halted}
@@ -91,26 +91,26 @@ def _too_few(
         yield f"{each}: no more than {most} of the {counted(gang.minimum, 'pod')} that are needed"
 
 
-def _limited(maker: Maker) -> str:
+def _limited(maker: PodController) -> str:
     most = maker.most
     return f"{maker} makes {most.pods} at once ({most.fields})"
 
 
-def _by_owner(gang: Gang) -> dict[str, list[Resident]]:
+def _by_owner(gang: PodGroup) -> dict[str, list[PodRecord]]:
     """The living pods that count for it by the uid of their controller; empty for those that have none."""
-    found: dict[str, list[Resident]] = {}
+    found: dict[str, list[PodRecord]] = {}
     for pod in gang.counting:
         found.setdefault(about(pod).owner.uid, []).append(pod)
     return found
 
 
-def _of_quota(gang: Gang, scene: Scene, quota: Quota, missing: int) -> Iterator[str]:
+def _of_quota(gang: PodGroup, scene: GangContext, quota: Quota, missing: int) -> Iterator[str]:
     living = {pod.uid for pod in gang.counting}
     pods = [pod for pod in scene.pods if pod.uid in living]
     return in_the_way(quota, pods, Missing(missing, len(living)))
 
 
-def _refusals(gang: Gang, scene: Scene, told: Sequence[str]) -> Iterator[str]:
+def _refusals(gang: PodGroup, scene: GangContext, told: Sequence[str]) -> Iterator[str]:
     """What the API server said, but for what is said already, in better words, of the quota that it names."""
     for uid in _by_owner(gang):
         if (refusal := scene.refusals.get(uid)) is None:

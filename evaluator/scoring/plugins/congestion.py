@@ -27,8 +27,8 @@ import numpy as np
 from evaluator.model.node_index import Floats
 from evaluator.model.pod_demand import PodView
 from evaluator.model.usage_metrics import CONGESTION, CONGESTION_FACTOR
-from evaluator.scoring.plugin import BEST, Assessment, Scores, WhenMissing, when_missing
-from evaluator.scoring.snapshot import ClusterView, Refusal
+from evaluator.scoring.plugin import BEST, ScorerResult, Scores, WhenMissing, when_missing
+from evaluator.scoring.snapshot import ClusterSnapshot, NodeRejection
 from plimsoll import flags
 from plimsoll.flags import option
 
@@ -66,26 +66,26 @@ class Congestion:
     def __init__(self, options: CongestionOptions | None = None) -> None:
         self._options = options or CongestionOptions()
 
-    def assess(self, view: ClusterView, pod: PodView) -> Assessment:
+    def assess(self, view: ClusterSnapshot, pod: PodView) -> ScorerResult:
         """The same for every pod."""
         ratio = self._ratio(view)
         missing = np.isnan(ratio)
         facts = {_NAME: ratio}
         if self._options.congestion_when_missing is WhenMissing.REFUSE:
-            refused = Refusal(missing, "no measure of how congested its network is")
+            refused = NodeRejection(missing, "no measure of how congested its network is")
             filled = np.where(missing, 1.0, ratio)
-            return Assessment({_NAME: [refused]}, {_NAME: scores(filled)}, facts, missing)
+            return ScorerResult({_NAME: [refused]}, {_NAME: scores(filled)}, facts, missing)
         filled = np.where(missing, _mean(ratio), ratio)
-        return Assessment({}, {_NAME: scores(filled)}, facts, missing)
+        return ScorerResult({}, {_NAME: scores(filled)}, facts, missing)
 
-    def _ratio(self, view: ClusterView) -> Floats:
+    def _ratio(self, view: ClusterSnapshot) -> Floats:
         """0 (idle) to 1 (full); NaN where nothing is known. A factor below 0 says nothing."""
         measured = view.unknown if view.congestion is None else view.congestion
         factor = self._factor(view)
         annotated = np.minimum(factor / self._options.congestion_factor_max, 1.0)
         return np.where(factor >= 0.0, annotated, np.clip(measured, 0.0, 1.0))
 
-    def _factor(self, view: ClusterView) -> Floats:
+    def _factor(self, view: ClusterSnapshot) -> Floats:
         return view.annotations.get(CONGESTION_FACTOR, view.unknown)
 
 

@@ -16,10 +16,10 @@ import numpy as np
 from evaluator.model.node_index import Floats, Mask
 from evaluator.model.pod_demand import PodView, Resource
 from evaluator.scoring.demand import LARGEST, RESOURCES, UNITS, Demands, demand
-from evaluator.scoring.plugin import BEST, Assessment, Scores, WhenMissing
+from evaluator.scoring.plugin import BEST, ScorerResult, Scores, WhenMissing
 from evaluator.scoring.plugins import pigeon_objectives
 from evaluator.scoring.plugins.pigeon_options import Objective, PigeonOptions, TieOf
-from evaluator.scoring.snapshot import ClusterView, Refusal
+from evaluator.scoring.snapshot import ClusterSnapshot, NodeRejection
 
 PRIORITY = "pigeon-holing"
 
@@ -46,7 +46,7 @@ class Pigeon:
         """One, if it is to refuse what it does not know."""
         return (PRIORITY,) if self._refuse else ()
 
-    def assess(self, view: ClusterView, pod: PodView) -> Assessment:
+    def assess(self, view: ClusterSnapshot, pod: PodView) -> ScorerResult:
         """The pod itself is counted among `view.demands`, whether or not it is there already."""
         capacity, used = self._table(view, view.allocatable), self._table(view, view.requested)
         known = _known(capacity, used)
@@ -65,14 +65,14 @@ class Pigeon:
             "fits": np.where(known, fits.astype(float), np.nan),
             "demand_variation": np.full(len(view.nodes), variation),
         }
-        return Assessment(
-            refusals={PRIORITY: (Refusal(~known, _UNKNOWN),)} if self._refuse else {},
+        return ScorerResult(
+            refusals={PRIORITY: (NodeRejection(~known, _UNKNOWN),)} if self._refuse else {},
             scores={PRIORITY: self._scores(values, before)},
             facts=facts,
             missing=~known,
         )
 
-    def _table(self, view: ClusterView, amounts: Mapping[Resource, Floats]) -> Floats:
+    def _table(self, view: ClusterSnapshot, amounts: Mapping[Resource, Floats]) -> Floats:
         """Nodes times resources, in `UNITS`; NaN for what is no amount."""
         columns = [view.of(amounts, resource) for resource in self._counted]
         table = np.stack(columns, axis=1) / UNITS[: len(columns)]

@@ -6,9 +6,9 @@ from dataclasses import dataclass
 import numpy as np
 
 from evaluator.model.pod_demand import PodView
-from evaluator.scoring.plugin import BEST, Assessment
+from evaluator.scoring.plugin import BEST, ScorerResult
 from evaluator.scoring.rewards import Rewards
-from evaluator.scoring.snapshot import ClusterView
+from evaluator.scoring.snapshot import ClusterSnapshot
 from plimsoll.flags import option
 
 
@@ -54,8 +54,8 @@ class Reward:
     priorities: Sequence[str] = ("rl-priority",)
     metrics: Sequence[str] = ()
 
-    def assess(self, view: ClusterView, pod: PodView) -> Assessment:
+    def assess(self, view: ClusterSnapshot, pod: PodView) -> ScorerResult:
         """Ten times the value, cut off: 10 only for where no pod of the kind ever failed."""
         values = view.rewards.values(pod.kind, view.nodes)
         scores = np.trunc(BEST * values).astype(np.int64)
-        return Assessment(scores={"rl-priority": scores}, facts={"reward": values})
+        return ScorerResult(scores={"rl-priority": scores}, facts={"reward": values})

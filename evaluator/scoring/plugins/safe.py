@@ -23,8 +23,8 @@ from evaluator.model import usage_metrics
 from evaluator.model.node_index import Floats, Mask
 from evaluator.model.pod_demand import PodView, Resource
 from evaluator.scoring.overload import Overload, Use, overload
-from evaluator.scoring.plugin import BEST, Assessment, Scores, WhenMissing, when_missing
-from evaluator.scoring.snapshot import ClusterView, Refusal
+from evaluator.scoring.plugin import BEST, ScorerResult, Scores, WhenMissing, when_missing
+from evaluator.scoring.snapshot import ClusterSnapshot, NodeRejection
 from plimsoll import flags
 from plimsoll.flags import option
 
@@ -107,22 +107,22 @@ class Safe:
         balanced = self._options.safe_priority == "balance"
         self.priorities: Sequence[str] = both[::-1] if balanced else both
 
-    def assess(self, view: ClusterView, pod: PodView) -> Assessment:
+    def assess(self, view: ClusterSnapshot, pod: PodView) -> ScorerResult:
         """The risk for CPU and memory, and what follows."""
         use = self._use(view, pod)
         found = overload(use, self._options.safe_utilisation)
         accepted = self._options.safe_risk
         missing: Mask = np.all(np.isnan(found.risk), axis=0)
         refusals = [
-            Refusal(risk > accepted, reason)
+            NodeRejection(risk > accepted, reason)
             for risk, reason in zip(found.risk, _REASONS, strict=True)
         ]
         if self._options.safe_when_missing is WhenMissing.REFUSE:
-            refusals.append(Refusal(missing, _UNKNOWN))
+            refusals.append(NodeRejection(missing, _UNKNOWN))
         scores = {OVERLOAD: overload_scores(found, accepted), BALANCE: balance_scores(found)}
-        return Assessment({OVERLOAD: refusals}, scores, _facts(use, found), missing)
+        return ScorerResult({OVERLOAD: refusals}, scores, _facts(use, found), missing)
 
-    def _use(self, view: ClusterView, pod: PodView) -> Use:
+    def _use(self, view: ClusterSnapshot, pod: PodView) -> Use:
         """Arrays of resources and nodes."""
         shape = (len(_RESOURCES), len(view.nodes))
         capacity, free, deviation, forecast, young = np.full((5, *shape), np.nan)

@@ -5,8 +5,8 @@ from collections.abc import Sequence
 import numpy as np
 
 from evaluator.model.pod_demand import PodView
-from evaluator.scoring.plugin import Assessment
-from evaluator.scoring.snapshot import ClusterView, Refusal
+from evaluator.scoring.plugin import ScorerResult
+from evaluator.scoring.snapshot import ClusterSnapshot, NodeRejection
 
 
 class Template:
@@ -16,8 +16,8 @@ class Template:
     priorities: Sequence[str] = ("template",)
     metrics: Sequence[str] = ()
 
-    def assess(self, view: ClusterView, pod: PodView) -> Assessment:
+    def assess(self, view: ClusterSnapshot, pod: PodView) -> ScorerResult:
         """Refuse no node, give 1 to each."""
-        refused = Refusal(where=view.nodes.none, reason="the template refuses nothing")
+        refused = NodeRejection(where=view.nodes.none, reason="the template refuses nothing")
         ones = np.ones(len(view.nodes), dtype=np.int64)
-        return Assessment(refusals={"template": [refused]}, scores={"template": ones})
+        return ScorerResult(refusals={"template": [refused]}, scores={"template": ones})

@@ -8,30 +8,30 @@ import grpc
 
 from evaluator.sources.agents import identity
 from evaluator.sources.agents.identity import NotAnAgentError
-from evaluator.sources.agents.token_review import Reviewer, UnreviewedError
+from evaluator.sources.agents.token_review import TokenAuthenticator, UnreviewedError
 
 Context = grpc.aio.ServicerContext[Any, Any]
 Code = grpc.StatusCode
 
 
 @dataclass(frozen=True, slots=True)
-class Refusal:
+class StreamRejection:
     """Why a stream is ended, as both ends log it."""
 
     code: grpc.StatusCode
     sentence: str
 
 
-Check = Callable[[str, Context], Awaitable[Refusal | None]]
+Check = Callable[[str, Context], Awaitable[StreamRejection | None]]
 """Whether a caller may speak for the node that it names."""
 
 
-async def anybody(_node: str, _context: Context) -> Refusal | None:
+async def anybody(_node: str, _context: Context) -> StreamRejection | None:
     """A port without TLS takes everybody's word."""
     return None
 
 
-async def by_certificate(node: str, context: Context) -> Refusal | None:
+async def by_certificate(node: str, context: Context) -> StreamRejection | None:
     """The common name or a DNS name of the client's certificate, which gRPC has verified, is the node's name.
 
     gRPC for Python cannot turn session tickets off, and a resumed session skips the verification: an expired certificate
@@ -39,37 +39,39 @@ async def by_certificate(node: str, context: Context) -> Refusal | None:
     """
     auth = context.auth_context()
     if identity.is_resumed(auth):
-        return Refusal(
+        return StreamRejection(
             Code.UNAUTHENTICATED, "a resumed TLS session: the client certificate was not verified"
         )
     names = identity.certified(auth)
     if node in names:
         return None
     told = ", ".join(sorted(names)) or "nobody"
-    return Refusal(
+    return StreamRejection(
         Code.PERMISSION_DENIED, f"the client certificate is for {told[:300]}, not for node {node}"
     )
 
 
-def by_token(reviewer: Reviewer) -> Check:
+def by_token(reviewer: TokenAuthenticator) -> Check:
     """The token sent as metadata is bound to the node."""
 
-    async def check(node: str, context: Context) -> Refusal | None:
+    async def check(node: str, context: Context) -> StreamRejection | None:
         metadata = context.invocation_metadata() or ()
         try:
             own = await reviewer.node_of(identity.bearer(metadata), context.peer())
         except NotAnAgentError as error:
-            return Refusal(Code.UNAUTHENTICATED, str(error))
+            return StreamRejection(Code.UNAUTHENTICATED, str(error))
         except UnreviewedError as error:
-            return Refusal(Code.UNAVAILABLE, str(error))
+            return StreamRejection(Code.UNAVAILABLE, str(error))
         if own != node:
-            return Refusal(Code.PERMISSION_DENIED, f"the token is for node {own}, not for {node}")
+            return StreamRejection(
+                Code.PERMISSION_DENIED, f"the token is for node {own}, not for {node}"
+            )
         return None
 
     return check
 
 
-class Verifier:
+class Authorizer:
     """Checks a stream when it begins, and with each report whether its node still exists.
 
     `exists` is to say yes while the nodes are not known yet.
@@ -81,12 +83,12 @@ class Verifier:
         self._check = check
         self._exists = exists
 
-    async def admit(self, node: str, context: Context) -> Refusal | None:
+    async def admit(self, node: str, context: Context) -> StreamRejection | None:
         """Why this caller may not report for this node; None if it may."""
         return await self._check(node, context) or self.missing(node)
 
-    def missing(self, node: str) -> Refusal | None:
+    def missing(self, node: str) -> StreamRejection | None:
         """The refusal for a node that does not exist; None if it does."""
         if self._exists(node):
             return None
-        return Refusal(Code.NOT_FOUND, f"there is no node {node} in the cluster")
+        return StreamRejection(Code.NOT_FOUND, f"there is no node {node} in the cluster")

@@ -17,7 +17,7 @@ def parse(message: bytes) -> telemetry_pb2.Report:
         raise MalformedReportError("what came is no Report") from error
 
 
-class Conversation:
+class StreamProtocol:
     """What was said on one stream, which is for one node."""
 
     def __init__(self, node: str) -> None:

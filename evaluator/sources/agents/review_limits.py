@@ -12,7 +12,7 @@ from collections.abc import AsyncIterator, Callable
 from dataclasses import dataclass, field
 from urllib.parse import unquote
 
-from plimsoll.ratelimit import Bucket
+from plimsoll.ratelimit import TokenBucket
 
 _MOST_PEERS = 20_000
 """Peers remembered; the one that was silent longest is forgotten first."""
@@ -44,7 +44,7 @@ class Review:
 
 @dataclass(slots=True)
 class _Peer:
-    failures: Bucket
+    failures: TokenBucket
     under_way: int = 0
     proven: bool = False
     """Whether its last review succeeded."""
@@ -68,7 +68,7 @@ class ReviewGate:
     def __init__(self, limits: ReviewLimits, clock: Callable[[], float]) -> None:
         self._limits = limits
         self._clock = clock
-        self._failures = Bucket(limits.rate, limits.burst)
+        self._failures = TokenBucket(limits.rate, limits.burst)
         self._peers: OrderedDict[str, _Peer] = OrderedDict()
         self._unproven = 0
         """Reviews under way of peers that are not proven."""
@@ -134,7 +134,7 @@ class ReviewGate:
         key = network(peer)
         found = self._peers.get(key)
         if found is None:
-            found = _Peer(Bucket(self._limits.peer_rate, self._limits.peer_burst))
+            found = _Peer(TokenBucket(self._limits.peer_rate, self._limits.peer_burst))
             self._peers[key] = found
         self._peers.move_to_end(key)
         if len(self._peers) > _MOST_PEERS:

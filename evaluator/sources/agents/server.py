@@ -16,14 +16,14 @@ import grpc
 from evaluator.engine.subscription import Subscriptions
 from evaluator.readings.store import Store
 from evaluator.runtime import rlimits
-from evaluator.sources.agents.authn import Refusal, Verifier
+from evaluator.sources.agents.authn import Authorizer, StreamRejection
 from evaluator.sources.agents.identity import is_node_name
 from evaluator.sources.agents.limits import AgentLimits
 from evaluator.sources.agents.protocol import parse
-from evaluator.sources.agents.stream import AgentStream, Asked, Context, Ears
-from evaluator.sources.agents.streams import Callers, TooManyError
+from evaluator.sources.agents.stream import AgentStream, Context, ReportHandler, RequestedMetrics
+from evaluator.sources.agents.streams import StreamRegistry, TooManyError
 from plimsoll.logging import setup
-from plimsoll.logging.ratelimited import Loudness
+from plimsoll.logging.ratelimited import RateLimitedLogger
 from wire import telemetry_pb2
 from wire.codec import Delta, MalformedReportError
 
@@ -39,7 +39,7 @@ _OTHER_DESCRIPTORS = 1000
 Code = grpc.StatusCode
 
 
-class Agents:
+class AgentServer:
     """Takes in reports. `on_report` is told of each one whether it changed anything, `on_refusal` why one was refused.
 
     `on_end` is called when a stream is over, however it ended.
@@ -54,7 +54,7 @@ class Agents:
         on_report: Callable[[bool], None],
         on_refusal: Callable[[grpc.StatusCode], None] = lambda _code: None,
         on_end: Callable[[], None] = lambda: None,
-        verifier: Verifier | None = None,
+        verifier: Authorizer | None = None,
         limits: AgentLimits | None = None,
         clock: Callable[[], float] = time.monotonic,
         rng: random.Random | None = None,
@@ -65,13 +65,15 @@ class Agents:
         self._on_report = on_report
         self._on_refusal = on_refusal
         self._on_end = on_end
-        self._verifier = verifier or Verifier()
+        self._verifier = verifier or Authorizer()
         self._limits = limits or AgentLimits()
         self._clock = clock
         self._rng = rng or random.Random()  # noqa: S311 (jitter, not a secret)
-        self._callers: Callers[AgentStream] = Callers(self._limits)
-        self._loudness = Loudness(log.warning)
-        self._ears = Ears(knows=store.knows, missing=self._verifier.missing, take=self._take)
+        self._callers: StreamRegistry[AgentStream] = StreamRegistry(self._limits)
+        self._loudness = RateLimitedLogger(log.warning)
+        self._ears = ReportHandler(
+            knows=store.knows, missing=self._verifier.missing, take=self._take
+        )
         self._asked = self._written()
         self._server: grpc.aio.Server | None = None
         self._announcing: asyncio.Task[None] | None = None
@@ -133,7 +135,7 @@ class Agents:
             node = first.node_name
             refusal = _nameless(node) or await self._verifier.admit(node, context)
         except MalformedReportError as error:
-            node, refusal = "", Refusal(Code.INVALID_ARGUMENT, str(error))
+            node, refusal = "", StreamRejection(Code.INVALID_ARGUMENT, str(error))
         if refusal is None:
             refusal = await self._follow(node, context)
         if refusal is not None:
@@ -158,18 +160,20 @@ class Agents:
                 message = await context.read()
         return parse(message) if isinstance(message, bytes) else None
 
-    async def _follow(self, node: str, context: Context) -> Refusal | None:
+    async def _follow(self, node: str, context: Context) -> StreamRejection | None:
         """Talk to one agent until its stream is over; returns why, if there is a reason to tell it."""
         stream = AgentStream(node, context, self._limits, self._rng)
         try:
             replaced = self._callers.enter(node, stream, self._clock())
         except TooManyError as error:
-            return Refusal(Code.RESOURCE_EXHAUSTED, str(error))
+            return StreamRejection(Code.RESOURCE_EXHAUSTED, str(error))
         log.debug("agent connected", node=node, peer=context.peer())
         try:
             if replaced is not None:
                 replaced.end(
-                    Refusal(Code.ALREADY_EXISTS, f"another stream for node {node} has begun")
+                    StreamRejection(
+                        Code.ALREADY_EXISTS, f"another stream for node {node} has begun"
+                    )
                 )
             stream.tell(self._asked)
             refusal = await stream.run(self._ears)
@@ -195,15 +199,15 @@ class Agents:
                 if number % _AT_ONCE == 0:
                     await asyncio.sleep(0)
 
-    def _written(self) -> Asked:
+    def _written(self) -> RequestedMetrics:
         wanted = self._subscriptions.current
         message = telemetry_pb2.Subscription(
             generation=wanted.generation, metrics=wanted.metrics, interval_ms=self._interval_ms
         )
-        return Asked(wanted.generation, wanted.metrics, message.SerializeToString())
+        return RequestedMetrics(wanted.generation, wanted.metrics, message.SerializeToString())
 
 
-async def _abort(context: Context, refusal: Refusal) -> None:
+async def _abort(context: Context, refusal: StreamRejection) -> None:
     """End a stream with a reason; without one where gRPC has no turn for it any more, as its transport ends just now."""
     try:
         await context.abort(refusal.code, refusal.sentence)
@@ -212,11 +216,11 @@ async def _abort(context: Context, refusal: Refusal) -> None:
         raise asyncio.CancelledError from error  # the only end of a call that gRPC takes without another operation
 
 
-def _nameless(node: str) -> Refusal | None:
+def _nameless(node: str) -> StreamRejection | None:
     if not node:
-        return Refusal(Code.INVALID_ARGUMENT, "a Report needs a node_name")
+        return StreamRejection(Code.INVALID_ARGUMENT, "a Report needs a node_name")
     if not is_node_name(node):
-        return Refusal(
+        return StreamRejection(
             Code.INVALID_ARGUMENT,
             "a node_name is a lower-case DNS subdomain of at most 253 characters",
         )

@@ -10,11 +10,11 @@ from dataclasses import dataclass
 
 import grpc
 
-from evaluator.sources.agents.authn import Refusal
+from evaluator.sources.agents.authn import StreamRejection
 from evaluator.sources.agents.limits import AgentLimits
-from evaluator.sources.agents.protocol import Conversation, parse
+from evaluator.sources.agents.protocol import StreamProtocol, parse
 from plimsoll.logging import setup
-from plimsoll.ratelimit import Bucket
+from plimsoll.ratelimit import TokenBucket
 from wire.codec import Delta, MalformedReportError
 
 log = setup.get(__name__)
@@ -24,7 +24,7 @@ Code = grpc.StatusCode
 
 
 @dataclass(frozen=True, slots=True)
-class Asked:
+class RequestedMetrics:
     """What agents are asked for, written once for all of them."""
 
     generation: int
@@ -33,11 +33,11 @@ class Asked:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Ears:
+class ReportHandler:
     """Who hears of reports: whether a node is known already, why it may report no more, and what it said."""
 
     knows: Callable[[str], bool]
-    missing: Callable[[str], Refusal | None]
+    missing: Callable[[str], StreamRejection | None]
     take: Callable[[str, Delta], None]
 
 
@@ -49,27 +49,27 @@ class AgentStream:
     ) -> None:
         self.node = node
         self._context = context
-        self._conversation = Conversation(node)
+        self._conversation = StreamProtocol(node)
         self._age = limits.age * (1 - 0.2 * rng.random())
-        self._pace = Bucket(limits.reports, limits.burst)
+        self._pace = TokenBucket(limits.reports, limits.burst)
         self._task = asyncio.current_task()
-        self._ended: Refusal | None = None
-        self._next: Asked | None = None
+        self._ended: StreamRejection | None = None
+        self._next: RequestedMetrics | None = None
         self._telling: asyncio.Task[None] | None = None
 
-    def tell(self, asked: Asked) -> None:
+    def tell(self, asked: RequestedMetrics) -> None:
         """Ask the agent for this; while it does not read what it was told before, the latest replaces what waits."""
         self._next = asked
         if self._telling is None and self._ended is None:
             self._telling = asyncio.create_task(self._tell())
 
-    def end(self, refusal: Refusal) -> None:
+    def end(self, refusal: StreamRejection) -> None:
         """Let `run()` return that soon."""
         if self._ended is None and self._task is not None:
             self._ended = refusal
             self._task.cancel()
 
-    async def run(self, ears: Ears) -> Refusal | None:
+    async def run(self, ears: ReportHandler) -> StreamRejection | None:
         """Take in reports until there are no more; returns why, if there is a reason to tell the agent."""
         try:
             async with asyncio.timeout(self._age):
@@ -89,7 +89,7 @@ class AgentStream:
         if self._telling is not None:
             await asyncio.wait([self._telling])
 
-    async def _listen(self, ears: Ears) -> Refusal | None:
+    async def _listen(self, ears: ReportHandler) -> StreamRejection | None:
         loop = asyncio.get_running_loop()
         while isinstance(message := await self._context.read(), bytes):
             if (refusal := ears.missing(self.node)) is not None:
@@ -97,7 +97,7 @@ class AgentStream:
             try:
                 delta = self._conversation.understand(parse(message), known=ears.knows(self.node))
             except MalformedReportError as error:
-                return Refusal(Code.INVALID_ARGUMENT, str(error))
+                return StreamRejection(Code.INVALID_ARGUMENT, str(error))
             ears.take(self.node, delta)
             if (wait := self._pace.take(loop.time())) > 0:
                 await asyncio.sleep(wait)

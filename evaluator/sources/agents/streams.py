@@ -4,7 +4,7 @@ from collections import OrderedDict
 from typing import Generic, TypeVar
 
 from evaluator.sources.agents.limits import AgentLimits
-from plimsoll.ratelimit import Bucket
+from plimsoll.ratelimit import TokenBucket
 
 T = TypeVar("T")
 
@@ -16,7 +16,7 @@ class TooManyError(Exception):
     """A node's streams are too many, or begin too often; the sentence is for both ends."""
 
 
-class Callers(Generic[T]):
+class StreamRegistry(Generic[T]):
     """Streams by node. The newest one counts: an agent that lost its old one may be back before that is noticed here.
 
     Two that claim one name take it from each other, but no faster than `pause` lets a stream of the node begin.
@@ -26,7 +26,7 @@ class Callers(Generic[T]):
         self._limits = limits
         self._current: dict[str, T] = {}
         self._open: dict[str, int] = {}
-        self._beginnings: OrderedDict[str, Bucket] = OrderedDict()
+        self._beginnings: OrderedDict[str, TokenBucket] = OrderedDict()
 
     def __len__(self) -> int:
         """Nodes that have a stream."""
@@ -57,10 +57,10 @@ class Callers(Generic[T]):
         if self._current.get(node) is stream:
             del self._current[node]
 
-    def _bucket(self, node: str) -> Bucket:
+    def _bucket(self, node: str) -> TokenBucket:
         bucket = self._beginnings.get(node)
         if bucket is None:
-            bucket = Bucket(1 / self._limits.pause, self._limits.beginnings)
+            bucket = TokenBucket(1 / self._limits.pause, self._limits.beginnings)
             self._beginnings[node] = bucket
         self._beginnings.move_to_end(node)
         if len(self._beginnings) > _REMEMBERED:

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import grpc
 
-from evaluator.tls.reload import Rotation, TlsError, load_pair
+from evaluator.tls.reload import CertificateReloader, TlsError, load_pair
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,7 +27,7 @@ class Certificates:
     ) -> None:
         """Raises TlsError."""
         self._files = files
-        self._rotation = Rotation(
+        self._rotation = CertificateReloader(
             [name for name in (files.cert, files.key, files.ca) if name],
             lambda: _load(files),
             port="agents",

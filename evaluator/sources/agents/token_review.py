@@ -57,7 +57,7 @@ class _Answer:
     why_not: str = ""
 
 
-class Reviewer:
+class TokenAuthenticator:
     """Tokens of one audience and of one ServiceAccount, `namespace/name`."""
 
     def __init__(

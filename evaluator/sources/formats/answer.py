@@ -17,7 +17,7 @@ class SourceError(SentenceError):
 
 
 @dataclass(frozen=True, slots=True)
-class Answer:
+class PolledAnswer:
     """Readings by the name of their node; `flaws` are what is wrong with a part of the answer, each in a sentence."""
 
     readings: Mapping[str, Reading]
@@ -25,7 +25,7 @@ class Answer:
 
 
 @dataclass(frozen=True, slots=True)
-class Moment:
+class MeasurementTime:
     """One moment on two clocks: `here` in seconds of the store's clock, `there` in the answering server's Unix time.
 
     Both are of when an answer came, so that the age of what is in it needs no agreement between the two machines.
@@ -39,12 +39,12 @@ class Moment:
         return self.here - max(0.0, self.there - stamp)
 
 
-def moment(date: str, *, here: float, wall: float) -> Moment:
+def moment(date: str, *, here: float, wall: float) -> MeasurementTime:
     """Now, by an answer's Date header; a server that sends none is taken to agree with our own wall clock."""
     try:
-        return Moment(here, email.utils.parsedate_to_datetime(date).timestamp())
+        return MeasurementTime(here, email.utils.parsedate_to_datetime(date).timestamp())
     except (ValueError, OverflowError):  # the latter from years and zones beyond any calendar
-        return Moment(here, wall)
+        return MeasurementTime(here, wall)
 
 
 def reading(samples: Sequence[tuple[float, float]]) -> Reading:

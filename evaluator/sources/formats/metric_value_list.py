@@ -5,7 +5,7 @@ import functools
 import msgspec
 
 from evaluator.model.decode import UNREADABLE
-from evaluator.sources.formats.answer import Answer, Moment, SourceError, reading
+from evaluator.sources.formats.answer import MeasurementTime, PolledAnswer, SourceError, reading
 from plimsoll import quantity
 from plimsoll.rfc3339 import unix_time
 from plimsoll.text import one_line
@@ -34,7 +34,7 @@ _decode_item = msgspec.json.Decoder(_Item).decode
 _unix_time = functools.lru_cache(maxsize=256)(unix_time)  # an answer's items bear the same few
 
 
-def parse(body: bytes, now: Moment) -> Answer:
+def parse(body: bytes, now: MeasurementTime) -> PolledAnswer:
     """Readings by node. An item that cannot be read is a flaw and hides no other.
 
     Raises SourceError for what is no such list, and for one without any reading: silence about all nodes is no word about
@@ -59,7 +59,7 @@ def parse(body: bytes, now: Moment) -> Answer:
     )
     if not samples:
         raise SourceError("malformed" if flaws else "empty", "; ".join(flaws) or "it lists no node")
-    return Answer({node: reading(found) for node, found in samples.items()}, flaws[:1])
+    return PolledAnswer({node: reading(found) for node, found in samples.items()}, flaws[:1])
 
 
 def _item(item: _Item) -> tuple[str, float, float]:

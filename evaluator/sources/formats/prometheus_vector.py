@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 import msgspec
 
 from evaluator.model.decode import UNREADABLE
-from evaluator.sources.formats.answer import Answer, Moment, SourceError, reading
+from evaluator.sources.formats.answer import MeasurementTime, PolledAnswer, SourceError, reading
 from plimsoll.text import one_line
 
 Labels = Mapping[str, str]
@@ -48,7 +48,7 @@ def _quoted(text: str) -> str:
     return msgspec.json.encode(text).decode()
 
 
-def parse(body: bytes, metric: str, join: Join, now: Moment) -> Answer:
+def parse(body: bytes, metric: str, join: Join, now: MeasurementTime) -> PolledAnswer:
     """Readings by node; several series of one node are several samples. The API's warnings are flaws.
 
     Raises SourceError for what is no vector, and for one that is about no node.
@@ -69,7 +69,7 @@ def parse(body: bytes, metric: str, join: Join, now: Moment) -> Answer:
         one_line(f"warning: {text}") for text in (response.warnings or ())[:_MOST_WARNINGS]
     )
     readings = {node: reading(_samples(metric, own, now)) for node, own in found.items()}
-    return Answer(readings, flaws)
+    return PolledAnswer(readings, flaws)
 
 
 def refusal(body: bytes) -> str:
@@ -107,13 +107,15 @@ def _vector(response: _Response) -> list[_Series]:
     return series
 
 
-def _samples(metric: str, own: Iterable[_Series], now: Moment) -> Sequence[tuple[float, float]]:
+def _samples(
+    metric: str, own: Iterable[_Series], now: MeasurementTime
+) -> Sequence[tuple[float, float]]:
     """The samples of one node; series of the metric's own name go before those of node_exporter's."""
     named = [one for one in own if one.metric.get("__name__") == metric]
     return [_sample(one, now) for one in named or own]
 
 
-def _sample(series: _Series, now: Moment) -> tuple[float, float]:
+def _sample(series: _Series, now: MeasurementTime) -> tuple[float, float]:
     assert series.value is not None
     stamp, text = series.value
     try:

@@ -8,7 +8,7 @@ from typing import Any
 from aiohttp import web
 
 from plimsoll.logging import setup
-from sandbox.apiserver.controllers import Upkeep
+from sandbox.apiserver.controllers import BuiltInControllers
 from sandbox.apiserver.errors import ApiError, bad_request, internal, method_not_allowed
 from sandbox.apiserver.http import bodies, discovery, openapi
 from sandbox.apiserver.http.requests import (
@@ -28,7 +28,7 @@ from sandbox.apiserver.storage.store import Record
 from sandbox.apiserver.storage.watches import Watches, WatchQuery
 from sandbox.apiserver.writes.actions import Actions
 from sandbox.apiserver.writes.deletion import Remover, delete_options
-from sandbox.apiserver.writes.writes import APPLY_PATCH, Outcome, Writer
+from sandbox.apiserver.writes.writes import APPLY_PATCH, Writer, WriteResult
 
 log = setup.get(__name__)
 
@@ -48,7 +48,7 @@ class Frontend:
         self._writer = Writer(cluster)
         self._remover = Remover(cluster)
         self._actions = Actions(cluster, self._writer, self._remover)
-        self._upkeep = Upkeep(cluster, self._remover, _soon)
+        self._upkeep = BuiltInControllers(cluster, self._remover, _soon)
 
     async def handle(self, request: web.Request) -> web.StreamResponse:
         """Answer one request; whatever goes wrong is answered with a Status."""
@@ -226,7 +226,7 @@ class Frontend:
             view("object", target.resource, include="", now=self._cluster.clock()).many(page)
         )
 
-    def _outcome(self, request: web.Request, target: Target, outcome: Outcome) -> web.Response:
+    def _outcome(self, request: web.Request, target: Target, outcome: WriteResult) -> web.Response:
         body = self._view_maker(request, target)().one(Record(outcome.obj, 0))
         response = _raw(body, outcome.code)
         for warning in outcome.warnings:

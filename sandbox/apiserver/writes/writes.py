@@ -54,7 +54,7 @@ class WriteOptions:
 
 
 @dataclass(frozen=True, slots=True)
-class Outcome:
+class WriteResult:
     """What a write did: the HTTP code, the object as it is now (in its stored form), and what to warn of."""
 
     code: int
@@ -70,7 +70,7 @@ class Writer:
 
     def create(
         self, resource: Resource, namespace: str, body: Any, options: WriteOptions
-    ) -> Outcome:
+    ) -> WriteResult:
         """Store a new object."""
         obj = decode(resource, body)
         metadata = obj["metadata"]
@@ -86,7 +86,7 @@ class Writer:
 
     def _insert(
         self, resource: Resource, obj: Json, options: WriteOptions, own: ownership.Recorder
-    ) -> Outcome:
+    ) -> WriteResult:
         cluster, metadata = self._cluster, obj["metadata"]
         name, namespace = metadata.get("name") or "", metadata.get("namespace") or ""
         cluster.require_namespace(resource, namespace, name)
@@ -107,9 +107,9 @@ class Writer:
         own(resource, None, obj, self._entry(resource, options))
         if not options.dry_run:
             cluster.store.put(resource.collection, (namespace, name), obj)
-        return Outcome(201, obj, warnings)
+        return WriteResult(201, obj, warnings)
 
-    def update(self, resource: Resource, key: Key, body: Any, options: WriteOptions) -> Outcome:
+    def update(self, resource: Resource, key: Key, body: Any, options: WriteOptions) -> WriteResult:
         """Replace an object, or its status."""
         obj = decode(resource, body)
         _place(resource, obj["metadata"], key[0])
@@ -126,7 +126,7 @@ class Writer:
 
     def patch(
         self, resource: Resource, key: Key, patch: Any, media_type: str, options: WriteOptions
-    ) -> Outcome:
+    ) -> WriteResult:
         """Change an object, or its status, by a patch of any kind but apply."""
         change = _patcher(resource, media_type)
         current = self._cluster.find(resource, key)
@@ -139,14 +139,16 @@ class Writer:
             raise invalid(resource.subject(key[1]), causes)
         return self.replace(resource, current, obj, options)
 
-    def apply(self, resource: Resource, key: Key, body: Any, options: WriteOptions) -> Outcome:
+    def apply(self, resource: Resource, key: Key, body: Any, options: WriteOptions) -> WriteResult:
         """Server-side apply: state the fields that this manager wants, and own them."""
         config = ownership.configuration(resource, key, body)
         warnings = _prune(resource, config, options)
         outcome = self._apply(resource, key, config, options)
         return dataclasses.replace(outcome, warnings=warnings)
 
-    def _apply(self, resource: Resource, key: Key, config: Json, options: WriteOptions) -> Outcome:
+    def _apply(
+        self, resource: Resource, key: Key, config: Json, options: WriteOptions
+    ) -> WriteResult:
         current = self._cluster.store.get(resource.collection, key)
         if current is not None:
             merged = ownership.merged(
@@ -175,7 +177,7 @@ class Writer:
         obj: Json,
         options: WriteOptions,
         own: ownership.Recorder = ownership.updated,
-    ) -> Outcome:
+    ) -> WriteResult:
         """Put an object in the place of another, by the rules of its kind. The same object again is no write."""
         old = current.obj
         _check_revision(resource, old, obj)
@@ -192,10 +194,10 @@ class Writer:
             obj["metadata"]["generation"] = meta(old).get("generation", 1) + 1
         own(resource, old, obj, self._entry(resource, options))
         if obj == old:
-            return Outcome(200, old, warnings)
+            return WriteResult(200, old, warnings)
         if not options.dry_run:
             self._commit(resource, obj)
-        return Outcome(200, obj, warnings)
+        return WriteResult(200, obj, warnings)
 
     def put_part(
         self, resource: Resource, current: Record, obj: Json, options: WriteOptions

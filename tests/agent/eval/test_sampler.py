@@ -4,7 +4,7 @@ import pytest
 
 from agent.eval.sampler import CLOCK, Sampler, ticks
 from agent.rules.promql.expression import parse
-from agent.scrape.runner import Rounds
+from agent.scrape.runner import CollectorRunner
 from collectors.base.sample import CollectorError
 
 
@@ -36,7 +36,7 @@ def sampled(source, family):
     made = []
 
     def make(text, **collectors):
-        rounds = Rounds(collectors)
+        rounds = CollectorRunner(collectors)
         made.append(rounds)
         return Sampler(parse(text), rounds)
 

@@ -8,7 +8,7 @@ import pytest
 from agent.rules.promql import labels
 from agent.rules.promql.labels import NAME
 from agent.rules.promql.values import Moment
-from agent.rules.storage.memory import Listed
+from agent.rules.storage.memory import MemoryStorage
 
 STEP = 15_000
 """The step of a subquery that says none."""
@@ -213,7 +213,7 @@ def day():
 
 @pytest.fixture(scope="session")
 def listed(day):
-    return Listed(day)
+    return MemoryStorage(day)
 
 
 @pytest.fixture(scope="session")

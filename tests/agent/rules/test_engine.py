@@ -11,10 +11,10 @@ import pytest
 import structlog
 
 from agent.rules.clock import Clock
-from agent.rules.engine import Recorder
+from agent.rules.engine import RuleEngine
 from agent.rules.options import RuleOptions
 from agent.rules.state_saver import StateKeeper
-from agent.scrape.runner import Rounds
+from agent.scrape.runner import CollectorRunner
 from collectors.base.sample import CollectorError, Family, Sample
 
 MEMORY = "node_memory_MemAvailable_bytes"  # of the collector meminfo, and of no other
@@ -41,8 +41,8 @@ class Node:
     """A recorder, its sources, its rules and its clock."""
 
     folder: object
-    rounds: Rounds
-    recorder: Recorder
+    rounds: CollectorRunner
+    recorder: RuleEngine
     text: object
     meminfo: object
     loadavg: object
@@ -85,12 +85,14 @@ def node_with(tmp_path, source):
 
     def make(*, keeper: StateKeeper | None = None, **options) -> Node:
         text, meminfo, loadavg = source(), source([one(MEMORY, 1)]), source([one(LOAD, 1)])
-        rounds = Rounds({"textfile": text, "meminfo": meminfo, "loadavg": loadavg}, timeout=1.0)
+        rounds = CollectorRunner(
+            {"textfile": text, "meminfo": meminfo, "loadavg": loadavg}, timeout=1.0
+        )
         made.append(rounds)
         now = [1_000_000]
         clock = Clock(boot=lambda: now[0], wall=lambda: now[0] + 5_000_000)
         chosen = RuleOptions(files=(str(tmp_path / "*.yaml"),), **options)
-        recorder = Recorder(rounds, chosen, keeper=keeper, clock=clock)
+        recorder = RuleEngine(rounds, chosen, keeper=keeper, clock=clock)
         return Node(tmp_path, rounds, recorder, text, meminfo, loadavg, now)
 
     yield make

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 import pytest
 import structlog
 
-from agent.rules.files import RuleFiles
+from agent.rules.files import RuleFileReader
 
 ONE = "groups: [{name: one, rules: [{record: a, expr: up}]}]"
 TWO = "groups: [{name: two, rules: [{record: b, expr: up}, {record: c, expr: up}]}]"
@@ -36,7 +36,7 @@ def path(tmp_path):
 
 
 def test_the_first_look_reads_everything(path) -> None:
-    files = RuleFiles([str(path)])
+    files = RuleFileReader([str(path)])
     assert recorded(files.look()) == ["a"]
     assert files.look() is None
     assert files.errors == {}
@@ -45,12 +45,12 @@ def test_the_first_look_reads_everything(path) -> None:
 def test_files_of_a_pattern_are_read_in_the_order_of_their_names(path, tmp_path) -> None:
     (tmp_path / "0.yaml").write_text(TWO)
     (tmp_path / "other.txt").write_text("groups: [")
-    files = RuleFiles([str(tmp_path / "*.yaml"), str(path)])
+    files = RuleFileReader([str(tmp_path / "*.yaml"), str(path)])
     assert recorded(files.look()) == ["b", "c", "a"]
 
 
 def test_a_changed_file_is_read_once_it_has_settled(path) -> None:
-    files = RuleFiles([str(path)])
+    files = RuleFileReader([str(path)])
     files.look()
     path.write_text("")  # as an editor leaves it for a moment
     assert files.look() is None
@@ -60,7 +60,7 @@ def test_a_changed_file_is_read_once_it_has_settled(path) -> None:
 
 
 def test_new_and_removed_files_of_a_pattern_are_noticed(path, tmp_path) -> None:
-    files = RuleFiles([str(tmp_path / "*.yaml")])
+    files = RuleFileReader([str(tmp_path / "*.yaml")])
     files.look()
     (tmp_path / "two.yaml").write_text(TWO)
     assert recorded(settled(files)) == ["a", "b", "c"]
@@ -76,7 +76,7 @@ def test_a_config_map_that_is_swapped_by_a_symbolic_link_is_noticed(tmp_path) ->
         (version / "rules.yaml").write_text(text)
     (tmp_path / "..data").symlink_to("..0")
     (tmp_path / "rules.yaml").symlink_to("..data/rules.yaml")
-    files = RuleFiles([str(tmp_path / "*.yaml")])
+    files = RuleFileReader([str(tmp_path / "*.yaml")])
     assert recorded(files.look()) == ["a"]
     (tmp_path / "..new").symlink_to("..1")
     (tmp_path / "..new").rename(tmp_path / "..data")
@@ -97,7 +97,7 @@ def test_a_file_that_cannot_be_used_keeps_its_last_good_rules(
     path, tmp_path, reason, content
 ) -> None:
     (tmp_path / "two.yaml").write_text(TWO)
-    files = RuleFiles([str(tmp_path / "*.yaml")])
+    files = RuleFileReader([str(tmp_path / "*.yaml")])
     files.look()
     path.write_bytes(content)
     assert settled(files) is None  # nothing changed in what the rules are
@@ -110,7 +110,7 @@ def test_a_file_that_cannot_be_used_keeps_its_last_good_rules(
 
 
 def test_a_file_that_was_named_and_is_not_there_is_an_error(path) -> None:
-    files = RuleFiles([str(path)])
+    files = RuleFileReader([str(path)])
     files.look()
     path.unlink()
     assert settled(files) is None
@@ -122,13 +122,13 @@ def test_a_file_that_was_named_and_is_not_there_is_an_error(path) -> None:
 @pytest.mark.parametrize("make", [os.mkfifo, os.mkdir])
 def test_what_is_no_file_is_not_opened(tmp_path, make) -> None:
     make(tmp_path / "r.yaml")
-    files = RuleFiles([str(tmp_path / "*.yaml")])
+    files = RuleFileReader([str(tmp_path / "*.yaml")])
     assert recorded(files.look()) == []
     assert files.errors[str(tmp_path / "r.yaml")].reason == "kind"
 
 
 def test_a_pattern_that_fits_nothing_is_said_once(tmp_path, logged) -> None:
-    files = RuleFiles([str(tmp_path / "*.yaml")])
+    files = RuleFileReader([str(tmp_path / "*.yaml")])
     assert recorded(files.look()) == []
     files.look()
     assert [line["event"] for line in logged].count("no rule file is there") == 1
@@ -136,7 +136,7 @@ def test_a_pattern_that_fits_nothing_is_said_once(tmp_path, logged) -> None:
 
 def test_what_is_wrong_with_a_file_is_said_once(path, logged) -> None:
     path.write_text("groups: [")
-    files = RuleFiles([str(path)])
+    files = RuleFileReader([str(path)])
     for _ in range(5):
         files.look()
     assert [line["event"] for line in logged].count("rule file is left out") == 1

@@ -22,7 +22,7 @@ from agent.rules.promql import labels
 from agent.rules.promql.expression import parse
 from agent.rules.promql.labels import NAME
 from agent.rules.promql.values import Moment
-from agent.rules.storage.memory import Listed
+from agent.rules.storage.memory import MemoryStorage
 from plimsoll import strictyaml
 
 ROOT = Path(__file__).parents[3]
@@ -71,7 +71,7 @@ class Case:
     """One test of a file: its samples as they come, and what the rules make of them."""
 
     groups: list
-    listed: Listed = field(default_factory=Listed)
+    listed: MemoryStorage = field(default_factory=MemoryStorage)
     before: dict = field(default_factory=dict)
     """The label sets that each rule yielded last."""
     step: int = 60_000

@@ -22,7 +22,7 @@ from agent.rules.promql.plan import Need
 from agent.rules.promql.syntax.matchers import Selector
 from agent.rules.state_file import StateFileError
 from agent.rules.storage import snapshot_codec
-from agent.rules.storage.head import History
+from agent.rules.storage.head import Head
 from agent.rules.storage.snapshot import SeriesSnapshot, Snapshot
 
 BOOT = "0b5a8e1e-0d3c-4c42-9d5c-6f2f0c1f9f11"
@@ -358,7 +358,7 @@ def test_what_is_loaded_is_fit_for_a_history(
 
 def use(found: Snapshot) -> None:
     """Go on with it, and ask for everything."""
-    history = History([Need(ALL, 10_000)])
+    history = Head([Need(ALL, 10_000)])
     history.restore(found)
     for time in (4_000, 5_000):
         history.begin(time)

@@ -8,7 +8,7 @@ from prometheus_client import ProcessCollector
 from prometheus_client.openmetrics.parser import text_string_to_metric_families
 
 from agent.scrape.endpoints import Endpoints, choose
-from agent.scrape.runner import Rounds
+from agent.scrape.runner import CollectorRunner
 from agent.scrape.self_metrics import SelfMetrics
 from tests.patience import PATIENCE
 
@@ -16,7 +16,7 @@ from tests.patience import PATIENCE
 @pytest.fixture
 def endpoints(source, family) -> Endpoints:
     many = [family(f"node_many_{i}", i) for i in range(100)]
-    rounds = Rounds({"few": source([family("node_few", 1, l="x")]), "many": source(many)})
+    rounds = CollectorRunner({"few": source([family("node_few", 1, l="x")]), "many": source(many)})
     return Endpoints(rounds, SelfMetrics(), node="node-a", telemetry_path="/metrics")
 
 
@@ -116,7 +116,7 @@ async def test_only_so_many_scrapes_are_answered_at_once(serve, source, family) 
         assert go_on.wait(PATIENCE)
 
     endpoints = Endpoints(
-        Rounds({"slow": source([family("node_a", 1)], before=stall)}),
+        CollectorRunner({"slow": source([family("node_a", 1)], before=stall)}),
         SelfMetrics(),
         node="n",
         telemetry_path="/metrics",
@@ -142,7 +142,9 @@ async def test_many_scrapes_that_wait_for_one_collector_keep_no_other_scrape_wai
 ) -> None:
     go_on = threading.Event()
     slow = source([], before=lambda: go_on.wait(PATIENCE))
-    rounds = Rounds({"slow": slow, "good": source([family("node_good", 1)])}, timeout=PATIENCE)
+    rounds = CollectorRunner(
+        {"slow": slow, "good": source([family("node_good", 1)])}, timeout=PATIENCE
+    )
     endpoints = Endpoints(rounds, SelfMetrics(), node="n", telemetry_path="/metrics")
     site = await serve(endpoints.answer)
     waiting = [await site.connect() for _ in range(20)]
@@ -161,7 +163,10 @@ async def test_many_scrapes_that_wait_for_one_collector_keep_no_other_scrape_wai
 
 async def test_metrics_may_have_another_path_even_the_root(serve, source, family) -> None:
     endpoints = Endpoints(
-        Rounds({"a": source([family("node_a", 1)])}), SelfMetrics(), node="n", telemetry_path="/"
+        CollectorRunner({"a": source([family("node_a", 1)])}),
+        SelfMetrics(),
+        node="n",
+        telemetry_path="/",
     )
     client = await (await serve(endpoints.answer)).connect()
     assert b"node_a 1" in (await client.get("/")).body
@@ -210,7 +215,7 @@ async def test_a_text_file_cannot_replace_what_the_agent_says_of_itself(
 ) -> None:
     lie = family("plimsoll_agent_build_info", 0, version="9", pythonversion="9")
     endpoints = Endpoints(
-        Rounds({"a": source([lie])}), SelfMetrics(), node="n", telemetry_path="/metrics"
+        CollectorRunner({"a": source([lie])}), SelfMetrics(), node="n", telemetry_path="/metrics"
     )
     body = (await (await (await serve(endpoints.answer)).connect()).get("/metrics")).body
     assert body.count(b"# TYPE plimsoll_agent_build_info") == 1

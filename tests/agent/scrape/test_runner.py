@@ -4,7 +4,7 @@ from collections.abc import Iterator
 import pytest
 import structlog
 
-from agent.scrape.runner import Rounds, combine
+from agent.scrape.runner import CollectorRunner, combine
 from collectors.base.registry import COLLECTORS, build
 from collectors.base.sample import CollectorError, Family, Sample, SourceAbsentError
 from plimsoll.threads import StoppedError
@@ -28,7 +28,7 @@ def logged() -> Iterator[list[dict[str, object]]]:
 
 def test_a_round_has_what_was_collected_and_how_it_went(source, family) -> None:
     ticks = iter([10.0, 10.25, 20.0, 20.5])
-    rounds = Rounds(
+    rounds = CollectorRunner(
         {"b": source([family("node_b", 2)]), "a": source([family("node_a", 1)])},
         clock=lambda: next(ticks),
     )
@@ -40,7 +40,7 @@ def test_a_round_has_what_was_collected_and_how_it_went(source, family) -> None:
 
 
 def test_one_that_fails_hides_no_other_and_leaves_nothing_half_done(source, family) -> None:
-    rounds = Rounds(
+    rounds = CollectorRunner(
         {
             "broken": source([family("node_half", 1)], ZeroDivisionError("oops")),
             "failing": source([family("node_part", 1)], CollectorError("EIO")),
@@ -68,20 +68,20 @@ def test_time_is_taken_until_the_last_family_is_there(source, family) -> None:
             yield family("node_a", 1)
             now[0] += 3.0
 
-    rounds = Rounds({"slow": Slow()}, clock=lambda: now[0])
+    rounds = CollectorRunner({"slow": Slow()}, clock=lambda: now[0])
     assert table(rounds.run().families)[DURATION] == {("slow",): 3.0}
 
 
 def test_a_round_can_be_of_some_collectors_only(source, family) -> None:
     a, b = source([family("node_a", 1)]), source([family("node_b", 1)])
-    rounds = Rounds({"a": a, "b": b})
+    rounds = CollectorRunner({"a": a, "b": b})
     assert table(rounds.run(["b", "unknown"]).families).keys() == {"node_b", SUCCESS, DURATION}
     assert (a.runs, b.runs) == (0, 1)
 
 
 def test_the_same_error_is_logged_once(source, logged) -> None:
     failing = source([], CollectorError("EIO"))
-    rounds = Rounds({"disk": failing})
+    rounds = CollectorRunner({"disk": failing})
     for _ in range(3):
         rounds.run()
     failing.error = CollectorError("ENOSPC")
@@ -101,7 +101,7 @@ def test_the_same_error_is_logged_once(source, logged) -> None:
 
 
 def test_a_missing_source_is_no_error_to_an_operator(source, logged) -> None:
-    Rounds({"psi": source([], SourceAbsentError("no PSI"))}).run()
+    CollectorRunner({"psi": source([], SourceAbsentError("no PSI"))}).run()
     assert [line["log_level"] for line in logged] == ["debug"]
 
 
@@ -117,7 +117,7 @@ def test_two_rounds_at_once_do_not_run_one_collector_twice_at_once(source, famil
         threading.Event().wait(0.02)
         inside -= 1
 
-    rounds = Rounds({"a": source([family("node_a", 1)], before=enter)})
+    rounds = CollectorRunner({"a": source([family("node_a", 1)], before=enter)})
 
     def run() -> None:
         both_started.wait(10)
@@ -146,7 +146,9 @@ def stuck(source) -> Iterator[tuple[object, threading.Event]]:
 
 def test_a_slow_collector_does_not_keep_another_round_from_the_rest(source, family, stuck) -> None:
     collector, entered = stuck
-    rounds = Rounds({"stuck": collector, "good": source([family("node_good", 1)])}, timeout=2.0)
+    rounds = CollectorRunner(
+        {"stuck": collector, "good": source([family("node_good", 1)])}, timeout=2.0
+    )
     thread = threading.Thread(target=rounds.run)
     thread.start()
     assert entered.wait(30)
@@ -156,7 +158,9 @@ def test_a_slow_collector_does_not_keep_another_round_from_the_rest(source, fami
 
 def test_a_stuck_collector_has_failed_and_hides_no_other(source, family, stuck, logged) -> None:
     collector, _ = stuck
-    rounds = Rounds({"stuck": collector, "good": source([family("node_good", 1)])}, timeout=1.0)
+    rounds = CollectorRunner(
+        {"stuck": collector, "good": source([family("node_good", 1)])}, timeout=1.0
+    )
     for _ in range(3):
         found = rounds.run()
         assert table(found.families)["node_good"] == {(): 1}
@@ -168,7 +172,7 @@ def test_a_stuck_collector_has_failed_and_hides_no_other(source, family, stuck, 
 
 
 def test_after_closing_there_are_no_more_rounds(source) -> None:
-    rounds = Rounds({"a": source()})
+    rounds = CollectorRunner({"a": source()})
     rounds.close()
     with pytest.raises(StoppedError):
         rounds.run()
@@ -186,7 +190,7 @@ def test_a_fingerprint_that_hangs_is_given_up_and_one_that_fails_is_logged_once(
         raise OSError("EIO")
 
     hang = threading.Event()
-    rounds = Rounds(
+    rounds = CollectorRunner(
         {"stuck": Watched(lambda: hang.wait(30)), "bad": Watched(fail), "w": Watched(lambda: 1)},
         timeout=1.0,
     )
@@ -198,7 +202,9 @@ def test_a_fingerprint_that_hangs_is_given_up_and_one_that_fails_is_logged_once(
 
 
 def test_which_collectors_serve_a_metric(xeon) -> None:
-    rounds = Rounds(build(xeon, {name: entry.options() for name, entry in COLLECTORS.items()}))
+    rounds = CollectorRunner(
+        build(xeon, {name: entry.options() for name, entry in COLLECTORS.items()})
+    )
     files = {"textfile", "synthetic"}
     assert rounds.serving([]) == frozenset()
     assert rounds.serving(["node_load1"]) == {"loadavg"} | files
@@ -208,7 +214,7 @@ def test_which_collectors_serve_a_metric(xeon) -> None:
 
 
 def test_a_collector_that_is_off_serves_nothing(xeon) -> None:
-    rounds = Rounds(build(xeon, {"loadavg": COLLECTORS["loadavg"].options()}))
+    rounds = CollectorRunner(build(xeon, {"loadavg": COLLECTORS["loadavg"].options()}))
     assert rounds.serving(["node_load1", "node_memory_MemFree_bytes"]) == {"loadavg"}
 
 
@@ -223,7 +229,7 @@ def test_the_fingerprint_is_that_of_watchable_collectors(source, family) -> None
             return self.mark
 
     watched = Watched()
-    rounds = Rounds({"a": source(), "w": watched})
+    rounds = CollectorRunner({"a": source(), "w": watched})
     before = rounds.fingerprint()
     assert rounds.fingerprint() == before
     watched.mark = 2
@@ -263,7 +269,7 @@ def test_a_guest_gives_way_to_the_others_and_to_what_goes_beside(source, family,
             return [f for f in own if f.name not in others]
 
     guest = Told()
-    rounds = Rounds({"guest": guest, "a": source([family("node_a", 1)])})
+    rounds = CollectorRunner({"guest": guest, "a": source([family("node_a", 1)])})
     found = table(rounds.run(beside=[family("node_b", 2)]).families)
     assert guest.others == {"node_a", "node_b", SUCCESS, DURATION}
     assert (found["node_a"], found["node_b"], found["node_c"]) == ({(): 1}, {(): 2}, {(): 9})
@@ -272,13 +278,17 @@ def test_a_guest_gives_way_to_the_others_and_to_what_goes_beside(source, family,
 
 
 def test_a_clash_is_logged_once(source, family, logged) -> None:
-    rounds = Rounds({"a": source([family("node_a", 1)]), "b": source([family("node_a", 2)])})
+    rounds = CollectorRunner(
+        {"a": source([family("node_a", 1)]), "b": source([family("node_a", 2)])}
+    )
     for _ in range(3):
         assert table(rounds.run().families)["node_a"] == {(): 1}
     assert [line["metric"] for line in logged] == ["node_a"]
 
 
 def test_no_collector_fails_on_the_node_of_a_test(xeon) -> None:
-    rounds = Rounds(build(xeon, {name: entry.options() for name, entry in COLLECTORS.items()}))
+    rounds = CollectorRunner(
+        build(xeon, {name: entry.options() for name, entry in COLLECTORS.items()})
+    )
     found = rounds.run()
     assert found.failed == frozenset()

@@ -10,8 +10,8 @@ from dataclasses import dataclass, field
 import grpc
 import pytest
 
-from agent.scrape.runner import Rounds
-from agent.stream.client import Streamer, Target, _Wanted
+from agent.scrape.runner import CollectorRunner
+from agent.stream.client import StreamClient, Target, _RequestedMetrics
 from agent.stream.credentials import Credentials
 from collectors.base.sample import CollectorError, Family, Sample
 from collectors.textfile import Options, TextFile
@@ -138,7 +138,7 @@ def memory():
 
 @pytest.fixture
 def rounds(tmp_path, memory):
-    made = Rounds({"textfile": TextFile(Options((str(tmp_path),))), "meminfo": memory})
+    made = CollectorRunner({"textfile": TextFile(Options((str(tmp_path),))), "meminfo": memory})
     yield made
     made.close()
 
@@ -157,7 +157,7 @@ async def states(rounds, evaluator):
     noted = []
     target = Target(f"127.0.0.1:{evaluator.port}", "node-a", poll_interval=0.01)
     backoff = Backoff(lambda: 0.0, first=0.01, longest=0.1)
-    streamer = Streamer(target, rounds, on_state=noted.append, backoff=backoff)
+    streamer = StreamClient(target, rounds, on_state=noted.append, backoff=backoff)
     task = asyncio.create_task(streamer.run())
     yield noted
     assert not task.done(), task
@@ -381,7 +381,7 @@ async def test_an_evaluator_that_turns_us_away_after_each_report_is_not_hammered
     files("a 1\n")
     target = Target(f"127.0.0.1:{evaluator.port}", "node-a", poll_interval=0.01)
     backoff = Backoff(lambda: 0.0, first=0.25)
-    task = asyncio.create_task(Streamer(target, rounds, backoff=backoff).run())
+    task = asyncio.create_task(StreamClient(target, rounds, backoff=backoff).run())
     loop = asyncio.get_running_loop()
     begins = []
     for _ in range(5):
@@ -398,7 +398,7 @@ async def test_an_evaluator_that_turns_us_away_after_each_report_is_not_hammered
 
 async def test_cancelling_ends_the_stream(rounds, evaluator):
     target = Target(f"127.0.0.1:{evaluator.port}", "node-a")
-    task = asyncio.create_task(Streamer(target, rounds).run())
+    task = asyncio.create_task(StreamClient(target, rounds).run())
     stream = await evaluator.introduced("a")
     await stream.next()
     task.cancel()
@@ -419,7 +419,7 @@ async def test_cancelling_ends_the_stream(rounds, evaluator):
 async def test_a_refusal_is_met_with_more_patience_than_a_loss(rounds, evaluator, code):
     target = Target(f"127.0.0.1:{evaluator.port}", "node-a")
     loop = asyncio.get_running_loop()
-    streamer = Streamer(
+    streamer = StreamClient(
         target,
         rounds,
         backoff=Backoff(lambda: 0.0, first=0.01),
@@ -439,7 +439,7 @@ async def test_a_refusal_is_met_with_more_patience_than_a_loss(rounds, evaluator
 async def test_an_agent_whose_node_is_registered_anew_is_back_as_after_a_loss(rounds, evaluator):
     """The back-off of a refusal would hold for minutes, in which the new node has no readings."""
     target = Target(f"127.0.0.1:{evaluator.port}", "node-a")
-    streamer = Streamer(
+    streamer = StreamClient(
         target,
         rounds,
         backoff=Backoff(lambda: 0.0, first=0.01),
@@ -466,7 +466,7 @@ async def test_the_stream_is_tls_with_a_token_that_is_read_again(
     credentials = Credentials(str(authority.file), token=str(token))
     target = Target(f"127.0.0.1:{secured.port}", "node-a", credentials=credentials)
     backoff = Backoff(lambda: 0.0, first=0.01)
-    task = asyncio.create_task(Streamer(target, rounds, backoff=backoff).run())
+    task = asyncio.create_task(StreamClient(target, rounds, backoff=backoff).run())
     for text in ("first", "second"):
         stream = await secured.introduced()
         assert ("authorization", f"Bearer {text}") in tuple(stream.context.invocation_metadata())
@@ -490,7 +490,7 @@ async def test_no_token_goes_to_an_evaluator_of_another_name_or_ca(
     ):
         target = Target(f"127.0.0.1:{secured.port}", "node-a", credentials=credentials)
         lost = asyncio.Event()
-        streamer = Streamer(target, rounds, on_state=lambda _up, lost=lost: lost.set())
+        streamer = StreamClient(target, rounds, on_state=lambda _up, lost=lost: lost.set())
         task = asyncio.create_task(streamer.run())
         async with asyncio.timeout(PATIENCE):
             await lost.wait()
@@ -508,7 +508,7 @@ async def test_credentials_that_are_not_there_yet_are_waited_for(
     target = Target(f"127.0.0.1:{evaluator.port}", "node-a", credentials=credentials)
     states = asyncio.Queue()
     backoff = Backoff(lambda: 0.0, first=0.01)
-    streamer = Streamer(target, rounds, on_state=states.put_nowait, backoff=backoff)
+    streamer = StreamClient(target, rounds, on_state=states.put_nowait, backoff=backoff)
     task = asyncio.create_task(streamer.run())
     for _ in range(3):
         async with asyncio.timeout(PATIENCE):
@@ -528,6 +528,6 @@ async def test_a_slow_look_for_changed_files_is_not_repeated_without_a_pause() -
             return 1
 
     slow = Slow()
-    streamer = Streamer(Target("127.0.0.1:1", "node-a", poll_interval=0.001), slow)
-    await streamer._until_due(_Wanted(), 1, 0.6)
+    streamer = StreamClient(Target("127.0.0.1:1", "node-a", poll_interval=0.001), slow)
+    await streamer._until_due(_RequestedMetrics(), 1, 0.6)
     assert 1 <= slow.looks <= 3, "one look takes 30 ms, and is followed by ten times as long"

@@ -6,7 +6,7 @@ import socket
 
 import pytest
 
-from agent.stream.fanout import Broadcaster, resolved
+from agent.stream.fanout import StreamFanout, resolved
 from plimsoll.http.addresses import Address
 from tests.patience import PATIENCE
 
@@ -58,7 +58,7 @@ class World:
 @pytest.fixture
 async def world():
     made = World()
-    broadcaster = Broadcaster(
+    broadcaster = StreamFanout(
         NAME, made.open, on_state=made.states.append, resolve=made.resolve, look=0.001
     )
     task = asyncio.create_task(broadcaster.run())
@@ -109,7 +109,7 @@ async def test_what_breaks_a_stream_is_not_hidden():
     async def resolve(_address):
         return frozenset({A})
 
-    broadcaster = Broadcaster(NAME, lambda *_: Broken(), resolve=resolve)
+    broadcaster = StreamFanout(NAME, lambda *_: Broken(), resolve=resolve)
     with pytest.raises(ZeroDivisionError):
         await asyncio.wait_for(broadcaster.run(), PATIENCE)
 

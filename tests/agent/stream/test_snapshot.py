@@ -3,10 +3,10 @@
 import pytest
 
 from agent.rules.clock import Clock
-from agent.rules.engine import Recorder
+from agent.rules.engine import RuleEngine
 from agent.rules.options import RuleOptions
-from agent.scrape.runner import Rounds
-from agent.stream.snapshot import Readings
+from agent.scrape.runner import CollectorRunner
+from agent.stream.snapshot import SnapshotReader
 from collectors.base.sample import CollectorError, Family, Sample
 from wire.codec import Snapshot
 
@@ -37,7 +37,7 @@ def text(source):
 
 @pytest.fixture
 def rounds(memory, load, text):
-    made = Rounds({"meminfo": memory, "loadavg": load, "textfile": text})
+    made = CollectorRunner({"meminfo": memory, "loadavg": load, "textfile": text})
     yield made
     made.close()
 
@@ -48,9 +48,9 @@ def tick(rounds, tmp_path):
     (tmp_path / "r.yaml").write_text(RULES)
     now = [1_000_000]
     options = RuleOptions(files=(str(tmp_path / "r.yaml"),), interval=1.0)
-    recorder = Recorder(rounds, options, clock=Clock(boot=lambda: now[0], wall=lambda: now[0]))
+    recorder = RuleEngine(rounds, options, clock=Clock(boot=lambda: now[0], wall=lambda: now[0]))
 
-    def step() -> Recorder:
+    def step() -> RuleEngine:
         now[0] += 1000
         recorder.step()
         return recorder
@@ -59,7 +59,7 @@ def tick(rounds, tmp_path):
 
 
 def test_recorded_metrics_are_read_like_collected_ones(rounds, tick) -> None:
-    readings = Readings(rounds, tick())
+    readings = SnapshotReader(rounds, tick())
     asked = ["free_ratio", "node_free_ratio", "each", "load1", "missing"]
     assert readings.read(asked) == Snapshot(
         {"free_ratio": 0.4, "node_free_ratio": 0.4}, {"each": 3, "load1": 3}
@@ -71,19 +71,19 @@ def test_what_a_failed_collector_keeps_from_rules_is_unread_under_either_name(
 ) -> None:
     tick()
     memory.error, memory.families = CollectorError("EIO"), ()
-    readings = Readings(rounds, tick())
+    readings = SnapshotReader(rounds, tick())
     found = readings.read(["free_ratio", "node_free_ratio", "each", "missing"])
     assert found == Snapshot({}, {"each": 3}, frozenset({"free_ratio", "node_free_ratio"}))
 
 
 def test_a_collected_metric_counts_and_not_the_recorded_one(rounds, text, tick, family) -> None:
-    readings = Readings(rounds, tick())
+    readings = SnapshotReader(rounds, tick())
     text.families = [family("node_free_ratio", 0.9)]
     assert readings.read(["free_ratio"]) == Snapshot({"free_ratio": 0.9})
 
 
 def test_an_operators_word_counts_without_the_prefix_too(rounds, text, tick, family) -> None:
-    readings = Readings(rounds, tick())
+    readings = SnapshotReader(rounds, tick())
     text.families = [family("free_ratio", 0.9)]
     assert readings.read(["free_ratio", "node_free_ratio"]) == Snapshot(
         {"free_ratio": 0.9, "node_free_ratio": 0.4}
@@ -91,7 +91,7 @@ def test_an_operators_word_counts_without_the_prefix_too(rounds, text, tick, fam
 
 
 def test_an_operators_word_that_cannot_be_read_is_not_replaced(rounds, text, tick, family) -> None:
-    readings = Readings(rounds, tick())
+    readings = SnapshotReader(rounds, tick())
     text.families = [family("node_free_ratio", 0.9)]
     readings.read(["free_ratio"])
     text.error, text.families = CollectorError("EIO"), ()
@@ -102,7 +102,7 @@ def test_an_operators_word_that_cannot_be_read_is_not_replaced(rounds, text, tic
 
 def test_there_is_news_when_a_wanted_value_moved(rounds, memory, tick, family) -> None:
     recorder = tick()
-    readings = Readings(rounds, recorder)
+    readings = SnapshotReader(rounds, recorder)
     readings.want(["free_ratio"])
     readings.read(["free_ratio"])
     seen = readings.fingerprint()
@@ -114,7 +114,7 @@ def test_there_is_news_when_a_wanted_value_moved(rounds, memory, tick, family) -
 
 
 def test_without_rules_only_sources_count(rounds) -> None:
-    readings = Readings(rounds)
+    readings = SnapshotReader(rounds)
     readings.want(["load1"])
     assert readings.read(["load1"]) == Snapshot({}, {"load1": 3})
     assert readings.fingerprint() == readings.fingerprint()

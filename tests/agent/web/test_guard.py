@@ -12,7 +12,7 @@ import pytest
 import structlog
 
 from agent.web.config import WebConfigError
-from agent.web.guard import Doorkeeper
+from agent.web.guard import WebGuard
 from plimsoll.http.limits import Limits
 from plimsoll.http.types import Request, Response
 
@@ -47,7 +47,7 @@ def write(tmp_path: Path) -> Callable[..., Path]:
 @pytest.fixture
 def site(serve, write) -> Callable[..., object]:
     async def start(text: str, limits: Limits | None = None, **options):
-        keeper = Doorkeeper(write(text), **options)
+        keeper = WebGuard(write(text), **options)
         guarded = keeper.guard(hello, open_paths={"/healthz"})
         return await serve(guarded, limits, tls=keeper.tls)
 
@@ -235,20 +235,20 @@ async def test_a_second_change_within_a_tick_of_the_clock_is_seen(write, serve) 
     """Two files that look alike, down to the time of their change; only their youth gives them away."""
     path = write(f"basic_auth_users: {{alice: {hashed('one')}}}")
     young = path.stat().st_ctime_ns / 1e9
-    keeper = Doorkeeper(path, now=lambda: young)
+    keeper = WebGuard(path, now=lambda: young)
     assert not keeper._settled
-    later = Doorkeeper(path, now=lambda: young + 1)
+    later = WebGuard(path, now=lambda: young + 1)
     assert later._settled
 
 
 def test_a_bad_file_at_the_start_is_a_sentence_with_its_name(write, tmp_path) -> None:
     with pytest.raises(WebConfigError, match=r"web\.yml: unknown field tls$"):
-        Doorkeeper(write("tls: {}"))
+        WebGuard(write("tls: {}"))
     with pytest.raises(WebConfigError, match=r"nowhere\.yml: No such file or directory$"):
-        Doorkeeper(tmp_path / "nowhere.yml")
+        WebGuard(tmp_path / "nowhere.yml")
     (tmp_path / "binary.yml").write_bytes(b"\xff\xfe")
     with pytest.raises(WebConfigError, match=r"binary\.yml: not UTF-8$"):
-        Doorkeeper(tmp_path / "binary.yml")
+        WebGuard(tmp_path / "binary.yml")
     (tmp_path / "folder.yml").mkdir()
     with pytest.raises(WebConfigError, match=r"folder\.yml: Is a directory$"):
-        Doorkeeper(tmp_path / "folder.yml")
+        WebGuard(tmp_path / "folder.yml")

@@ -5,7 +5,7 @@ import pytest
 
 from collectors.base.sample import CollectorError, SourceAbsentError
 from collectors.readers import nvml
-from collectors.readers.gpudevices import Device, Reading, Xid
+from collectors.readers.gpudevices import Device, GpuReading, Xid
 
 NOT_SUPPORTED, NO_PERMISSION, DRIVER_NOT_LOADED, TIMEOUT = 3, 4, 9, 10
 LIBRARY_NOT_FOUND, FUNCTION_NOT_FOUND, GPU_IS_LOST = 12, 13, 15
@@ -108,7 +108,7 @@ def test_devices_are_told_apart_by_what_does_not_change(library: FakePynvml) -> 
 
 def test_everything_a_gpu_tells(library: FakePynvml) -> None:
     gpus = opened(library)
-    assert gpus.read(gpus.devices()[0]) == Reading(
+    assert gpus.read(gpus.devices()[0]) == GpuReading(
         gpu_percent=97,
         memory_percent=41,
         memory_total_bytes=40960,
@@ -131,7 +131,7 @@ def test_what_is_not_told_is_none(code: int, library: FakePynvml) -> None:
     gpus = opened(library)
     device = gpus.devices()[0]
     library.errors = {name: code for name in library.answers if "DeviceGet" in name}
-    assert gpus.read(device) == Reading()
+    assert gpus.read(device) == GpuReading()
 
 
 def test_a_field_that_a_gpu_does_not_have(library: FakePynvml) -> None:

@@ -12,7 +12,7 @@ import pytest
 from collectors.base.sample import CollectorError, SourceAbsentError
 from collectors.readers import routenetlink
 from collectors.readers.routenetlink import (
-    Address,
+    InterfaceAddress,
     Qdisc,
     parse_addresses,
     parse_qdiscs,
@@ -51,8 +51,8 @@ def test_addresses_are_our_end_of_a_tunnel() -> None:
         {"index": 2, "prefixlen": 64, "attrs": []},
     ]  # fmt: skip
     assert list(parse_addresses(messages, NAMES.get)) == [
-        Address("eth0", ip_address("10.0.0.9"), 24),
-        Address("eth0", ip_address("10.9.9.1"), 32),
+        InterfaceAddress("eth0", ip_address("10.0.0.9"), 24),
+        InterfaceAddress("eth0", ip_address("10.9.9.1"), 32),
     ]
 
 

@@ -6,22 +6,22 @@ from itertools import permutations
 import msgspec
 import pytest
 
-from evaluator.cache.cluster import Cluster, Collection, decode_node, decode_pod, decode_policy
+from evaluator.cache.cluster import ClusterCache, Collection, decode_node, decode_pod, decode_policy
 from evaluator.model.names import PolicyKey
-from evaluator.model.objects import Condition, Meta, Node, NodeSpec, NodeStatus, Pod
+from evaluator.model.objects import Node, NodeCondition, NodeSpec, NodeStatus, ObjectMeta, Pod
 from evaluator.policy.types import Policy
 
 KINDS = ("policies", "nodes", "pods")
 
 
-def collection(cluster: Cluster, kind: str) -> Collection[object, object]:
+def collection(cluster: ClusterCache, kind: str) -> Collection[object, object]:
     found: Collection[object, object] = getattr(cluster, kind)
     return found
 
 
 @pytest.mark.parametrize("order", list(permutations(KINDS)), ids="-".join)
 def test_whichever_kind_is_listed_last_the_decider_is_told(order: tuple[str, ...]) -> None:
-    cluster = Cluster()
+    cluster = ClusterCache()
     seen: list[list[str]] = []
     cluster.listeners.decisions.append(lambda: seen.append(cluster.waiting_for))
     for kind in order:
@@ -31,7 +31,7 @@ def test_whichever_kind_is_listed_last_the_decider_is_told(order: tuple[str, ...
 
 
 def test_a_kind_that_is_not_served_any_more_is_waited_for_until_it_is_listed_again() -> None:
-    cluster = Cluster()
+    cluster = ClusterCache()
     for kind in KINDS:
         collection(cluster, kind).replace([])
     seen: list[list[str]] = []
@@ -44,12 +44,12 @@ def test_a_kind_that_is_not_served_any_more_is_waited_for_until_it_is_listed_aga
 
 def node(**changes: object) -> Node:
     meta = {"name": "node-a", "uid": "1", "resource_version": "1", "labels": {}, **changes}
-    ready = NodeStatus([Condition("Ready", "True")])
-    return Node(Meta(**meta), NodeSpec(), ready)  # type: ignore[arg-type]
+    ready = NodeStatus([NodeCondition("Ready", "True")])
+    return Node(ObjectMeta(**meta), NodeSpec(), ready)  # type: ignore[arg-type]
 
 
 def test_a_heartbeat_of_a_node_wakes_nobody() -> None:
-    cluster = Cluster()
+    cluster = ClusterCache()
     cluster.nodes.replace([node()])
     told: list[str] = []
     for name in ("decisions", "labels", "placement"):
@@ -64,7 +64,7 @@ def test_a_heartbeat_of_a_node_wakes_nobody() -> None:
 
 def test_the_names_of_the_nodes_are_one_object_while_they_are_the_same() -> None:
     """Arrays over them are compared and looked up by it."""
-    cluster = Cluster()
+    cluster = ClusterCache()
     cluster.nodes.replace([node(name="b"), node(name="a")])
     names = cluster.names
     assert names == ("a", "b")
@@ -80,7 +80,7 @@ def test_the_names_of_the_nodes_are_one_object_while_they_are_the_same() -> None
 
 
 def test_who_reads_what_a_node_has_is_told_of_that_and_of_nothing_else() -> None:
-    cluster = Cluster()
+    cluster = ClusterCache()
     told: list[str] = []
     cluster.listeners.figures.append(told.append)
     others: list[str] = []
@@ -105,7 +105,7 @@ def pod(**status: object) -> Pod:
 
 
 def test_what_the_kubelet_tells_of_a_running_pod_wakes_nobody() -> None:
-    cluster = Cluster()
+    cluster = ClusterCache()
     cluster.pods.replace([pod()])
     told: list[str] = []
     cluster.listeners.placement.append(lambda: told.append("placement"))
@@ -120,8 +120,8 @@ def test_what_the_kubelet_tells_of_a_running_pod_wakes_nobody() -> None:
 
 def test_a_long_list_is_taken_in_step_by_step_and_counts_once_it_is_whole() -> None:
     """Others have their turn meanwhile, and must not take half a list for all there is."""
-    cluster = Cluster()
-    many = [Node(Meta(name=f"node-{number}", uid="u")) for number in range(1000)]
+    cluster = ClusterCache()
+    many = [Node(ObjectMeta(name=f"node-{number}", uid="u")) for number in range(1000)]
     known = []
     for _ in cluster.nodes.replacing(many):
         assert not cluster.nodes.synced
@@ -134,7 +134,7 @@ def test_a_long_list_is_taken_in_step_by_step_and_counts_once_it_is_whole() -> N
 
 def test_a_status_is_the_one_written_last_and_no_news_of_the_policy() -> None:
     """A replica that becomes the leader goes on from what the one before it has written."""
-    cluster = Cluster()
+    cluster = ClusterCache()
     told: list[str] = []
     key = PolicyKey("ns", "demo")
     cluster.policies.replace([Policy(key)])
@@ -145,8 +145,8 @@ def test_a_status_is_the_one_written_last_and_no_news_of_the_policy() -> None:
 
 
 def test_a_later_list_finds_what_was_deleted_meanwhile() -> None:
-    cluster = Cluster()
-    pods = [Pod(Meta(name=name, namespace="ns")) for name in ("one", "two")]
+    cluster = ClusterCache()
+    pods = [Pod(ObjectMeta(name=name, namespace="ns")) for name in ("one", "two")]
     cluster.pods.replace(list(pods))
     told: list[int] = []
     cluster.listeners.placement.append(lambda: told.append(1))
@@ -185,15 +185,15 @@ def test_a_status_beyond_all_measure_is_not_decoded():
 
 
 def test_a_node_is_told_of_by_its_registration_and_not_by_its_heartbeats():
-    seen, known = [], Cluster()
+    seen, known = [], ClusterCache()
     known.listeners.nodes.append(lambda name, registered: seen.append((name, registered)))
-    first = Node(Meta(name="a", uid="1", resource_version="1"))
+    first = Node(ObjectMeta(name="a", uid="1", resource_version="1"))
     known.nodes.replace([first])
     assert seen == [], "the first list is no news of anybody"
-    known.nodes.put(Node(Meta(name="a", uid="1", resource_version="2")))
+    known.nodes.put(Node(ObjectMeta(name="a", uid="1", resource_version="2")))
     assert seen == []
-    known.nodes.put(Node(Meta(name="a", uid="2", resource_version="3")))
-    known.nodes.put(Node(Meta(name="b", uid="3", resource_version="4")))
+    known.nodes.put(Node(ObjectMeta(name="a", uid="2", resource_version="3")))
+    known.nodes.put(Node(ObjectMeta(name="b", uid="3", resource_version="4")))
     known.nodes.drop(first)
-    known.nodes.replace([Node(Meta(name="b", uid="5", resource_version="6"))])
+    known.nodes.replace([Node(ObjectMeta(name="b", uid="5", resource_version="6"))])
     assert seen == [("a", True), ("b", True), ("a", False), ("b", True)]

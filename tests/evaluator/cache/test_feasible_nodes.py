@@ -3,18 +3,18 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from evaluator.cache.feasible_nodes import Places
+from evaluator.cache.feasible_nodes import FeasibleNodes
 from evaluator.model.feasibility import would_take
 from evaluator.model.objects import (
     Affinity,
-    Condition,
-    Meta,
     Node,
     NodeAffinity,
+    NodeCondition,
     NodeSelector,
     NodeSelectorTerm,
     NodeSpec,
     NodeStatus,
+    ObjectMeta,
     Pod,
     PodMeta,
     PodSpec,
@@ -23,8 +23,10 @@ from evaluator.model.objects import (
 
 
 def node(name, disk="ssd", *, cordoned=False):
-    ready = NodeStatus([Condition("Ready", "True")])
-    return Node(Meta(name=name, labels={"disk": disk}), NodeSpec(unschedulable=cordoned), ready)
+    ready = NodeStatus([NodeCondition("Ready", "True")])
+    return Node(
+        ObjectMeta(name=name, labels={"disk": disk}), NodeSpec(unschedulable=cordoned), ready
+    )
 
 
 def pod(name="web", selector=None, only=None):
@@ -50,7 +52,7 @@ placings = st.none() | st.tuples(st.sampled_from(["ssd", "hdd"]), st.booleans())
 @given(st.lists(st.tuples(names, placings, st.sampled_from([*PODS, None]))))
 def test_it_is_the_same_as_asking_each_node(happened):
     nodes = {}
-    places = Places(nodes)
+    places = FeasibleNodes(nodes)
     for name, placing, asked in happened:
         if placing is None:
             nodes.pop(name, None)
@@ -69,7 +71,7 @@ def test_it_is_the_same_as_asking_each_node(happened):
 
 
 def test_pods_that_ask_the_same_share_an_answer():
-    places = Places({"a": node("a"), "b": node("b", "hdd")})
+    places = FeasibleNodes({"a": node("a"), "b": node("b", "hdd")})
     one, two = pod("one", {"disk": "ssd"}), pod("two", {"disk": "ssd"})
     places.takers(one)
     caught_up(places)
@@ -80,7 +82,7 @@ def test_pods_that_ask_the_same_share_an_answer():
 
 def test_a_change_that_changes_no_answer_is_not_told():
     nodes = {"a": node("a"), "b": node("b")}
-    places = Places(nodes)
+    places = FeasibleNodes(nodes)
     places.takers(pod())
     caught_up(places)
     version = places.version
@@ -98,7 +100,7 @@ def test_a_change_that_changes_no_answer_is_not_told():
 
 def test_many_nodes_are_looked_at_in_steps():
     nodes = {f"node-{number}": node(f"node-{number}") for number in range(2000)}
-    places = Places(nodes)
+    places = FeasibleNodes(nodes)
     takers = places.takers(pod())
     known = [len(takers) for _ in places.catching_up()]
     assert len(known) > 2
@@ -107,7 +109,7 @@ def test_many_nodes_are_looked_at_in_steps():
 
 
 def test_what_no_pod_asks_for_any_more_is_forgotten():
-    places = Places({"a": node("a")})
+    places = FeasibleNodes({"a": node("a")})
     one, two = pod("one"), pod("two")
     for each in (one, two):
         places.change_pod(None, each)

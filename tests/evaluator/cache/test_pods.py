@@ -9,9 +9,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from evaluator.cache.pods import Inventory, Load
+from evaluator.cache.pods import NodeUsage, PodCache
 from evaluator.model.pod_demand import Resource
-from evaluator.model.pod_record import Resident, decode
+from evaluator.model.pod_record import PodRecord, decode
 from evaluator.model.requests import amounts
 from evaluator.model.resources import NOTHING
 
@@ -24,7 +24,7 @@ class World:
 
     def __init__(self) -> None:
         self.now = 1000.0
-        self.inventory = Inventory(
+        self.inventory = PodCache(
             clock=lambda: self.now, wall=lambda: EPOCH + self.now, window=WINDOW
         )
 
@@ -77,7 +77,7 @@ def raw(name: str = "web", **said: Any) -> Any:
     return json.dumps(body).encode()
 
 
-def pod(name: str = "web", **said: Any) -> Resident:
+def pod(name: str = "web", **said: Any) -> PodRecord:
     return decode(raw(name, **said))
 
 
@@ -129,7 +129,7 @@ def test_a_listed_pod_is_as_old_as_it_says_and_new_if_it_does_not(
 
 
 def test_who_is_told_sees_what_was_and_what_is(world: World) -> None:
-    seen: list[tuple[Resident | None, Resident | None]] = []
+    seen: list[tuple[PodRecord | None, PodRecord | None]] = []
     world.inventory.listeners.append(lambda before, after: seen.append((before, after)))
     first, crashed = (
         pod(node="a"),
@@ -143,7 +143,7 @@ def test_who_is_told_sees_what_was_and_what_is(world: World) -> None:
 
 
 def test_other_resources_are_held_as_well(world: World) -> None:
-    def holder(name: str, asked: str, **said: Any) -> Resident:
+    def holder(name: str, asked: str, **said: Any) -> PodRecord:
         body = json.loads(raw(name, node="a", bound=0, **said))
         requests = {"example.com/fpga": asked, "telemetry/scheduling": "1"}
         body["spec"]["containers"] = [{"resources": {"requests": requests}}]
@@ -278,18 +278,18 @@ class Ledger:
     """The same the long way: every pod with when it was bound, added up anew each time."""
 
     def __init__(self) -> None:
-        self.pods: dict[str, tuple[Resident, float]] = {}
+        self.pods: dict[str, tuple[PodRecord, float]] = {}
 
-    def replace(self, pods: list[Resident], now: float) -> None:
+    def replace(self, pods: list[PodRecord], now: float) -> None:
         for gone in self.pods.keys() - {one.name for one in pods}:
             del self.pods[gone]
         for one in pods:
             self.put(one, now)
 
-    def drop(self, one: Resident, now: float) -> None:
+    def drop(self, one: PodRecord, now: float) -> None:
         self.pods.pop(one.name, None)
 
-    def put(self, one: Resident, now: float) -> None:
+    def put(self, one: PodRecord, now: float) -> None:
         before, since = self.pods.get(one.name, (None, 0.0))
         if before and _place(before) == _place(one):
             at = since
@@ -299,8 +299,8 @@ class Ledger:
             at = min(now, one.bound - EPOCH)
         self.pods[one.name] = (one, at)
 
-    def loads(self, now: float) -> dict[str, Load]:
-        found: dict[str, Load] = defaultdict(Load)
+    def loads(self, now: float) -> dict[str, NodeUsage]:
+        found: dict[str, NodeUsage] = defaultdict(NodeUsage)
         for one, at in self.pods.values():
             if one.holds:
                 load = found[one.node]
@@ -310,7 +310,7 @@ class Ledger:
         return dict(found)
 
 
-def _place(one: Resident) -> Any:
+def _place(one: PodRecord) -> Any:
     return one.uid, one.node, one.holds, one.requests
 
 

@@ -3,7 +3,7 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from evaluator.cache.pods_by_policy import Linked, followed
+from evaluator.cache.pods_by_policy import PodsByPolicy, policy_of
 from evaluator.model.names import PolicyKey
 from evaluator.model.objects import Pod, PodMeta, PodSpec
 
@@ -16,8 +16,8 @@ def pod(name, policy, node):
 
 
 def test_a_pod_follows_the_policy_of_its_own_namespace():
-    assert followed(pod("one", "demo", "")) == PolicyKey("ns", "demo")
-    assert followed(pod("one", None, "")) is None
+    assert policy_of(pod("one", "demo", "")) == PolicyKey("ns", "demo")
+    assert policy_of(pod("one", None, "")) is None
 
 
 states = st.none() | st.tuples(st.sampled_from(["demo", "other", None]), st.sampled_from(["", "n"]))
@@ -25,7 +25,7 @@ states = st.none() | st.tuples(st.sampled_from(["demo", "other", None]), st.samp
 
 @given(st.lists(st.tuples(st.sampled_from(NAMES), states)))
 def test_it_holds_the_pods_that_there_are(changes):
-    linked, there = Linked(lambda pod: pod.running), {}
+    linked, there = PodsByPolicy(lambda pod: pod.running), {}
     keys = [PolicyKey("ns", name) for name in ("demo", "other")]
     seen = {key: {} for key in keys}
     for name, state in changes:
@@ -34,7 +34,7 @@ def test_it_holds_the_pods_that_there_are(changes):
         if after:
             there[name] = after
         for key in keys:
-            right = [one for one in there.values() if one.running and followed(one) == key]
+            right = [one for one in there.values() if one.running and policy_of(one) == key]
             found = sorted(linked.of(key), key=str)
             assert found == sorted(right, key=str)
             assert (linked.version(key) == 0) is not bool(right)

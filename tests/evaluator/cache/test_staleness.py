@@ -2,12 +2,12 @@
 
 import pytest
 
-from evaluator.cache.staleness import Freshness
+from evaluator.cache.staleness import WatchStaleness
 
 
 @pytest.fixture
 def fresh():
-    return Freshness(("nodes", "pods"), bound=60.0)
+    return WatchStaleness(("nodes", "pods"), bound=60.0)
 
 
 def test_what_was_never_listed_is_missing_and_not_stale(fresh):

@@ -3,7 +3,7 @@
 import pytest
 
 from evaluator.controllers.conflict_log import ConflictLog
-from evaluator.model.node_labels import Conflict
+from evaluator.model.node_labels import LabelConflict
 
 
 class Clock:
@@ -29,7 +29,7 @@ def conflicts(clock, lines):
 
 
 def on(count, key="zone"):
-    return [Conflict(f"n{number:04}", key, "violating", "eu-1") for number in range(count)]
+    return [LabelConflict(f"n{number:04}", key, "violating", "eu-1") for number in range(count)]
 
 
 def test_one_line_names_ten_nodes_and_counts_all(conflicts, lines):
@@ -43,7 +43,7 @@ def test_one_line_names_ten_nodes_and_counts_all(conflicts, lines):
 
 
 def test_each_label_and_value_has_a_line(conflicts, lines):
-    conflicts.add([*on(3), *on(2, "disk"), Conflict("n9", "zone", "other", "eu-1")])
+    conflicts.add([*on(3), *on(2, "disk"), LabelConflict("n9", "zone", "other", "eu-1")])
     conflicts.write()
     assert [(line["label"], line["wanted"], line["nodes"]) for line in lines] == [
         ("zone", "violating", 3),

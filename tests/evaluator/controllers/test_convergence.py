@@ -9,12 +9,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from evaluator.cache.cluster import Cluster
-from evaluator.engine.loop import Decider
+from evaluator.cache.cluster import ClusterCache
+from evaluator.engine.loop import DecisionLoop
 from evaluator.engine.subscription import Subscriptions
 from evaluator.metrics import Metrics
 from evaluator.model.node_labels import FIELD_MANAGER, NodeLabels
-from evaluator.model.objects import Meta, Node
+from evaluator.model.objects import Node, ObjectMeta
 from evaluator.plans.node_labels import LabelPlan
 from evaluator.policy.parse import parse
 from evaluator.readings.store import Store
@@ -109,9 +109,9 @@ class Life:
         self.api = api
         self._policies = policies
         self._steps = steps
-        self.cluster = Cluster()
+        self.cluster = ClusterCache()
         self.store = Store(stale_after=STALE, started=0.0)
-        self.decider = Decider(
+        self.decider = DecisionLoop(
             self.cluster, self.store, Subscriptions(), Metrics(), clock=lambda: 1.0
         )
         self.plan = LabelPlan()
@@ -168,7 +168,7 @@ class Life:
 def nodes_as_watched(api):
     return [
         Node(
-            Meta(
+            ObjectMeta(
                 name=name,
                 uid=seen.uid,
                 labels=dict(seen.labels),

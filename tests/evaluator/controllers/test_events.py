@@ -4,12 +4,12 @@ from types import SimpleNamespace
 
 import pytest
 
-from evaluator.controllers.events import Pace, Recorder
+from evaluator.controllers.events import EventRate, PolicyEventRecorder
 from evaluator.metrics import Metrics
 from evaluator.model.names import PolicyKey
-from evaluator.model.node_labels import Conflict
+from evaluator.model.node_labels import LabelConflict
 from evaluator.policy.decide import decide
-from evaluator.policy.hints import remedy
+from evaluator.policy.hints import aggregation_hint
 from evaluator.policy.parse import parse
 from evaluator.policy.reductions import Use
 from evaluator.policy.types import Operator
@@ -40,7 +40,7 @@ class Recording:
         self.said = {}
         self.allowed = True
         self.metrics = Metrics()
-        self.recorder = Recorder(
+        self.recorder = PolicyEventRecorder(
             kube,
             self.decided,
             self.metrics,
@@ -75,7 +75,7 @@ def demo(tas, rule):
 @pytest.fixture
 def recording(connect, rng, background):
     async def start(url, pace=None):
-        made = Recording(await connect(url), rng, pace or Pace(pause=0.01))
+        made = Recording(await connect(url), rng, pace or EventRate(pause=0.01))
         background(made.recorder.run())
         return made
 
@@ -126,11 +126,11 @@ async def test_problems_are_told_when_they_appear(api, recording, told, tas, rul
 
 async def test_a_label_in_dispute_is_told_without_the_node(api, recording, told, demo):
     world = await recording(api.url)
-    world.conflicts = [Conflict("n0", "demo", "violating", "mine")]
+    world.conflicts = [LabelConflict("n0", "demo", "violating", "mine")]
     world.decide(parse(demo), n0=2.0)
     words = "a part of the policy does not work as things are: the condition Valid says which"
     await told({VIOLATED: 1, words: 1})
-    world.conflicts = [Conflict(f"n{i}", "demo", "violating", "mine") for i in range(2)]
+    world.conflicts = [LabelConflict(f"n{i}", "demo", "violating", "mine") for i in range(2)]
     world.decide(parse(demo), n0=2.0, n1=2.0)
     world.conflicts = []
     world.decide(parse(demo), n0=0.0, n1=0.0)
@@ -139,7 +139,7 @@ async def test_a_label_in_dispute_is_told_without_the_node(api, recording, told,
 
 async def test_several_series_are_told_once_with_what_to_do(api, recording, told, demo):
     world = await recording(api.url)
-    what_to_do = remedy("health", "", (Use(Operator.EQUALS, 2.0),))
+    what_to_do = aggregation_hint("health", "", (Use(Operator.EQUALS, 2.0),))
     words = f"metric health has several series and so no single value: {what_to_do}"
     world.decide(parse(demo), several={"n0": 2}, n0=0.0, n1=0.0)
     await told({words: 1})
@@ -159,7 +159,7 @@ async def test_an_event_that_expired_is_written_anew(api, recording, told, demo)
 
 
 async def test_what_comes_too_fast_is_told_later_with_how_often(api, recording, told, demo, until):
-    world = await recording(api.url, Pace(limit=3, period=60.0, pause=0.0))
+    world = await recording(api.url, EventRate(limit=3, period=60.0, pause=0.0))
     policy = parse(demo)
     for round_ in range(1, 6):
         world.decide(policy, n0=2.0)

@@ -5,13 +5,13 @@ from types import SimpleNamespace
 import pytest
 
 from evaluator.cache import cluster
-from evaluator.cache.cluster import Cluster
-from evaluator.controllers.evictions import Evictor
+from evaluator.cache.cluster import ClusterCache
+from evaluator.controllers.evictions import EvictionController
 from evaluator.kubeapi.client import LINKED_PODS, NODES
-from evaluator.kubeapi.reflector import Watcher
+from evaluator.kubeapi.reflector import Reflector
 from evaluator.metrics import Metrics
 from evaluator.model.names import PolicyKey
-from evaluator.plans.evictions import Pace
+from evaluator.plans.evictions import EvictionRate
 from evaluator.policy.decide import Decision, Decisions
 from evaluator.policy.types import Policy
 
@@ -32,20 +32,20 @@ class Evicting:
     def __init__(self, kube, rng):
         self.metrics = Metrics()
         self.clock = Clock()
-        self.cluster = Cluster()
+        self.cluster = ClusterCache()
         self.decided = SimpleNamespace(latest=Decisions(), waiting_for=[])
-        self.evictor = Evictor(
+        self.evictor = EvictionController(
             kube,
             self.cluster,
             self.decided,
             self.metrics,
-            pace=Pace(period=60.0, limit=1),
+            pace=EvictionRate(period=60.0, limit=1),
             clock=self.clock,
         )
         self.cluster.listeners.placement.append(self.evictor.wake)
         self.watchers = [
-            Watcher(kube, NODES, cluster.decode_node, self.cluster.nodes, rng=rng),
-            Watcher(kube, LINKED_PODS, cluster.decode_pod, self.cluster.pods, rng=rng),
+            Reflector(kube, NODES, cluster.decode_node, self.cluster.nodes, rng=rng),
+            Reflector(kube, LINKED_PODS, cluster.decode_pod, self.cluster.pods, rng=rng),
         ]
 
     def violated(self, *nodes):
@@ -180,7 +180,7 @@ async def test_a_pod_that_was_made_anew_under_its_name_is_not_the_one_to_leave(
     }
     stand.then(answer.lists(old))
     behind = await connect(stand.url)
-    background(Watcher(behind, LINKED_PODS, cluster.decode_pod, world.cluster.pods).run())
+    background(Reflector(behind, LINKED_PODS, cluster.decode_pod, world.cluster.pods).run())
     background(world.watchers[0].run())
     background(world.evictor.run())
     await until(lambda: world.cluster.pods.objects and len(world.cluster.nodes.objects) == 2)

@@ -5,41 +5,45 @@ from types import SimpleNamespace
 
 import pytest
 
-from evaluator.cache.cluster import Cluster
-from evaluator.controllers.events import Recorder
-from evaluator.controllers.evictions import Evictor
-from evaluator.controllers.node_labels import Labeler
-from evaluator.controllers.requeue import Nudger
-from evaluator.controllers.status import Reporter
-from evaluator.gangs.core.types import Outcome
-from evaluator.gangs.events import Herald
+from evaluator.cache.cluster import ClusterCache
+from evaluator.controllers.events import PolicyEventRecorder
+from evaluator.controllers.evictions import EvictionController
+from evaluator.controllers.node_labels import NodeLabelController
+from evaluator.controllers.requeue import RequeueController
+from evaluator.controllers.status import StatusController
+from evaluator.gangs.core.types import GangDecisions
+from evaluator.gangs.events import GangEventRecorder
 from evaluator.metrics import Metrics
 from evaluator.model.names import PolicyKey
 from evaluator.plans import evictions, requeue
 from evaluator.policy.decide import Decision, Decisions
 from evaluator.policy.types import Policy
-from plimsoll.ratelimit import Bucket
+from plimsoll.ratelimit import TokenBucket
 from tests.patience import PATIENCE
 
 
 @pytest.fixture(params=["labeler", "evictor", "nudger", "recorder", "reporter", "herald"])
 def loop(request):
-    cluster, metrics = Cluster(), Metrics()
+    cluster, metrics = ClusterCache(), Metrics()
     decided = SimpleNamespace(latest=Decisions(), waiting_for=["everything"])
     match request.param:
         case "labeler":
-            return Labeler(None, cluster, decided, metrics, bucket=Bucket(1.0, 1))
+            return NodeLabelController(None, cluster, decided, metrics, bucket=TokenBucket(1.0, 1))
         case "evictor":
-            return Evictor(None, cluster, decided, metrics, pace=evictions.Pace(1.0, 1))
+            return EvictionController(
+                None, cluster, decided, metrics, pace=evictions.EvictionRate(1.0, 1)
+            )
         case "nudger":
-            pace = requeue.Pace()
-            return Nudger(None, cluster, decided, metrics, allowed=lambda: True, pace=pace)
+            pace = requeue.RequeueTimings()
+            return RequeueController(
+                None, cluster, decided, metrics, allowed=lambda: True, pace=pace
+            )
         case "recorder":
-            return Recorder(None, decided, metrics, lambda: ())
+            return PolicyEventRecorder(None, decided, metrics, lambda: ())
         case "reporter":
-            return Reporter(None, decided, lambda: ())
+            return StatusController(None, decided, lambda: ())
         case "herald":
-            return Herald(None, metrics, dict, Outcome)
+            return GangEventRecorder(None, metrics, dict, GangDecisions)
 
 
 async def test_so_does_one_that_waits_for_its_next_turn():
@@ -48,7 +52,9 @@ async def test_so_does_one_that_waits_for_its_next_turn():
     decided = SimpleNamespace(latest=Decisions(policies={key: Decision(Policy(key))}))
     decided.waiting_for = []
     for turns in range(4):
-        evictor = Evictor(None, Cluster(), decided, Metrics(), pace=evictions.Pace(60.0, 1))
+        evictor = EvictionController(
+            None, ClusterCache(), decided, Metrics(), pace=evictions.EvictionRate(60.0, 1)
+        )
         evictor.start_over()
         running = asyncio.create_task(evictor.run())
         await asyncio.sleep(0.1)

@@ -10,18 +10,18 @@ import pytest
 from aiohttp import web
 
 from evaluator.cache import cluster
-from evaluator.cache.cluster import Cluster
-from evaluator.controllers.node_labels import Labeler, disputed_keys
+from evaluator.cache.cluster import ClusterCache
+from evaluator.controllers.node_labels import NodeLabelController, disputed_keys
 from evaluator.kubeapi.client import NODES
-from evaluator.kubeapi.reflector import Watcher
+from evaluator.kubeapi.reflector import Reflector
 from evaluator.kubeapi.transport import KubeError
-from evaluator.leader.write_fence import Mandate
+from evaluator.leader.write_fence import WriteFence
 from evaluator.metrics import Metrics
 from evaluator.model import node_labels
-from evaluator.model.node_labels import Conflict
-from evaluator.model.objects import Meta, Node
+from evaluator.model.node_labels import LabelConflict
+from evaluator.model.objects import Node, ObjectMeta
 from evaluator.policy.decide import Decisions
-from plimsoll.ratelimit import Bucket
+from plimsoll.ratelimit import TokenBucket
 from tests.patience import PATIENCE
 
 
@@ -37,23 +37,23 @@ class Labeling:
 
     def __init__(self, kube, rng, bucket=None):
         self.metrics = Metrics()
-        self.cluster = Cluster()
+        self.cluster = ClusterCache()
         self.decided = SimpleNamespace(latest=Decisions(), waiting_for=[])
         self.clock = Clock()
-        self.mandate = Mandate(clock=self.clock)
+        self.mandate = WriteFence(clock=self.clock)
         self.mandate.extend()
         kube.guard = self.mandate.write
-        self.labeler = Labeler(
+        self.labeler = NodeLabelController(
             kube,
             self.cluster,
             self.decided,
             self.metrics,
-            bucket=bucket or Bucket(rate=1e6, burst=1000),
+            bucket=bucket or TokenBucket(rate=1e6, burst=1000),
             allowed=self.mandate.allowed,
             rng=rng,
         )
         self.cluster.listeners.labels.append(self.labeler.wake)
-        self.watcher = Watcher(kube, NODES, cluster.decode_node, self.cluster.nodes, rng=rng)
+        self.watcher = Reflector(kube, NODES, cluster.decode_node, self.cluster.nodes, rng=rng)
 
     def want(self, **labels):
         """Node → labels; in node names `_` stands for `-`."""
@@ -131,7 +131,7 @@ async def test_what_a_user_set_is_never_touched(api, world):
     world.want(node_a={"demo": "violating", "other": "1"})
     await api.seen("/api/v1/nodes/node-a", has({"other": "1"}))
     assert await api.labels("node-a") == {"zone": "1", "demo": "mine", "other": "1"}
-    assert world.labeler.conflicts == (Conflict("node-a", "demo", "violating", "mine"),)
+    assert world.labeler.conflicts == (LabelConflict("node-a", "demo", "violating", "mine"),)
     world.want()
     await api.seen("/api/v1/nodes/node-a", lacks("other"))
     assert await api.labels("node-a") == {"zone": "1", "demo": "mine"}
@@ -159,7 +159,7 @@ async def test_a_409_that_no_plan_foresaw_drops_just_the_key_in_dispute(api, wor
     world.want(node_a={"shared": "2", "ours": "2"})
     await api.seen("/api/v1/nodes/node-a", has({"shared": "1", "ours": "2"}))
     await until(lambda: world.labeler.conflicts)
-    assert world.labeler.conflicts == (Conflict("node-a", "shared", "2", "1"),)
+    assert world.labeler.conflicts == (LabelConflict("node-a", "shared", "2", "1"),)
     assert world.written("error") == 0
 
 
@@ -174,7 +174,7 @@ async def test_a_node_that_vanished_is_not_created_again(api, world, until):
     world.labeler.wake()
     await api.delete("/api/v1/nodes/node-a")
     await until(lambda: "node-a" not in world.cluster.nodes.objects)
-    ghost = Node(Meta(name="node-a", uid="uid-of-the-old-one", resource_version="1"))
+    ghost = Node(ObjectMeta(name="node-a", uid="uid-of-the-old-one", resource_version="1"))
     world.cluster.nodes.put(ghost)  # as if the watch were behind
     world.want(node_a={"demo": "violating"}, node_b={"demo": "violating"})
     await api.seen("/api/v1/nodes/node-b", has({"demo": "violating"}))
@@ -261,7 +261,7 @@ async def failing(stand, connect, rng, background):
         made = Labeling(await connect(stand.url), rng)
         made.cluster.nodes.replace(
             [
-                Node(Meta(name=n, uid=f"u-{n}", resource_version="1"))
+                Node(ObjectMeta(name=n, uid=f"u-{n}", resource_version="1"))
                 for n in ("node-bad", "node-good")
             ]
         )
@@ -273,7 +273,7 @@ async def failing(stand, connect, rng, background):
 
 async def test_an_answer_older_than_what_the_watch_said_is_not_believed(failing, until):
     world = await failing(0)  # it answers with resourceVersion 2
-    newer = Node(Meta(name="node-good", uid="u", resource_version="5", labels={"zone": "1"}))
+    newer = Node(ObjectMeta(name="node-good", uid="u", resource_version="5", labels={"zone": "1"}))
     world.cluster.nodes.put(newer)
     world.want(node_good={"demo": "violating"})
     await until(lambda: world.written() >= 1)
@@ -293,7 +293,7 @@ async def test_what_is_decided_during_a_write_is_written_after_it(failing, stand
     stand.then(slowly)
     world.want(node_good={"demo": "1"})
     await stand.until(1)
-    ours = Meta(
+    ours = ObjectMeta(
         name="node-good",
         uid="u-node-good",
         resource_version="2",
@@ -337,7 +337,9 @@ async def test_more_nodes_than_one_batch_are_all_written(stand, connect, rng, ba
     stand.otherwise(answers_but(0, 500))
     world = Labeling(await connect(stand.url), rng)
     names = [f"n{number}" for number in range(150)]
-    world.cluster.nodes.replace([Node(Meta(name=n, uid=n, resource_version="1")) for n in names])
+    world.cluster.nodes.replace(
+        [Node(ObjectMeta(name=n, uid=n, resource_version="1")) for n in names]
+    )
     background(world.labeler.run())
     world.decided.latest = Decisions(labels={name: {"demo": "violating"} for name in names})
     world.labeler.wake()
@@ -352,7 +354,9 @@ async def crowd(stand, connect, rng, background):
     async def start(count, bucket=None):
         made = Labeling(await connect(stand.url), rng, bucket)
         names = [f"n{number}" for number in range(count)]
-        made.cluster.nodes.replace([Node(Meta(name=n, uid=n, resource_version="1")) for n in names])
+        made.cluster.nodes.replace(
+            [Node(ObjectMeta(name=n, uid=n, resource_version="1")) for n in names]
+        )
         made.decided.latest = Decisions(labels={name: {"demo": "violating"} for name in names})
         background(made.labeler.run())
         return made
@@ -369,7 +373,8 @@ async def test_conflicts_on_many_nodes_are_one_line_however_often_they_begin(
     world = Labeling(await connect(stand.url), rng)
     names = [f"n{number}" for number in range(300)]
     theirs = [
-        Node(Meta(name=n, uid=n, resource_version="1", labels={"demo": "mine"})) for n in names
+        Node(ObjectMeta(name=n, uid=n, resource_version="1", labels={"demo": "mine"}))
+        for n in names
     ]
     world.cluster.nodes.replace(theirs)
     told = []
@@ -422,7 +427,7 @@ async def test_a_process_that_slept_past_the_end_of_its_lease_writes_nothing(cro
 async def test_writes_keep_to_their_rate(crowd, stand, until):
     """A burst at once; the next one is an hour away."""
     stand.otherwise(answers_but(0, 500))
-    world = await crowd(20, Bucket(rate=1 / 3600, burst=5))
+    world = await crowd(20, TokenBucket(rate=1 / 3600, burst=5))
     world.labeler.wake()
     await until(lambda: world.written() == 5)
     for _ in range(50):
@@ -434,7 +439,7 @@ async def test_writes_keep_to_their_rate(crowd, stand, until):
 async def test_a_server_that_asks_for_quiet_gets_it(crowd, stand, until):
     """429 with Retry-After: nobody is written before then, also none of those that were not asked about."""
 
-    class Noting(Bucket):
+    class Noting(TokenBucket):
         until = None
 
         def empty(self, until):

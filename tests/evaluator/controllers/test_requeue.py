@@ -11,16 +11,16 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from evaluator.cache import cluster
-from evaluator.cache.cluster import Cluster
-from evaluator.controllers.requeue import Nudger
+from evaluator.cache.cluster import ClusterCache
+from evaluator.controllers.requeue import RequeueController
 from evaluator.kubeapi.client import LINKED_PODS, NODES
-from evaluator.kubeapi.reflector import Watcher
+from evaluator.kubeapi.reflector import Reflector
 from evaluator.metrics import Metrics
 from evaluator.model.names import PolicyKey
 from evaluator.model.objects import NUDGED
-from evaluator.plans.requeue import Pace
+from evaluator.plans.requeue import RequeueTimings
 from evaluator.policy.decide import Decision, Decisions
-from evaluator.policy.evaluate import View
+from evaluator.policy.evaluate import MetricTable
 from evaluator.policy.types import Policy
 
 KEY = PolicyKey("default", "demo")
@@ -47,23 +47,23 @@ class Nudging:
     def __init__(self, kube, rng):
         self.metrics = Metrics()
         self.clock = Clock()
-        self.cluster = Cluster()
+        self.cluster = ClusterCache()
         self.decided = SimpleNamespace(latest=Decisions(), waiting_for=["everything"])
         self.leads = True
-        self.nudger = Nudger(
+        self.nudger = RequeueController(
             kube,
             self.cluster,
             self.decided,
             self.metrics,
             allowed=lambda: self.leads,
-            pace=Pace(settle=0.0),
+            pace=RequeueTimings(settle=0.0),
             clock=self.clock,
             rng=rng,
         )
         self.cluster.listeners.placement.append(self.nudger.wake)
         self.watchers = [
-            Watcher(kube, NODES, cluster.decode_node, self.cluster.nodes, rng=rng),
-            Watcher(kube, LINKED_PODS, cluster.decode_pod, self.cluster.pods, rng=rng),
+            Reflector(kube, NODES, cluster.decode_node, self.cluster.nodes, rng=rng),
+            Reflector(kube, LINKED_PODS, cluster.decode_pod, self.cluster.pods, rng=rng),
         ]
 
     def refuse(self, *nodes):
@@ -71,7 +71,7 @@ class Nudging:
 
     def decide(self, refused, awaited=frozenset()):
         decision = Decision(Policy(KEY), dontschedule=reasons(frozenset(refused)), awaited=awaited)
-        self.decided.latest = Decisions(View(("node-a", "node-b"), {}), {KEY: decision})
+        self.decided.latest = Decisions(MetricTable(("node-a", "node-b"), {}), {KEY: decision})
         self.decided.waiting_for = []
         self.nudger.decided()
 

@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from evaluator.controllers.rewards import PAUSE, Rewarder
+from evaluator.controllers.rewards import PAUSE, RewardController
 from evaluator.model.pod_record import decode
 from evaluator.scoring import reward_codec
 from evaluator.scoring import rewards as module
@@ -20,7 +20,7 @@ class Replica:
         self.now = 1000.0
         self.may_write = True
         self.nodes = {"a", "b"}
-        self.rewarder = Rewarder(
+        self.rewarder = RewardController(
             kube,
             Rewards(),
             lambda: self.nodes,

@@ -5,9 +5,9 @@ from types import SimpleNamespace
 
 import pytest
 
-from evaluator.controllers.status import Reporter
+from evaluator.controllers.status import StatusController
 from evaluator.model.names import PolicyKey
-from evaluator.model.node_labels import Conflict
+from evaluator.model.node_labels import LabelConflict
 from evaluator.policy.decide import decide
 from evaluator.policy.parse import parse
 from evaluator.readings.store import Store
@@ -25,7 +25,7 @@ class Reporting:
         self.decided = SimpleNamespace(latest=None, waiting_for=[])
         self.conflicts = []
         self.said = {}
-        self.reporter = Reporter(
+        self.reporter = StatusController(
             kube,
             self.decided,
             lambda: self.conflicts,
@@ -94,7 +94,7 @@ async def test_a_label_that_could_not_be_set_is_reported_to_its_policy(api, worl
     await api.policy(demo)
     world.decide(parse(demo), n0=2.0)
     await api.seen(f"{PATH}/demo", says("Violated"))
-    world.conflicts = [Conflict("n0", "demo", "violating", "mine")]
+    world.conflicts = [LabelConflict("n0", "demo", "violating", "mine")]
     world.reporter.wake()
     found = await api.seen(
         f"{PATH}/demo", lambda policy: policy["status"]["conditions"][0]["status"] == "False"

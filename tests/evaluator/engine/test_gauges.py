@@ -3,7 +3,7 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from evaluator.engine.gauges import Tally
+from evaluator.engine.gauges import PolicyGauges
 from evaluator.metrics import Metrics
 from evaluator.policy.decide import decide
 from evaluator.readings.store import Store
@@ -32,7 +32,7 @@ def shown(metrics):
 @given(worlds)
 def test_only_the_last_decisions_are_shown(parsed, rule, worlds):
     metrics = Metrics()
-    tally, decisions = Tally(metrics), None
+    tally, decisions = PolicyGauges(metrics), None
     for named, values in worlds:
         store = Store(stale_after=30.0, started=0.0)
         strict = {"for": "5s", "whenMissing": "violate"}
@@ -47,7 +47,7 @@ def test_only_the_last_decisions_are_shown(parsed, rule, worlds):
         for _ in tally.show(decisions):
             pass
     alone = Metrics()
-    for _ in Tally(alone).show(decisions):
+    for _ in PolicyGauges(alone).show(decisions):
         pass
     assert shown(metrics) == shown(alone)
     assert shown(alone).keys() or not decisions.policies

@@ -5,20 +5,20 @@ import asyncio
 import numpy as np
 import pytest
 
-from evaluator.cache.cluster import Cluster
+from evaluator.cache.cluster import ClusterCache
 from evaluator.engine import loop as decider
-from evaluator.engine.loop import Decider
+from evaluator.engine.loop import DecisionLoop
 from evaluator.engine.subscription import Subscriptions
 from evaluator.metrics import Metrics
 from evaluator.model.names import PolicyKey
-from evaluator.model.node_index import Nodes
-from evaluator.model.objects import Meta, Node
+from evaluator.model.node_index import NodeIndex
+from evaluator.model.objects import Node, ObjectMeta
 from evaluator.policy import parse
 from evaluator.policy.decide import NotReadyError
 from evaluator.policy.scorer_metrics import Scoring
 from evaluator.readings.store import Store
-from evaluator.scoring.plugin import Assessment
-from evaluator.scoring.snapshot import ClusterView
+from evaluator.scoring.plugin import ScorerResult
+from evaluator.scoring.snapshot import ClusterSnapshot
 from tests.patience import PATIENCE
 from wire.codec import Delta
 
@@ -36,11 +36,11 @@ class Clock:
 class Deciding:
     def __init__(self, stale_after=STALE, clock=None, **settings):
         self.clock = clock or Clock()
-        self.cluster = Cluster(stale_after=60.0)
+        self.cluster = ClusterCache(stale_after=60.0)
         self.store = Store(stale_after=stale_after, started=self.clock())
         self.subscriptions = Subscriptions()
         self.metrics = Metrics()
-        self.decider = Decider(
+        self.decider = DecisionLoop(
             self.cluster,
             self.store,
             self.subscriptions,
@@ -52,7 +52,7 @@ class Deciding:
 
     def know(self, *policies, nodes=("node-a", "node-b")):
         self.cluster.policies.replace(list(policies))
-        self.cluster.nodes.replace([Node(Meta(name=name, uid=name)) for name in nodes])
+        self.cluster.nodes.replace([Node(ObjectMeta(name=name, uid=name)) for name in nodes])
         self.cluster.pods.replace([])
 
     def hear(self, **values):
@@ -255,14 +255,14 @@ def test_pods_wait_until_the_cluster_was_surveyed(parsed, rule):
         predicates = priorities = metrics = ()
 
         def assess(self, view, pod):
-            return Assessment(facts={"cpu.risk": np.array([0.5]), "memory.risk": np.array([1.5])})
+            return ScorerResult(facts={"cpu.risk": np.array([0.5]), "memory.risk": np.array([1.5])})
 
     view = None
     world = Deciding(scoring=Scoring({"safe": Scorer()}, lambda: view))
     world.know(parsed("demo-policy", dontschedule=[rule("plimsoll_risk GreaterThan 1")]), nodes="a")
     world.decider.evaluate()
     assert list(world.decider.waiting_for) == ["the first report of 1 node"]
-    view = ClusterView(Nodes("a"))
+    view = ClusterSnapshot(NodeIndex("a"))
     world.decider.evaluate()
     assert not world.decider.waiting_for
     assert list(world.decider.current().policies[KEY].dontschedule) == ["a"]
@@ -508,7 +508,7 @@ async def test_the_loop_evaluates_nothing_before_every_kind_is_listed(demo, back
     world = Deciding(clock=asyncio.get_running_loop().time)
     background(world.decider.run())
     world.cluster.policies.replace([demo()])
-    world.cluster.nodes.replace([Node(Meta(name="node-a"))])
+    world.cluster.nodes.replace([Node(ObjectMeta(name="node-a"))])
     for _ in range(20):
         world.decider.touch()
         await asyncio.sleep(0.001)
@@ -584,8 +584,8 @@ def test_a_label_of_ours_from_an_earlier_life_is_kept_for_its_time(parsed, rule)
     labels = {"demo-policy": "violating"}
     world.cluster.nodes.replace(
         [
-            Node(Meta(name="node-a", uid="a", labels=labels, owned_labels=ours)),
-            Node(Meta(name="node-b", uid="b", labels=labels)),  # somebody else's
+            Node(ObjectMeta(name="node-a", uid="a", labels=labels, owned_labels=ours)),
+            Node(ObjectMeta(name="node-b", uid="b", labels=labels)),  # somebody else's
         ]
     )
     world.decider.evaluate()

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import pytest
 
-from evaluator.extender.policies import Extender
+from evaluator.extender.policies import PolicyVerbs
 from evaluator.extender.verbs import for_any
 from evaluator.metrics import Metrics
 from evaluator.policy.decide import Decisions, decide
@@ -115,7 +115,7 @@ async def extender():
         ):
             source = decisions if callable(decisions) else lambda: decisions or Decisions()
             metrics = Metrics()
-            asked = Extender(source, metrics, scoring=scoring(metrics), for_pod=for_pod)
+            asked = PolicyVerbs(source, metrics, scoring=scoring(metrics), for_pod=for_pod)
             server = HttpServer(
                 asked.answer,
                 check=asked.check,

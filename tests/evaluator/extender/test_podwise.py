@@ -6,16 +6,16 @@ import numpy as np
 import pytest
 
 from evaluator.extender import podview
-from evaluator.model.node_index import Nodes
+from evaluator.model.node_index import NodeIndex
 from evaluator.model.pod_demand import Resource
 from evaluator.policy.decide import decide
-from evaluator.policy.per_pod import Podwise
-from evaluator.policy.scorer_metrics import Quantified, Scoring
+from evaluator.policy.per_pod import PerPodDecisions
+from evaluator.policy.scorer_metrics import ScorerMetrics, Scoring
 from evaluator.readings.store import Store
-from evaluator.scoring.plugin import Assessment
-from evaluator.scoring.snapshot import ClusterView
+from evaluator.scoring.plugin import ScorerResult
+from evaluator.scoring.snapshot import ClusterSnapshot
 
-NODES = Nodes(["node-a", "node-b", "node-c"])
+NODES = NodeIndex(["node-a", "node-b", "node-c"])
 NOW = 1000.0
 CPU = Resource.CPU
 REASON = "violating safe: plimsoll_risk GreaterThan 0.5"
@@ -30,18 +30,18 @@ class Share:
         if pod.requests.get(CPU) == 13_000:
             raise ZeroDivisionError
         risk = (view.requested[CPU] + pod.requests.get(CPU, 0.0)) / 1000.0
-        return Assessment(facts={"cpu.risk": risk, "memory.risk": view.unknown})
+        return ScorerResult(facts={"cpu.risk": risk, "memory.risk": view.unknown})
 
 
 @pytest.fixture
 async def server(extender, parsed):
-    view = ClusterView(NODES, requested={CPU: np.array([100.0, 300.0, 450.0])})
+    view = ClusterSnapshot(NODES, requested={CPU: np.array([100.0, 300.0, 450.0])})
     scoring = Scoring({"safe": Share()}, lambda: view)
     rule = {"metricname": "plimsoll_risk", "operator": "GreaterThan", "target": 0.5}
     safe = parsed("safe", dontschedule=[rule], scheduleonmetric=[{**rule, "operator": "LessThan"}])
-    readings = Quantified(Store(stale_after=30.0, started=0.0), scoring)
+    readings = ScorerMetrics(Store(stale_after=30.0, started=0.0), scoring)
     decisions = decide([safe], NODES, readings, now=NOW)
-    podwise = Podwise(scoring)
+    podwise = PerPodDecisions(scoring)
 
     def for_pod(args, decision, decisions):
         return podwise.decision(decision, decisions, podview.view(args))

@@ -6,13 +6,13 @@ import numpy as np
 import pytest
 
 from evaluator.extender.scorers import ScorerRoutes
-from evaluator.model.node_index import Nodes
+from evaluator.model.node_index import NodeIndex
 from evaluator.model.pod_demand import Resource
-from evaluator.scorerhost.runner import Assessor
+from evaluator.scorerhost.runner import ScorerRunner
 from evaluator.scoring.demand import Demands
-from evaluator.scoring.plugin import Assessment
+from evaluator.scoring.plugin import ScorerResult
 from evaluator.scoring.plugins.template import Template
-from evaluator.scoring.snapshot import ClusterView, Refusal
+from evaluator.scoring.snapshot import ClusterSnapshot, NodeRejection
 from plimsoll import VERSION
 
 NODES = ("node-a", "node-b", "node-c")
@@ -31,9 +31,9 @@ class Picky:
     def assess(self, view, pod):
         self.asked.append(pod)
         places = np.arange(len(view.nodes))
-        second = Refusal(places == 1, "is second")
-        late = Refusal(places >= 1, "is late")
-        return Assessment(
+        second = NodeRejection(places == 1, "is second")
+        late = NodeRejection(places >= 1, "is late")
+        return ScorerResult(
             {"fits": [second, late]},
             {"late": places, "early": len(places) - places},
             missing=places == 2,
@@ -51,7 +51,7 @@ class Broken(Picky):
 class Survey:
     def __init__(self):
         self.waiting_for = []
-        self.now = ClusterView(Nodes(NODES))
+        self.now = ClusterSnapshot(NodeIndex(NODES))
 
     def view(self):
         return self.now
@@ -73,7 +73,7 @@ async def server(extender, survey, picky):
     scorers = {"picky": picky, "template": Template(), "broken": Broken()}
     return await extender(
         scoring=lambda metrics: ScorerRoutes(
-            Assessor(scorers, survey, metrics, demands=Demands()),
+            ScorerRunner(scorers, survey, metrics, demands=Demands()),
             metrics,
         )
     )
@@ -156,7 +156,7 @@ async def test_a_node_that_is_not_known_yet_passes_and_has_no_score(server):
 
 async def test_no_nodes_in_the_cluster_or_in_the_question(server, survey):
     assert json.loads((await server.post("/scorers/picky/prioritize", body(()))).body) == []
-    survey.now = ClusterView(Nodes())
+    survey.now = ClusterSnapshot(NodeIndex())
     assert json.loads((await server.post("/scorers/picky/prioritize", body())).body) == []
     reply = json.loads((await server.post("/scorers/picky/filter", body())).body)
     assert reply["NodeNames"] == list(NODES)
@@ -172,7 +172,7 @@ async def test_the_questions_about_one_pod_cost_one_assessment(server, survey, p
     assert len(picky.asked) == 1
     assert counted(server, "picky", "filter", 200, "assessed") == 1
     assert counted(server, "picky", "prioritize", 200, "remembered") == 2
-    survey.now = ClusterView(Nodes(NODES[:2]))
+    survey.now = ClusterSnapshot(NodeIndex(NODES[:2]))
     scores = json.loads((await server.post("/scorers/picky/prioritize", body())).body)
     assert [score["Host"] for score in scores] == ["node-a", "node-b"]
     assert len(picky.asked) == 2

@@ -6,9 +6,9 @@ import pytest
 
 from evaluator.extender import verbs
 from evaluator.extender.codec import Args
-from evaluator.extender.verbs import Outcome
+from evaluator.extender.verbs import Result
 from evaluator.policy.decide import Decisions, NotReadyError, decide
-from evaluator.policy.scorer_metrics import OFF, Quantified
+from evaluator.policy.scorer_metrics import OFF, ScorerMetrics
 from evaluator.readings.store import Store
 from wire.codec import Delta
 
@@ -39,7 +39,7 @@ def decisions(parsed, rule):
 
 def test_filter_names_the_violators_with_their_reason(decisions):
     answer = verbs.answer_filter(ask(), decisions())
-    assert (answer.outcome, answer.policy) == (Outcome.DECIDED, "demo")
+    assert (answer.outcome, answer.policy) == (Result.DECIDED, "demo")
     assert answer.failed == dict.fromkeys(["b", "c"], "violating demo: m GreaterThan 0")
 
 
@@ -50,16 +50,16 @@ def test_filter_speaks_only_of_the_nodes_asked_about(decisions):
 
 def test_prioritize_ranks_the_nodes_asked_about(decisions):
     answer = verbs.answer_prioritize(ask(names=("c", "unknown", "b")), decisions())
-    assert (answer.outcome, answer.scores) == (Outcome.DECIDED, [("c", 9), ("b", 10)])
+    assert (answer.outcome, answer.scores) == (Result.DECIDED, [("c", 9), ("b", 10)])
 
 
 @pytest.mark.parametrize(
     ("asked", "outcome", "policy"),
     [
-        (ask(None), Outcome.NO_LABEL, ""),
-        (ask(""), Outcome.NO_LABEL, ""),
-        (ask("other"), Outcome.NO_POLICY, "other"),
-        (ask(namespace="elsewhere"), Outcome.NO_POLICY, "demo"),
+        (ask(None), Result.NO_LABEL, ""),
+        (ask(""), Result.NO_LABEL, ""),
+        (ask("other"), Result.NO_POLICY, "other"),
+        (ask(namespace="elsewhere"), Result.NO_POLICY, "demo"),
     ],
 )
 def test_without_a_policy_everything_passes_and_nothing_is_scored(
@@ -72,7 +72,7 @@ def test_without_a_policy_everything_passes_and_nothing_is_scored(
 
 
 def test_before_any_policy_there_is_none(decisions):
-    assert verbs.answer_filter(ask(), Decisions()).outcome is Outcome.NO_POLICY
+    assert verbs.answer_filter(ask(), Decisions()).outcome is Result.NO_POLICY
 
 
 @pytest.mark.parametrize(
@@ -88,9 +88,9 @@ def test_before_any_policy_there_is_none(decisions):
 def test_without_rules_everything_passes_and_nothing_is_scored(decisions, parsed, strategies):
     found = decisions(parsed(**strategies))
     filtered = verbs.answer_filter(ask(), found)
-    assert (filtered.outcome, filtered.failed) == (Outcome.NO_RULES, {})
+    assert (filtered.outcome, filtered.failed) == (Result.NO_RULES, {})
     ranked = verbs.answer_prioritize(ask(), found)
-    assert (ranked.outcome, ranked.scores) == (Outcome.NO_RULES, [])
+    assert (ranked.outcome, ranked.scores) == (Result.NO_RULES, [])
 
 
 @pytest.mark.parametrize("elsewhere", ["elsewhere", "ns/demo", "ns/", "NS", "", "n%73"])
@@ -99,7 +99,7 @@ def test_a_policy_counts_in_its_own_namespace_only(decisions, elsewhere, name):
     """However a pod's label and namespace are spelled."""
     found = decisions()
     for ask_for in (verbs.answer_filter, verbs.answer_prioritize):
-        assert ask_for(ask(name, namespace=elsewhere), found).outcome is Outcome.NO_POLICY
+        assert ask_for(ask(name, namespace=elsewhere), found).outcome is Result.NO_POLICY
 
 
 def test_a_pod_without_a_namespace_is_in_the_default_one(decisions, parsed, rule):
@@ -112,14 +112,16 @@ def test_no_answer_while_a_first_reading_of_an_asked_node_is_awaited(decisions, 
     found = decisions(silent=("c",))
     with pytest.raises(NotReadyError, match="the first readings for policy ns/demo"):
         answer(ask(), found)
-    assert answer(ask(names=("a", "b")), found).outcome is Outcome.DECIDED
-    assert answer(ask("other"), found).outcome is Outcome.NO_POLICY
+    assert answer(ask(names=("a", "b")), found).outcome is Result.DECIDED
+    assert answer(ask("other"), found).outcome is Result.NO_POLICY
 
 
 def test_what_depends_on_the_pod_is_worked_out_for_it(parsed):
     rule = {"metricname": "plimsoll_risk", "operator": "GreaterThan", "target": 0.3}
     policy = parsed(dontschedule=[rule])
-    known = decide([policy], NODES, Quantified(Store(stale_after=30.0, started=0.0), OFF), now=NOW)
+    known = decide(
+        [policy], NODES, ScorerMetrics(Store(stale_after=30.0, started=0.0), OFF), now=NOW
+    )
     args = ask()
 
     def for_pod(asked, decision, decisions):
@@ -135,4 +137,4 @@ def test_a_policy_of_metrics_alone_is_looked_up_as_ever(decisions):
         raise AssertionError
 
     assert set(verbs.answer_filter(ask(), decisions(), never).failed) == {"b", "c"}
-    assert verbs.answer_prioritize(ask(), decisions(), never).outcome is Outcome.DECIDED
+    assert verbs.answer_prioritize(ask(), decisions(), never).outcome is Result.DECIDED

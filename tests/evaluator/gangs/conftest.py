@@ -6,11 +6,11 @@ import numpy as np
 import pytest
 
 from evaluator.gangs.core.decide import decide
-from evaluator.gangs.core.packing import Space
-from evaluator.gangs.core.podgroup import Gang, gang_of
+from evaluator.gangs.core.packing import Capacity
+from evaluator.gangs.core.podgroup import PodGroup, gang_of
 from evaluator.model.gang_membership import GATE, Membership, Owner, QoS, Where
-from evaluator.model.node_index import Nodes
-from evaluator.model.pod_record import Resident
+from evaluator.model.node_index import NodeIndex
+from evaluator.model.pod_record import PodRecord
 from evaluator.model.resources import RESOURCES
 from tests.evaluator.gangs.outcomes import NOW, SEEN, TERMS
 from tests.evaluator.gangs.replicas import PODS, Replica, node
@@ -42,7 +42,7 @@ def _resident(name, group="", minimum=0, *, cpu=1.0, node="", **more):
         "crashed": None,
     } | more
     about = Membership(group=group, minimum=minimum, **members)
-    return Resident(name=name, node=node, membership=about, **fields)
+    return PodRecord(name=name, node=node, membership=about, **fields)
 
 
 def _gangs(pods, *, count_all=False):
@@ -51,12 +51,12 @@ def _gangs(pods, *, count_all=False):
     for pod in sorted(pods, key=lambda one: one.key):
         if (key := gang_of(pod)) is not None:
             found.setdefault(key, []).append(pod)
-    return [Gang(key, tuple(members), count_all) for key, members in found.items()]
+    return [PodGroup(key, tuple(members), count_all) for key, members in found.items()]
 
 
 def _space(pods=(), *, others=(), only=None, **nodes):
     """Nodes with so many cores, less what pods hold of them. `only`: which nodes may take pods, by what they ask (Where)."""
-    names = Nodes(sorted(nodes))
+    names = NodeIndex(sorted(nodes))
     resources = (*map(str, RESOURCES), *others)
     whole = np.zeros((len(resources), len(names)))
     whole[resources.index("pods")] = 110
@@ -72,7 +72,7 @@ def _space(pods=(), *, others=(), only=None, **nodes):
         told = (only or {}).get(policy if policy is not None else where.asked)
         return names.all if told is None else np.array([name in told for name in names])
 
-    return Space(names, resources, free, whole, allowed)
+    return Capacity(names, resources, free, whole, allowed)
 
 
 @pytest.fixture
@@ -96,8 +96,8 @@ def with_membership():
 
     def change(pod, **said):
         about = {name: getattr(pod.membership, name) for name in Membership.__struct_fields__}
-        fields = {name: getattr(pod, name) for name in Resident.__struct_fields__}
-        return Resident(**{**fields, "membership": Membership(**{**about, **said})})
+        fields = {name: getattr(pod, name) for name in PodRecord.__struct_fields__}
+        return PodRecord(**{**fields, "membership": Membership(**{**about, **said})})
 
     return change
 

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, precondition, rule
 
 from evaluator.gangs.core.decide import decide
-from evaluator.gangs.core.types import Memory, Outcome, Reason, Terms
+from evaluator.gangs.core.types import GangDecisions, GangHistory, GangReason, GangTimings
 from evaluator.model.gang_membership import QoS
 from tests.evaluator.gangs.model import WHERES, Cluster, Pod
 from tests.evaluator.gangs.promises import IN_THE_END, LONG, PROMISES, Decision, History
@@ -45,10 +45,10 @@ class Life(RuleBasedStateMachine):
     )
     def begin(self, nodes: list[int], longest_wait: float) -> None:
         self.now = BEGIN
-        self.terms = Terms(gate_max_age=longest_wait)
+        self.terms = GangTimings(gate_max_age=longest_wait)
         self.cluster = Cluster(dict(zip("abcdef", nodes, strict=False)))
         self.jobs: list[Job] = []
-        self.memory, self.history = Memory(), History()
+        self.memory, self.history = GangHistory(), History()
         self.sound = True
         self.numbers = itertools.count()
         self.chance = random.Random(1)
@@ -128,7 +128,7 @@ class Life(RuleBasedStateMachine):
 
     @rule()
     def another_leads(self):
-        self.memory = Memory()
+        self.memory = GangHistory()
 
     @rule(lifted=st.sampled_from([99] * 6 + [0, 1, 2]))
     def leader_decides(self, lifted):
@@ -152,7 +152,7 @@ class Life(RuleBasedStateMachine):
             told = {(pod.key, pod.owner) for pod in self.cluster.pods if pod.admitted is not None}
             self.history.admitted &= told
 
-        def ask(memory: Memory, now: float) -> Outcome:
+        def ask(memory: GangHistory, now: float) -> GangDecisions:
             chance = self.chance.random
             return self.decider(gangs, space, memory, self.terms, now=now, random=chance)
 
@@ -170,13 +170,13 @@ class Life(RuleBasedStateMachine):
             most -= len(lifted)
             if lifted:
                 self.memory = self.memory.released(release, now=self.now)
-                if release.reason is Reason.ADMITTED:
+                if release.reason is GangReason.ADMITTED:
                     names = frozenset(pod.name for pod in release.pods)
                     self.history.turns[release.gang] = names, needed
             for pod in lifted:
                 pod.gated = False
-                pod.admitted = None if release.reason is Reason.OVERDUE else self.now
-                pod.turn = release.reason is Reason.ADMITTED
+                pod.admitted = None if release.reason is GangReason.OVERDUE else self.now
+                pod.turn = release.reason is GangReason.ADMITTED
                 if pod.turn:
                     self.history.admitted.add((release.gang, pod.owner))
 

@@ -6,11 +6,11 @@ from functools import lru_cache
 
 import numpy as np
 
-from evaluator.gangs.core.packing import Space
-from evaluator.gangs.core.podgroup import Gang, GangKey, gang_of
+from evaluator.gangs.core.packing import Capacity
+from evaluator.gangs.core.podgroup import GangKey, PodGroup, gang_of
 from evaluator.model.gang_membership import Membership, Owner, QoS, Where
-from evaluator.model.node_index import Nodes
-from evaluator.model.pod_record import Resident
+from evaluator.model.node_index import NodeIndex
+from evaluator.model.pod_record import PodRecord
 from evaluator.model.resources import RESOURCES
 
 CPU = 1000
@@ -64,7 +64,7 @@ class Pod:
             return None
         return GangKey("default", self.group or self.name, alone=not self.minimum)
 
-    def resident(self) -> Resident:
+    def resident(self) -> PodRecord:
         about = Membership(
             group=self.group,
             minimum=self.minimum,
@@ -78,7 +78,7 @@ class Pod:
             where=self.where,
         )
         asked = {"cpu": self.cpu * CPU, "pods": 1}
-        return Resident(
+        return PodRecord(
             namespace="default",
             name=self.name,
             uid=f"uid-{self.name}",
@@ -111,13 +111,13 @@ class Cluster:
                 found.setdefault(key, []).append(pod)
         return found
 
-    def gangs(self) -> list[Gang]:
+    def gangs(self) -> list[PodGroup]:
         """As a roster has them."""
-        found: dict[GangKey, list[Resident]] = {}
+        found: dict[GangKey, list[PodRecord]] = {}
         for pod in sorted((pod.resident() for pod in self.pods), key=lambda pod: pod.name):
             if (key := gang_of(pod)) is not None:
                 found.setdefault(key, []).append(pod)
-        return [Gang(key, tuple(pods)) for key, pods in found.items()]
+        return [PodGroup(key, tuple(pods)) for key, pods in found.items()]
 
     def free(self) -> dict[str, int]:
         left = dict(self.nodes)
@@ -126,8 +126,8 @@ class Cluster:
                 left[pod.node] -= pod.cpu
         return left
 
-    def space(self) -> Space:
-        names, free = Nodes(self.nodes), self.free()
+    def space(self) -> Capacity:
+        names, free = NodeIndex(self.nodes), self.free()
         taken = [sum(pod.node == name for pod in self.pods) for name in names]
 
         def table(cpus: dict[str, int], pods: list[int]) -> np.ndarray:
@@ -137,7 +137,7 @@ class Cluster:
                 len(RESOURCES), len(names)
             )
 
-        return Space(
+        return Capacity(
             nodes=names,
             resources=tuple(RESOURCES),
             free=table(free, [ROOMY - number for number in taken]),

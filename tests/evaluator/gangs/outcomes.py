@@ -1,10 +1,10 @@
 """Gangs in a few words, and what was decided of them, for tests of decide()."""
 
-from evaluator.gangs.core.types import Memory, Terms
+from evaluator.gangs.core.types import GangHistory, GangTimings
 
 NOW = 200.0
-TERMS = Terms(timeout=60, backoff=10, longest_backoff=300, ageing=300)
-SEEN = Memory(fresh=False)
+TERMS = GangTimings(timeout=60, backoff=10, longest_backoff=300, ageing=300)
+SEEN = GangHistory(fresh=False)
 
 
 def released(outcome):

@@ -4,7 +4,13 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from evaluator.gangs.core.podgroup import GangKey
-from evaluator.gangs.core.types import Memory, Outcome, Reason, State, Terms
+from evaluator.gangs.core.types import (
+    GangDecisions,
+    GangHistory,
+    GangReason,
+    GangState,
+    GangTimings,
+)
 from tests.evaluator.gangs.model import Cluster, Pod, can_place
 
 LONG = 3600.0
@@ -12,7 +18,7 @@ LONG = 3600.0
 
 Owned = tuple[GangKey, str]
 """A gang, and the owner of some of its pods."""
-Ask = Callable[[Memory, float], Outcome]
+Ask = Callable[[GangHistory, float], GangDecisions]
 
 
 @dataclass
@@ -34,8 +40,8 @@ class Decision:
     """What is decided of the same cluster with this memory at this time."""
     seen: Cluster
     history: History
-    terms: Terms
-    before: Memory
+    terms: GangTimings
+    before: GangHistory
     now: float
 
     def __post_init__(self) -> None:
@@ -45,13 +51,13 @@ class Decision:
         self.known |= {pod.key for pod in self.seen.pods if pod.admitted is not None}
         self.free = self.seen.free()
 
-    def released(self, *reasons: Reason) -> set[str]:
-        chosen = [one for one in self.outcome.releases if one.reason in (reasons or Reason)]
+    def released(self, *reasons: GangReason) -> set[str]:
+        chosen = [one for one in self.outcome.releases if one.reason in (reasons or GangReason)]
         return {pod.name for one in chosen for pod in one.pods}
 
     @property
     def admitted(self) -> list[GangKey]:
-        return [one.gang for one in self.outcome.releases if one.reason is Reason.ADMITTED]
+        return [one.gang for one in self.outcome.releases if one.reason is GangReason.ADMITTED]
 
     def living(self, key: GangKey) -> list[Pod]:
         return [pod for pod in self.groups[key] if pod.living]
@@ -66,13 +72,13 @@ class Decision:
 
     def missing(self, key: GangKey) -> int:
         """Pods by which it gets to its quorum."""
-        at_once = self.released(Reason.REPLACEMENT, Reason.OVERDUE)
+        at_once = self.released(GangReason.REPLACEMENT, GangReason.OVERDUE)
         going = [pod for pod in self.living(key) if not pod.gated or pod.name in at_once]
         return max(self.minimum(key) - sum(not pod.foreign for pod in going), 1)
 
     def going(self, key: GangKey) -> list[Pod]:
         """Pods that nothing but our gate holds."""
-        at_once = self.released(Reason.REPLACEMENT, Reason.OVERDUE)
+        at_once = self.released(GangReason.REPLACEMENT, GangReason.OVERDUE)
         return [pod for pod in self.living(key) if pod.liftable and pod.name not in at_once]
 
     def fits(self, key: GangKey, room: dict[str, int]) -> bool:
@@ -105,7 +111,7 @@ class Decision:
 
     def placing(self) -> list[Pod]:
         """Pods that were released, and could take room now; and those that are released regardless of it."""
-        at_once = self.released(Reason.REPLACEMENT, Reason.OVERDUE)
+        at_once = self.released(GangReason.REPLACEMENT, GangReason.OVERDUE)
         members = [pod for pods in self.groups.values() for pod in pods]
         loose = [pod for pod in members if pod.loose and can_place([pod], self.free)]
         return loose + [pod for pod in members if pod.name in at_once]
@@ -123,9 +129,9 @@ class Decision:
 
 def no_gang_goes_below_its_quorum(d: Decision) -> None:
     for release in d.outcome.releases:
-        if release.reason is Reason.ADMITTED:
+        if release.reason is GangReason.ADMITTED:
             assert len(release.pods) >= d.missing(release.gang)
-        elif release.reason is Reason.REPLACEMENT:
+        elif release.reason is GangReason.REPLACEMENT:
             assert d.has_quorum(release.gang)
 
 
@@ -149,7 +155,7 @@ def only_replacements_and_the_overdue_are_let_past_the_line(d: Decision) -> None
     told = {(pod.key, pod.owner) for pod in d.seen.pods if pod.admitted is not None}
     owners = {pod.name: pod.owner for pod in d.seen.pods}
     for release in d.outcome.releases:
-        if release.reason is Reason.REPLACEMENT:
+        if release.reason is GangReason.REPLACEMENT:
             found = {(release.gang, owners[pod.name]) for pod in release.pods}
             assert found <= told | d.history.admitted
 
@@ -171,7 +177,7 @@ def who_is_released_fits(d: Decision) -> None:
 
 
 def room_is_kept_for_those_that_are_released(d: Decision) -> None:
-    at_once = d.released(Reason.REPLACEMENT, Reason.OVERDUE)
+    at_once = d.released(GangReason.REPLACEMENT, GangReason.OVERDUE)
     others = [p for p in d.searching() if d.in_time(p)]
     others += [pod for pod in d.seen.pods if pod.name in at_once and not pod.foreign]
     for key in d.admitted if can_place(others, d.free) else ():
@@ -225,14 +231,14 @@ def nobody_waits_without_being_told_why(d: Decision) -> None:
         assert verdict.message
         if not (key in d.known or held & d.released()):
             assert verdict.state.waits
-            assert (verdict.state is State.INCOMPLETE) == (living < minimum)
-        if verdict.state is State.INCOMPLETE:
+            assert (verdict.state is GangState.INCOMPLETE) == (living < minimum)
+        if verdict.state is GangState.INCOMPLETE:
             assert f"{living} of {minimum}" in verdict.message
 
 
 def who_is_said_to_be_too_large_is(d: Decision) -> None:
     for key, told in d.outcome.verdicts.items():
-        if told.state is State.TOO_LARGE and d.alike(key):
+        if told.state is GangState.TOO_LARGE and d.alike(key):
             pods = [pod for pod in d.living(key) if not pod.foreign]
             assert not can_place(pods, d.seen.nodes, d.minimum(key))
 
@@ -270,7 +276,7 @@ def a_leader_that_does_not_see_its_work_yet_lets_nobody_else_go(d: Decision) -> 
             memory = memory.released(release, now=d.now)
         found = d.ask(memory, d.now + 0.05)
         gone = {release.gang for release in d.outcome.releases}
-        assert {one.gang for one in found.releases if one.reason is Reason.ADMITTED} <= gone
+        assert {one.gang for one in found.releases if one.reason is GangReason.ADMITTED} <= gone
 
 
 def every_gate_of_a_gang_that_fits_was_lifted(d: Decision) -> None:

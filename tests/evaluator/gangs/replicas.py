@@ -4,14 +4,14 @@ import asyncio
 from types import SimpleNamespace
 
 from evaluator.cache import cluster
-from evaluator.cache.cluster import Cluster
-from evaluator.cache.pods import Inventory
-from evaluator.gangs.build import Gangs
+from evaluator.cache.cluster import ClusterCache
+from evaluator.cache.pods import PodCache
+from evaluator.gangs.build import GangManager
 from evaluator.gangs.core.podgroup import GangKey
 from evaluator.gangs.options import GangOptions
 from evaluator.kubeapi.client import ALL_PODS, NODES
-from evaluator.kubeapi.reflector import Watcher
-from evaluator.leader.write_fence import Mandate
+from evaluator.kubeapi.reflector import Reflector
+from evaluator.leader.write_fence import WriteFence
 from evaluator.metrics import Metrics
 from evaluator.model import pod_record
 from evaluator.model.gang_membership import GATE
@@ -30,13 +30,13 @@ class Replica:
         self.kube = kube
         self.metrics = Metrics()
         self.decided = SimpleNamespace(latest=Decisions(), waiting_for=[], listeners=[])
-        self.mandate = Mandate()
+        self.mandate = WriteFence()
         kube.guard = self.mandate.write
-        self.cluster = Cluster()
-        self.inventory = Inventory(clock=lambda: 0.0, wall=lambda: 0.0)
-        self.pods = Watcher(kube, ALL_PODS, pod_record.decode, self.inventory.pods, rng=rng)
-        nodes = Watcher(kube, NODES, cluster.decode_node, self.cluster.nodes, rng=rng)
-        self.gangs = Gangs(
+        self.cluster = ClusterCache()
+        self.inventory = PodCache(clock=lambda: 0.0, wall=lambda: 0.0)
+        self.pods = Reflector(kube, ALL_PODS, pod_record.decode, self.inventory.pods, rng=rng)
+        nodes = Reflector(kube, NODES, cluster.decode_node, self.cluster.nodes, rng=rng)
+        self.gangs = GangManager(
             GangOptions(gangs=True, **options),
             kube,
             self.cluster,

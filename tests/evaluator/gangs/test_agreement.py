@@ -5,7 +5,7 @@ from hypothesis import strategies as st
 
 from evaluator.gangs.core.decide import decide
 from evaluator.gangs.core.podgroup import gang_among, gang_of
-from evaluator.gangs.core.types import Memory, Reason, Terms
+from evaluator.gangs.core.types import GangHistory, GangReason, GangTimings
 from evaluator.gangs.core.ungate import due
 from evaluator.model.gang_membership import Owner
 
@@ -51,13 +51,13 @@ def test_who_is_to_go_goes(a_pod, space_of, told, count_all, old):
     pods = [made(a_pod, number, one) for number, one in enumerate(told)]
     keys = {gang_of(pod) for pod in pods} - {None}
     gangs = [gang_among(key, pods, count_all=count_all) for key in sorted(keys)]
-    terms = Terms(gate_max_age=500.0) if old else Terms()
-    memory = Memory(fresh=False)
+    terms = GangTimings(gate_max_age=500.0) if old else GangTimings()
+    memory = GangHistory(fresh=False)
     found = decide(gangs, space_of(pods, n=64), memory, terms, now=NOW, random=lambda: 0.0)
     for release in found.releases:
         (gang,) = [one for one in gangs if one.key == release.gang]
         meant, going = {pod.uid for pod in release.pods}, {pod.uid for pod in due(release, gang)}
         assert meant <= going
-        if release.reason is not Reason.ADMITTED:
+        if release.reason is not GangReason.ADMITTED:
             assert meant == going
         assert all(gang_of(pod) == gang.key for pod in release.pods)

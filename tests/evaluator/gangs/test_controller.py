@@ -3,11 +3,11 @@
 import asyncio
 
 from evaluator.gangs.controller import ANOTHER, UNLISTED
-from evaluator.gangs.core.types import State
+from evaluator.gangs.core.types import GangState
 from evaluator.model.gang_membership import ADMITTED, GATE
 from evaluator.model.names import PolicyKey
 from evaluator.policy.decide import Decision, Decisions
-from evaluator.policy.evaluate import View
+from evaluator.policy.evaluate import MetricTable
 from evaluator.policy.types import Policy
 from tests.evaluator.gangs.replicas import (
     PODS,
@@ -22,7 +22,7 @@ from tests.evaluator.gangs.replicas import (
 async def test_a_gang_waits_for_its_last_pod_and_goes_whole(api, replica, held, until):
     one = await replica()
     await held("train", "a")
-    await until(lambda: one.state("train") is State.INCOMPLETE)
+    await until(lambda: one.state("train") is GangState.INCOMPLETE)
     assert await going(api) == set()
     assert one.sample("gangs", state="Incomplete") == 1
     assert one.sample("gang_pods_gated") == 1
@@ -30,13 +30,13 @@ async def test_a_gang_waits_for_its_last_pod_and_goes_whole(api, replica, held, 
     await free(api, "a", "b")
     for pod in (await pods(api)).values():
         assert pod["metadata"]["annotations"][ADMITTED]
-    await until(lambda: one.state("train") is State.RELEASED)
+    await until(lambda: one.state("train") is GangState.RELEASED)
     assert one.sample("gang_releases_total", reason="admitted") == 1
     assert one.sample("gang_gates_lifted_total", result="ok") == 2
     assert one.sample("gang_wait_seconds_count") == 1
     assert one.sample("gang_pods_gated") == 0
     await bind(api, "a", "b")
-    await until(lambda: one.state("train") is State.SCHEDULED)
+    await until(lambda: one.state("train") is GangState.SCHEDULED)
 
 
 async def test_gates_of_others_stay(api, replica, held):
@@ -57,7 +57,7 @@ async def test_one_gang_goes_after_the_other_by_importance(api, replica, held, u
     await held("first", "f0", "f1", groupPriority="9")
     one.mandate.extend()
     await free(api, "f0", "f1")
-    await until(lambda: one.state("later") is State.WAITS_FOR_TURN)
+    await until(lambda: one.state("later") is GangState.WAITS_FOR_TURN)
     assert one.sample("gang_oldest_wait_seconds") > 0
     await bind(api, "f0", "f1")
     await free(api, "f0", "f1", "l0", "l1")
@@ -70,10 +70,10 @@ async def test_what_fits_goes_past_what_does_not(api, replica, held, until):
     await held("small", "s0", "s1")
     one.mandate.extend()
     await free(api, "s0", "s1")
-    await until(lambda: one.state("small") is State.RELEASED)
+    await until(lambda: one.state("small") is GangState.RELEASED)
     await bind(api, "s0", "s1")
-    await until(lambda: one.state("large") is State.TOO_LARGE)
-    assert one.state("huge") is State.TOO_LARGE
+    await until(lambda: one.state("large") is GangState.TOO_LARGE)
+    assert one.state("huge") is GangState.TOO_LARGE
     await node(api, "node-b")
     await free(api, "s0", "s1", "l0", "l1")
 
@@ -82,12 +82,12 @@ async def test_a_node_that_its_policy_keeps_it_off_has_no_room(api, replica, hel
     one = await replica(leads=False)
     key = PolicyKey("default", "demo")
     refused = Decision(Policy(key), dontschedule={"node-a": "too hot"})
-    one.decided.latest = Decisions(View(("node-a",), {}), {key: refused})
+    one.decided.latest = Decisions(MetricTable(("node-a",), {}), {key: refused})
     await held("train", "a", "b", **{"telemetry-policy": "demo"})
     one.mandate.extend()
     await until(lambda: one.state("train") is not None)
     assert one.state("train").waits
-    one.decided.latest = Decisions(View(("node-a",), {}), {key: Decision(Policy(key))})
+    one.decided.latest = Decisions(MetricTable(("node-a",), {}), {key: Decision(Policy(key))})
     for tell in one.decided.listeners:
         tell()
     await free(api, "a", "b")
@@ -98,7 +98,7 @@ async def test_only_the_one_that_may_write_decides(api, replica, held, until):
     assert one.gatekeeper.waiting_for == (ANOTHER,)
     await held("train", "a", "b")
     await free(api, "a", "b")
-    await until(lambda: other.state("train") is State.RELEASED)
+    await until(lambda: other.state("train") is GangState.RELEASED)
     assert one.gatekeeper.outcome.verdicts == {}
     assert one.sample("gangs", state="Released") == 0
     assert one.sample("gang_releases_total", reason="admitted") is None
@@ -165,7 +165,7 @@ async def test_what_comes_to_nothing_in_time_is_counted(api, replica, held, unti
     one = await replica(gang_timeout=0.3, gang_backoff=0.2)
     await held("first", "f0", "f1")
     await free(api, "f0", "f1")
-    await until(lambda: one.state("first") is State.TIMED_OUT)
+    await until(lambda: one.state("first") is GangState.TIMED_OUT)
     assert one.sample("gang_timeouts_total") >= 1
     await held("second", "s0", "s1")
     await free(api, "f0", "f1", "s0", "s1")

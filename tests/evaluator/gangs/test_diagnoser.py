@@ -4,11 +4,11 @@ import json
 
 import pytest
 
-from evaluator.cache.pods import Inventory
-from evaluator.gangs.core.index import Roster
+from evaluator.cache.pods import PodCache
+from evaluator.gangs.core.index import GangIndex
 from evaluator.gangs.core.podgroup import GangKey
-from evaluator.gangs.core.types import Memory, Outcome, State, Verdict
-from evaluator.gangs.diagnoser import Inquirer, Pace
+from evaluator.gangs.core.types import GangDecisions, GangHistory, GangState, GangVerdict
+from evaluator.gangs.diagnoser import Diagnoser, DiagnosisTimings
 from evaluator.kubeapi.transport import KubeError
 from evaluator.model.gang_membership import GATE
 from evaluator.model.pod_record import decode
@@ -17,7 +17,7 @@ TRAIN = GangKey("ns", "train")
 SHORT = ("Job train makes 2 at once (parallelism): no more than 2 of the 4 pods that are needed",)
 NO_QUOTA = ("ResourceQuota q has 0 of 5 pods left, and the gang lacks 2",)
 REFUSED = "Job train could not make a pod when it tried last: no room at the inn"
-PACE = Pace(patience=5.0, again=30.0, pause=0.25, idle=1.0)
+PACE = DiagnosisTimings(patience=5.0, again=30.0, pause=0.25, idle=1.0)
 
 
 def pod(name, *, group="train", minimum="4", owner="train", kind="Job", version="batch/v1"):
@@ -57,10 +57,10 @@ class World:
         self.controllers = {}
         self.changes = 0
         self.pods = {}
-        self.inventory = Inventory(clock=lambda: self.now, wall=lambda: self.now)
-        self.roster = Roster(self.inventory)
+        self.inventory = PodCache(clock=lambda: self.now, wall=lambda: self.now)
+        self.roster = GangIndex(self.inventory)
         self.admitted = {}
-        self.inquirer = Inquirer(
+        self.inquirer = Diagnoser(
             self,
             lambda: self.roster.by_key,
             self.outcome,
@@ -73,12 +73,12 @@ class World:
 
     def outcome(self):
         """As much of a decision as matters here."""
-        verdicts = {gang.key: Verdict(self.state(gang), "", 0.0) for gang in self.roster.gangs}
-        return Outcome(verdicts, memory=Memory(self.admitted))
+        verdicts = {gang.key: GangVerdict(self.state(gang), "", 0.0) for gang in self.roster.gangs}
+        return GangDecisions(verdicts, memory=GangHistory(self.admitted))
 
     def state(self, gang):
         has_quorum = gang.has_quorum(admitted=gang.key in self.admitted)
-        return State.WAITS_FOR_TURN if has_quorum else State.INCOMPLETE
+        return GangState.WAITS_FOR_TURN if has_quorum else GangState.INCOMPLETE
 
     def heard(self):
         self.changes += 1

@@ -4,17 +4,17 @@ import asyncio
 
 import pytest
 
-from evaluator.gangs.core.event_queue import Pace
+from evaluator.gangs.core.event_queue import EventTimings
 from evaluator.gangs.core.events import native, overdue
-from evaluator.gangs.core.types import Outcome, State, Verdict
-from evaluator.gangs.events import Herald
-from evaluator.leader.write_fence import Mandate
+from evaluator.gangs.core.types import GangDecisions, GangState, GangVerdict
+from evaluator.gangs.events import GangEventRecorder
+from evaluator.leader.write_fence import WriteFence
 from evaluator.metrics import Metrics
-from plimsoll.ratelimit import Bucket
+from plimsoll.ratelimit import TokenBucket
 from tests.patience import PATIENCE
 
 EVENTS = "/api/v1/namespaces/default/events"
-AT_ONCE = Pace(settle=0.0, rest=0.0)
+AT_ONCE = EventTimings(settle=0.0, rest=0.0)
 
 
 class Clock:
@@ -37,11 +37,11 @@ class World:
         self.allowed = True
         self.clock = Clock()
         self._gangs_of = gangs_of
-        self.herald = Herald(
+        self.herald = GangEventRecorder(
             kube,
             self.metrics,
             lambda: self.gangs,
-            lambda: Outcome(self.verdicts),
+            lambda: GangDecisions(self.verdicts),
             lambda key: self.obstacles.get(key, ()),
             lambda: self.native,
             allowed=lambda: self.allowed,
@@ -52,10 +52,10 @@ class World:
             **more,
         )
 
-    def see(self, *pods, state=State.INCOMPLETE, message="", problems=(), obstacles=()):
+    def see(self, *pods, state=GangState.INCOMPLETE, message="", problems=(), obstacles=()):
         """These are the pods of the only gang, and this is decided of it."""
         self.gangs = {gang.key: gang for gang in self._gangs_of(pods)}
-        verdict = Verdict(state, message, 0.0, problems)
+        verdict = GangVerdict(state, message, 0.0, problems)
         self.verdicts = dict.fromkeys(self.gangs, verdict)
         self.obstacles = dict.fromkeys(self.gangs, tuple(obstacles))
         self.herald.wake()
@@ -128,7 +128,7 @@ async def test_a_new_text_changes_the_event_that_there_is(api, world, told, trai
     await told({("train-0", "GangIncomplete"): ("1 of 4 exist", 1)})
     gang.see(train[0], message="2 of 4 exist")
     await told({("train-0", "GangIncomplete"): ("2 of 4 exist", 2)})
-    gang.see(train[0], state=State.WAITS_FOR_ROOM, message="no room")
+    gang.see(train[0], state=GangState.WAITS_FOR_ROOM, message="no room")
     await told(
         {
             ("train-0", "GangIncomplete"): ("2 of 4 exist", 2),
@@ -268,7 +268,7 @@ async def test_a_new_term_does_not_go_on_with_the_texts_of_the_last(stand, answe
 
 async def test_a_text_that_does_not_last_is_not_told(stand, answer, world, train):
     stand.otherwise(answer.says(200, {"count": 1}))
-    gang = await world(stand.url, pace=Pace(settle=2.0))
+    gang = await world(stand.url, pace=EventTimings(settle=2.0))
     for number in range(1, 5):
         gang.see(*train[:number], message=f"{number} of 4 exist")
         await until(lambda: not gang.herald._wake.is_set())
@@ -281,7 +281,7 @@ async def test_a_text_that_does_not_last_is_not_told(stand, answer, world, train
 
 async def test_writes_are_bounded(stand, answer, world, a_pod):
     stand.otherwise(answer.says(200, {"count": 1}))
-    gang = await world(stand.url, bucket=Bucket(1.0, 5))
+    gang = await world(stand.url, bucket=TokenBucket(1.0, 5))
     pods = [a_pod(f"p{number}", "train", 40) for number in range(20)]
     gang.see(*pods, message="20 of 40 exist")
     await stand.until(5)
@@ -299,7 +299,7 @@ async def test_of_what_is_gone_before_it_was_told_nothing_is_told(
     stand, answer, world, train, a_pod
 ):
     stand.otherwise(answer.says(200, {"count": 1}))
-    gang = await world(stand.url, pace=Pace(settle=2.0))
+    gang = await world(stand.url, pace=EventTimings(settle=2.0))
     both = a_pod("both", native=True)
     gang.native = {both.key: both}
     gang.see(train[0], message="1 of 4 exist")
@@ -353,7 +353,7 @@ async def test_a_namespace_that_is_going_away_is_no_missing_right(
 
 async def test_nothing_is_written_without_the_mandate(stand, world, train):
     gang = await world(stand.url)
-    gang.kube.guard = Mandate().write
+    gang.kube.guard = WriteFence().write
     gang.see(train[0], message="1 of 4 exist")
     await until(lambda: gang.counted("GangIncomplete", "error"))
     assert stand.asked == []

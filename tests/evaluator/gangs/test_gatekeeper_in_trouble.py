@@ -8,7 +8,7 @@ import pytest
 
 from evaluator.gangs import controller
 from evaluator.gangs.controller import UNLISTED
-from evaluator.gangs.core.types import State
+from evaluator.gangs.core.types import GangState
 from evaluator.kubeapi.transport import KubeError
 from tests.evaluator.gangs.replicas import (
     PODS,
@@ -53,7 +53,7 @@ async def test_a_leader_that_comes_back_has_forgotten_what_it_knew(api, replica,
         await api.call("DELETE", f"{PODS}/{name}?gracePeriodSeconds=0")
     await held("train", "c")
     one.mandate.extend()
-    await until(lambda: one.state("train") is State.INCOMPLETE)
+    await until(lambda: one.state("train") is GangState.INCOMPLETE)
     assert await going(api) == set()
 
 
@@ -130,7 +130,7 @@ async def test_a_gang_that_is_refused_keeps_nobody_waiting(api, replica, held, u
     await held("second", "s0", "s1")
     one.mandate.extend()
     await free(api, "s0", "s1")
-    await until(lambda: one.state("first") is State.NOT_LIFTED)
+    await until(lambda: one.state("first") is GangState.NOT_LIFTED)
     (message,) = [
         said.message for key, said in one.gatekeeper.outcome.verdicts.items() if key.name == "first"
     ]
@@ -173,7 +173,7 @@ async def test_a_server_that_serves_nobody_changes_no_order(api, replica, held, 
     await held("second", "s0", "s1")
     one.mandate.extend()
     await free(api, "f0", "f1")
-    await until(lambda: one.state("second") is State.WAITS_FOR_TURN)
+    await until(lambda: one.state("second") is GangState.WAITS_FOR_TURN)
 
 
 async def test_an_answer_that_got_lost_is_found_out(api, replica, held, until):
@@ -192,9 +192,9 @@ async def test_an_answer_that_got_lost_is_found_out(api, replica, held, until):
     await held("second", "s0", "s1")
     one.mandate.extend()
     await free(api, "f0", "f1")
-    await until(lambda: one.state("first") is State.RELEASED)
+    await until(lambda: one.state("first") is GangState.RELEASED)
     await another_decision(one)
-    assert one.state("second") is State.WAITS_FOR_TURN
+    assert one.state("second") is GangState.WAITS_FOR_TURN
     assert await going(api) == {"f0", "f1"}
     await bind(api, "f0", "f1")
     await free(api, "f0", "f1", "s0", "s1")
@@ -217,7 +217,7 @@ async def test_a_watch_that_does_not_tell_of_our_own_writes_is_not_believed(
     await until(lambda: len(asked) == 2)
     one.inventory.pods.put = put
     one.pods.list_anew()
-    await until(lambda: one.state("train") is State.RELEASED)
+    await until(lambda: one.state("train") is GangState.RELEASED)
 
 
 async def test_a_clock_that_is_set_back_keeps_nobody_waiting(api, replica, held, until):

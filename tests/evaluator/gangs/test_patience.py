@@ -6,10 +6,10 @@ import pytest
 
 from evaluator.gangs.core.decide import decide
 from evaluator.gangs.core.podgroup import GangKey
-from evaluator.gangs.core.types import Memory, Reason, Terms, Turn
+from evaluator.gangs.core.types import GangHistory, GangReason, GangTimings, Reservation
 
 NOW = 1000.0
-TERMS = Terms(timeout=60, backoff=10, longest_backoff=300, ageing=300)
+TERMS = GangTimings(timeout=60, backoff=10, longest_backoff=300, ageing=300)
 
 
 def gang(a_pod, name, count, **more):
@@ -33,7 +33,7 @@ def test_gates_that_were_lifted_by_a_clock_that_is_ahead_hold_up_others_for_one_
     """A new leader takes for its turn what it finds; an annotation of next year must not make that turn a year long."""
     ahead = gang(a_pod, "ahead", 2, gated=False, admitted=NOW + 1e7)
     pods = ahead + gang(a_pod, "next", 2, created=NOW)
-    waited = released_after("next", gangs_of(pods), space_of(x=8), Memory(), within=3600)
+    waited = released_after("next", gangs_of(pods), space_of(x=8), GangHistory(), within=3600)
     assert waited == pytest.approx(TERMS.timeout, abs=2)
 
 
@@ -46,24 +46,24 @@ def test_gangs_for_which_room_never_comes_do_not_starve_those_that_fit(
     waiting = [pod for n in range(many) for pod in gang(a_pod, f"large-{n}", 2, cpu=4)]
     waiting += gang(a_pod, "small", 2, cpu=1, created=NOW)
     gangs, space = gangs_of([service, *waiting]), space_of([service], x=8)
-    waited = released_after("small", gangs, space, Memory(fresh=False), within=6 * 3600)
+    waited = released_after("small", gangs, space, GangHistory(fresh=False), within=6 * 3600)
     assert waited == pytest.approx(TERMS.timeout, abs=2)
 
 
 def test_what_is_let_through_for_its_age_is_not_released_a_second_time(a_pod, space_of, gangs_of):
     """Nor does it admit its gang: the one that is not as old waits on."""
-    terms = Terms(gate_max_age=500)
+    terms = GangTimings(gate_max_age=500)
     old, young = a_pod("old", "train", 3), a_pod("young", "train", 3, created=900.0)
     placed = [a_pod("placed", "train", 3, node="x", admitted=50.0)]
     gangs, space = gangs_of([old, young, *placed]), space_of(placed, x=8)
-    outcome = decide(gangs, space, Memory(), terms, now=NOW, random=lambda: 0.0)
+    outcome = decide(gangs, space, GangHistory(), terms, now=NOW, random=lambda: 0.0)
     told = [(one.reason, [pod.name for pod in one.pods]) for one in outcome.releases]
-    assert told == [(Reason.OVERDUE, ["old"]), (Reason.REPLACEMENT, ["young"])]
+    assert told == [(GangReason.OVERDUE, ["old"]), (GangReason.REPLACEMENT, ["young"])]
 
     # As the pod is afterwards: nothing is noted on one that is let through.
     gone = a_pod("old", "train", 3, gated=False)
     after = gangs_of([gone, a_pod("young", "train", 2, created=900.0, cpu=100)])
-    outcome = decide(after, space, Memory(fresh=False), terms, now=NOW, random=lambda: 0.0)
+    outcome = decide(after, space, GangHistory(fresh=False), terms, now=NOW, random=lambda: 0.0)
     assert not outcome.releases
 
 
@@ -74,7 +74,7 @@ def test_the_line_is_not_held_for_a_gang_that_its_policy_keeps_off_all_nodes(
     pods = gang(a_pod, "picky", 2, priority=9, policy="hot")
     pods += gang(a_pod, "next", 2, created=NOW)
     space = space_of(x=8, only={"hot": set()})
-    assert released_after("next", gangs_of(pods), space, Memory(fresh=False), within=600) == 0
+    assert released_after("next", gangs_of(pods), space, GangHistory(fresh=False), within=600) == 0
 
 
 @pytest.mark.parametrize("many", [1, 5, 40])
@@ -88,7 +88,7 @@ def test_gangs_that_kube_scheduler_never_places_do_not_keep_the_room_of_a_whole_
         for pod in gang(a_pod, f"stuck-{n}", 2, gated=False, admitted=NOW - 4000)
     ]
     gangs = gangs_of(stuck + gang(a_pod, "next", 2, cpu=6, created=NOW))
-    space, memory = space_of(x=16), Memory(fresh=False)
+    space, memory = space_of(x=16), GangHistory(fresh=False)
     for moment in range(0, 3600, 5):  # past the first turn of each
         memory = decide(
             [one for one in gangs if one.key.name != "next"],
@@ -109,7 +109,9 @@ def test_a_gang_that_gets_new_pods_all_the_time_has_an_end_to_its_turn_too(
     """One of its pods finds no node, while the others come, run and go, and are replaced."""
     waiting = gang(a_pod, "next", 2, created=NOW)
     stuck = a_pod("stuck", "busy", 2, gated=False, admitted=NOW)
-    memory = Memory(turns={GangKey("default", "busy"): Turn(NOW, first=True)}, fresh=False)
+    memory = GangHistory(
+        turns={GangKey("default", "busy"): Reservation(NOW, first=True)}, fresh=False
+    )
     for moment in range(0, 3600, 20):
         now = NOW + moment
         young = a_pod(f"young-{moment}", "busy", 2, gated=False, admitted=now)

@@ -8,10 +8,10 @@ from hypothesis import HealthCheck, Phase, settings
 from hypothesis.stateful import run_state_machine_as_test
 
 from evaluator.gangs.core.decide import decide
-from evaluator.gangs.core.podgroup import Gang, about
-from evaluator.gangs.core.types import Reason, State
+from evaluator.gangs.core.podgroup import PodGroup, about
+from evaluator.gangs.core.types import GangReason, GangState
 from evaluator.model.gang_membership import Membership, Owner, QoS
-from evaluator.model.pod_record import Resident
+from evaluator.model.pod_record import PodRecord
 from tests.evaluator.gangs import promises
 from tests.evaluator.gangs.life import Life
 from tests.evaluator.gangs.model import ANYWHERE
@@ -29,16 +29,16 @@ FOUND = settings(
 """The same lives each time, and no search for the shortest of those that break a promise."""
 
 
-def saying(pod: Resident, **other: object) -> Resident:
+def saying(pod: PodRecord, **other: object) -> PodRecord:
     """The same pod that says something else of its gang."""
     told = {name: getattr(about(pod), name) for name in Membership.__struct_fields__}
-    fields = {name: getattr(pod, name) for name in Resident.__struct_fields__}
-    return Resident(**fields | {"membership": Membership(**told | other)})
+    fields = {name: getattr(pod, name) for name in PodRecord.__struct_fields__}
+    return PodRecord(**fields | {"membership": Membership(**told | other)})
 
 
 def changed(gangs, change):
     """The same gangs of pods that say something else."""
-    return [Gang(one.key, tuple(map(change, one.pods)), one.count_all) for one in gangs]
+    return [PodGroup(one.key, tuple(map(change, one.pods)), one.count_all) for one in gangs]
 
 
 def one_pod_too_few_is_enough(gangs, *more, **named):
@@ -52,7 +52,7 @@ def finished_pods_count(gangs, *more, **named):
 
 def replacements_wait(*asked, **named):
     made = decide(*asked, **named)
-    kept = tuple(one for one in made.releases if one.reason is not Reason.REPLACEMENT)
+    kept = tuple(one for one in made.releases if one.reason is not GangReason.REPLACEMENT)
     return replace(made, releases=kept)
 
 
@@ -85,7 +85,7 @@ def the_first_goes_or_nobody(gangs, space, before, terms, **named):
     made = decide(gangs, space, before, terms, **named)
     waiting = sorted((one for one in gangs if one.liftable and one.complete), key=lambda g: g.rank)
     first = {one.key for one in waiting[:1]}
-    kept = [r for r in made.releases if r.reason is not Reason.ADMITTED or r.gang in first]
+    kept = [r for r in made.releases if r.reason is not GangReason.ADMITTED or r.gang in first]
     return replace(made, releases=tuple(kept))
 
 
@@ -95,14 +95,16 @@ def gates_of_others_count_for_nothing(gangs, *more, **named):
 
 def some_are_not_told(*asked, **named):
     made = decide(*asked, **named)
-    told = {key: one for key, one in made.verdicts.items() if one.state is not State.INCOMPLETE}
+    told = {key: one for key, one in made.verdicts.items() if one.state is not GangState.INCOMPLETE}
     return replace(made, verdicts=told)
 
 
 def whoever_waits_for_room_is_too_large(*asked, **named):
     made = decide(*asked, **named)
     told = {
-        key: replace(one, state=State.TOO_LARGE) if one.state is State.WAITS_FOR_ROOM else one
+        key: replace(one, state=GangState.TOO_LARGE)
+        if one.state is GangState.WAITS_FOR_ROOM
+        else one
         for key, one in made.verdicts.items()
     }
     return replace(made, verdicts=told)

@@ -4,7 +4,7 @@ import pytest
 
 from evaluator.gangs.core.decide import decide
 from evaluator.gangs.core.podgroup import GangKey
-from evaluator.gangs.core.types import Memory, Reason, Release, State, Terms
+from evaluator.gangs.core.types import GangHistory, GangReason, GangRelease, GangState, GangTimings
 
 FIRST, SECOND = GangKey("default", "first"), GangKey("default", "second")
 WHY = "PATCH /api/v1/namespaces/default/pods/a: 403 denied"
@@ -19,19 +19,21 @@ def outcome(a_pod, gangs_of, space_of):
 
     def decided(memory, now, pods=there, **terms):
         space = space_of(pods, n=64)
-        return decide(gangs_of(pods), space, memory, Terms(**terms), now=now, random=lambda: 0.0)
+        return decide(
+            gangs_of(pods), space, memory, GangTimings(**terms), now=now, random=lambda: 0.0
+        )
 
     return decided
 
 
 def refused(memory=None, now=1000.0):
-    return (memory or Memory()).refused(FIRST, WHY, now=now, random=lambda: 0.0)
+    return (memory or GangHistory()).refused(FIRST, WHY, now=now, random=lambda: 0.0)
 
 
 def test_the_next_one_goes_and_it_says_why(outcome):
     found = outcome(refused(), 1000.0)
     assert [release.gang for release in found.releases] == [SECOND]
-    assert found.verdicts[FIRST].state is State.NOT_LIFTED
+    assert found.verdicts[FIRST].state is GangState.NOT_LIFTED
     assert WHY in found.verdicts[FIRST].message
 
 
@@ -43,7 +45,7 @@ def test_it_is_first_again_after_a_second(outcome):
 
 def test_it_is_left_alone_for_longer_each_time_until_it_goes(outcome):
     memory = refused(refused())
-    assert outcome(memory, 1001.5).verdicts[FIRST].state is State.NOT_LIFTED
+    assert outcome(memory, 1001.5).verdicts[FIRST].state is GangState.NOT_LIFTED
     for _ in range(10):
         memory = refused(memory)
     assert memory.refusals[FIRST].until == 1030.0
@@ -58,14 +60,14 @@ def test_a_replacement_that_is_refused_keeps_nobody_waiting(outcome, a_pod):
         placed,
         *(a_pod(name, name.split("-")[0], 2) for name in ("first-1", "second-0", "second-1")),
     ]
-    (replacement,) = outcome(Memory(), 1000.0, pods).releases
-    assert (replacement.gang, replacement.reason) == (FIRST, Reason.REPLACEMENT)
+    (replacement,) = outcome(GangHistory(), 1000.0, pods).releases
+    assert (replacement.gang, replacement.reason) == (FIRST, GangReason.REPLACEMENT)
     found = outcome(refused(), 1000.0, pods)
-    assert [(one.gang, one.reason) for one in found.releases] == [(SECOND, Reason.ADMITTED)]
+    assert [(one.gang, one.reason) for one in found.releases] == [(SECOND, GangReason.ADMITTED)]
 
 
 def test_what_is_overdue_is_not_tried_in_every_decision(outcome):
-    due = Release(FIRST, Reason.OVERDUE, ())
+    due = GangRelease(FIRST, GangReason.OVERDUE, ())
     found = outcome(refused(now=5000.0), 5000.0, gate_max_age=10.0)
     assert [one.gang for one in found.releases if one.reason is due.reason] == [SECOND]
 

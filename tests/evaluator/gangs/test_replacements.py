@@ -1,6 +1,6 @@
 """Who was admitted stays so: pods that take the place of others go at once, namesakes do not."""
 
-from evaluator.gangs.core.types import Memory, Reason, State
+from evaluator.gangs.core.types import GangHistory, GangReason, GangState
 from evaluator.model.gang_membership import Owner
 from tests.evaluator.gangs.outcomes import NOW, gang, message, released, remembered, state
 
@@ -8,7 +8,7 @@ from tests.evaluator.gangs.outcomes import NOW, gang, message, released, remembe
 def test_a_successor_of_an_admitted_gang_goes_at_once(a_pod, space_of, decided):
     placed = [a_pod(f"a-{n}", "a", 3, node="x", admitted=50.0) for n in range(2)]
     outcome = decided([*placed, a_pod("a-9", "a", 3)], space_of(placed, x=2))
-    assert released(outcome) == {Reason.REPLACEMENT: {"a-9"}}
+    assert released(outcome) == {GangReason.REPLACEMENT: {"a-9"}}
 
 
 def test_a_successor_waits_while_the_gang_lacks_others(a_pod, space_of, decided):
@@ -28,13 +28,13 @@ def test_pods_that_have_done_their_work_are_not_missed_in_an_admitted_gang(
         a_pod("a-1", "a", 3, node="x", admitted=50.0),
         a_pod("a-9", "a", 3),
     ]
-    assert released(decided(pods, space_of(pods, x=8))) == {Reason.REPLACEMENT: {"a-9"}}
+    assert released(decided(pods, space_of(pods, x=8))) == {GangReason.REPLACEMENT: {"a-9"}}
 
 
 def test_a_namesake_of_another_owner_queues_like_any_gang(a_pod, space_of, decided):
     old = [a_pod(f"a-{n}", "a", 2, node="x", admitted=50.0, phase="Failed") for n in range(2)]
     new = [a_pod(f"b-{n}", "a", 2, owner=Owner("Job", "a", "another")) for n in range(2)]
-    assert released(decided([*old, *new], space_of(x=8))) == {Reason.ADMITTED: {"b-0", "b-1"}}
+    assert released(decided([*old, *new], space_of(x=8))) == {GangReason.ADMITTED: {"b-0", "b-1"}}
 
 
 def test_all_pods_of_an_admitted_gang_may_be_lost_at_once(a_pod, space_of, decided):
@@ -42,7 +42,7 @@ def test_all_pods_of_an_admitted_gang_may_be_lost_at_once(a_pod, space_of, decid
     nobody = decided([], space_of(x=8), remembered(first), now=NOW + 1)
     successors = [a_pod(f"a-new-{n}", "a", 2) for n in range(2)]
     again = decided(successors, space_of(x=1), nobody.memory, now=NOW + 2)
-    assert released(again) == {Reason.REPLACEMENT: {"a-new-0", "a-new-1"}}
+    assert released(again) == {GangReason.REPLACEMENT: {"a-new-0", "a-new-1"}}
 
 
 def test_pods_without_an_owner_have_namesakes_and_no_successors(a_pod, space_of, decided):
@@ -56,7 +56,7 @@ def test_pods_without_an_owner_have_namesakes_and_no_successors(a_pod, space_of,
     new = [a_pod(f"b-{n}", "a", 2, owner=Owner()) for n in range(2)]
     outcome = decided([*done, *new], space_of(x=1), settled.memory, now=NOW + 2)
     assert not outcome.releases
-    assert state(outcome, "a") is State.TOO_LARGE
+    assert state(outcome, "a") is GangState.TOO_LARGE
 
 
 def test_a_new_leader_goes_on_with_a_release_that_was_cut_short(a_pod, space_of, decided):
@@ -65,6 +65,6 @@ def test_a_new_leader_goes_on_with_a_release_that_was_cut_short(a_pod, space_of,
         *(a_pod(f"a-{n}", "a", 3) for n in (1, 2)),
         *gang(a_pod, "b", 2, priority=9),
     ]
-    outcome = decided(pods, space_of(x=8), Memory())
-    assert released(outcome) == {Reason.REPLACEMENT: {"a-1", "a-2"}}
-    assert state(outcome, "b") is State.WAITS_FOR_TURN
+    outcome = decided(pods, space_of(x=8), GangHistory())
+    assert released(outcome) == {GangReason.REPLACEMENT: {"a-1", "a-2"}}
+    assert state(outcome, "b") is GangState.WAITS_FOR_TURN

@@ -4,7 +4,7 @@ import pytest
 
 from evaluator.gangs.core.decide import decide
 from evaluator.gangs.core.podgroup import GangKey
-from evaluator.gangs.core.types import Memory, Reason, State, Terms
+from evaluator.gangs.core.types import GangHistory, GangReason, GangState, GangTimings
 from evaluator.model.gang_membership import Owner
 
 NOW = 200.0
@@ -25,9 +25,9 @@ def run(a_pod):
 @pytest.fixture
 def decided(gangs_of, space_of):
     def do(pods, memory=None):
-        memory = memory or Memory(fresh=False)
+        memory = memory or GangHistory(fresh=False)
         gangs = gangs_of(pods)
-        return decide(gangs, space_of(x=8), memory, Terms(), now=NOW, random=lambda: 0.0)
+        return decide(gangs, space_of(x=8), memory, GangTimings(), now=NOW, random=lambda: 0.0)
 
     return do
 
@@ -38,7 +38,7 @@ def test_the_next_run_is_incomplete_though_pods_of_the_last_have_done_their_work
     assert not outcome.releases
     said = outcome.verdicts[TRAIN]
     assert (said.state, said.message) == (
-        State.INCOMPLETE,
+        GangState.INCOMPLETE,
         "1 of 4 pods of podGroup train exist",
     )
 
@@ -46,7 +46,7 @@ def test_the_next_run_is_incomplete_though_pods_of_the_last_have_done_their_work
 def test_the_next_run_goes_when_it_is_complete_itself(run, decided):
     done = run(1, 4, phase="Succeeded", node="x", admitted=50.0)
     [release] = decided(done + run(2, 4)).releases
-    assert release.reason is Reason.ADMITTED
+    assert release.reason is GangReason.ADMITTED
     assert {pod.name for pod in release.pods} == {"2-0", "2-1", "2-2", "2-3"}
 
 
@@ -61,11 +61,11 @@ def test_a_gang_that_runs_has_waited_since_its_new_pod_was_made(run, decided, a_
 
 
 def test_the_jobs_of_a_year_are_not_all_remembered(run, decided):
-    memory = Memory(fresh=False)
+    memory = GangHistory(fresh=False)
     for number in range(300):
         found = decided(run(number, 4), memory)
         [release] = found.releases
-        assert release.reason is Reason.ADMITTED
+        assert release.reason is GangReason.ADMITTED
         memory = found.memory.released(release, now=NOW)
         memory = decided(run(number, 4, node="x", admitted=NOW), memory).memory
     assert f"job-{number}" in memory.admitted[TRAIN]

@@ -3,8 +3,8 @@
 import pytest
 
 from evaluator.gangs.core.podgroup import GangKey
-from evaluator.gangs.core.types import Reason, Release
-from evaluator.gangs.ungater import Lifter
+from evaluator.gangs.core.types import GangReason, GangRelease
+from evaluator.gangs.ungater import Ungater
 from evaluator.metrics import Metrics
 from evaluator.model.gang_membership import ADMITTED, GATE
 
@@ -35,7 +35,7 @@ def metrics():
 
 @pytest.fixture
 async def lifter(stand, connect, metrics):
-    return Lifter(await connect(stand.url), metrics, clock=lambda: 1_800_000_000.0)
+    return Ungater(await connect(stand.url), metrics, clock=lambda: 1_800_000_000.0)
 
 
 @pytest.fixture
@@ -50,7 +50,7 @@ def counted(metrics):
 @pytest.fixture
 def release(a_pod):
     pods = tuple(a_pod(name, "train", 2) for name in ("a", "b"))
-    return Release(TRAIN, Reason.ADMITTED, pods)
+    return GangRelease(TRAIN, GangReason.ADMITTED, pods)
 
 
 def names(lifting):
@@ -98,7 +98,7 @@ async def test_a_gang_of_several_pages_is_one_gang(stand, answer, lifter, releas
 
 async def test_a_pod_alone_is_looked_at_by_its_name(stand, answer, lifter, a_pod):
     stand.then(answer.lists(pod("a", group="")), answer.says(200, {}))
-    alone = Release(GangKey("default", "a", alone=True), Reason.ADMITTED, (a_pod("a"),))
+    alone = GangRelease(GangKey("default", "a", alone=True), GangReason.ADMITTED, (a_pod("a"),))
     assert names(await lifter.lift(alone)) == ["a"]
     assert stand.asked[0].query["fieldSelector"] == "metadata.name=a"
 

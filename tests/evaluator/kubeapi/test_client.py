@@ -7,7 +7,7 @@ import pytest
 from evaluator.kubeapi.client import LINKED_PODS, NODES, POLICIES
 from evaluator.kubeapi.transport import KubeError
 from evaluator.model.names import PolicyKey
-from evaluator.model.node_labels import Apply
+from evaluator.model.node_labels import LabelApply
 
 NODE = {"metadata": {"name": "n", "uid": "u", "resourceVersion": "7"}}
 
@@ -79,7 +79,7 @@ async def test_a_watch_takes_objects_of_any_size(stand, answer, kube, size):
 
 async def test_an_apply_says_who_what_and_on_which_node(stand, answer, kube):
     stand.then(answer.says(200, NODE))
-    node = await kube.apply_node_labels(Apply("n", "u", {"p": "v"}))
+    node = await kube.apply_node_labels(LabelApply("n", "u", {"p": "v"}))
     assert node.metadata.resource_version == "7"
     (asked,) = stand.asked
     assert (asked.method, asked.path, asked.query) == (
@@ -99,7 +99,7 @@ async def test_a_conflict_says_which_fields_are_in_dispute(stand, answer, kube):
     cause = {"reason": "FieldManagerConflict", "field": ".metadata.labels.p", "message": "x"}
     stand.then(answer.refuses(409, "Conflict", "conflict with kubectl", [cause]))
     with pytest.raises(KubeError, match="409 conflict with kubectl") as refused:
-        await kube.apply_node_labels(Apply("n", "u", {"p": "v"}))
+        await kube.apply_node_labels(LabelApply("n", "u", {"p": "v"}))
     assert (refused.value.status, refused.value.causes) == (409, (cause,))
 
 
@@ -139,7 +139,7 @@ async def test_an_event_is_created_in_its_namespace(stand, answer, kube):
 
 async def test_names_are_quoted(stand, answer, kube):
     stand.then(answer.says(200, NODE))
-    await kube.apply_node_labels(Apply("../secrets?x=", "u", {}))
+    await kube.apply_node_labels(LabelApply("../secrets?x=", "u", {}))
     assert stand.asked[0].path.startswith("/api/v1/nodes/")
     assert "x" not in stand.asked[0].query
 
@@ -266,7 +266,7 @@ async def test_an_adapters_answer_beyond_all_measure_is_not_kept(stand, answer, 
 async def test_an_answer_to_an_apply_that_cannot_be_read_is_an_error(stand, answer, kube):
     stand.then(answer.says(200, b"<html>hello</html>"))
     with pytest.raises(KubeError, match="PATCH /api/v1/nodes/n"):
-        await kube.apply_node_labels(Apply("n", "u", {}))
+        await kube.apply_node_labels(LabelApply("n", "u", {}))
 
 
 async def test_a_reset_connection_is_an_error(stand, answer, kube):

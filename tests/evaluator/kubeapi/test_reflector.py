@@ -7,7 +7,7 @@ import pytest
 from aiohttp import web
 
 from evaluator.kubeapi.client import NODES
-from evaluator.kubeapi.reflector import UNSERVED_PAUSE, Watcher
+from evaluator.kubeapi.reflector import UNSERVED_PAUSE, Reflector
 from tests.patience import PATIENCE
 
 
@@ -72,7 +72,7 @@ async def watch(connect, stand, copy, rng, background):
     """Start watching nodes; returns the watcher."""
 
     async def start(**more):
-        watcher = Watcher(await connect(stand.url), NODES, decode, copy, rng=rng, **more)
+        watcher = Reflector(await connect(stand.url), NODES, decode, copy, rng=rng, **more)
         background(watcher.run())
         return watcher
 
@@ -405,6 +405,6 @@ async def test_others_have_a_turn_between_two_objects_that_take_long(
     copy = Pairs()
     kube = await connect(stand.url)
     background(others())
-    background(Watcher(kube, NODES, slowly, copy, rng=rng, clock=lambda: now).run())
+    background(Reflector(kube, NODES, slowly, copy, rng=rng, clock=lambda: now).run())
     await copy.until(lambda: len(copy.objects) == 20)
     assert len(set(copy.turns)) == 20

@@ -6,10 +6,10 @@ import pytest
 
 from evaluator.leader import elector as leading
 from evaluator.leader.elector import Leader
-from evaluator.leader.lease import Terms
-from evaluator.leader.write_fence import Mandate
+from evaluator.leader.lease import LeaseTimings
+from evaluator.leader.write_fence import WriteFence
 
-TERMS = Terms(duration=12.0, renew_deadline=8.0, retry=2.0)
+TERMS = LeaseTimings(duration=12.0, renew_deadline=8.0, retry=2.0)
 PATH = "/apis/coordination.k8s.io/v1/namespaces/default/leases"
 
 
@@ -30,7 +30,7 @@ def replica(connect, clock):
     """A participant by name, at a URL; its rounds are run by hand."""
 
     async def make(name, url):
-        mandate = Mandate(clock=clock)
+        mandate = WriteFence(clock=clock)
         kube = await connect(url)
         made = Leader(kube, mandate, TERMS, namespace="default", name="l", me=name, clock=clock)
         return made, mandate

@@ -6,16 +6,16 @@ from types import SimpleNamespace
 
 import pytest
 
-from evaluator.cache.cluster import Cluster
-from evaluator.controllers.evictions import Evictor
-from evaluator.controllers.status import Reporter
+from evaluator.cache.cluster import ClusterCache
+from evaluator.controllers.evictions import EvictionController
+from evaluator.controllers.status import StatusController
 from evaluator.kubeapi.client import NODES, Kube
-from evaluator.leader.write_fence import Mandate, NoMandateError
+from evaluator.leader.write_fence import NotLeaderError, WriteFence
 from evaluator.metrics import Metrics
 from evaluator.model.names import PolicyKey
-from evaluator.model.node_labels import Apply
-from evaluator.model.objects import Condition, Meta, Node, NodeStatus, Pod, PodSpec
-from evaluator.plans.evictions import Pace
+from evaluator.model.node_labels import LabelApply
+from evaluator.model.objects import Node, NodeCondition, NodeStatus, ObjectMeta, Pod, PodSpec
+from evaluator.plans.evictions import EvictionRate
 from evaluator.policy.decide import Decision, Decisions
 from evaluator.policy.types import Policy
 
@@ -34,7 +34,7 @@ ALLOWED = {
 """What a follower may send besides reads, and why."""
 
 ARGUMENTS = {
-    "apply": Apply("n", "u", {}),
+    "apply": LabelApply("n", "u", {}),
     "key": KEY,
     "resource": NODES,
     "timeout": 60.0,
@@ -70,11 +70,11 @@ async def call(kube, name):
 @pytest.mark.parametrize("name", sorted(CALLS.keys() - ALLOWED.keys()))
 async def test_follower_sends_only_reads(stand, kube, name):
     """Each method of Kube either reads, or sends nothing until the replica leads."""
-    mandate = Mandate()
+    mandate = WriteFence()
     kube.guard = mandate.write
     try:
         await call(kube, name)
-    except NoMandateError:
+    except NotLeaderError:
         assert stand.asked == []
         mandate.extend()
         await call(kube, name)
@@ -85,7 +85,7 @@ async def test_follower_sends_only_reads(stand, kube, name):
 
 
 async def test_follower_may_write_the_lease(stand, kube):
-    kube.guard = Mandate().write
+    kube.guard = WriteFence().write
     await kube.write_lease(OBJECT)
     assert [(asked.method, asked.path.rpartition("/")[2]) for asked in stand.asked] == [
         ("PUT", "x")
@@ -98,28 +98,28 @@ class Following:
     def __init__(self, kube):
         self.leading = False
         self.now = 1000.0
-        self.cluster = Cluster()
+        self.cluster = ClusterCache()
         self.decided = SimpleNamespace(latest=Decisions(), waiting_for=[])
         self.metrics = Metrics()
-        self.reporter = Reporter(
+        self.reporter = StatusController(
             kube, self.decided, tuple, allowed=lambda: self.leading, pause=0.001
         )
-        self.evictor = Evictor(
+        self.evictor = EvictionController(
             kube,
             self.cluster,
             self.decided,
             self.metrics,
-            pace=Pace(period=60.0, limit=1),
+            pace=EvictionRate(period=60.0, limit=1),
             allowed=lambda: self.leading,
             clock=lambda: self.now,
         )
 
     def violate(self):
-        well = NodeStatus(conditions=[Condition("Ready", "True")])
+        well = NodeStatus(conditions=[NodeCondition("Ready", "True")])
         names = ("sick", "well")
-        self.cluster.nodes.replace([Node(Meta(name=name), status=well) for name in names])
+        self.cluster.nodes.replace([Node(ObjectMeta(name=name), status=well) for name in names])
         labels = {"telemetry-policy": "demo"}
-        meta = Meta(name="web", namespace="default", uid="u", labels=labels)
+        meta = ObjectMeta(name="web", namespace="default", uid="u", labels=labels)
         self.cluster.pods.replace([Pod(meta, spec=PodSpec(node_name="sick"))])
         decision = Decision(Policy(KEY), deschedule={"sick": "violating demo"})
         self.decided.latest = Decisions(policies={KEY: decision})

@@ -7,9 +7,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from evaluator.leader import lease
-from evaluator.leader.lease import Acquire, Renew, Seen, StepDown, Terms, Wait
+from evaluator.leader.lease import Acquire, LeaseTimings, ObservedLease, Renew, StepDown, Wait
 
-TERMS = Terms(duration=12.0, renew_deadline=8.0, retry=2.0)
+TERMS = LeaseTimings(duration=12.0, renew_deadline=8.0, retry=2.0)
 AT = "2026-01-01T00:00:00.000000Z"
 
 
@@ -27,29 +27,45 @@ def held_by(holder, *, duration=12, at=AT, transitions=0):
 @pytest.mark.parametrize(
     ("seen", "step"),
     [
-        pytest.param(Seen(), Acquire(), id="there is no lease"),
-        pytest.param(Seen({"metadata": {}}, 100), Acquire(), id="a lease without a spec"),
-        pytest.param(Seen(held_by(""), 100), Acquire(), id="given up"),
-        pytest.param(Seen(held_by(None), 100), Acquire(), id="without a holder"),
+        pytest.param(ObservedLease(), Acquire(), id="there is no lease"),
+        pytest.param(ObservedLease({"metadata": {}}, 100), Acquire(), id="a lease without a spec"),
+        pytest.param(ObservedLease(held_by(""), 100), Acquire(), id="given up"),
+        pytest.param(ObservedLease(held_by(None), 100), Acquire(), id="without a holder"),
         pytest.param(
-            Seen(held_by("me"), 100), Acquire(), id="ours, by a write whose answer was lost"
+            ObservedLease(held_by("me"), 100),
+            Acquire(),
+            id="ours, by a write whose answer was lost",
         ),
-        pytest.param(Seen(held_by("other"), 100), Wait(12.0), id="just renewed"),
-        pytest.param(Seen(held_by("other"), 89), Wait(1.0), id="renewed a while ago"),
-        pytest.param(Seen(held_by("other"), 88), Acquire(), id="run out just now"),
-        pytest.param(Seen(held_by("other", duration=60), 88), Wait(48.0), id="told to last longer"),
-        pytest.param(Seen(held_by("other", duration=5), 94), Acquire(), id="told to last less"),
-        pytest.param(Seen(held_by("other", duration=None), 90), Wait(2.0), id="told nothing"),
-        pytest.param(Seen(held_by("me"), 98, renewed=98), Renew(), id="ours"),
-        pytest.param(Seen(held_by("me"), 92.5, renewed=92.5), Renew(), id="ours, but not for long"),
+        pytest.param(ObservedLease(held_by("other"), 100), Wait(12.0), id="just renewed"),
+        pytest.param(ObservedLease(held_by("other"), 89), Wait(1.0), id="renewed a while ago"),
+        pytest.param(ObservedLease(held_by("other"), 88), Acquire(), id="run out just now"),
         pytest.param(
-            Seen(held_by("me"), 92, renewed=92), StepDown("not renewed for 8 s"), id="too late"
+            ObservedLease(held_by("other", duration=60), 88), Wait(48.0), id="told to last longer"
         ),
         pytest.param(
-            Seen(held_by("other"), 99, renewed=98), StepDown("other holds the lease"), id="taken"
+            ObservedLease(held_by("other", duration=5), 94), Acquire(), id="told to last less"
         ),
-        pytest.param(Seen(None, 99, renewed=98), Acquire(), id="deleted under our hands"),
-        pytest.param(Seen(held_by(""), 99, renewed=98), Acquire(), id="emptied by an operator"),
+        pytest.param(
+            ObservedLease(held_by("other", duration=None), 90), Wait(2.0), id="told nothing"
+        ),
+        pytest.param(ObservedLease(held_by("me"), 98, renewed=98), Renew(), id="ours"),
+        pytest.param(
+            ObservedLease(held_by("me"), 92.5, renewed=92.5), Renew(), id="ours, but not for long"
+        ),
+        pytest.param(
+            ObservedLease(held_by("me"), 92, renewed=92),
+            StepDown("not renewed for 8 s"),
+            id="too late",
+        ),
+        pytest.param(
+            ObservedLease(held_by("other"), 99, renewed=98),
+            StepDown("other holds the lease"),
+            id="taken",
+        ),
+        pytest.param(ObservedLease(None, 99, renewed=98), Acquire(), id="deleted under our hands"),
+        pytest.param(
+            ObservedLease(held_by(""), 99, renewed=98), Acquire(), id="emptied by an operator"
+        ),
     ],
 )
 def test_what_to_do_at_100(seen, step):
@@ -58,13 +74,13 @@ def test_what_to_do_at_100(seen, step):
 
 def test_another_counts_from_when_we_saw_the_change_whatever_time_it_wrote():
     for its_clock in ("1999-01-01T00:00:00.000000Z", "2099-01-01T00:00:00.000000Z"):
-        seen = Seen().read(held_by("other", at=its_clock), 50.0)
+        seen = ObservedLease().read(held_by("other", at=its_clock), 50.0)
         assert lease.decide(seen, "me", TERMS, 61.9) == Wait(pytest.approx(0.1))
         assert lease.decide(seen, "me", TERMS, 62.0) == Acquire()
 
 
 def test_reading_the_same_again_and_a_change_of_metadata_are_no_renewal():
-    seen = Seen().read(held_by("other"), 50.0)
+    seen = ObservedLease().read(held_by("other"), 50.0)
     annotated = {**held_by("other"), "metadata": {"name": "l", "resourceVersion": "8"}}
     seen = seen.read(held_by("other"), 55.0).read(annotated, 60.0)
     assert seen.changed == 50.0
@@ -73,7 +89,7 @@ def test_reading_the_same_again_and_a_change_of_metadata_are_no_renewal():
 
 
 def test_what_is_written_says_since_when_and_how_often_it_changed_hands():
-    first = lease.held(Seen(), "me", TERMS, at="T1")
+    first = lease.held(ObservedLease(), "me", TERMS, at="T1")
     assert first == {
         "spec": {
             "holderIdentity": "me",
@@ -83,21 +99,21 @@ def test_what_is_written_says_since_when_and_how_often_it_changed_hands():
             "leaseTransitions": 0,
         }
     }
-    renewed = lease.held(Seen(first), "me", TERMS, at="T2")
+    renewed = lease.held(ObservedLease(first), "me", TERMS, at="T2")
     assert renewed["spec"] == {**first["spec"], "renewTime": "T2"}
-    taken = lease.held(Seen(held_by("other", transitions=4)), "me", TERMS, at="T3")
+    taken = lease.held(ObservedLease(held_by("other", transitions=4)), "me", TERMS, at="T3")
     assert (taken["spec"]["acquireTime"], taken["spec"]["leaseTransitions"]) == ("T3", 5)
     assert taken["metadata"]["resourceVersion"] == "7", "of two who try at once, one is refused"
 
 
 def test_a_part_of_a_second_is_rounded_up_or_others_would_come_too_early():
-    terms = Terms(duration=1.5, renew_deadline=1.0, retry=0.3)
-    assert lease.held(Seen(), "me", terms, at=AT)["spec"]["leaseDurationSeconds"] == 2
+    terms = LeaseTimings(duration=1.5, renew_deadline=1.0, retry=0.3)
+    assert lease.held(ObservedLease(), "me", terms, at=AT)["spec"]["leaseDurationSeconds"] == 2
 
 
 def test_what_is_given_up_can_be_had_at_once():
     gone = lease.given_up(held_by("me"), at="T2")
-    assert lease.decide(Seen().read(gone, 100.0), "other", TERMS, 100.0) == Acquire()
+    assert lease.decide(ObservedLease().read(gone, 100.0), "other", TERMS, 100.0) == Acquire()
     assert gone["spec"]["leaseDurationSeconds"] == 1, "the API server takes no 0"
     assert gone["spec"]["acquireTime"] == AT
 
@@ -108,7 +124,7 @@ class Replica:
 
     name: str
     skew: float
-    seen: Seen = field(default_factory=Seen)
+    seen: ObservedLease = field(default_factory=ObservedLease)
     until: float = -1.0
     next_look: float = 0.0
     cut_off: bool = False

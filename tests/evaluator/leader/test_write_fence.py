@@ -4,7 +4,7 @@ import asyncio
 
 import pytest
 
-from evaluator.leader.write_fence import Mandate, NoMandateError
+from evaluator.leader.write_fence import NotLeaderError, WriteFence
 from evaluator.leader.write_fence import clock as boot_clock
 from tests.patience import PATIENCE
 
@@ -23,7 +23,7 @@ def clock():
 
 @pytest.fixture
 def mandate(clock):
-    return Mandate(clock=clock)
+    return WriteFence(clock=clock)
 
 
 async def writes(mandate, begun=None, end=None):
@@ -36,7 +36,7 @@ async def writes(mandate, begun=None, end=None):
 
 async def test_nobody_has_it_from_the_start(mandate):
     assert not mandate.allowed()
-    with pytest.raises(NoMandateError):
+    with pytest.raises(NotLeaderError):
         await writes(mandate)
 
 
@@ -47,7 +47,7 @@ async def test_it_is_over_when_its_time_is_without_a_word(mandate, clock):
     assert mandate.allowed()
     clock.now = 1008.0
     assert not mandate.allowed()
-    with pytest.raises(NoMandateError):
+    with pytest.raises(NotLeaderError):
         await writes(mandate)
 
 
@@ -74,7 +74,7 @@ async def test_a_write_under_way_is_given_up_when_it_ends(mandate):
     write = asyncio.create_task(writes(mandate, begun, asyncio.Event()))
     await begun.wait()
     mandate.end()
-    with pytest.raises(NoMandateError):
+    with pytest.raises(NotLeaderError):
         await write
 
 
@@ -90,9 +90,9 @@ async def test_a_write_under_way_goes_on_while_it_is_renewed(mandate, clock):
 
 
 async def test_a_write_under_way_is_given_up_when_nobody_renews_it():
-    mandate = Mandate()
+    mandate = WriteFence()
     mandate.extend(boot_clock() + 0.01)
-    with pytest.raises(NoMandateError):
+    with pytest.raises(NotLeaderError):
         await writes(mandate, end=asyncio.Event())
 
 
@@ -104,7 +104,7 @@ async def test_a_write_under_way_is_cancelled_after_a_suspend(mandate, clock):
     await begun.wait()
     clock.now += 2000
     async with asyncio.timeout(60):
-        with pytest.raises(NoMandateError):
+        with pytest.raises(NotLeaderError):
             await write
 
 
@@ -116,7 +116,7 @@ async def test_finishing_lets_end_what_is_under_way_and_nothing_begin(mandate):
     finishing = asyncio.create_task(mandate.finish(30))
     await asyncio.sleep(0)
     assert not mandate.allowed()
-    with pytest.raises(NoMandateError):
+    with pytest.raises(NotLeaderError):
         await writes(mandate)
     assert not finishing.done()
     end.set()
@@ -132,7 +132,7 @@ async def test_finishing_is_not_held_up_by_what_hangs(mandate):
     write = asyncio.create_task(writes(mandate, begun, asyncio.Event()))
     await begun.wait()
     await mandate.finish(0.01)
-    with pytest.raises(NoMandateError):
+    with pytest.raises(NotLeaderError):
         await write
 
 

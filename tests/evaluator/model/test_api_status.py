@@ -5,7 +5,7 @@ import json
 import pytest
 
 from evaluator.model import api_status
-from evaluator.model.api_status import Refusal
+from evaluator.model.api_status import APIStatus
 
 STATUS = {"kind": "Status", "message": "no", "details": {"causes": [{"field": "x"}]}}
 
@@ -13,13 +13,13 @@ STATUS = {"kind": "Status", "message": "no", "details": {"causes": [{"field": "x
 @pytest.mark.parametrize(
     ("body", "understood"),
     [
-        (json.dumps(STATUS).encode(), Refusal("no", ({"field": "x"},))),
-        (b'{"message": "no"}', Refusal("no")),
-        (b'{"message": "no", "details": {"causes": null}}', Refusal("no")),
-        (b"<html>Bad Gateway</html>", Refusal()),
-        (b"", Refusal()),
-        (b"\xff", Refusal()),
-        (b"[1]", Refusal()),
+        (json.dumps(STATUS).encode(), APIStatus("no", ({"field": "x"},))),
+        (b'{"message": "no"}', APIStatus("no")),
+        (b'{"message": "no", "details": {"causes": null}}', APIStatus("no")),
+        (b"<html>Bad Gateway</html>", APIStatus()),
+        (b"", APIStatus()),
+        (b"\xff", APIStatus()),
+        (b"[1]", APIStatus()),
     ],
 )
 def test_what_is_said(body, understood):

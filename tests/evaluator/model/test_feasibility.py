@@ -5,14 +5,14 @@ import pytest
 from evaluator.model.feasibility import pinned, would_take
 from evaluator.model.objects import (
     Affinity,
-    Condition,
-    Meta,
     Node,
     NodeAffinity,
+    NodeCondition,
     NodeSelector,
     NodeSelectorTerm,
     NodeSpec,
     NodeStatus,
+    ObjectMeta,
     Pod,
     PodMeta,
     PodSpec,
@@ -23,8 +23,8 @@ from evaluator.model.objects import (
 
 
 def node(name="n", *, labels=None, ready="True", **spec):
-    status = NodeStatus([Condition("Ready", ready)] if ready else None)
-    return Node(Meta(name=name, labels=labels or {}), NodeSpec(**spec), status)
+    status = NodeStatus([NodeCondition("Ready", ready)] if ready else None)
+    return Node(ObjectMeta(name=name, labels=labels or {}), NodeSpec(**spec), status)
 
 
 def pod(**spec):

@@ -4,7 +4,7 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from evaluator.model.node_index import Moves, Nodes, NodeSet, alike, union
+from evaluator.model.node_index import NodeIndex, NodeMask, Reindex, alike, union
 
 names = st.lists(st.sampled_from("abcdefgh"), unique=True)
 
@@ -14,27 +14,27 @@ def mask(nodes, chosen):
 
 
 def test_names_are_found_in_the_order_asked_for():
-    assert Nodes("abc").find(["c", "x", "a", "c"]).tolist() == [2, -1, 0, 2]
-    assert Nodes("abc").find([]).tolist() == []
+    assert NodeIndex("abc").find(["c", "x", "a", "c"]).tolist() == [2, -1, 0, 2]
+    assert NodeIndex("abc").find([]).tolist() == []
 
 
 def test_a_set_is_named_in_the_order_of_the_nodes():
-    found = NodeSet(Nodes("abc"), mask("abc", "ca"))
+    found = NodeMask(NodeIndex("abc"), mask("abc", "ca"))
     assert (found.count, found.names, found.members) == (2, ("a", "c"), {"a", "c"})
 
 
 def test_the_same_set_of_the_same_nodes_is_the_same_object():
-    nodes = Nodes("abc")
-    before = NodeSet(nodes, mask(nodes, "a"))
-    assert NodeSet(nodes, mask(nodes, "a")).as_before(before) is before
-    for other in (NodeSet(nodes, mask(nodes, "b")), NodeSet(Nodes("xyz"), mask("xyz", "x"))):
+    nodes = NodeIndex("abc")
+    before = NodeMask(nodes, mask(nodes, "a"))
+    assert NodeMask(nodes, mask(nodes, "a")).as_before(before) is before
+    for other in (NodeMask(nodes, mask(nodes, "b")), NodeMask(NodeIndex("xyz"), mask("xyz", "x"))):
         assert other.as_before(before) is other
         assert other.as_before(None) is other
 
 
 @given(names, names, st.sets(st.sampled_from("abcdefgh")))
 def test_what_was_known_of_a_node_follows_it_to_its_new_place(before, after, chosen):
-    moves = Moves(Nodes(before), Nodes(after))
+    moves = Reindex(NodeIndex(before), NodeIndex(after))
     known = [node in before and node in chosen for node in after]
     assert moves.mask(mask(before, chosen)).tolist() == known
     numbers = moves.values(np.array([float(ord(node)) for node in before]))
@@ -43,11 +43,11 @@ def test_what_was_known_of_a_node_follows_it_to_its_new_place(before, after, cho
 
 
 def test_nobody_moves_while_the_nodes_are_the_same():
-    nodes = Nodes("abc")
+    nodes = NodeIndex("abc")
     found = mask(nodes, "b")
-    assert Moves(nodes, nodes).nothing
-    assert Moves(nodes, nodes).mask(found) is found
-    assert not Moves(Nodes("abc"), Nodes("abd")).nothing
+    assert Reindex(nodes, nodes).nothing
+    assert Reindex(nodes, nodes).mask(found) is found
+    assert not Reindex(NodeIndex("abc"), NodeIndex("abd")).nothing
 
 
 def test_masks_are_alike_if_they_say_the_same_of_as_many():
@@ -59,6 +59,6 @@ def test_masks_are_alike_if_they_say_the_same_of_as_many():
 
 
 def test_a_union_of_nothing_is_nobody():
-    nodes = Nodes("abc")
+    nodes = NodeIndex("abc")
     assert union([], nodes) is nodes.none
     assert union([mask(nodes, "a"), mask(nodes, "c")], nodes).tolist() == [True, False, True]

@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from evaluator.model import node_labels
-from evaluator.model.node_labels import Apply, Conflict, NodeLabels, Plan
+from evaluator.model.node_labels import LabelApply, LabelChanges, LabelConflict, NodeLabels
 
 
 @pytest.mark.parametrize(
@@ -72,68 +72,73 @@ OURS = frozenset({"p"})
 @pytest.mark.parametrize(
     ("seen", "wanted", "plan"),
     [
-        pytest.param(NodeLabels("u", {}, frozenset()), {}, Plan((), ()), id="nothing wanted"),
+        pytest.param(
+            NodeLabels("u", {}, frozenset()), {}, LabelChanges((), ()), id="nothing wanted"
+        ),
         pytest.param(
             NodeLabels("u", {"mine": "x"}, frozenset()),
             {},
-            Plan((), ()),
+            LabelChanges((), ()),
             id="what others own is left alone",
         ),
         pytest.param(
             NodeLabels("u", {"mine": "x"}, frozenset()),
             {"p": "v"},
-            Plan((Apply("n", "u", {"p": "v"}),), ()),
+            LabelChanges((LabelApply("n", "u", {"p": "v"}),), ()),
             id="a new label",
         ),
         pytest.param(
-            NodeLabels("u", {"p": "v"}, OURS), {"p": "v"}, Plan((), ()), id="already there"
+            NodeLabels("u", {"p": "v"}, OURS), {"p": "v"}, LabelChanges((), ()), id="already there"
         ),
         pytest.param(
             NodeLabels("u", {"p": "v"}, OURS),
             {"p": "w"},
-            Plan((Apply("n", "u", {"p": "w"}),), ()),
+            LabelChanges((LabelApply("n", "u", {"p": "w"}),), ()),
             id="another value of ours",
         ),
         pytest.param(
             NodeLabels("u", {"p": "v"}, OURS),
             {},
-            Plan((Apply("n", "u", {}),), ()),
+            LabelChanges((LabelApply("n", "u", {}),), ()),
             id="no longer wanted",
         ),
         pytest.param(
             NodeLabels("u", {}, OURS),
             {"p": "v"},
-            Plan((Apply("n", "u", {"p": "v"}),), ()),
+            LabelChanges((LabelApply("n", "u", {"p": "v"}),), ()),
             id="deleted by a user",
         ),
         pytest.param(
             NodeLabels("u", {}, OURS),
             {},
-            Plan((Apply("n", "u", {}),), ()),
+            LabelChanges((LabelApply("n", "u", {}),), ()),
             id="owned although not there",
         ),
         pytest.param(
             NodeLabels("u", {"p": "v"}, frozenset()),
             {"p": "v"},
-            Plan((Apply("n", "u", {"p": "v"}),), ()),
+            LabelChanges((LabelApply("n", "u", {"p": "v"}),), ()),
             id="the same value set by another: shared",
         ),
         pytest.param(
             NodeLabels("u", {"p": "theirs"}, frozenset()),
             {"p": "v"},
-            Plan((), (Conflict("n", "p", "v", "theirs"),)),
+            LabelChanges((), (LabelConflict("n", "p", "v", "theirs"),)),
             id="belongs to somebody else",
         ),
         pytest.param(
             NodeLabels("u", {"p": "theirs", "q": "old"}, frozenset({"q"})),
             {"p": "v", "q": "new", "r": "1"},
-            Plan((Apply("n", "u", {"q": "new", "r": "1"}),), (Conflict("n", "p", "v", "theirs"),)),
+            LabelChanges(
+                (LabelApply("n", "u", {"q": "new", "r": "1"}),),
+                (LabelConflict("n", "p", "v", "theirs"),),
+            ),
             id="the rest is written",
         ),
         pytest.param(
             NodeLabels("u", {"p": ""}, frozenset()),
             {"p": "v"},
-            Plan((), (Conflict("n", "p", "v", ""),)),
+            LabelChanges((), (LabelConflict("n", "p", "v", ""),)),
             id="an empty value is a value",
         ),
     ],
@@ -143,7 +148,7 @@ def test_plan(seen, wanted, plan):
 
 
 def test_labels_for_nodes_that_are_not_there_are_nobodys():
-    assert node_labels.plan({}, {"gone": {"p": "v"}}) == Plan((), ())
+    assert node_labels.plan({}, {"gone": {"p": "v"}}) == LabelChanges((), ())
 
 
 keys = st.sampled_from(["p", "q", "r"])
@@ -162,5 +167,5 @@ def test_after_a_plan_is_written_nothing_is_left_to_do(there, owned, wanted):
         kept = {key: value for key, value in there.items() if key not in owned}
         seen = NodeLabels("u", kept | dict(apply.labels), frozenset(apply.labels))
     again = node_labels.plan({"n": seen}, {"n": wanted})
-    assert again == Plan((), plan.conflicts)
+    assert again == LabelChanges((), plan.conflicts)
     assert all(seen.labels.get(k) == v for k, v in there.items() if k not in owned)

@@ -6,13 +6,13 @@ from typing import Any
 import pytest
 
 from evaluator.model.pod_demand import Resource
-from evaluator.model.pods import Workload, decode
+from evaluator.model.pods import PodSpecView, decode
 from evaluator.model.requests import amounts, effective, others, pod_view
 
 MI = 2**20
 
 
-def pod(spec: dict[str, Any], **meta: Any) -> Workload:
+def pod(spec: dict[str, Any], **meta: Any) -> PodSpecView:
     metadata = {"name": "web", "namespace": "shop", **meta}
     return decode(json.dumps({"metadata": metadata, "spec": spec}).encode())
 

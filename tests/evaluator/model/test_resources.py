@@ -8,12 +8,12 @@ import pytest
 from evaluator.model.pod_demand import Resource
 from evaluator.model.resources import (
     RESOURCES,
+    allocatable,
     amount,
+    extended_resources,
     other_room,
-    others,
     others_minus,
     others_plus,
-    room,
 )
 
 
@@ -41,7 +41,7 @@ def test_what_is_no_amount(text: str) -> None:
 
 
 def told(**amounts: Any) -> dict[Resource, float]:
-    return dict(zip(RESOURCES, room(amounts), strict=True))
+    return dict(zip(RESOURCES, allocatable(amounts), strict=True))
 
 
 def test_of_what_a_node_does_not_name_it_has_none_but_cpu_and_memory_it_must_have() -> None:
@@ -57,7 +57,9 @@ def test_what_cannot_be_read_is_not_known() -> None:
 
 
 def test_nodes_that_have_the_same_share_it() -> None:
-    assert room({"cpu": "x", "memory": "1Gi"}) is room({"cpu": "", "memory": "1024Mi"})
+    assert allocatable({"cpu": "x", "memory": "1Gi"}) is allocatable(
+        {"cpu": "", "memory": "1024Mi"}
+    )
 
 
 def test_what_else_a_node_has_is_what_kube_scheduler_counts() -> None:
@@ -68,7 +70,10 @@ def test_what_else_a_node_has_is_what_kube_scheduler_counts() -> None:
 
 
 def test_amounts_by_name_are_added_and_taken_away_and_nothing_is_not_named() -> None:
-    one, two = others([("b", 2), ("a", 1)]), others([("b", 1), ("c", 3), ("d", 0)])
+    one, two = (
+        extended_resources([("b", 2), ("a", 1)]),
+        extended_resources([("b", 1), ("c", 3), ("d", 0)]),
+    )
     both = (("a", 1), ("b", 3), ("c", 3))
     assert others_plus(one, two) == both
     assert others_plus(one, ()) == others_plus((), one) == one

@@ -7,14 +7,14 @@ from types import SimpleNamespace
 import pytest
 
 from evaluator.cache import cluster
-from evaluator.cache.cluster import Cluster
-from evaluator.controllers.adoption import Adopter
+from evaluator.cache.cluster import ClusterCache
+from evaluator.controllers.adoption import LabelMigration
 from evaluator.kubeapi.client import NODES
-from evaluator.kubeapi.reflector import Watcher
+from evaluator.kubeapi.reflector import Reflector
 from evaluator.model.names import PolicyKey
 from evaluator.plans import adoption
 from evaluator.policy.types import Policy
-from plimsoll.ratelimit import Bucket
+from plimsoll.ratelimit import TokenBucket
 
 PREFIX = "telemetry.aware.scheduling."
 
@@ -100,19 +100,19 @@ class Adopting:
 
     def __init__(self, kube, rng):
         self.kube = kube
-        self.cluster = Cluster()
+        self.cluster = ClusterCache()
         self.cluster.policies.replace([Policy(PolicyKey("default", "demo"))])
         self.decided = SimpleNamespace(waiting_for=[])
         self.leading = True
-        self.adopter = Adopter(
+        self.adopter = LabelMigration(
             kube,
             self.cluster,
             self.decided,
             allowed=lambda: self.leading,
-            bucket=Bucket(rate=1e6, burst=1000),
+            bucket=TokenBucket(rate=1e6, burst=1000),
             pause=0.01,
         )
-        self.watcher = Watcher(kube, NODES, cluster.decode_node, self.cluster.nodes, rng=rng)
+        self.watcher = Reflector(kube, NODES, cluster.decode_node, self.cluster.nodes, rng=rng)
 
 
 def named(node):

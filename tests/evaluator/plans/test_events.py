@@ -5,10 +5,10 @@ import re
 import pytest
 
 from evaluator.plans import events
-from evaluator.plans.policy_events import Notice
+from evaluator.plans.policy_events import EventSpec
 
 SUBDOMAIN = re.compile(r"[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*")
-NOTICE = Notice("Normal", "GangIncomplete", "2 of 4 exist")
+NOTICE = EventSpec("Normal", "GangIncomplete", "2 of 4 exist")
 
 
 @pytest.mark.parametrize(
@@ -51,6 +51,6 @@ def test_an_event_tells_who_what_and_how_often():
 
 
 def test_a_message_is_no_longer_than_kubernetes_takes_it():
-    long = Notice("Normal", "R", "x" * 5000)
+    long = EventSpec("Normal", "R", "x" * 5000)
     body = events.event(events.on_pod("ns", "p", "u"), long, suffix="x", count=1, at="T")
     assert len(body["message"]) == 1024

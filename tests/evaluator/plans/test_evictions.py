@@ -2,22 +2,22 @@
 
 import pytest
 
-from evaluator.cache.feasible_nodes import Places
-from evaluator.cache.pods_by_policy import Linked
+from evaluator.cache.feasible_nodes import FeasibleNodes
+from evaluator.cache.pods_by_policy import PodsByPolicy
 from evaluator.model.names import PolicyKey
 from evaluator.model.objects import (
-    Condition,
-    Meta,
     Node,
+    NodeCondition,
     NodeSpec,
     NodeStatus,
+    ObjectMeta,
     Pod,
     PodSpec,
     PodStatus,
     Taint,
 )
 from evaluator.plans import evictions
-from evaluator.plans.evictions import Pace
+from evaluator.plans.evictions import EvictionRate
 from evaluator.policy.decide import Decision, Decisions
 from evaluator.policy.types import Policy
 
@@ -28,9 +28,9 @@ NOW = 1000.0
 
 def node(name="n", *, labels=None, ready="True", **spec):
     return Node(
-        Meta(name=name, labels=labels or {}),
+        ObjectMeta(name=name, labels=labels or {}),
         NodeSpec(**spec),
-        NodeStatus([Condition("Ready", ready)]),
+        NodeStatus([NodeCondition("Ready", ready)]),
     )
 
 
@@ -38,7 +38,7 @@ def pod(name="web", on="sick", *, policy="demo", namespace="ns", phase="Running"
     labels = {"telemetry-policy": policy} if policy else {}
     deleted = spec.pop("deleted", None)
     return Pod(
-        Meta(name=name, namespace=namespace, labels=labels, deletion_timestamp=deleted),
+        ObjectMeta(name=name, namespace=namespace, labels=labels, deletion_timestamp=deleted),
         PodSpec(node_name=on, **spec),
         PodStatus(phase),
     )
@@ -60,12 +60,15 @@ def decided(*, sick=("sick",), unwelcome=(), awaited=(), key=KEY):
 def evicted(pods, nodes=None, decisions=None, *, recent=None, period=10.0, limit=1):
     """Who leaves, once it is known who would take whom."""
     nodes = [node("sick"), node("well")] if nodes is None else nodes
-    places, running = Places({n.metadata.name: n for n in nodes}), Linked(lambda pod: pod.running)
+    places, running = (
+        FeasibleNodes({n.metadata.name: n for n in nodes}),
+        PodsByPolicy(lambda pod: pod.running),
+    )
     for one in pods:
         running.change(None, one)
 
     def plan():
-        pace = Pace(period, limit)
+        pace = EvictionRate(period, limit)
         return evictions.plan(
             decisions or decided(), running, places, recent or {}, pace=pace, now=NOW
         )
@@ -158,7 +161,7 @@ def test_a_pod_that_cannot_go_anywhere_does_not_use_up_the_turn_of_one_that_can(
     [
         (node("well", ready="False"), decided()),
         (node("well", ready="Unknown"), decided()),
-        (Node(Meta(name="well")), decided()),
+        (Node(ObjectMeta(name="well")), decided()),
         (node("well", unschedulable=True), decided()),
         (node("well", taints=[Taint("k", "v", "NoSchedule")]), decided()),
         (node("well", taints=[Taint("k", "v", "NoExecute")]), decided()),

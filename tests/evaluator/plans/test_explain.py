@@ -12,7 +12,7 @@ from evaluator.plans.explain import MOST_READINGS, explain, overview
 from evaluator.policy.decide import decide
 from evaluator.policy.types import StrategyName
 from evaluator.readings.merged import Merged
-from evaluator.readings.polled import Polls
+from evaluator.readings.polled import PolledReadings
 from evaluator.readings.store import Reading, Store
 from wire.codec import Delta
 
@@ -180,7 +180,7 @@ def test_the_overview_lists_all_policies_with_where_to_read_on(store, demo, pars
 
 
 def test_of_several_sources_each_reading_says_whose_it_is(store, demo):
-    polls = Polls("prometheus", stale_after=30.0, started=START)
+    polls = PolledReadings("prometheus", stale_after=30.0, started=START)
     merged = Merged({"agents": store, "prometheus": polls})
     merged.subscribe(["m"])
     store.report("a", Delta({"m": 1.0}), START)

@@ -6,10 +6,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from evaluator.model import node_labels
-from evaluator.model.node_index import Nodes, NodeSet
-from evaluator.model.node_labels import Apply, Conflict, NodeLabels
+from evaluator.model.node_index import NodeIndex, NodeMask
+from evaluator.model.node_labels import LabelApply, LabelConflict, NodeLabels
 from evaluator.plans.node_labels import LabelPlan
-from evaluator.policy.label_sets import Mark, Marks
+from evaluator.policy.label_sets import LabelAssignment, LabelAssignments
 
 NODES = ("node-a", "node-b")
 nodes = st.sampled_from(NODES)
@@ -23,19 +23,19 @@ events = st.one_of(
 )
 
 
-PLACES = Nodes(NODES)
+PLACES = NodeIndex(NODES)
 
 
 def decided(wanted):
     """Labels wanted, as decisions have them: by label."""
     labels = sorted({label for asked in wanted.values() for label in asked.items()})
-    return Marks(
+    return LabelAssignments(
         PLACES,
         [
-            Mark(
+            LabelAssignment(
                 key,
                 value,
-                NodeSet(PLACES, np.array([wanted.get(n, {}).get(key) == value for n in PLACES])),
+                NodeMask(PLACES, np.array([wanted.get(n, {}).get(key) == value for n in PLACES])),
             )
             for key, value in labels
         ],
@@ -105,7 +105,7 @@ def test_only_what_changed_is_looked_at(settled):
 
 def test_a_node_that_went_takes_its_part_of_the_plan_along(settled):
     plan, there = settled
-    assert plan.applies == {"node-a": Apply("node-a", "u", {"p": "v"})}
+    assert plan.applies == {"node-a": LabelApply("node-a", "u", {"p": "v"})}
     del there["node-a"]
     plan.changed("node-a")
     finish(plan, there)
@@ -115,7 +115,7 @@ def test_a_node_that_went_takes_its_part_of_the_plan_along(settled):
 def test_a_conflict_is_told_once_when_it_begins_and_once_when_it_ends(settled):
     plan, there = settled
     there["node-a"] = NodeLabels("u", {"p": "theirs"}, frozenset())
-    conflict = Conflict("node-a", "p", "v", "theirs")
+    conflict = LabelConflict("node-a", "p", "v", "theirs")
     plan.changed("node-a")
     assert plan.step(there.get, 10).began == [conflict]
     plan.changed("node-a")

@@ -4,7 +4,7 @@ import pytest
 
 from evaluator.model.names import PolicyKey
 from evaluator.plans import readmitted
-from evaluator.plans.readmitted import Opening
+from evaluator.plans.readmitted import ReadmittedNodes
 from evaluator.policy.decide import Decision, Decisions
 from evaluator.policy.types import Policy
 
@@ -37,11 +37,11 @@ def decided(*given):
     ids=["one less", "the same", "one more", "policy gone", "policy new", "of several policies"],
 )
 def test_a_node_is_let_in_when_it_is_no_longer_refused(before, after, found):
-    assert readmitted.opened(before, after) == found
+    assert readmitted.newly_allowed(before, after) == found
 
 
 def test_times_are_of_nodes_that_take_the_pod_and_are_not_refused_again():
-    opening = Opening().with_nodes(["a", "b"], 10.0).with_nodes(["c"], 20.0)
+    opening = ReadmittedNodes().with_nodes(["a", "b"], 10.0).with_nodes(["c"], 20.0)
     everywhere = {"a", "b", "c", "d"}
     assert opening.times(everywhere, refusing()) == [10.0, 10.0, 20.0]
     assert opening.times(everywhere, refusing("a", "c")) == [10.0]
@@ -50,13 +50,13 @@ def test_times_are_of_nodes_that_take_the_pod_and_are_not_refused_again():
 
 
 def test_a_node_let_in_again_counts_from_then_on():
-    opening = Opening().with_nodes(["a", "b"], 10.0).with_nodes(["a"], 20.0)
+    opening = ReadmittedNodes().with_nodes(["a", "b"], 10.0).with_nodes(["a"], 20.0)
     assert opening.times({"a"}, refusing()) == [20.0]
     assert opening.times({"a", "b"}, refusing()) == [10.0, 20.0]
 
 
 def test_after_a_start_every_node_that_is_not_refused_counts_as_just_let_in():
-    opening = readmitted.all_open(decided(refusing("b")), 5.0)[DEMO]
+    opening = readmitted.all_readmitted(decided(refusing("b")), 5.0)[DEMO]
     assert opening.times({"a"}, refusing("b")) == [5.0]
     assert opening.times({"b"}, refusing("b")) == []
     later = opening.with_nodes(["b"], 9.0)
@@ -66,7 +66,7 @@ def test_after_a_start_every_node_that_is_not_refused_counts_as_just_let_in():
 
 def test_what_is_long_ago_is_forgotten():
     found = readmitted.remember(
-        readmitted.all_open(decided(refusing()), 0.0), {DEMO: ["a"]}, now=10.0, memory=MEMORY
+        readmitted.all_readmitted(decided(refusing()), 0.0), {DEMO: ["a"]}, now=10.0, memory=MEMORY
     )
     assert found[DEMO].times({"a", "b"}, None) == [0.0, 10.0]
     for now, times in ((299.0, [0.0, 10.0]), (300.0, [10.0]), (309.0, [10.0])):

@@ -5,18 +5,18 @@ import itertools
 import pytest
 
 from evaluator.cache.cluster import decode_node, decode_pod
-from evaluator.cache.feasible_nodes import Places
+from evaluator.cache.feasible_nodes import FeasibleNodes
 from evaluator.model.names import PolicyKey
 from evaluator.model.objects import NUDGED
 from evaluator.plans import readmitted, requeue
-from evaluator.plans.readmitted import Opening
-from evaluator.plans.requeue import Pace
+from evaluator.plans.readmitted import ReadmittedNodes
+from evaluator.plans.requeue import RequeueTimings
 from evaluator.policy.decide import Decision, Decisions
-from evaluator.policy.evaluate import View
+from evaluator.policy.evaluate import MetricTable
 from evaluator.policy.types import Policy
 
 DEMO = PolicyKey("ns", "demo")
-PACE = Pace(first=1.0, longest=8.0, settle=0.0, memory=300.0)
+PACE = RequeueTimings(first=1.0, longest=8.0, settle=0.0, memory=300.0)
 TEXT = "0/2 nodes are available: 2 violating demo: heat GreaterThan 50. preemption: none"
 
 
@@ -26,7 +26,7 @@ def decisions(*refused, awaited=(), policy=DEMO):
         dontschedule=dict.fromkeys(refused, "violating demo: heat GreaterThan 50"),
         awaited=frozenset(awaited),
     )
-    return Decisions(View(("a", "b"), {}), {policy: decision})
+    return Decisions(MetricTable(("a", "b"), {}), {policy: decision})
 
 
 def make_pod(name="web", *, text=TEXT, reason="Unschedulable", policy="demo", spec="{}", more=""):
@@ -50,7 +50,7 @@ NODES = {name: make_node(name) for name in ("a", "b")}
 
 def places_of(nodes, pods):
     """Who would take whom, wholly known."""
-    places = Places(nodes)
+    places = FeasibleNodes(nodes)
     for pod in pods:
         places.takers(pod)
     for _ in places.catching_up():
@@ -70,20 +70,20 @@ class Queue:
         self.at(0.0)
 
     def decide(self, new, now):
-        more = readmitted.opened(self.decisions, new)
+        more = readmitted.newly_allowed(self.decisions, new)
         self.openings = readmitted.remember(self.openings, more, now=now, memory=PACE.memory)
         self.decisions = new
 
     def at(self, now):
         """The names of the pods that are nudged now."""
-        self.refused = requeue.refusals(self.pods, self.refused, now)
+        self.refused = requeue.rejected_pods(self.pods, self.refused, now)
         self.openings = readmitted.remember(self.openings, {}, now=now, memory=PACE.memory)
         places = places_of(self.nodes, self.pods)
         found = []
         for key, opening in self.openings.items():
             of_policy = [one for one in self.refused.values() if one.policy == key]
             decision = self.decisions.policies.get(key)
-            found += requeue.chances(of_policy, opening, decision, places, PACE)
+            found += requeue.requeue_candidates(of_policy, opening, decision, places, PACE)
         plan = requeue.plan(found, pace=PACE, now=now)
         for refusal in plan.due:
             self.refused[refusal.pod.metadata.uid] = refusal.after_nudge(now)
@@ -205,14 +205,14 @@ def test_pods_of_high_priority_and_of_old_age_come_first():
 
 def test_a_nudge_waits_until_every_replica_has_decided():
     pods = [make_pod()]
-    found = requeue.chances(
-        requeue.refusals(pods, {}, 0.0).values(),
-        Opening({"a": 10.0}),
+    found = requeue.requeue_candidates(
+        requeue.rejected_pods(pods, {}, 0.0).values(),
+        ReadmittedNodes({"a": 10.0}),
         decisions("b").policies[DEMO],
         places_of(NODES, pods),
-        Pace(settle=0.5),
+        RequeueTimings(settle=0.5),
     )
-    assert requeue.plan(found, pace=PACE, now=10.0) == requeue.Plan((), 10.5)
+    assert requeue.plan(found, pace=PACE, now=10.0) == requeue.RequeuePlan((), 10.5)
 
 
 def test_no_more_are_nudged_at_once_than_the_pace_allows():

@@ -3,10 +3,10 @@
 import pytest
 
 from evaluator.model.names import PolicyKey
-from evaluator.model.node_labels import Conflict
+from evaluator.model.node_labels import LabelConflict
 from evaluator.plans.status import statuses
 from evaluator.policy.decide import decide
-from evaluator.policy.hints import remedy
+from evaluator.policy.hints import aggregation_hint
 from evaluator.policy.reductions import Use
 from evaluator.policy.types import Operator
 from evaluator.readings.store import Store
@@ -86,7 +86,7 @@ def test_several_series_are_a_problem_that_names_the_metric_and_how_many(status,
     found = status(demo, [0.0, [1.0, 2.0, 3.0]])
     assert found.problems == (
         "metric m has no single value on 1 of 2 nodes: 3 series on n1; it counts as missing there: "
-        + remedy("m", "", (Use(Operator.GREATER_THAN),)),
+        + aggregation_hint("m", "", (Use(Operator.GREATER_THAN),)),
     )
 
 
@@ -94,8 +94,8 @@ def test_a_label_that_somebody_else_owns_is_a_problem_of_the_policy_that_wants_i
     status, parsed, rule
 ):
     policy = parsed(deschedule=[rule("m GreaterThan 0")])
-    ours = Conflict("n0", "demo", "violating", "mine")
-    anothers = Conflict("n0", "other-policy", "violating", "mine")
+    ours = LabelConflict("n0", "demo", "violating", "mine")
+    anothers = LabelConflict("n0", "other-policy", "violating", "mine")
     assert status(policy, [1.0], [ours, anothers]).problems == (
         "label demo on n0 belongs to somebody else (value 'mine'): not set",
     )

@@ -9,12 +9,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from evaluator.model.names import PolicyKey
-from evaluator.model.node_index import Nodes
+from evaluator.model.node_index import NodeIndex
 from evaluator.model.steps import finished
 from evaluator.plans.explain import explain
 from evaluator.policy.decide import Decisions, decide, deciding
-from evaluator.policy.evaluate import View
-from evaluator.policy.hints import remedy
+from evaluator.policy.evaluate import MetricTable
+from evaluator.policy.hints import aggregation_hint
 from evaluator.policy.parse import parse as parse_policy
 from evaluator.policy.reductions import Use
 from evaluator.policy.types import Operator, StrategyName
@@ -118,7 +118,7 @@ def test_several_samples_fire_no_rule_and_the_status_says_which_and_how_many(sto
     )
     assert decision.problems == (
         "metric health has no single value on 2 of 3 nodes: 7 series on node-b; "
-        f"it counts as missing there: {remedy('health', '', uses)}",
+        f"it counts as missing there: {aggregation_hint('health', '', uses)}",
     )
 
 
@@ -399,7 +399,7 @@ def told(decisions, store):
 
 def strange(decisions):
     """The same decisions about another list of the same nodes: nothing of them can be used again."""
-    view = View(Nodes(decisions.view.nodes), decisions.view.columns)
+    view = MetricTable(NodeIndex(decisions.view.nodes), decisions.view.columns)
     return replace(decisions, view=view)
 
 

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from evaluator.policy import evaluate
-from evaluator.policy.evaluate import View
+from evaluator.policy.evaluate import MetricTable
 from evaluator.policy.types import Operator, Rule, Strategy
 from evaluator.readings.store import Store
 from wire.codec import Delta
@@ -27,7 +27,7 @@ def view_of(readings, metrics=("m",), *, silent=()):
         at = NOW - 11 if node in silent else NOW
         store.report(node, Delta(single, absent, several), at)
     nodes = tuple(sorted(readings))
-    return View(nodes, {metric: store.column(metric, nodes, NOW) for metric in metrics})
+    return MetricTable(nodes, {metric: store.column(metric, nodes, NOW) for metric in metrics})
 
 
 def broken(operator, target, value):
@@ -131,7 +131,7 @@ def test_all_of_with_a_rule_that_was_left_out_never_fires():
 
 def test_no_nodes_are_no_violators():
     empty = Store(stale_after=1.0, started=0.0).column("a", (), NOW)
-    view = View((), {"a": empty, "b": empty})
+    view = MetricTable((), {"a": empty, "b": empty})
     for strategy in (Strategy(BOTH), Strategy(BOTH, all_of=True)):
         assert (
             evaluate.reasons("p", strategy, view.nodes, evaluate.violations(strategy, view)) == {}

@@ -6,7 +6,7 @@ from pathlib import Path
 import promql_parser
 import pytest
 
-from evaluator.policy.hints import remedy
+from evaluator.policy.hints import aggregation_hint
 from evaluator.policy.parse import parse
 from evaluator.policy.reductions import Use
 from evaluator.policy.types import Operator
@@ -151,7 +151,7 @@ TABLE = [
 
 def advice(metric, uses):
     """The series of deploy/rules that is named, the name to record, and its expression."""
-    text = remedy(metric, "", uses)
+    text = aggregation_hint(metric, "", uses)
     series = re.match(r"name (\w+) of deploy/rules \(docs/shipped-rules\.md\) instead, or ", text)
     record, expression = re.findall("`(.*?)`", text)
     return (
@@ -171,7 +171,7 @@ def test_the_advice_depends_on_the_operator_and_on_what_the_metric_is(
 ):
     found, record, told = advice(f"node_{metric}", uses)
     assert (found, told) == (series, expression.replace("METRIC", f"node_{metric}"))
-    assert len(remedy(f"node_{metric}", "", uses)) <= LONGEST
+    assert len(aggregation_hint(f"node_{metric}", "", uses)) <= LONGEST
     assert isinstance(
         promql_parser.parse(told), (promql_parser.AggregateExpr, promql_parser.BinaryExpr)
     )
@@ -199,15 +199,15 @@ def test_a_name_without_the_prefix_stands_for_both(metric, uses, series, express
 @pytest.mark.parametrize("source", ["", "prometheus", "custom-metrics"])
 @pytest.mark.parametrize("metric", [metric for metric, *_ in TABLE])
 def test_a_rule_below_its_target_never_sees_the_highest_series(metric, source):
-    assert not re.search(r"\bmax\b", remedy(f"node_{metric}", source, BELOW))
-    assert not re.search(r"\bmin\b", remedy(f"node_{metric}", source, ABOVE))
+    assert not re.search(r"\bmax\b", aggregation_hint(f"node_{metric}", source, BELOW))
+    assert not re.search(r"\bmin\b", aggregation_hint(f"node_{metric}", source, ABOVE))
 
 
 @pytest.mark.parametrize("source", ["", "prometheus", "custom-metrics"])
 @pytest.mark.parametrize("uses", [ABOVE, BELOW, EQUALS, LEAST_WANTED])
 def test_cpu_time_is_never_summed_over_cpus(source, uses):
     for metric in ("cpu_seconds_total", "cpu_guest_seconds_total"):
-        text = remedy(f"node_{metric}", source, uses)
+        text = aggregation_hint(f"node_{metric}", source, uses)
         assert "avg" in text
         assert "sum" not in text
 
@@ -224,14 +224,14 @@ def test_every_series_that_is_named_is_recorded_by_deploy_rules():
 
 
 def test_the_whole_sentence_for_a_metric_of_agents():
-    assert remedy("node_load1", "", BELOW) == (
+    assert aggregation_hint("node_load1", "", BELOW) == (
         "reduce them by a recording rule on the node and name its result here, such as `record: node_load1_min` with "
         "`expr: min(node_load1)`, in a file of the agent's --rules.file, beside those of deploy/rules (docs/rules.md)"
     )
 
 
 def test_the_whole_sentence_where_a_shipped_rule_answers():
-    assert remedy("node_cpu_seconds_total", "", ABOVE).startswith(
+    assert aggregation_hint("node_cpu_seconds_total", "", ABOVE).startswith(
         "name node_cpu_utilisation_ratio of deploy/rules (docs/shipped-rules.md) instead, or reduce them by a "
         "recording rule on the node"
     )
@@ -240,14 +240,14 @@ def test_the_whole_sentence_where_a_shipped_rule_answers():
 def test_equals_is_advised_to_count_and_says_what_to_compare_the_number_with():
     assert (
         "with `expr: sum(node_network_up == bool 1)` (the number of such series: compare it GreaterThan 0), in"
-        in remedy("node_network_up", "", EQUALS)
+        in aggregation_hint("node_network_up", "", EQUALS)
     )
 
 
 def test_the_first_use_decides():
-    assert "`expr: min(node_load1)`" in remedy("node_load1", "", BELOW + ABOVE)
-    assert "`expr: max(node_load1)`" in remedy("node_load1", "", ABOVE + BELOW)
-    assert "`expr: max(node_load1)`" in remedy("node_load1", "")
+    assert "`expr: min(node_load1)`" in aggregation_hint("node_load1", "", BELOW + ABOVE)
+    assert "`expr: max(node_load1)`" in aggregation_hint("node_load1", "", ABOVE + BELOW)
+    assert "`expr: max(node_load1)`" in aggregation_hint("node_load1", "")
 
 
 @pytest.mark.parametrize(
@@ -263,7 +263,7 @@ def test_the_first_use_decides():
     ],
 )
 def test_prometheus_keeps_the_label_that_names_the_node(metric, uses, example):
-    assert example in remedy(metric, "prometheus", uses)
+    assert example in aggregation_hint(metric, "prometheus", uses)
 
 
 @pytest.mark.parametrize(
@@ -279,16 +279,16 @@ def test_prometheus_keeps_the_label_that_names_the_node(metric, uses, example):
     ],
 )
 def test_an_adapter_is_advised_in_its_own_words(metric, uses, query):
-    assert f"`metricsQuery: {query}`" in remedy(metric, "custom-metrics", uses)
+    assert f"`metricsQuery: {query}`" in aggregation_hint(metric, "custom-metrics", uses)
 
 
 def test_what_cannot_be_a_series_name_gets_no_example():
-    assert "`" not in remedy("disk-health", "")
-    assert "`" not in remedy("disk-health", "prometheus")
+    assert "`" not in aggregation_hint("disk-health", "")
+    assert "`" not in aggregation_hint("disk-health", "prometheus")
 
 
 @pytest.mark.parametrize("source", ["", "agents", "prometheus", "custom-metrics"])
 @pytest.mark.parametrize("uses", [ABOVE, EQUALS])
 @pytest.mark.parametrize("metric", [LONG, LONG + "_total", "node_" + "x" * 55, "x" * 54 + "_total"])
 def test_it_is_short_whatever_the_name(metric, source, uses):
-    assert len(remedy(metric, source, uses)) <= LONGEST
+    assert len(aggregation_hint(metric, source, uses)) <= LONGEST

@@ -6,11 +6,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from evaluator.model.names import PolicyKey
-from evaluator.model.node_index import Moves, Nodes, NodeSet
+from evaluator.model.node_index import NodeIndex, NodeMask, Reindex
 from evaluator.model.steps import finished
-from evaluator.policy.label_sets import Mark, Marks, merged
+from evaluator.policy.label_sets import LabelAssignment, LabelAssignments, merged
 
-NODES = Nodes(("a", "b", "c", "d"))
+NODES = NodeIndex(("a", "b", "c", "d"))
 labels = st.dictionaries(st.sampled_from(["k0", "k1"]), st.sampled_from(["v0", "v1"]), max_size=2)
 by_node = st.dictionaries(st.sampled_from(NODES), labels, max_size=4)
 
@@ -18,10 +18,12 @@ by_node = st.dictionaries(st.sampled_from(NODES), labels, max_size=4)
 def marks(wanted, nodes=NODES):
     """Node → key → value, as marks."""
     every = {label for own in wanted.values() for label in own.items()}
-    return Marks(
+    return LabelAssignments(
         nodes,
         [
-            Mark(k, v, NodeSet(nodes, np.array([wanted.get(n, {}).get(k) == v for n in nodes])))
+            LabelAssignment(
+                k, v, NodeMask(nodes, np.array([wanted.get(n, {}).get(k) == v for n in nodes]))
+            )
             for k, v in sorted(every)
         ],
     )
@@ -47,10 +49,10 @@ def test_who_bears_nothing_is_not_in_them(node):
 
 
 def test_thousands_of_nodes_bear_their_own():
-    nodes = Nodes(f"n{number}" for number in range(70_000))  # more than a short number holds
+    nodes = NodeIndex(f"n{number}" for number in range(70_000))  # more than a short number holds
     chosen = np.zeros(len(nodes), dtype=bool)
     chosen[[1, 69_999]] = True
-    found = Marks(nodes, [Mark("k", "v", NodeSet(nodes, chosen))])
+    found = LabelAssignments(nodes, [LabelAssignment("k", "v", NodeMask(nodes, chosen))])
     assert dict(found) == {"n1": {"k": "v"}, "n69999": {"k": "v"}}
 
 
@@ -69,14 +71,14 @@ def test_the_same_again_is_the_same_object_and_says_what_it_said(before, after):
 
 
 def test_other_nodes_are_a_change_of_all():
-    nodes = Nodes(("a", "b"))
+    nodes = NodeIndex(("a", "b"))
     assert list(marks({}, nodes).changed_since(marks({}))) == ["a", "b"]
 
 
 @given(by_node, by_node, st.sets(st.sampled_from(NODES)))
 def test_some_nodes_keep_what_they_bore(old, new, kept):
     where = np.array([node in kept for node in NODES])
-    found = marks(new).keeping(marks(old), where, Moves(NODES, NODES))
+    found = marks(new).keeping(marks(old), where, Reindex(NODES, NODES))
     held = {node: own for node, own in plain(old).items() if node in kept}
     assert plain(found) == {**plain(new), **held}
 

@@ -4,8 +4,8 @@ import pytest
 
 from evaluator.model.steps import finished
 from evaluator.policy import evaluate, labeling
-from evaluator.policy.evaluate import View
-from evaluator.policy.label_sets import Marks
+from evaluator.policy.evaluate import MetricTable
+from evaluator.policy.label_sets import LabelAssignments
 from evaluator.policy.types import Label, Operator, Rule, Strategy
 from evaluator.readings.store import Store
 from wire.codec import Delta
@@ -18,9 +18,9 @@ def wanted(strategy, values):
     store = Store(stale_after=10.0, started=0.0)
     store.subscribe({rule.metric for rule in strategy.rules})
     store.report("n", Delta({metric: float(value) for metric, value in values.items()}), NOW)
-    view = View(("n",), {m: store.column(m, ("n",), NOW) for m in store.metrics})
+    view = MetricTable(("n",), {m: store.column(m, ("n",), NOW) for m in store.metrics})
     found = finished(labeling.wanted(strategy, view, evaluate.violations(strategy, view)))
-    return dict(Marks(view.nodes, found.marks).get("n", {}))
+    return dict(LabelAssignments(view.nodes, found.marks).get("n", {}))
 
 
 def rule(metric, operator, target, **labels):

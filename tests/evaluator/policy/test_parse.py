@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from evaluator.model.names import PolicyKey
 from evaluator.policy import parse as policy
 from evaluator.policy.parse import MOST_LABELS, MOST_RULES
-from evaluator.policy.rule_options import PLAIN, Terms, WhenMissing
+from evaluator.policy.rule_options import PLAIN, RuleOptions, WhenMissing
 from evaluator.policy.types import Label, Operator, Rule, Strategy, StrategyName
 
 GOOD = {"metricname": "health_metric", "operator": "Equals", "target": 1}
@@ -151,9 +151,9 @@ def test_terms_of_a_rule_and_of_the_strategy_around_it():
     )
     assert found.problems == ()
     assert [rule.terms for rule in found.strategies[StrategyName.DESCHEDULE].rules] == [
-        Terms(30, 60, WhenMissing.VIOLATE),
-        Terms(90, 60, WhenMissing.IGNORE),
-        Terms(30, 0, WhenMissing.VIOLATE),
+        RuleOptions(30, 60, WhenMissing.VIOLATE),
+        RuleOptions(90, 60, WhenMissing.IGNORE),
+        RuleOptions(30, 0, WhenMissing.VIOLATE),
     ]
     assert found.strategies[StrategyName.DONTSCHEDULE].rules[0].terms == PLAIN
 

@@ -5,20 +5,20 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from evaluator.model.node_index import Nodes
+from evaluator.model.node_index import NodeIndex
 from evaluator.model.pod_demand import PodView, Resource
 from evaluator.policy import parse
 from evaluator.policy.decide import decide
-from evaluator.policy.per_pod import MOST_REMEMBERED, Podwise
-from evaluator.policy.scorer_metrics import Quantified, Scoring
+from evaluator.policy.per_pod import MOST_REMEMBERED, PerPodDecisions
+from evaluator.policy.scorer_metrics import ScorerMetrics, Scoring
 from evaluator.readings.store import Store
 from evaluator.scoring.derived import NOBODY
-from evaluator.scoring.plugin import Assessment
-from evaluator.scoring.snapshot import ClusterView
+from evaluator.scoring.plugin import ScorerResult
+from evaluator.scoring.snapshot import ClusterSnapshot
 from tests.evaluator.scoring.share import Share
 from wire.codec import Delta
 
-NODES = Nodes(["a", "b", "c", "d"])
+NODES = NodeIndex(["a", "b", "c", "d"])
 NOW = 1000.0
 CPU = Resource.CPU
 
@@ -32,7 +32,7 @@ class Taught:
 
     def assess(self, view, pod):
         values = {"web": [1.0, 0.5, 0.2, 0.1], "job": [0.1, 0.2, 0.5, 1.0]}
-        return Assessment(facts={"reward": np.array(values.get(pod.kind, [np.nan] * 4))})
+        return ScorerResult(facts={"reward": np.array(values.get(pod.kind, [np.nan] * 4))})
 
 
 class World:
@@ -42,7 +42,7 @@ class World:
         self.scorer = Share()
         self.view = self.seen(requested, nodes)
         self.scoring = Scoring({"safe": self.scorer, "reward": Taught()}, survey=lambda: self.view)
-        self.podwise = Podwise(self.scoring)
+        self.podwise = PerPodDecisions(self.scoring)
         self.store = Store(stale_after=30.0, started=0.0)
         self.store.subscribe(["m"])
         for node, value in zip(NODES, m, strict=True):
@@ -50,12 +50,12 @@ class World:
                 self.store.report(node, Delta({"m": value}), NOW)
 
     def seen(self, requested, nodes=NODES):
-        return ClusterView(
+        return ClusterSnapshot(
             nodes, {CPU: np.full(len(nodes), 1000.0)}, {CPU: np.array(requested, float)}
         )
 
     def decide(self, *policies):
-        return decide(policies, NODES, Quantified(self.store, self.scoring), now=NOW)
+        return decide(policies, NODES, ScorerMetrics(self.store, self.scoring), now=NOW)
 
     def ask(self, decisions, pod=NOBODY):
         (decision,) = decisions.policies.values()
@@ -129,7 +129,7 @@ def test_a_node_whose_risk_is_not_known_is_as_the_rule_says(parsed, when, violat
 def test_a_survey_of_other_nodes_is_read_by_name(parsed):
     world = World([100, 300, 400, 500])
     decisions = world.decide(parsed(dontschedule=[risky(whenMissing="violate")]))
-    world.view = world.seen([900, 0, 0], Nodes(["a", "d", "e"]))
+    world.view = world.seen([900, 0, 0], NodeIndex(["a", "d", "e"]))
     assert list(world.ask(decisions).dontschedule) == ["a", "b", "c"]
 
 

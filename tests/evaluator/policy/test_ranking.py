@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from evaluator.policy import ranking as scheduleonmetric
-from evaluator.policy.evaluate import View
+from evaluator.policy.evaluate import MetricTable
 from evaluator.policy.types import Operator, Rule
 from evaluator.readings.store import Store
 from wire.codec import Delta
@@ -31,7 +31,7 @@ def listed(readings, asked=None, operator="LessThan", *, target=0, silent=()):
         else:
             store.report(node, Delta({"m": float(value)}), at)
     nodes = tuple(sorted(readings))
-    view = View(nodes, {"m": store.column("m", nodes, NOW)})
+    view = MetricTable(nodes, {"m": store.column("m", nodes, NOW)})
     ranking = scheduleonmetric.rank(Rule("m", Operator(operator), target), view)
     return ranking.scores(list(nodes) if asked is None else asked)
 

@@ -4,11 +4,11 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from evaluator.model.node_index import Nodes
-from evaluator.policy.rule_options import Terms
-from evaluator.policy.rule_timers import Memory, Seen
+from evaluator.model.node_index import NodeIndex
+from evaluator.policy.rule_options import RuleOptions
+from evaluator.policy.rule_timers import RuleTimers, TimedState
 
-NODES = Nodes(f"n{number}" for number in range(6))
+NODES = NodeIndex(f"n{number}" for number in range(6))
 masks = st.lists(st.booleans(), min_size=6, max_size=6).map(np.array)
 seconds = st.sampled_from([0.0, 5.0, 20.0])
 
@@ -19,7 +19,7 @@ def moments(draw):
     script = []
     for _ in range(draw(st.integers(1, 8))):
         broken, lacks, never = draw(masks), draw(masks), draw(masks)
-        script.append((draw(seconds), Seen(broken | lacks, lacks & ~broken, lacks & never)))
+        script.append((draw(seconds), TimedState(broken | lacks, lacks & ~broken, lacks & never)))
     return script, draw(masks)
 
 
@@ -31,8 +31,8 @@ def told(memory):
 
 @given(moments(), seconds, seconds)
 def test_working_out_a_few_is_working_out_all(script, hold, clear):
-    terms, now = Terms(hold, clear), 100.0
-    few = every = Memory.new(NODES)
+    terms, now = RuleOptions(hold, clear), 100.0
+    few = every = RuleTimers.new(NODES)
     moments, marked = script
     for after, seen in moments:
         now += after
@@ -43,9 +43,9 @@ def test_working_out_a_few_is_working_out_all(script, hold, clear):
 
 
 def test_where_nothing_can_change_nothing_is_made():
-    seen = Seen(np.ones(6, dtype=bool), np.zeros(6, dtype=bool), np.zeros(6, dtype=bool))
-    terms = Terms(hold=10.0)
-    first = Memory.new(NODES).after(seen, np.zeros(6, dtype=bool), terms, now=0.0)
+    seen = TimedState(np.ones(6, dtype=bool), np.zeros(6, dtype=bool), np.zeros(6, dtype=bool))
+    terms = RuleOptions(hold=10.0)
+    first = RuleTimers.new(NODES).after(seen, np.zeros(6, dtype=bool), terms, now=0.0)
     ripe = first.after(seen, first.violated, terms, now=10.0)
     assert ripe.violated.all()
     assert ripe.after(seen, ripe.violated, terms, now=50.0) is ripe

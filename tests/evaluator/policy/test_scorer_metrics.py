@@ -3,23 +3,23 @@
 import numpy as np
 import pytest
 
-from evaluator.model.node_index import Nodes
+from evaluator.model.node_index import NodeIndex
 from evaluator.model.pod_demand import Resource
 from evaluator.policy.decide import decide
-from evaluator.policy.scorer_metrics import LOOK, OFF, SOON, Quantified, Scoring
+from evaluator.policy.scorer_metrics import LOOK, OFF, SOON, ScorerMetrics, Scoring
 from evaluator.readings.store import NEVER, Store
-from evaluator.scoring.snapshot import ClusterView
+from evaluator.scoring.snapshot import ClusterSnapshot
 from tests.evaluator.scoring.share import Share
 from wire.codec import Delta
 
-NODES = Nodes(["a", "b", "c"])
+NODES = NodeIndex(["a", "b", "c"])
 NOW = 1000.0
 
 
 def seen(*requested, nodes=NODES):
     size = len(nodes)
     cpu = Resource.CPU
-    return ClusterView(nodes, {cpu: np.full(size, 1000.0)}, {cpu: np.array(requested, float)})
+    return ClusterSnapshot(nodes, {cpu: np.full(size, 1000.0)}, {cpu: np.array(requested, float)})
 
 
 @pytest.fixture
@@ -30,7 +30,7 @@ def store():
 
 
 def quantified(store, view, scorer=None):
-    return Quantified(store, Scoring({"safe": scorer or Share()}, lambda: view))
+    return ScorerMetrics(store, Scoring({"safe": scorer or Share()}, lambda: view))
 
 
 def test_a_column_is_of_this_moment_and_for_a_pod_that_asks_for_nothing(store):
@@ -64,7 +64,7 @@ def test_all_is_awaited_until_there_is_a_survey(store):
 
 def test_a_node_that_the_survey_has_not_seen_is_missing_and_others_find_their_own(store):
     store.started = 0.0
-    view = seen(900, 100, nodes=Nodes(["c", "a"]))
+    view = seen(900, 100, nodes=NodeIndex(["c", "a"]))
     column = quantified(store, view).column("plimsoll_risk_cpu", NODES, NOW)
     np.testing.assert_array_equal(column.values, [0.1, np.nan, 0.9])
     assert column.usable.tolist() == [True, False, True]
@@ -80,7 +80,7 @@ def test_columns_of_one_scorer_cost_one_assessment_for_a_survey(store):
 
 def test_another_survey_is_another_column(store):
     view = seen(100, 500, 900)
-    readings = Quantified(store, Scoring({"safe": Share()}, lambda: view))
+    readings = ScorerMetrics(store, Scoring({"safe": Share()}, lambda: view))
     readings.column("plimsoll_risk", NODES, NOW)
     view = seen(200, 500, 900)
     assert readings.column("plimsoll_risk", NODES, NOW).values.tolist() == [0.2, 0.5, 0.9]
@@ -88,7 +88,7 @@ def test_another_survey_is_another_column(store):
 
 def test_quantities_are_looked_at_again_although_nobody_says_that_they_changed(store):
     view = None
-    readings = Quantified(store, Scoring({"safe": Share()}, lambda: view))
+    readings = ScorerMetrics(store, Scoring({"safe": Share()}, lambda: view))
     readings.subscribe(["m"])
     before = readings.next_expiry(NOW)
     assert before == store.next_expiry(NOW)
@@ -113,13 +113,13 @@ def test_no_source_is_asked_for_a_quantity(store):
             self.wanted = set(metrics)
 
     asked = Asked(stale_after=30.0, started=NOW)
-    Quantified(asked, OFF).subscribe(["m", "plimsoll_risk"])
+    ScorerMetrics(asked, OFF).subscribe(["m", "plimsoll_risk"])
     assert asked.wanted == {"m"}
 
 
 def test_without_the_scorer_the_policy_says_what_to_switch_on(store, parsed, rule):
     policy = parsed(dontschedule=[rule("plimsoll_congestion GreaterThan 0")])
-    decisions = decide([policy], NODES, Quantified(store, OFF), now=NOW)
+    decisions = decide([policy], NODES, ScorerMetrics(store, OFF), now=NOW)
     (decision,) = decisions.policies.values()
     assert decision.problems == (
         "no source has metric plimsoll_congestion (the scorer congestion works it out, and is off: "

@@ -9,9 +9,9 @@ from hypothesis import strategies as st
 
 from evaluator.model.names import PolicyKey
 from evaluator.policy.decide import decide
-from evaluator.policy.evaluate import View
+from evaluator.policy.evaluate import MetricTable
 from evaluator.readings.merged import Merged
-from evaluator.readings.polled import Polls
+from evaluator.readings.polled import PolledReadings
 from evaluator.readings.store import Reading, Store
 from wire.codec import Delta
 
@@ -26,7 +26,7 @@ class Sources:
 
     def __init__(self):
         self.store = Store(stale_after=STALE, started=START)
-        self.polls = Polls("prometheus", stale_after=STALE, started=START)
+        self.polls = PolledReadings("prometheus", stale_after=STALE, started=START)
         self.merged = Merged({"agents": self.store, "prometheus": self.polls})
         self.merged.subscribe(["m"])
         self.merged.prune(NODES, START)
@@ -82,10 +82,10 @@ def test_several_samples_are_told_to_whoever_can_make_one_of_them(sources):
     sources.agent("a", 1.0)
     sources.agent("b", 1.0, 2.0)
     sources.polls.answer("m", {"c": Reading(2, math.nan, NOW)}, NOW)
-    view = View(("a", "b", "c"), {"m": sources.column(nodes=("a", "b", "c"))})
+    view = MetricTable(("a", "b", "c"), {"m": sources.column(nodes=("a", "b", "c"))})
     assert "on 2 of 3 nodes: 2 series on b" in view.sight("m").ambiguity(())
     assert "agent's --rules.file" in view.sight("m").ambiguity(())
-    alone = View(("c",), {"m": sources.polls.column("m", ("c",), NOW)})
+    alone = MetricTable(("c",), {"m": sources.polls.column("m", ("c",), NOW)})
     assert "have Prometheus reduce them" in alone.sight("m").ambiguity(())
 
 
@@ -130,7 +130,7 @@ def test_the_next_source_is_not_awaited_where_the_preferred_one_has_spoken(sourc
 
 
 def test_what_ails_each_source_is_said(sources):
-    other = Polls("custom-metrics", stale_after=STALE, started=START)
+    other = PolledReadings("custom-metrics", stale_after=STALE, started=START)
     merged = Merged({"custom-metrics": other, "prometheus": sources.polls})
     merged.subscribe(["m"])
     other.failed("m", "404")
@@ -186,7 +186,7 @@ def test_every_cell_is_one_source_s_own(answers):
     """Never a mixture: value, samples and time are all of the first source in the best state."""
     sources = {}
     for number, answer in enumerate(answers):
-        polls = Polls(str(number), stale_after=STALE, started=START)
+        polls = PolledReadings(str(number), stale_after=STALE, started=START)
         polls.subscribe(["m"])
         readings = {node: Reading(c[1], c[0], c[2]) for node, c in answer.items() if c}
         if answer:

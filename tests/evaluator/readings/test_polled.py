@@ -5,7 +5,7 @@ import math
 import numpy as np
 import pytest
 
-from evaluator.readings.polled import Polls
+from evaluator.readings.polled import PolledReadings
 from evaluator.readings.store import NEVER, Reading
 
 STALE = 30.0
@@ -15,7 +15,7 @@ LATER = START + 100
 
 @pytest.fixture
 def polls():
-    made = Polls("prom", stale_after=STALE, started=START)
+    made = PolledReadings("prom", stale_after=STALE, started=START)
     made.subscribe(["cpu", "mem"])
     made.prune(["a", "b"], START)
     return made
@@ -193,7 +193,7 @@ def test_a_column_is_a_copy(polls):
 
 
 def test_a_snapshot_stays_as_it_is_whatever_is_answered_or_fails():
-    polls = Polls("prometheus", stale_after=30.0, started=0.0)
+    polls = PolledReadings("prometheus", stale_after=30.0, started=0.0)
     polls.subscribe(["m", "n"])
     for metric in ("m", "n"):
         polls.answer(metric, {"a": Reading(1, 1.0, 100.0)}, 100.0)

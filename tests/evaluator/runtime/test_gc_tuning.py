@@ -5,7 +5,7 @@ import gc
 import subprocess
 import sys
 
-from evaluator.runtime.gc_tuning import Settled, Trimmer
+from evaluator.runtime.gc_tuning import FreezeWhenReady, Trimmer
 
 CHURN = """
 import gc
@@ -37,7 +37,7 @@ def test_growth_sets_off_no_full_collection():
 
 def test_what_is_known_is_settled_once_and_not_before_the_program_is_ready():
     ready, done = [False], []
-    settled = Settled(lambda: ready[0], lambda: done.append(True))
+    settled = FreezeWhenReady(lambda: ready[0], lambda: done.append(True))
     settled.look()
     assert not done
     ready[0] = True
@@ -50,7 +50,7 @@ def test_the_collector_does_not_look_at_it_any_more():
     stays = [[] for _ in range(1000)]
     try:
         before = gc.get_freeze_count()
-        Settled(lambda: True).look()
+        FreezeWhenReady(lambda: True).look()
         assert gc.get_freeze_count() >= before + len(stays)
         assert not any(found is stays for found in gc.get_objects())
     finally:

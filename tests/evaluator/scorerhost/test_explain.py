@@ -5,16 +5,16 @@ import json
 import numpy as np
 import pytest
 
-from evaluator.model.node_index import Nodes
+from evaluator.model.node_index import NodeIndex
 from evaluator.model.pod_demand import PodView, Resource
 from evaluator.policy.decide import decide
 from evaluator.readings.store import Store
 from evaluator.scorerhost import explain as explainpod
-from evaluator.scoring.plugin import Assessment
-from evaluator.scoring.snapshot import ClusterView, Refusal
+from evaluator.scoring.plugin import ScorerResult
+from evaluator.scoring.snapshot import ClusterSnapshot, NodeRejection
 from wire.codec import Delta
 
-NODES = Nodes(["a", "b", "c"])
+NODES = NodeIndex(["a", "b", "c"])
 POD = PodView(name="ns/web", kind="web", requests={Resource.CPU: 200.0})
 
 
@@ -36,7 +36,7 @@ def mask(*hits):
 
 
 def refusing(*hits, reason="too hot", name="fits"):
-    return {name: [Refusal(mask(*hits), reason)]}
+    return {name: [NodeRejection(mask(*hits), reason)]}
 
 
 def scores(*values, name="good"):
@@ -50,7 +50,7 @@ def explained():
     def explain(*asked, nodes=NODES):
         opinions = [
             explainpod.of_scorer(
-                name, scorer, ClusterView(nodes), scorer.assess(None, POD), weight=weight
+                name, scorer, ClusterSnapshot(nodes), scorer.assess(None, POD), weight=weight
             )
             for name, scorer, weight in asked
         ]
@@ -64,8 +64,8 @@ def explained():
 
 def test_the_sum_is_score_times_weight_times_ten(explained):
     """10 points of an extender of weight 1 count as much as 100 of a plugin of weight 1."""
-    safe = Scorer(Assessment(scores=scores(10, 4, 0)))
-    other = Scorer(Assessment(scores=scores(1, 7, 0)))
+    safe = Scorer(ScorerResult(scores=scores(10, 4, 0)))
+    other = Scorer(ScorerResult(scores=scores(1, 7, 0)))
     nodes = explained(("safe", safe, 2), ("other", other, 1))["nodes"]
     assert {name: node["total"] for name, node in nodes.items()} == {"a": 210, "b": 150, "c": 0}
     assert nodes["a"]["extenders"]["safe"]["adds"] == 200
@@ -73,15 +73,15 @@ def test_the_sum_is_score_times_weight_times_ten(explained):
 
 def test_only_the_priority_of_the_extender_counts(explained):
     both = scores(3, 3, 3) | scores(9, 9, 9, name="better")
-    node = explained(("safe", Scorer(Assessment(scores=both)), 1))["nodes"]["b"]
+    node = explained(("safe", Scorer(ScorerResult(scores=both)), 1))["nodes"]["b"]
     assert node["extenders"]["safe"]["scores"] == {"good": 3, "better": 9}
     assert node["total"] == 30
 
 
 def test_a_refused_node_has_no_sum(explained):
-    refusing_b = Scorer(Assessment(refusing(False, True, False), scores(5, 5, 5)))
+    refusing_b = Scorer(ScorerResult(refusing(False, True, False), scores(5, 5, 5)))
     nodes = explained(
-        ("safe", refusing_b, 1), ("other", Scorer(Assessment(scores=scores(1, 1, 1))), 1)
+        ("safe", refusing_b, 1), ("other", Scorer(ScorerResult(scores=scores(1, 1, 1))), 1)
     )
     nodes = nodes["nodes"]
     assert (nodes["b"]["total"], nodes["b"]["refusedBy"]) == (None, ["safe"])
@@ -90,22 +90,27 @@ def test_a_refused_node_has_no_sum(explained):
 
 
 def test_a_predicate_that_the_extender_does_not_ask_refuses_nothing(explained):
-    second = Assessment(refusing(True, True, True, name="strict"), scores(5, 5, 5))
+    second = ScorerResult(refusing(True, True, True, name="strict"), scores(5, 5, 5))
     node = explained(("safe", Scorer(second, predicates=("fits", "strict")), 1))["nodes"]["a"]
     assert node["extenders"]["safe"]["refused"] == {"strict": "too hot"}
     assert (node["refusedBy"], node["total"]) == ([], 50)
 
 
 def test_the_first_reason_is_the_one_that_is_told(explained):
-    reasons = [Refusal(mask(True, False, False), "one"), Refusal(mask(True, True, False), "two")]
-    nodes = explained(("safe", Scorer(Assessment({"fits": reasons}, scores(0, 0, 0))), 1))["nodes"]
+    reasons = [
+        NodeRejection(mask(True, False, False), "one"),
+        NodeRejection(mask(True, True, False), "two"),
+    ]
+    nodes = explained(("safe", Scorer(ScorerResult({"fits": reasons}, scores(0, 0, 0))), 1))[
+        "nodes"
+    ]
     told = [node["extenders"]["safe"]["refused"].get("fits") for node in nodes.values()]
     assert told == ["one", "two", None]
 
 
 def test_what_is_not_known_is_null_and_not_zero(explained):
     facts = {"cpu.mean": np.array([0.5, np.nan, np.inf])}
-    lacking = Assessment(scores=scores(1, 1, 1), facts=facts, missing=mask(False, True, False))
+    lacking = ScorerResult(scores=scores(1, 1, 1), facts=facts, missing=mask(False, True, False))
     nodes = explained(("safe", Scorer(lacking), 1))["nodes"]
     said = [node["extenders"]["safe"] for node in nodes.values()]
     assert [one["facts"]["cpu.mean"] for one in said] == [0.5, None, "inf"]
@@ -113,8 +118,8 @@ def test_what_is_not_known_is_null_and_not_zero(explained):
 
 
 def test_a_scorer_may_only_filter_or_only_rank(explained):
-    filters = Scorer(Assessment(refusing(True, False, False)), priorities=())
-    ranks = Scorer(Assessment(scores=scores(2, 2, 2)), predicates=())
+    filters = Scorer(ScorerResult(refusing(True, False, False)), priorities=())
+    ranks = Scorer(ScorerResult(scores=scores(2, 2, 2)), predicates=())
     page = explained(("filters", filters, 1), ("ranks", ranks, 3))
     assert page["extenders"]["filters"] == {"filter": "fits", "prioritize": "", "weight": 1}
     assert [node["total"] for node in page["nodes"].values()] == [None, 60, 60]
@@ -122,15 +127,15 @@ def test_a_scorer_may_only_filter_or_only_rank(explained):
 
 def test_a_node_that_one_scorer_was_not_asked_about_is_told_without_it():
     """The cluster may change between two scorers."""
-    early = Scorer(Assessment(scores=scores(1, 2, 3)))
-    late = Scorer(Assessment(scores=scores(5, 6)))
-    gone = Scorer(Assessment(scores=scores()))
+    early = Scorer(ScorerResult(scores=scores(1, 2, 3)))
+    late = Scorer(ScorerResult(scores=scores(5, 6)))
+    gone = Scorer(ScorerResult(scores=scores()))
     opinions = [
-        explainpod.of_scorer("early", early, ClusterView(NODES), early.assessment, weight=1),
+        explainpod.of_scorer("early", early, ClusterSnapshot(NODES), early.assessment, weight=1),
         explainpod.of_scorer(
-            "late", late, ClusterView(Nodes(["c", "b"])), late.assessment, weight=1
+            "late", late, ClusterSnapshot(NodeIndex(["c", "b"])), late.assessment, weight=1
         ),
-        explainpod.of_scorer("gone", gone, ClusterView(Nodes()), gone.assessment, weight=1),
+        explainpod.of_scorer("gone", gone, ClusterSnapshot(NodeIndex()), gone.assessment, weight=1),
     ]
     nodes = dict(explainpod.explain(POD, opinions).nodes)
     assert {name: node["total"] for name, node in nodes.items()} == {"a": 10, "b": 80, "c": 80}
@@ -168,17 +173,20 @@ def test_a_policy_is_an_extender_among_the_others(decision):
 def test_a_policy_ranks_what_nobody_else_refuses(decision):
     """kube-scheduler asks for scores of nodes that passed all filters, and a rank depends on who is ranked."""
     said = decision(hot=(0, 0, 0), load=(5.0, 1.0, 3.0))
-    other = Scorer(Assessment(refusing(False, True, False), scores(0, 0, 0)))
-    other = explainpod.of_scorer("safe", other, ClusterView(NODES), other.assessment, weight=1)
+    other = Scorer(ScorerResult(refusing(False, True, False), scores(0, 0, 0)))
+    other = explainpod.of_scorer("safe", other, ClusterSnapshot(NODES), other.assessment, weight=1)
     policy = explainpod.of_policy(said, NODES, [other], weight=1)
     nodes = dict(explainpod.explain(POD, [policy, other]).nodes)
     assert {name: node["total"] for name, node in nodes.items()} == {"a": 90, "b": None, "c": 100}
 
 
 def test_a_cluster_without_nodes_and_one_of_many(explained):
-    assert explained(("safe", Scorer(Assessment(scores=scores())), 1), nodes=Nodes())["nodes"] == {}
-    many = Nodes(f"n{number}" for number in range(250))
-    ranked = Scorer(Assessment(scores=scores(*(number % 11 for number in range(250)))))
+    assert (
+        explained(("safe", Scorer(ScorerResult(scores=scores())), 1), nodes=NodeIndex())["nodes"]
+        == {}
+    )
+    many = NodeIndex(f"n{number}" for number in range(250))
+    ranked = Scorer(ScorerResult(scores=scores(*(number % 11 for number in range(250)))))
     nodes = explained(("safe", ranked, 1), nodes=many)["nodes"]
     assert [nodes[f"n{number}"]["total"] for number in range(250)] == [
         number % 11 * 10 for number in range(250)
@@ -186,6 +194,6 @@ def test_a_cluster_without_nodes_and_one_of_many(explained):
 
 
 def test_the_pod_is_told_as_the_scorers_see_it(explained):
-    page = explained(("safe", Scorer(Assessment(scores=scores(1, 1, 1))), 1))
+    page = explained(("safe", Scorer(ScorerResult(scores=scores(1, 1, 1))), 1))
     assert (page["pod"], page["kind"]) == ("ns/web", "web")
     assert page["requests"] == {"cpu": 200.0}

@@ -8,32 +8,32 @@ import msgspec
 import numpy as np
 import pytest
 
-from evaluator.cache.cluster import Cluster
-from evaluator.cache.pods import Inventory
-from evaluator.engine.loop import Decider
+from evaluator.cache.cluster import ClusterCache
+from evaluator.cache.pods import PodCache
+from evaluator.engine.loop import DecisionLoop
 from evaluator.engine.subscription import Subscriptions
 from evaluator.metrics import Metrics
 from evaluator.model import pod_record
-from evaluator.model.node_index import Nodes
+from evaluator.model.node_index import NodeIndex
 from evaluator.model.objects import Pod, PodMeta
 from evaluator.model.pod_demand import Resource
 from evaluator.policy.decide import decide
-from evaluator.policy.per_pod import Podwise
+from evaluator.policy.per_pod import PerPodDecisions
 from evaluator.policy.scorer_metrics import OFF
 from evaluator.readings.store import Store
 from evaluator.scorerhost import explain
-from evaluator.scorerhost.pod_explainer import Followed, Panel
-from evaluator.scorerhost.runner import Assessor
+from evaluator.scorerhost.pod_explainer import PodExplainer, PolicyLookup
+from evaluator.scorerhost.runner import ScorerRunner
 from evaluator.scoring.demand import Demands
-from evaluator.scoring.plugin import Assessment
+from evaluator.scoring.plugin import ScorerResult
 from evaluator.scoring.plugins.pigeon import Pigeon
 from evaluator.scoring.plugins.pigeon_options import PigeonOptions
 from evaluator.scoring.plugins.template import Template
-from evaluator.scoring.snapshot import ClusterView, Refusal
+from evaluator.scoring.snapshot import ClusterSnapshot, NodeRejection
 from evaluator.server import ops
 from wire.codec import Delta
 
-NODES = Nodes(["a", "b", "c"])
+NODES = NodeIndex(["a", "b", "c"])
 
 
 class Roomy:
@@ -45,8 +45,8 @@ class Roomy:
 
     def assess(self, view, pod):
         free = view.allocatable[Resource.CPU]
-        full = Refusal(free < pod.requests[Resource.CPU], "no room")
-        return Assessment(
+        full = NodeRejection(free < pod.requests[Resource.CPU], "no room")
+        return ScorerResult(
             {"room": [full]}, {"roomy": (free // 1000).astype(np.int64)}, {"free": free}
         )
 
@@ -59,14 +59,14 @@ class Broken(Roomy):
 
 
 def assessing(scorers, survey, metrics):
-    return Assessor(scorers, survey, metrics, demands=Demands())
+    return ScorerRunner(scorers, survey, metrics, demands=Demands())
 
 
 class Survey:
     def __init__(self):
         self.waiting_for = []
         free = np.array([1000.0, 4000.0, 9000.0])
-        self.now = ClusterView(NODES, allocatable={Resource.CPU: free})
+        self.now = ClusterSnapshot(NODES, allocatable={Resource.CPU: free})
 
     def view(self):
         return self.now
@@ -88,7 +88,7 @@ def survey():
 
 @pytest.fixture
 def pods():
-    found = Inventory(clock=lambda: 0.0, wall=lambda: 0.0)
+    found = PodCache(clock=lambda: 0.0, wall=lambda: 0.0)
     found.pods.replace([a_pod("waits"), a_pod("runs", node="b")])
     return found
 
@@ -106,15 +106,19 @@ def metrics():
 @pytest.fixture
 def panel(scorers, survey, pods, metrics):
     assessor = assessing(scorers, survey, metrics)
-    return Panel(assessor, pods, {"roomy": 2, "policies": 3})
+    return PodExplainer(assessor, pods, {"roomy": 2, "policies": 3})
 
 
 @pytest.fixture
 async def get(panel, metrics, serve):
-    decider = Decider(
-        Cluster(), Store(stale_after=30.0, started=0.0), Subscriptions(), metrics, clock=lambda: 0.0
+    decider = DecisionLoop(
+        ClusterCache(),
+        Store(stale_after=30.0, started=0.0),
+        Subscriptions(),
+        metrics,
+        clock=lambda: 0.0,
     )
-    operations = ops.Operations(decider, metrics, clock=lambda: 0.0, panel=panel)
+    operations = ops.OpsServer(decider, metrics, clock=lambda: 0.0, panel=panel)
     port = (await serve(operations.answer, ops.LIMITS)).address.port
     async with aiohttp.ClientSession() as session:
 
@@ -195,7 +199,7 @@ async def test_looking_is_not_counted(get, metrics):
 def test_looking_teaches_the_packer_nothing(survey, metrics, pods):
     assessor = assessing({"pigeon": Pigeon(PigeonOptions())}, survey, metrics)
     before = assessor.view("pigeon").demands
-    list(Panel(assessor, pods, {}).opinions(a_pod("new")))
+    list(PodExplainer(assessor, pods, {}).opinions(a_pod("new")))
     assert assessor.view("pigeon").demands == before
     assessor.assess("pigeon", a_pod("new").view)
     assert assessor.view("pigeon").demands != before
@@ -224,7 +228,7 @@ class TestFollowed:
             )
             for name, policy in labels.items()
         }
-        return Followed(pods, lambda: decisions, Podwise(OFF))
+        return PolicyLookup(pods, lambda: decisions, PerPodDecisions(OFF))
 
     def test_it_is_asked_after_the_scorers(self, panel, followed):
         panel = replace(panel, policy_of=followed.of)

@@ -6,14 +6,14 @@ import numpy as np
 import pytest
 
 from evaluator.metrics import Metrics
-from evaluator.model.node_index import Nodes
+from evaluator.model.node_index import NodeIndex
 from evaluator.model.pod_demand import PodView, Resource
-from evaluator.scorerhost.runner import Assessor, ScorerError
+from evaluator.scorerhost.runner import ScorerError, ScorerRunner
 from evaluator.scoring.demand import Demands
-from evaluator.scoring.plugin import Assessment
-from evaluator.scoring.snapshot import ClusterView, Refusal
+from evaluator.scoring.plugin import ScorerResult
+from evaluator.scoring.snapshot import ClusterSnapshot, NodeRejection
 
-NODES = Nodes(("a", "b"))
+NODES = NodeIndex(("a", "b"))
 
 
 class Recorder:
@@ -25,7 +25,7 @@ class Recorder:
 
     def __init__(self, answer=None):
         self.asked = []
-        self._answer = answer or Assessment(scores={"scores": np.array([1, 2])})
+        self._answer = answer or ScorerResult(scores={"scores": np.array([1, 2])})
 
     def assess(self, view, pod):
         self.asked.append((view, pod))
@@ -37,9 +37,9 @@ def pod(number=1, cpu=100.0, kind="web"):
 
 
 def assessor(scorer, *, name="pigeon"):
-    survey = SimpleNamespace(waiting_for=[], now=ClusterView(NODES))
+    survey = SimpleNamespace(waiting_for=[], now=ClusterSnapshot(NODES))
     survey.view = lambda: survey.now
-    made = Assessor({name: scorer}, survey, Metrics(), demands=Demands())
+    made = ScorerRunner({name: scorer}, survey, Metrics(), demands=Demands())
     return made, survey
 
 
@@ -67,7 +67,7 @@ def test_nothing_is_remembered_of_a_view_that_has_passed():
     scorer = Recorder()
     asked, survey = assessor(scorer, name="safe")
     asked.assess("safe", pod())
-    survey.now = ClusterView(NODES)
+    survey.now = ClusterSnapshot(NODES)
     found = asked.assess("safe", pod())
     assert (found.remembered, found.view) == (False, survey.now)
 
@@ -90,7 +90,7 @@ def test_each_pod_counts_once_among_the_demands_however_often_it_is_tried():
     scorer = Recorder()
     asked, survey = assessor(scorer)
     for number in (1, 1, 2, 1):
-        survey.now = ClusterView(NODES)
+        survey.now = ClusterSnapshot(NODES)
         asked.assess("pigeon", pod(number))
     assert demands(scorer) == [1, 1, 2, 2]
 
@@ -116,16 +116,16 @@ def test_who_looks_changes_nothing():
 
 
 BAD = {
-    "too few scores": Assessment(scores={"scores": np.array([1])}),
-    "a table": Assessment(scores={"scores": np.ones((2, 2), dtype=int)}),
-    "no integers": Assessment(scores={"scores": np.array([1.0, np.nan])}),
-    "11": Assessment(scores={"scores": np.array([1, 11])}),
-    "-1": Assessment(scores={"scores": np.array([-1, 1])}),
-    "no arrays": Assessment(scores={"scores": [1, 2]}),
-    "another's name": Assessment(scores={"others": np.array([1, 2])}),
-    "a short mask": Assessment({"filters": [Refusal(np.array([True]), "x")]}),
-    "no mask": Assessment({"filters": [Refusal(np.array([1, 0]), "x")]}),
-    "a short missing": Assessment(missing=np.array([True])),
+    "too few scores": ScorerResult(scores={"scores": np.array([1])}),
+    "a table": ScorerResult(scores={"scores": np.ones((2, 2), dtype=int)}),
+    "no integers": ScorerResult(scores={"scores": np.array([1.0, np.nan])}),
+    "11": ScorerResult(scores={"scores": np.array([1, 11])}),
+    "-1": ScorerResult(scores={"scores": np.array([-1, 1])}),
+    "no arrays": ScorerResult(scores={"scores": [1, 2]}),
+    "another's name": ScorerResult(scores={"others": np.array([1, 2])}),
+    "a short mask": ScorerResult({"filters": [NodeRejection(np.array([True]), "x")]}),
+    "no mask": ScorerResult({"filters": [NodeRejection(np.array([1, 0]), "x")]}),
+    "a short missing": ScorerResult(missing=np.array([True])),
     "nothing": SimpleNamespace(),
 }
 

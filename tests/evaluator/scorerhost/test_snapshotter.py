@@ -9,16 +9,16 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from evaluator.cache.cluster import Cluster, decode_node
-from evaluator.cache.pods import Inventory
+from evaluator.cache.cluster import ClusterCache, decode_node
+from evaluator.cache.pods import PodCache
 from evaluator.model import usage_metrics
 from evaluator.model.objects import Node
 from evaluator.model.pod_demand import Resource
 from evaluator.model.pod_record import decode
 from evaluator.readings.store import Store
-from evaluator.scorerhost.snapshotter import Survey
+from evaluator.scorerhost.snapshotter import Snapshotter
 from evaluator.scoring.rewards import Rewards
-from evaluator.scoring.snapshot import ClusterView
+from evaluator.scoring.snapshot import ClusterSnapshot
 from wire.codec import Delta
 
 GI = 2**30
@@ -30,11 +30,11 @@ class World:
 
     def __init__(self, **options: Any) -> None:
         self.now = 1000.0
-        self.cluster = Cluster()
-        self.inventory = Inventory(clock=lambda: self.now, wall=lambda: self.now)
+        self.cluster = ClusterCache()
+        self.inventory = PodCache(clock=lambda: self.now, wall=lambda: self.now)
         self.store = Store(stale_after=STALE, started=-1000.0)
         self.store.subscribe(usage_metrics.METRICS)
-        self.survey = Survey(
+        self.survey = Snapshotter(
             self.cluster, self.inventory, self.store, clock=lambda: self.now, **options
         )
 
@@ -46,7 +46,7 @@ class World:
         names = {getattr(usage_metrics, name.upper()): value for name, value in values.items()}
         self.store.report(node, Delta(values=names), self.now)
 
-    def later(self, seconds: float = 0.125) -> ClusterView:
+    def later(self, seconds: float = 0.125) -> ClusterSnapshot:
         self.now += seconds
         return self.survey.view()
 
@@ -288,13 +288,13 @@ def test_however_it_came_about_it_is_what_putting_it_together_anew_gives(soak: b
                 case _:
                     world.now += value
             world.survey.view()
-        anew = Survey(world.cluster, world.inventory, world.store, clock=lambda: world.now)
+        anew = Snapshotter(world.cluster, world.inventory, world.store, clock=lambda: world.now)
         assert_alike(world.later(), anew.view())
 
     check()
 
 
-def assert_alike(one: ClusterView, other: ClusterView) -> None:
+def assert_alike(one: ClusterSnapshot, other: ClusterSnapshot) -> None:
     assert one.nodes == other.nodes
     for name in ("allocatable", "requested", "unmeasured", "annotations", "readings"):
         mine, theirs = getattr(one, name), getattr(other, name)

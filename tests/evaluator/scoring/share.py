@@ -1,7 +1,7 @@
 """A scorer whose numbers can be worked out in the head, for tests of what is made of any scorer's numbers."""
 
 from evaluator.model.pod_demand import Resource
-from evaluator.scoring.plugin import Assessment
+from evaluator.scoring.plugin import ScorerResult
 
 
 class Share:
@@ -19,4 +19,4 @@ class Share:
         cpu = Resource.CPU
         asked = view.requested[cpu] + pod.requests.get(cpu, 0.0)
         risk = asked / view.allocatable[cpu]
-        return Assessment(facts={"cpu.risk": risk, "memory.risk": view.unknown})
+        return ScorerResult(facts={"cpu.risk": risk, "memory.risk": view.unknown})

@@ -3,18 +3,18 @@
 import numpy as np
 import pytest
 
-from evaluator.model.node_index import Nodes
+from evaluator.model.node_index import NodeIndex
 from evaluator.model.pod_demand import PodView, Resource
 from evaluator.scoring import derived
 from evaluator.scoring.derived import NOBODY, QUANTITIES
-from evaluator.scoring.plugin import Assessment
+from evaluator.scoring.plugin import ScorerResult
 from evaluator.scoring.plugins.congestion import Congestion, CongestionOptions
 from evaluator.scoring.plugins.reward import Reward
 from evaluator.scoring.plugins.safe import Safe, SafeOptions
 from evaluator.scoring.rewards import Rewards
-from evaluator.scoring.snapshot import ClusterView, Usage
+from evaluator.scoring.snapshot import ClusterSnapshot, NodeUsageArrays
 
-VIEW = ClusterView(Nodes(["a", "b", "c"]))
+VIEW = ClusterSnapshot(NodeIndex(["a", "b", "c"]))
 
 
 class Known:
@@ -30,7 +30,7 @@ class Known:
 
     def assess(self, view, pod):
         self.asked += 1
-        return Assessment(facts=self.facts)
+        return ScorerResult(facts=self.facts)
 
 
 @pytest.fixture
@@ -66,12 +66,14 @@ def test_metrics_alone_are_left_as_they_are():
 
 def test_scorers_tell_what_is_read_of_them():
     cpu, memory = (np.array([100.0, 100.0, np.nan]), np.array([10.0, 20.0, 30.0]))
-    view = ClusterView(
+    view = ClusterSnapshot(
         VIEW.nodes,
         allocatable={Resource.CPU: cpu, Resource.MEMORY: 10 * memory},
         usage={
-            Resource.CPU: Usage(np.array([80.0, 10.0, 1.0]), np.array([0.0] * 3), VIEW.unknown),
-            Resource.MEMORY: Usage(9 * memory, 0 * memory, VIEW.unknown),
+            Resource.CPU: NodeUsageArrays(
+                np.array([80.0, 10.0, 1.0]), np.array([0.0] * 3), VIEW.unknown
+            ),
+            Resource.MEMORY: NodeUsageArrays(9 * memory, 0 * memory, VIEW.unknown),
         },
         congestion=np.array([0.0, 0.25, np.nan]),
         rewards=Rewards().observed("web", "b", 0),

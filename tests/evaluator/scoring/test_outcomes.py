@@ -5,12 +5,12 @@ import json
 import pytest
 
 from evaluator.model.pod_record import decode
-from evaluator.scoring.outcomes import Rewarding
-from evaluator.scoring.rewards import Outcome
+from evaluator.scoring.outcomes import OutcomeTracker
+from evaluator.scoring.rewards import PodOutcome
 
 BEGIN = 1_700_000_000.0
 """Unix time of second 0."""
-FAILED, DID_WELL = [Outcome("web", "n", 0)], [Outcome("web", "n", 1)]
+FAILED, DID_WELL = [PodOutcome("web", "n", 0)], [PodOutcome("web", "n", 1)]
 
 
 def stamp(second):
@@ -44,7 +44,7 @@ class World:
     """One pod as it is seen over time."""
 
     def __init__(self):
-        self.rewarding = Rewarding(steady=60.0)
+        self.rewarding = OutcomeTracker(steady=60.0)
         self._before = None
 
     def seen(self, second, after):

@@ -8,11 +8,11 @@ import pytest
 from hypothesis import HealthCheck, Phase, given, note, settings
 from hypothesis import strategies as st
 
-from evaluator.model.node_index import Nodes
+from evaluator.model.node_index import NodeIndex
 from evaluator.model.pod_demand import PodView, Resource
 from evaluator.scorerhost.registry import BUILT_IN
 from evaluator.scoring.plugin import BEST
-from evaluator.scoring.snapshot import ClusterView, Usage
+from evaluator.scoring.snapshot import ClusterSnapshot, NodeUsageArrays
 from tests.evaluator.scoring.scorers import SCORERS
 from tests.evaluator.scoring.views import fixed, likely_views, pods, reordered, views
 
@@ -122,13 +122,13 @@ def test_no_scorer_is_left_out():
 
 @each
 def test_no_nodes(scorer):
-    view = ClusterView(Nodes())
+    view = ClusterSnapshot(NodeIndex())
     check(scorer, view, scorer.assess(view, PodView(requests=HUGE)))
 
 
 @each
 def test_nodes_of_which_nothing_is_known(scorer):
-    view = ClusterView(Nodes(("a", "b")))
+    view = ClusterSnapshot(NodeIndex(("a", "b")))
     check(scorer, view, scorer.assess(view, PodView()))
 
 
@@ -167,9 +167,9 @@ def crowd(rng, count=50):
         return {resource: size * rng.random(count) for resource, size in sizes.items()}
 
     free, deviation, forecast = shares(), shares(), shares()
-    usage = {one: Usage(free[one], deviation[one], forecast[one]) for one in sizes}
-    return ClusterView(
-        nodes=Nodes(f"node-{number}" for number in range(count)),
+    usage = {one: NodeUsageArrays(free[one], deviation[one], forecast[one]) for one in sizes}
+    return ClusterSnapshot(
+        nodes=NodeIndex(f"node-{number}" for number in range(count)),
         allocatable=sizes,
         requested=shares(),
         unmeasured=shares(),

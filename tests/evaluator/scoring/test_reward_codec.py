@@ -2,18 +2,18 @@
 
 import pytest
 
-from evaluator.model.node_index import Nodes
+from evaluator.model.node_index import NodeIndex
 from evaluator.scoring.reward_codec import KEY, StateError, decode, encode
-from evaluator.scoring.rewards import Outcome, Rewards
+from evaluator.scoring.rewards import PodOutcome, Rewards
 
-NODES = Nodes(("a", "b", "c"))
+NODES = NodeIndex(("a", "b", "c"))
 
 
 def learned(times=1000):
     rewards = Rewards().among(set(NODES))
     for number in range(times):
         node = NODES[number % 3]
-        rewards = rewards.learned([Outcome(f"kind-{number % 7}", node, number % 5 > 0)])
+        rewards = rewards.learned([PodOutcome(f"kind-{number % 7}", node, number % 5 > 0)])
     return rewards
 
 
@@ -59,10 +59,10 @@ def test_what_was_mangled_is_no_state(text):
 
 def test_the_most_there_can_be_has_room_in_an_object():
     """Kubernetes takes a ConfigMap's data up to 1 MiB; etcd takes 1.5 MiB for all of an object."""
-    nodes = Nodes(f"node-{number:04}.of.a-large-cluster.example" for number in range(5000))
+    nodes = NodeIndex(f"node-{number:04}.of.a-large-cluster.example" for number in range(5000))
     rewards = Rewards().among(set(nodes))
     for number in range(40):
-        rewards = rewards.learned([Outcome(f"kind-{number}", node, 0) for node in nodes[:3000]])
-        rewards = rewards.learned([Outcome(f"kind-{number}", node, 1) for node in nodes[:3000]])
+        rewards = rewards.learned([PodOutcome(f"kind-{number}", node, 0) for node in nodes[:3000]])
+        rewards = rewards.learned([PodOutcome(f"kind-{number}", node, 1) for node in nodes[:3000]])
     assert rewards.dropped
     assert 500_000 < len(encode(rewards)[KEY].encode()) < 1 << 20

@@ -4,12 +4,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from evaluator.model.node_index import Nodes
+from evaluator.model.node_index import NodeIndex
 from evaluator.model.pods import kind_of
 from evaluator.scoring import rewards as module
-from evaluator.scoring.rewards import Outcome, Rewards
+from evaluator.scoring.rewards import PodOutcome, Rewards
 
-NODES = Nodes(("a", "b", "c", "d"))
+NODES = NodeIndex(("a", "b", "c", "d"))
 
 
 def values(rewards, kind="web", nodes=NODES):
@@ -17,7 +17,7 @@ def values(rewards, kind="web", nodes=NODES):
 
 
 def failed(rewards, times, kind="web", node="a"):
-    return rewards.learned([Outcome(kind, node, 0)] * times)
+    return rewards.learned([PodOutcome(kind, node, 0)] * times)
 
 
 @pytest.mark.parametrize(
@@ -71,7 +71,9 @@ def test_success_where_nothing_failed_is_not_remembered():
 
 
 def test_a_node_that_joins_starts_at_the_mean_of_each_kind():
-    before = Rewards().among({"a", "b"}).learned([Outcome("web", "a", 0), Outcome("db", "b", 1)])
+    before = (
+        Rewards().among({"a", "b"}).learned([PodOutcome("web", "a", 0), PodOutcome("db", "b", 1)])
+    )
     after = before.among({"a", "b", "c"})
     assert values(after)[:3] == [0.9, 1.0, pytest.approx(0.95)]
     assert values(after, "db")[:3] == [1.0, 1.0, 1.0]
@@ -115,7 +117,7 @@ def test_nodes_without_end_leave_no_room_for_kinds(monkeypatch):
 
 NAMES = st.sampled_from(["a", "b", "c", "d"])
 KINDS = st.sampled_from(["web", "db"])
-OUTCOMES = st.lists(st.builds(Outcome, KINDS, NAMES, st.sampled_from([0, 1])), max_size=30)
+OUTCOMES = st.lists(st.builds(PodOutcome, KINDS, NAMES, st.sampled_from([0, 1])), max_size=30)
 STEPS = st.lists(OUTCOMES | st.sets(NAMES), max_size=10)
 
 

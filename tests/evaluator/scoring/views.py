@@ -7,9 +7,9 @@ from types import MappingProxyType
 import numpy as np
 from hypothesis import strategies as st
 
-from evaluator.model.node_index import Nodes
+from evaluator.model.node_index import NodeIndex
 from evaluator.model.pod_demand import PodView, Resource
-from evaluator.scoring.snapshot import ClusterView, Usage
+from evaluator.scoring.snapshot import ClusterSnapshot, NodeUsageArrays
 
 ANNOTATIONS = (
     *("mean-free-cpu", "std-free-cpu", "forcasted-free-cpu"),
@@ -53,9 +53,9 @@ def views(draw, least=0):
     """Any cluster: nothing, a node, many, with whatever is known and whatever is said of them."""
     count = draw(st.integers(least, MOST_NODES))
     column = floats(count)
-    usage = st.builds(Usage, free=column, deviation=column, forecast=column)
-    return ClusterView(
-        nodes=Nodes(f"node-{number}" for number in range(count)),
+    usage = st.builds(NodeUsageArrays, free=column, deviation=column, forecast=column)
+    return ClusterSnapshot(
+        nodes=NodeIndex(f"node-{number}" for number in range(count)),
         allocatable=draw(by(Resource, column)),
         requested=draw(by(Resource, column)),
         unmeasured=draw(by(Resource, column)),
@@ -80,15 +80,15 @@ def likely_views(draw, least=1):
         Resource.PODS: 110.0,
     }
     usage = {
-        resource: Usage(
+        resource: NodeUsageArrays(
             free=fixed(heard * size * shares()),
             deviation=fixed(heard * size * shares(0.4)),
             forecast=fixed(np.where(shares() < 0.5, size * shares(), np.nan)),
         )
         for resource, size in itertools.islice(sizes.items(), 2)
     }
-    return ClusterView(
-        nodes=Nodes(f"node-{number}" for number in range(count)),
+    return ClusterSnapshot(
+        nodes=NodeIndex(f"node-{number}" for number in range(count)),
         allocatable={resource: fixed(np.full(count, size)) for resource, size in sizes.items()},
         requested={resource: fixed(size * shares()) for resource, size in sizes.items()},
         unmeasured={resource: fixed(size * shares(0.2)) for resource, size in sizes.items()},
@@ -110,13 +110,13 @@ pods = st.builds(
 
 def reordered(value, order):
     """A view with its nodes in this order: all that is an array over nodes goes along, whatever it is called."""
-    if isinstance(value, Nodes):
-        return Nodes(value[place] for place in order)
+    if isinstance(value, NodeIndex):
+        return NodeIndex(value[place] for place in order)
     if isinstance(value, np.ndarray):
         return fixed(value[order])
     if isinstance(value, MappingProxyType | dict):
         return {key: reordered(one, order) for key, one in value.items()}
-    if isinstance(value, ClusterView | Usage):
+    if isinstance(value, ClusterSnapshot | NodeUsageArrays):
         names = [field.name for field in dataclasses.fields(value)]
         return dataclasses.replace(
             value, **{name: reordered(getattr(value, name), order) for name in names}

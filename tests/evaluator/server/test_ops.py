@@ -9,11 +9,11 @@ import pytest
 from prometheus_client.exposition import choose_encoder
 from prometheus_client.parser import text_string_to_metric_families
 
-from evaluator.cache.cluster import Cluster
-from evaluator.engine.loop import Decider
+from evaluator.cache.cluster import ClusterCache
+from evaluator.engine.loop import DecisionLoop
 from evaluator.engine.subscription import Subscriptions
 from evaluator.metrics import Metrics
-from evaluator.model.objects import Meta, Node
+from evaluator.model.objects import Node, ObjectMeta
 from evaluator.readings.store import Store
 from evaluator.server import ops
 from wire.codec import Delta
@@ -30,15 +30,15 @@ class Operating:
     def __init__(self):
         self.clock = Clock()
         self.metrics = Metrics()
-        self.cluster = Cluster()
+        self.cluster = ClusterCache()
         self.store = Store(stale_after=30.0, started=self.clock())
-        self.decider = Decider(
+        self.decider = DecisionLoop(
             self.cluster, self.store, Subscriptions(), self.metrics, clock=self.clock
         )
 
     def know(self, *policies, nodes=("node-a",)):
         self.cluster.policies.replace(list(policies))
-        self.cluster.nodes.replace([Node(Meta(name=name)) for name in nodes])
+        self.cluster.nodes.replace([Node(ObjectMeta(name=name)) for name in nodes])
         self.cluster.pods.replace([])
         self.decider.evaluate()
 
@@ -60,7 +60,7 @@ def panel():
 
 @pytest.fixture
 async def port(world, serve, explaining, panel):
-    operations = ops.Operations(
+    operations = ops.OpsServer(
         world.decider, world.metrics, clock=world.clock, explaining=explaining, panel=panel
     )
     return (await serve(operations.answer, ops.LIMITS)).address.port

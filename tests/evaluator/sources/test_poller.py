@@ -8,15 +8,15 @@ import pytest
 
 from evaluator.engine.subscription import Subscriptions
 from evaluator.metrics import Metrics
-from evaluator.readings.polled import Polls
+from evaluator.readings.polled import PolledReadings
 from evaluator.readings.store import Reading
-from evaluator.sources.formats.answer import Answer, SourceError
-from evaluator.sources.poller import Pace, Poller
+from evaluator.sources.formats.answer import PolledAnswer, SourceError
+from evaluator.sources.poller import Poller, PollTimings
 from tests.patience import PATIENCE
 
 NODES = {"a": None, "b": None}
-QUICK = Pace(0.001, PATIENCE, gather=0.0)
-SLOW = Pace(3600.0, PATIENCE, gather=0.0)
+QUICK = PollTimings(0.001, PATIENCE, gather=0.0)
+SLOW = PollTimings(3600.0, PATIENCE, gather=0.0)
 
 
 class Source:
@@ -46,7 +46,7 @@ class Source:
                 await asyncio.Event().wait()
             if isinstance(answer, Exception):
                 raise answer
-            return Answer({node: Reading(1, value, 0.0) for node, value in answer.items()})
+            return PolledAnswer({node: Reading(1, value, 0.0) for node, value in answer.items()})
         finally:
             self.open -= 1
 
@@ -65,7 +65,7 @@ def make(background):
     def start(*metrics, pace=QUICK, source=None):
         found = SimpleNamespace(
             source=source or Source(),
-            polls=Polls("prometheus", stale_after=30.0, started=-1000.0),
+            polls=PolledReadings("prometheus", stale_after=30.0, started=-1000.0),
             subscriptions=Subscriptions(),
             metrics=Metrics(),
             changes=[],
@@ -139,7 +139,9 @@ async def test_questions_that_hang_hold_up_no_others(make):
     hanging = [f"hang-{number}" for number in range(40)]
     for metric in hanging:
         source.says(metric, "hang")
-    found = make("cpu", *hanging, pace=Pace(0.001, 0.05, at_once=2, gather=0.0), source=source)
+    found = make(
+        "cpu", *hanging, pace=PollTimings(0.001, 0.05, at_once=2, gather=0.0), source=source
+    )
     await source.until(lambda: source.asked.count("cpu") > 20)
     assert found.column("cpu").usable.all()
     assert sample(found, "plimsoll_source_errors_total", reason="timeout") >= 1
@@ -151,7 +153,11 @@ async def test_after_their_first_time_hanging_questions_have_slots_of_their_own(
     for metric in ("hang-1", "hang-2"):
         source.says(metric, SourceError("http_500", "500"), "hang")
     found = make(
-        "cpu", "hang-1", "hang-2", pace=Pace(0.001, PATIENCE, at_once=2, gather=0.0), source=source
+        "cpu",
+        "hang-1",
+        "hang-2",
+        pace=PollTimings(0.001, PATIENCE, at_once=2, gather=0.0),
+        source=source,
     )
     await source.until(lambda: source.open >= 2 and source.asked.count("hang-2") == 2)
     before = source.asked.count("cpu")
@@ -164,7 +170,7 @@ async def test_so_many_are_asked_at_once_and_no_more(make):
     names = [f"m{number}" for number in range(30)]
     for name in names:
         source.says(name, "hang")
-    make(*names, pace=Pace(3600.0, PATIENCE, at_once=5, gather=0.0), source=source)
+    make(*names, pace=PollTimings(3600.0, PATIENCE, at_once=5, gather=0.0), source=source)
     await source.until(lambda: source.open == 5)
     for _ in range(20):
         await asyncio.sleep(0)
@@ -208,7 +214,7 @@ async def test_the_log_says_once_what_matches_and_what_does_not(make, until, log
     source.says("half", {"a": 1.0})
     source.says("none", SourceError("empty", "no series"))
     found = make(
-        "cpu", "half", "mem", "none", source=source, pace=Pace(0.001, PATIENCE, gather=0.05)
+        "cpu", "half", "mem", "none", source=source, pace=PollTimings(0.001, PATIENCE, gather=0.05)
     )
     told = []
 

@@ -12,7 +12,7 @@ from pathlib import Path
 import aiohttp
 import pytest
 
-from evaluator.model.objects import Address, Meta, Node, NodeStatus
+from evaluator.model.objects import Address, Node, NodeStatus, ObjectMeta
 from evaluator.sources.formats.answer import SourceError
 from evaluator.sources.formats.node_join import NodeNames
 from evaluator.sources.prometheus import Access, Prometheus
@@ -80,8 +80,8 @@ def fleet(run, tmp_path):
 
 
 NODES = [
-    Node(Meta("node-a")),
-    Node(Meta("node-b"), status=NodeStatus(addresses=[Address("InternalIP", "127.0.0.1")])),
+    Node(ObjectMeta("node-a")),
+    Node(ObjectMeta("node-b"), status=NodeStatus(addresses=[Address("InternalIP", "127.0.0.1")])),
 ]
 
 

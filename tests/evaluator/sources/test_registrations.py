@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from evaluator.readings.polled import Polls
+from evaluator.readings.polled import PolledReadings
 from evaluator.readings.store import Reading, Store
 from evaluator.sources.registrations import Registrations
 from wire.codec import Delta
@@ -22,7 +22,7 @@ def store():
 
 @pytest.fixture
 def polls():
-    made = Polls("prometheus", stale_after=STALE, started=0.0)
+    made = PolledReadings("prometheus", stale_after=STALE, started=0.0)
     made.subscribe(["m"])
     made.answer("m", {"a": Reading(1, 1.0, NOW), "b": Reading(1, 2.0, NOW)}, NOW)
     return made

@@ -13,10 +13,10 @@ from grpc.experimental import session_cache
 from evaluator.engine.subscription import Subscriptions
 from evaluator.readings.store import Store
 from evaluator.sources.agents import authn
-from evaluator.sources.agents.authn import Verifier
+from evaluator.sources.agents.authn import Authorizer
 from evaluator.sources.agents.identity import NotAnAgentError
 from evaluator.sources.agents.limits import AgentLimits
-from evaluator.sources.agents.server import Agents
+from evaluator.sources.agents.server import AgentServer
 from evaluator.sources.agents.tls import Certificates, Files
 from evaluator.sources.agents.token_review import UnreviewedError
 from evaluator.tls.reload import TlsError
@@ -90,14 +90,14 @@ class Port:
         self.subscriptions = Subscriptions()
         self.subscriptions.want(["a"])
         self.reports = asyncio.Queue()
-        self.agents = Agents(
+        self.agents = AgentServer(
             self.store,
             self.subscriptions,
             interval=1.0,
             on_report=self.reports.put_nowait,
             on_refusal=self.refused.append,
             limits=AgentLimits(**limits),
-            verifier=Verifier(check, exists=lambda node: node in self.nodes),
+            verifier=Authorizer(check, exists=lambda node: node in self.nodes),
         )
         self.number = 0
 

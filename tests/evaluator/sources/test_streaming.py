@@ -4,14 +4,14 @@ import asyncio
 
 import pytest
 
-from agent.rules.engine import Recorder
+from agent.rules.engine import RuleEngine
 from agent.rules.options import RuleOptions
-from agent.scrape.runner import Rounds
-from agent.stream.client import Streamer, Target
+from agent.scrape.runner import CollectorRunner
+from agent.stream.client import StreamClient, Target
 from collectors.textfile import Options, TextFile
 from evaluator.engine.subscription import Subscriptions
 from evaluator.readings.store import Store
-from evaluator.sources.agents.server import Agents
+from evaluator.sources.agents.server import AgentServer
 from plimsoll.backoff import Backoff
 from tests.patience import PATIENCE
 
@@ -23,7 +23,9 @@ class RealEvaluator:
         self.store = Store(stale_after=30.0, started=0.0)
         self.subscriptions = Subscriptions()
         self._told = asyncio.Condition()
-        self.agents = Agents(self.store, self.subscriptions, interval=3600.0, on_report=self._heard)
+        self.agents = AgentServer(
+            self.store, self.subscriptions, interval=3600.0, on_report=self._heard
+        )
 
     def want(self, *metrics):
         self.store.subscribe(metrics)
@@ -65,12 +67,12 @@ def files(tmp_path):
 @pytest.fixture
 async def stream_to(tmp_path, background):
     """Stream what the files say, as node-a, to a port."""
-    rounds = Rounds({"textfile": TextFile(Options((str(tmp_path),)))})
+    rounds = CollectorRunner({"textfile": TextFile(Options((str(tmp_path),)))})
 
     def start(port):
         target = Target(f"127.0.0.1:{port}", "node-a", poll_interval=0.01)
         backoff = Backoff(lambda: 0.0, first=0.01, longest=0.1)
-        background(Streamer(target, rounds, backoff=backoff).run())
+        background(StreamClient(target, rounds, backoff=backoff).run())
 
     yield start
     rounds.close()
@@ -119,13 +121,13 @@ async def test_what_a_node_records_becomes_a_reading_within_its_second(
         "  - {record: node_each, expr: node_part}\n"
     )
     files('node_used 10\nnode_size 100\nnode_part{p="a"} 1\nnode_part{p="b"} 1\n')
-    rounds = Rounds({"textfile": TextFile(Options((str(tmp_path),)))})
-    recorder = Recorder(rounds, RuleOptions(files=(str(tmp_path / "*.yaml"),)))
+    rounds = CollectorRunner({"textfile": TextFile(Options((str(tmp_path),)))})
+    recorder = RuleEngine(rounds, RuleOptions(files=(str(tmp_path / "*.yaml"),)))
     background(recorder.run())
     real = RealEvaluator()
     real.want("used_ratio", "node_each")
     target = Target(f"127.0.0.1:{await real.agents.start('127.0.0.1:0')}", "node-a")
-    background(Streamer(target, rounds, recorded=recorder).run())
+    background(StreamClient(target, rounds, recorded=recorder).run())
     await real.reads("used_ratio", 1, 0.1)
     await real.reads("node_each", 2)
     assert pace(recorder) == 1

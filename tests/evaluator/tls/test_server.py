@@ -9,7 +9,7 @@ import subprocess
 import aiohttp
 import pytest
 
-from evaluator.extender.policies import Extender
+from evaluator.extender.policies import PolicyVerbs
 from evaluator.metrics import Metrics
 from evaluator.policy.decide import Decisions
 from evaluator.tls import server
@@ -58,7 +58,7 @@ async def listening(serve):
     """Start an extender with these certificate files; its port."""
 
     async def start(found, names=()):
-        extender, metrics = Extender(Decisions, Metrics()), Metrics()
+        extender, metrics = PolicyVerbs(Decisions, Metrics()), Metrics()
         rotation = server.rotation(found, names=names, on_change=metrics.reloaded("extender"))
         site = await serve(extender.answer, refuse=extender.refuse, tls=rotation.current)
         return site.address.port

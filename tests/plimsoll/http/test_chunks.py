@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from plimsoll.http.chunks import Chunks
-from plimsoll.http.types import RefusedError
+from plimsoll.http.types import RejectedRequestError
 
 BODY = b"hello, " + b"x" * 300
 WHOLE = b'7;a="b c"\r\nhello, \r\n0012C\r\n%s\r\n0;last\r\nX-Sum: 1\r\n\r\n' % BODY[7:]
@@ -60,7 +60,7 @@ def test_a_body_cut_short_has_no_end(end):
     ],
 )
 def test_what_two_readers_could_read_in_two_ways_is_a_400(raw):
-    with pytest.raises(RefusedError) as refused:
+    with pytest.raises(RejectedRequestError) as refused:
         read(raw)
     assert refused.value.status == 400
 
@@ -79,7 +79,7 @@ def test_what_two_readers_could_read_in_two_ways_is_a_400(raw):
 def test_a_flood_of_small_chunks_is_refused_early(raw, most, size):
     taken = []
     pieces = (raw[at : at + size] for at in range(0, len(raw), size))
-    with pytest.raises(RefusedError) as refused:
+    with pytest.raises(RejectedRequestError) as refused:
         taken.extend(parts_of(pieces))
     assert refused.value.status == 413
     assert len(taken) <= most
@@ -93,7 +93,7 @@ def parts_of(pieces):
 
 def test_trailers_without_end_are_refused():
     trailers = itertools.repeat(b"X: " + b"y" * 500 + b"\r\n", 20)
-    with pytest.raises(RefusedError) as refused:
+    with pytest.raises(RejectedRequestError) as refused:
         list(parts_of([b"1\r\nx\r\n0\r\n", *trailers]))
     assert refused.value.status == 413
 

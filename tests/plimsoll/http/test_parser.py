@@ -7,8 +7,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from plimsoll.http.parser import Framing, Reading, written
-from plimsoll.http.types import RefusedError, Response
+from plimsoll.http.parser import Framing, RequestParser, written
+from plimsoll.http.types import RejectedRequestError, Response
 
 LIMIT = 1000
 HEAD = (
@@ -19,7 +19,7 @@ HEAD = (
 
 def read(raw, cuts=()):
     """Feed a header in pieces; the request, its framing, and what was too much."""
-    reading, found = Reading(LIMIT), None
+    reading, found = RequestParser(LIMIT), None
     edges = [0, *sorted(cuts), len(raw)]
     for begin, end in itertools.pairwise(edges):
         if found is None and begin < end:
@@ -106,23 +106,23 @@ def test_the_path_is_what_any_other_reader_would_take_it_for(target, path):
     ],
 )
 def test_what_two_readers_could_read_in_two_ways_is_refused(raw, status):
-    with pytest.raises(RefusedError) as refused:
+    with pytest.raises(RejectedRequestError) as refused:
         read(raw)
     assert refused.value.status == status
     assert "bytearray" not in str(refused.value)
 
 
 def test_no_field_after_the_101st_is_read():
-    reading = Reading(1 << 20)
-    with pytest.raises(RefusedError) as refused:
+    reading = RequestParser(1 << 20)
+    with pytest.raises(RejectedRequestError) as refused:
         reading.head(b"GET /x HTTP/1.1\r\n" + b"".join(b"x-%d: y\r\n" % i for i in range(3_000)))
     assert refused.value.status == HTTPStatus.REQUEST_HEADER_FIELDS_TOO_LARGE
     assert len(reading._fields.values) == 100
 
 
 def test_a_query_has_a_limit():
-    reading = Reading(1 << 20)
-    with pytest.raises(RefusedError) as refused:
+    reading = RequestParser(1 << 20)
+    with pytest.raises(RejectedRequestError) as refused:
         reading.head(head(line=f"GET /x?a={'y' * 4_096} HTTP/1.1"))
     assert refused.value.status == HTTPStatus.REQUEST_URI_TOO_LONG
 
@@ -137,7 +137,7 @@ def test_the_limit_of_a_header_is_exact():
     fits = head()[:-2] + line + b"\r\n"
     assert len(fits) == LIMIT
     assert read(fits)[0] is not None
-    with pytest.raises(RefusedError) as refused:
+    with pytest.raises(RejectedRequestError) as refused:
         read(fits[:-4] + b"y\r\n\r\n")
     assert refused.value.status == HTTPStatus.REQUEST_HEADER_FIELDS_TOO_LARGE
 

@@ -4,7 +4,7 @@ import asyncio
 
 import pytest
 
-from plimsoll.http.pool import Crowd, Doing
+from plimsoll.http.pool import ConnectionPool, ConnectionState
 
 
 @pytest.fixture
@@ -13,15 +13,15 @@ async def crowds():
     tasks = []
 
     def make(limit):
-        found = Crowd(limit, sending=2)
+        found = ConnectionPool(limit, sending=2)
 
         def admit(peer="peer", *, asked=False):
             task = asyncio.create_task(asyncio.Event().wait())
             tasks.append(task)
             found.admit(task, peer=peer)
             if asked:
-                found.note(task, Doing.ANSWERING)
-                found.note(task, Doing.NOTHING)
+                found.note(task, ConnectionState.ANSWERING)
+                found.note(task, ConnectionState.NOTHING)
             return task
 
         found.admit_one = admit
@@ -54,9 +54,9 @@ async def test_up_to_the_limit_everybody_stays(crowd):
 
 async def test_the_stranger_who_has_waited_longest_goes_first(crowd):
     client, one, other = (crowd.admit_one() for _ in range(3))
-    crowd.note(client, Doing.ANSWERING)
-    crowd.note(client, Doing.NOTHING)
-    crowd.note(one, Doing.RECEIVING)  # has said something since the other came
+    crowd.note(client, ConnectionState.ANSWERING)
+    crowd.note(client, ConnectionState.NOTHING)
+    crowd.note(one, ConnectionState.RECEIVING)  # has said something since the other came
     assert crowd.has_room()
     assert await ended(client, one, other) == [False, False, True]
 
@@ -64,9 +64,9 @@ async def test_the_stranger_who_has_waited_longest_goes_first(crowd):
 async def test_without_strangers_the_client_who_has_been_silent_longest_goes(crowd):
     clients = [crowd.admit_one() for _ in range(3)]
     for client in clients:
-        crowd.note(client, Doing.ANSWERING)
-        crowd.note(client, Doing.NOTHING)
-    crowd.note(clients[0], Doing.NOTHING)
+        crowd.note(client, ConnectionState.ANSWERING)
+        crowd.note(client, ConnectionState.NOTHING)
+    crowd.note(clients[0], ConnectionState.NOTHING)
     assert crowd.has_room()
     assert await ended(*clients) == [False, True, False]
 
@@ -81,7 +81,7 @@ async def test_whoever_has_shown_a_certificate_is_no_stranger(crowd):
 async def test_who_is_being_answered_never_goes(crowd):
     tasks = [crowd.admit_one() for _ in range(3)]
     for task in tasks:
-        crowd.note(task, Doing.ANSWERING)
+        crowd.note(task, ConnectionState.ANSWERING)
     assert not crowd.has_room()
     assert await ended(*tasks) == [False, False, False]
 
@@ -89,13 +89,13 @@ async def test_who_is_being_answered_never_goes(crowd):
 async def test_who_does_not_take_an_answer_goes_before_a_newcomer_is_refused(crowd):
     silent, deaf, answered = (crowd.admit_one() for _ in range(3))
     for task in (silent, deaf, answered):
-        crowd.note(task, Doing.ANSWERING)
-    crowd.note(deaf, Doing.SENDING)
-    crowd.note(silent, Doing.NOTHING)
+        crowd.note(task, ConnectionState.ANSWERING)
+    crowd.note(deaf, ConnectionState.SENDING)
+    crowd.note(silent, ConnectionState.NOTHING)
     assert crowd.has_room()
     assert await ended(silent, deaf, answered) == [True, False, False]
     crowd.admit_one()
-    crowd.note(next(iter(crowd.tasks - {deaf, answered})), Doing.ANSWERING)
+    crowd.note(next(iter(crowd.tasks - {deaf, answered})), ConnectionState.ANSWERING)
     assert crowd.has_room()
     assert await ended(deaf, answered) == [True, False]
 
@@ -103,19 +103,19 @@ async def test_who_does_not_take_an_answer_goes_before_a_newcomer_is_refused(cro
 async def test_of_too_many_who_do_not_take_an_answer_the_longest_is_given_up(crowd):
     deaf = [crowd.admit_one() for _ in range(3)]
     for task in deaf:
-        crowd.note(task, Doing.ANSWERING)
+        crowd.note(task, ConnectionState.ANSWERING)
     for task in (deaf[1], deaf[0]):
-        crowd.note(task, Doing.SENDING)
+        crowd.note(task, ConnectionState.SENDING)
     assert await ended(*deaf) == [False, False, False]
-    crowd.note(deaf[2], Doing.SENDING)
+    crowd.note(deaf[2], ConnectionState.SENDING)
     assert await ended(*deaf) == [False, True, False]
 
 
 async def test_a_refusal_makes_nobody_known(crowd):
     refused, stranger, client = (crowd.admit_one() for _ in range(3))
-    crowd.note(client, Doing.ANSWERING)
-    crowd.note(client, Doing.NOTHING)
-    crowd.note(refused, Doing.SENDING)
+    crowd.note(client, ConnectionState.ANSWERING)
+    crowd.note(client, ConnectionState.NOTHING)
+    crowd.note(refused, ConnectionState.SENDING)
     for expected in ([False, True, False], [True, True, False]):
         assert crowd.has_room()
         assert await ended(refused, stranger, client) == expected
@@ -124,8 +124,8 @@ async def test_a_refusal_makes_nobody_known(crowd):
 
 async def test_at_the_end_those_who_are_asking_or_answered_may_finish(crowd):
     idle, asking, answered = (crowd.admit_one() for _ in range(3))
-    crowd.note(asking, Doing.RECEIVING)
-    crowd.note(answered, Doing.ANSWERING)
+    crowd.note(asking, ConnectionState.RECEIVING)
+    crowd.note(answered, ConnectionState.ANSWERING)
     crowd.end_idle()
     assert await ended(idle, asking, answered) == [True, False, False]
     assert crowd.tasks == {asking, answered}
@@ -134,10 +134,14 @@ async def test_at_the_end_those_who_are_asking_or_answered_may_finish(crowd):
 async def test_whether_somebody_is_asking_or_answered(crowd):
     one, other = crowd.admit_one(), crowd.admit_one()
     assert not crowd.asked
-    for task, doing in ((one, Doing.RECEIVING), (other, Doing.ANSWERING), (one, Doing.NOTHING)):
+    for task, doing in (
+        (one, ConnectionState.RECEIVING),
+        (other, ConnectionState.ANSWERING),
+        (one, ConnectionState.NOTHING),
+    ):
         crowd.note(task, doing)
         assert crowd.asked
-    crowd.note(other, Doing.SENDING)
+    crowd.note(other, ConnectionState.SENDING)
     assert crowd.asked
     other.cancel()
     await ended(other)

@@ -12,7 +12,7 @@ import pytest
 
 from plimsoll.http.limits import Limits
 from plimsoll.http.tls import Tls
-from plimsoll.http.transport import Stream
+from plimsoll.http.transport import Transport
 from plimsoll.http.types import Request, Response
 
 LIMITS = Limits(handshake=0.2, header=0.2, body=0.2, idle=0.2, farewell=0.2, body_bytes=1 << 20)
@@ -29,7 +29,7 @@ def held() -> list[object]:
 
 
 def _is_a_servers(found: object) -> bool:
-    return isinstance(found, Stream) or (isinstance(found, SSLProtocol) and found._server_side)
+    return isinstance(found, Transport) or (isinstance(found, SSLProtocol) and found._server_side)
 
 
 @pytest.fixture

@@ -3,7 +3,7 @@ from http import HTTPStatus
 import pytest
 
 from plimsoll.http.routes import Route, Routes
-from plimsoll.http.types import Request, Response, plain_refusal
+from plimsoll.http.types import Request, Response, plain_rejection
 
 
 async def echo(request):
@@ -11,7 +11,7 @@ async def echo(request):
 
 
 ROUTES = Routes(
-    {"/a": Route(echo), "/post": Route(echo, ("POST",)), "/below/": Route(echo)}, plain_refusal
+    {"/a": Route(echo), "/post": Route(echo, ("POST",)), "/below/": Route(echo)}, plain_rejection
 )
 
 

@@ -7,7 +7,7 @@ import os
 
 import pytest
 
-from plimsoll.logging.handler import Lines
+from plimsoll.logging.handler import LineHandler
 
 
 class Disk(io.RawIOBase):
@@ -47,7 +47,7 @@ def log_to(clock):
     before = logger.propagate, logger.handlers[:]
 
     def start(stream):
-        logger.propagate, logger.handlers[:] = False, [Lines(stream, clock=clock)]
+        logger.propagate, logger.handlers[:] = False, [LineHandler(stream, clock=clock)]
         return logger
 
     yield start

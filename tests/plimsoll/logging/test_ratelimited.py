@@ -1,6 +1,6 @@
 """A crowd that is turned away does not flood the log, and is counted all the same."""
 
-from plimsoll.logging.ratelimited import Loudness
+from plimsoll.logging.ratelimited import RateLimitedLogger
 
 
 def test_what_is_too_much_is_counted_and_said_with_the_next():
@@ -9,7 +9,7 @@ def test_what_is_too_much_is_counted_and_said_with_the_next():
     def warning(event, **fields):
         lines.append((event, fields))
 
-    log = Loudness(warning, rate=1.0, burst=3, clock=lambda: now[0])
+    log = RateLimitedLogger(warning, rate=1.0, burst=3, clock=lambda: now[0])
     for number in range(10):
         log.warning("turned away", number=number)
     assert [fields for _, fields in lines] == [{"number": 0}, {"number": 1}, {"number": 2}]

@@ -5,7 +5,7 @@ import logging
 
 import pytest
 
-from sandbox.apiserver.controllers import Upkeep
+from sandbox.apiserver.controllers import BuiltInControllers
 from sandbox.apiserver.errors import ApiError
 from sandbox.apiserver.http.columns import columns_of
 from sandbox.apiserver.http.requests import Target
@@ -131,7 +131,7 @@ class Server:
         self.writer = Writer(self.cluster)
         self.remover = Remover(self.cluster)
         self.actions = Actions(self.cluster, self.writer, self.remover)
-        self.upkeep = Upkeep(self.cluster, self.remover, lambda action: action())
+        self.upkeep = BuiltInControllers(self.cluster, self.remover, lambda action: action())
         metadata = {"name": "default", "uid": "ns"}
         self.cluster.store.put("namespaces", ("", "default"), {"metadata": metadata})
 

@@ -9,7 +9,7 @@ async def test_one_is_found_by_what_it_says_beside_others_of_its_reason(client, 
     """A pod is tried before the extender has an answer, and once more when it has: both events are FailedScheduling."""
     about = pod("web")
     times = itertools.count(1_800_000_000)
-    recorder = events.Recorder(client, "default-scheduler", clock=lambda: float(next(times)))
+    recorder = events.EventRecorder(client, "default-scheduler", clock=lambda: float(next(times)))
     for message in ("the extender: 503 not ready", "0/1 nodes are available: 1 violating demo"):
         await recorder.record(about, "FailedScheduling", message, kind="Warning")
     found = await events.find(client, "default", "web", "FailedScheduling", saying="violating demo")

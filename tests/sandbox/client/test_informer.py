@@ -6,7 +6,7 @@ import pytest
 
 from sandbox.apiserver.server import ApiServer
 from sandbox.client.client import ApiError, Client, ensure
-from sandbox.client.informer import Mirror, following
+from sandbox.client.informer import Informer, following
 from sandbox.client.objects import NODES, PODS
 
 
@@ -27,7 +27,7 @@ def mirror(client, told):
             (name, old and old["metadata"].get("labels"), new and new["metadata"].get("labels"))
         )
 
-    return Mirror(client, NODES, tell)
+    return Informer(client, NODES, tell)
 
 
 async def test_what_is_there_and_what_comes(client, mirror, told, eventually):
@@ -47,7 +47,7 @@ async def test_what_is_there_and_what_comes(client, mirror, told, eventually):
 async def test_a_history_that_is_gone_is_made_good_by_listing_again(told, eventually):
     server = ApiServer()
     async with Client(await server.start()) as client:
-        mirror = Mirror(client, NODES, lambda old, new: told.append((old, new)))
+        mirror = Informer(client, NODES, lambda old, new: told.append((old, new)))
         async with following(mirror):
             await client.create(NODES, node("a"))
             await client.create(NODES, node("b"))
@@ -75,7 +75,7 @@ async def test_a_broken_listener_is_not_silence(client):
 
     await client.create(NODES, node("a"))
     with pytest.raises(ExceptionGroup, match="unhandled errors"):
-        async with following(Mirror(client, NODES, breaks)):
+        async with following(Informer(client, NODES, breaks)):
             await asyncio.Event().wait()
 
 

@@ -4,12 +4,12 @@ import math
 
 import pytest
 
-from sandbox.scheduler.queue import FLUSH, Pending
+from sandbox.scheduler.queue import FLUSH, SchedulingQueue
 
 
 @pytest.fixture
 def pending():
-    return Pending()
+    return SchedulingQueue()
 
 
 def put(pending, key, priority=0, gated=False, now=0.0):

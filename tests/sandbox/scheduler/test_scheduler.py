@@ -9,12 +9,12 @@ import pytest
 from aiohttp import web
 
 from sandbox.client.client import JSON_PATCH, ApiError
-from sandbox.client.objects import EVENTS, NODES, PODS, Resource
+from sandbox.client.objects import EVENTS, NODES, PODS, ObjectKind
 from sandbox.scheduler.extender import Extender, ExtenderSpec
 from sandbox.scheduler.extenders import Extenders
-from sandbox.scheduler.scheduler import Binder, best, unscheduled
+from sandbox.scheduler.scheduler import Scheduler, best, unscheduled
 
-CLASSES = Resource("priorityclasses", "scheduling.k8s.io/v1", namespaced=False)
+CLASSES = ObjectKind("priorityclasses", "scheduling.k8s.io/v1", namespaced=False)
 MANAGED = {"limits": {"telemetry/scheduling": 1}}
 
 
@@ -82,7 +82,7 @@ async def start(client, extender):
 
     async def begin(**config):
         asker = await Extender(ExtenderSpec(extender.url, **config)).__aenter__()
-        binder = Binder(client, Extenders([asker]), rng=random.Random(1))
+        binder = Scheduler(client, Extenders([asker]), rng=random.Random(1))
         running.append((asker, asyncio.create_task(binder.run())))
         return binder
 

@@ -16,8 +16,8 @@ import pytest
 from agent.rules.promql import labels
 from agent.rules.promql.expression import parse
 from agent.rules.promql.values import Moment
-from agent.rules.storage.head import History
-from agent.rules.storage.memory import Listed
+from agent.rules.storage.head import Head
+from agent.rules.storage.memory import MemoryStorage
 from tests.patience import PATIENCE
 
 STEP = 15_000
@@ -129,7 +129,7 @@ def now():
 def test_what_vanishes_and_comes_back_is_stale_at_the_same_times(prometheus, script, both):
     times = list(scraped(prometheus))
     expressions = [parse(one) for one in EXPRESSIONS]
-    listed, history = Listed(), History(need for one in expressions for need in one.needs)
+    listed, history = MemoryStorage(), Head(need for one in expressions for need in one.needs)
     before = set()
     for at, document in times:
         series = dict(exported(document, job="script", instance=script.address))

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from agent.rules.promql import labels
 from agent.rules.promql.expression import parse
 from agent.rules.promql.values import EvaluationError, Moment
-from agent.rules.storage.memory import Listed
+from agent.rules.storage.memory import MemoryStorage
 
 NOW = 1_700_000_000_000
 
@@ -76,7 +76,7 @@ def vectors_of(name, values):
 def moments(values):
     """Samples of m, n and o, now."""
     some = st.tuples(*(vectors_of(name, values) for name in "mno"))
-    return some.map(lambda found: Moment(Listed(found[0] | found[1] | found[2]), NOW))
+    return some.map(lambda found: Moment(MemoryStorage(found[0] | found[1] | found[2]), NOW))
 
 
 def outcome(expression, moment):
@@ -137,7 +137,7 @@ EXPRESSIONS = st.recursive(st.sampled_from(["m", "n", "o", '{a="x"}']), larger, 
 
 @settings(max_examples=60)
 @given(EXPRESSIONS, moments(st.floats()))
-@example("stddev (m)", Moment(Listed(), NOW))
+@example("stddev (m)", Moment(MemoryStorage(), NOW))
 def test_any_expression_of_any_numbers_is_a_vector_or_an_error_of_its_own(text, moment):
     found = outcome(parse(text), moment)
     assert found is EvaluationError or all(isinstance(value, float) for value in found.values())

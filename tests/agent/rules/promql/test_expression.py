@@ -8,7 +8,7 @@ from agent.rules.promql import labels
 from agent.rules.promql.errors import ExpressionError
 from agent.rules.promql.expression import parse
 from agent.rules.promql.values import EvaluationError, Moment
-from agent.rules.storage.memory import Listed
+from agent.rules.storage.memory import MemoryStorage
 
 MINUTE = 60_000
 A = labels.of_series("a", (("x", "1"),))
@@ -20,7 +20,7 @@ PLAIN = labels.make([("x", "1")])
 @pytest.fixture
 def storage():
     """A minute between samples: a is 0, 2, 4, ..., b stays at 3; `gone` is stale after 10 minutes."""
-    return Listed(
+    return MemoryStorage(
         {
             A: [(minute * MINUTE, 2.0 * minute) for minute in range(31)],
             B: [(minute * MINUTE, 3.0) for minute in range(31)],

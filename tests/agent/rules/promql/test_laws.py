@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from agent.rules.promql import labels
 from agent.rules.promql.expression import parse
 from agent.rules.promql.values import Moment
-from agent.rules.storage.memory import Listed
+from agent.rules.storage.memory import MemoryStorage
 
 NOW = 10_000_000
 # Whole numbers, whose sums and differences are exact in any order.
@@ -39,7 +39,7 @@ def vectors(draw, *names):
     for name in names:
         for having in draw(st.lists(pairs, min_size=1, max_size=8)):
             samples[key(name, **having)] = [(NOW, draw(numbers))]
-    return Listed(samples)
+    return MemoryStorage(samples)
 
 
 @st.composite
@@ -60,7 +60,7 @@ def counters(draw):
     for step, again in zip(steps, fresh, strict=True):
         value = step if again and step < value else value + step
         restarting.append(value)
-    return Listed(
+    return MemoryStorage(
         {
             key("c", of="total"): list(zip(when, total, strict=True)),
             key("c", of="restarting"): list(zip(when, restarting, strict=True)),
@@ -158,7 +158,7 @@ def test_a_range_is_the_sum_of_its_parts(listed, cut):
 @pytest.mark.parametrize("shift", [1, 12_345, 86_400_000])
 @given(counters())
 def test_what_is_later_by_the_same_time_is_the_same(shift, listed):
-    shifted = Listed(
+    shifted = MemoryStorage(
         {
             series.labels: [
                 (time + shift, value)

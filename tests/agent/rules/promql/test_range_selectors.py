@@ -6,7 +6,7 @@ from agent.rules.promql import labels
 from agent.rules.promql.plan import Instant
 from agent.rules.promql.range_selectors import subquery
 from agent.rules.promql.values import Moment, Window
-from agent.rules.storage.memory import Listed
+from agent.rules.storage.memory import MemoryStorage
 
 A = labels.of_series("a", ())
 VALUES = {0: 1.0, 10: 1.0, 20: math.nan, 30: math.nan, 50: 2.0, 60: 1.0}
@@ -18,7 +18,7 @@ def values(moment):
 
 def test_values_in_succession_that_are_equal_share_a_level():
     made = subquery(Instant(values), 60, 10, 0)
-    ((found, window),) = made.samples(Moment(Listed(), 60), 0, 60)
+    ((found, window),) = made.samples(Moment(MemoryStorage(), 60), 0, 60)
     assert found == A
     assert list(window.times) == [0, 10, 20, 30, 50, 60]
     assert [str(level) for level in window.levels] == ["1.0", "nan", "2.0", "1.0"]
@@ -27,5 +27,7 @@ def test_values_in_succession_that_are_equal_share_a_level():
 
 def test_a_range_between_two_steps_is_empty():
     made = subquery(Instant(values), 5, 10, 0)
-    assert list(made.samples(Moment(Listed(), 59), 54, 59)) == []
-    assert list(made.samples(Moment(Listed(), 50), 45, 50)) == [(A, Window([50], [2.0], [1]))]
+    assert list(made.samples(Moment(MemoryStorage(), 59), 54, 59)) == []
+    assert list(made.samples(Moment(MemoryStorage(), 50), 45, 50)) == [
+        (A, Window([50], [2.0], [1]))
+    ]

@@ -15,8 +15,8 @@ from agent.rules.promql.labels import NAME, Labels, make, of_series
 from agent.rules.promql.plan import Need
 from agent.rules.promql.syntax.matchers import Matcher, Operator, Selector
 from agent.rules.promql.values import LOOKBACK, Series, Window
-from agent.rules.storage.head import FullError, History
-from agent.rules.storage.memory import Listed
+from agent.rules.storage.head import FullError, Head
+from agent.rules.storage.memory import MemoryStorage
 from collectors.base.sample import Sample
 
 MINUTE = 60_000
@@ -25,8 +25,8 @@ MINUTE = 60_000
 ALL = Selector("m")
 
 
-def history_of(*reaches: int, limit: int | None = None) -> History:
-    return History([Need(ALL, reach) for reach in reaches or (10 * MINUTE,)], limit=limit)
+def history_of(*reaches: int, limit: int | None = None) -> Head:
+    return Head([Need(ALL, reach) for reach in reaches or (10 * MINUTE,)], limit=limit)
 
 
 def labels_of(**pairs: str) -> Labels:
@@ -37,29 +37,29 @@ def sample(value: float, **pairs: str) -> Sample:
     return Sample("m", tuple(pairs.items()), value)
 
 
-def tick(history: History, time: int, *samples: Sample) -> None:
+def tick(history: Head, time: int, *samples: Sample) -> None:
     history.begin(time)
     history.add_family(samples)
     history.settle()
     history.end()
 
 
-def only(history: History, selector: Selector = ALL) -> Series:
+def only(history: Head, selector: Selector = ALL) -> Series:
     (series,) = history.select(selector)
     return series
 
 
-def present(history: History, time: int) -> dict[Labels, float]:
+def present(history: Head, time: int) -> dict[Labels, float]:
     found = ((s.labels, s.at(time, time - LOOKBACK)) for s in history.select(ALL))
     return {labels: seen[1] for labels, seen in found if seen}
 
 
-def values(history: History, start: int, end: int) -> list[float]:
+def values(history: Head, start: int, end: int) -> list[float]:
     window = only(history).window(start, end)
     return window.values() if window else []
 
 
-def values_of(history: History, labels: Labels, end: int) -> list[float]:
+def values_of(history: Head, labels: Labels, end: int) -> list[float]:
     windows = [s.window(0, end) for s in history.select(ALL) if s.labels == labels]
     return [value for window in windows if window for value in window.values()]
 
@@ -223,7 +223,7 @@ def test_label_sets_in_any_order_are_one_series() -> None:
 
 def test_only_what_some_selector_matches_is_kept() -> None:
     idle = Selector("m", (Matcher("mode", Operator.EQUAL, "idle"),))
-    history = History([Need(idle, MINUTE)])
+    history = Head([Need(idle, MINUTE)])
     assert history.needs("m")
     assert not history.needs("other")
     tick(history, 0, sample(1.0, mode="idle"), sample(1.0, mode="user"), Sample("other", (), 1.0))
@@ -234,7 +234,7 @@ def test_only_what_some_selector_matches_is_kept() -> None:
 
 def test_a_selector_without_a_plain_name_is_asked_of_every_metric() -> None:
     named = Selector("", (Matcher(NAME, Operator.MATCHES, "m|n", re.compile("m|n")),))
-    history = History([Need(named, MINUTE)])
+    history = Head([Need(named, MINUTE)])
     tick(history, 0, sample(1.0), Sample("n", (), 2.0), Sample("o", (), 3.0))
     assert {dict(s.labels)[NAME] for s in history.select(named)} == {"m", "n"}
     tick(history, 1, sample(1.0), Sample("n", (("a", "b"),), 2.0))
@@ -242,7 +242,7 @@ def test_a_selector_without_a_plain_name_is_asked_of_every_metric() -> None:
 
 
 def test_samples_of_one_family_may_have_several_names() -> None:
-    history = History([Need(Selector("h_sum"), 0), Need(Selector("h_bucket"), 0)])
+    history = Head([Need(Selector("h_sum"), 0), Need(Selector("h_bucket"), 0)])
     family = [
         Sample("h_bucket", (("le", "1"),), 1.0),
         Sample("h_sum", (), 2.0),
@@ -254,7 +254,7 @@ def test_samples_of_one_family_may_have_several_names() -> None:
 
 def test_the_longest_reach_that_asks_for_a_series_counts() -> None:
     disk = Selector("m", (Matcher("d", Operator.EQUAL, "a"),))
-    history = History([Need(ALL, MINUTE), Need(disk, 60 * MINUTE)])
+    history = Head([Need(ALL, MINUTE), Need(disk, 60 * MINUTE)])
     for time in range(0, 120 * MINUTE, MINUTE):
         tick(history, time, sample(float(time), d="a"), sample(float(time), d="b"))
     (long,) = history.select(disk)
@@ -288,7 +288,7 @@ class Reference:
     """What was said at each tick, written down one by one."""
 
     def __init__(self) -> None:
-        self.listed = Listed()
+        self.listed = MemoryStorage()
         self.live: set[Labels] = set()
 
     def say(self, time: int, labels: Labels, value: float | None) -> None:
@@ -304,7 +304,7 @@ class Reference:
 RULE = labels_of(rule="yes")
 
 
-def play(steps: Iterable[Step], reach: int, reference: Reference) -> tuple[History, list[int]]:
+def play(steps: Iterable[Step], reach: int, reference: Reference) -> tuple[Head, list[int]]:
     now, ticks = 0, []
     history = history_of(reach)
     for wait, found, recorded, broken, restarted in steps:
@@ -333,7 +333,7 @@ def play(steps: Iterable[Step], reach: int, reference: Reference) -> tuple[Histo
     return history, ticks
 
 
-def successor(history: History, *reaches: int) -> History:
+def successor(history: Head, *reaches: int) -> Head:
     snapshot = history.snapshot()
     snapshot.check()
     found = history_of(*reaches)
@@ -403,7 +403,7 @@ def test_a_successor_holds_what_it_needs_of_what_there_was() -> None:
     for time in (1_000, 2_000):
         tick(history, time, sample(1.0, d="a"), sample(2.0, d="b"))
     disk = Selector("m", (Matcher("d", Operator.EQUAL, "a"),))
-    found = History([Need(disk, MINUTE)])
+    found = Head([Need(disk, MINUTE)])
     found.restore(history.snapshot())
     assert present(found, 2_000) == {labels_of(d="a"): 1.0}
     tick(found, 3_000)
@@ -482,7 +482,7 @@ def test_its_size_is_told_within_a_quarter(changing: int, reach: int, ticks: int
 
 
 def test_label_sets_that_nobody_needs_and_that_change_for_ever_cost_no_more_and_more() -> None:
-    history = History([Need(Selector("m", (Matcher("d", Operator.EQUAL, "a"),)), MINUTE)])
+    history = Head([Need(Selector("m", (Matcher("d", Operator.EQUAL, "a"),)), MINUTE)])
     sizes = []
     for number in range(2_000):
         tick(history, 5_000 * number, sample(1.0, d="a"), sample(1.0, pid=str(number)))
@@ -517,7 +517,7 @@ def test_days_pass_within_the_same_memory() -> None:
 
 
 def test_a_sample_that_goes_from_0_to_minus_0_keeps_its_sign():
-    history = History([Need(Selector("x"), 60_000)])
+    history = Head([Need(Selector("x"), 60_000)])
     for time, value in ((1_000, 0.0), (2_000, -0.0), (3_000, -0.0)):
         history.begin(time)
         history.add_family([Sample("x", (), value)])

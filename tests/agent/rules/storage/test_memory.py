@@ -6,13 +6,13 @@ import pytest
 
 from agent.rules.promql import labels
 from agent.rules.promql.syntax.matchers import Matcher, Operator, Selector
-from agent.rules.storage.memory import Listed
+from agent.rules.storage.memory import MemoryStorage
 
 UP = labels.of_series("up", (("job", "a"),))
 
 
 def of(*marks):
-    (series,) = Listed({UP: marks}).select(Selector("up"))
+    (series,) = MemoryStorage({UP: marks}).select(Selector("up"))
     return series
 
 
@@ -58,7 +58,7 @@ def test_nan_is_one_level():
 def test_series_are_found_by_name_or_by_anything_else():
     down = labels.of_series("down", (("job", "a"),))
     nameless = labels.make([("job", "b")])
-    listed = Listed({series: [(1, 1.0)] for series in (UP, down, nameless)})
+    listed = MemoryStorage({series: [(1, 1.0)] for series in (UP, down, nameless)})
 
     def found(*selector):
         return [series.labels for series in listed.select(Selector(*selector))]

@@ -4,7 +4,7 @@ import pytest
 import yaml
 
 from evaluator.cli.configure_scheduler import configuration
-from evaluator.cli.configure_scheduler.configuration import ConfigurationError, Extender
+from evaluator.cli.configure_scheduler.configuration import ConfigurationError, ExtenderEntry
 
 BASE = {
     "apiVersion": "kubescheduler.config.k8s.io/v1",
@@ -35,7 +35,7 @@ def test_flags_that_cannot_be_carried_over_are_refused(flags, says):
 
 def test_what_manifests_say_is_what_the_command_writes(deploy):
     """The file that people copy and the file that the command writes say the same."""
-    extender = Extender(
+    extender = ExtenderEntry(
         "https://10.96.0.100:9001/scheduler",
         server_name="plimsoll-evaluator.plimsoll.svc",
         ca="/etc/kubernetes/plimsoll/ca.crt",
@@ -52,10 +52,10 @@ def test_the_evaluator_takes_the_place_of_tas_and_of_nobody_else():
     other = {"urlPrefix": "https://other", "managedResources": [{"name": "example.com/gpu"}]}
     profiles = [{"schedulerName": "mine"}]
     base = {**BASE, "extenders": [tas, other], "profiles": profiles}
-    made = configuration.with_extender(base, Extender("http://evaluator"))
+    made = configuration.with_extender(base, ExtenderEntry("http://evaluator"))
     assert [one["urlPrefix"] for one in made["extenders"]] == ["https://other", "http://evaluator"]
     assert made["profiles"] == profiles
-    again = configuration.with_extender(made, Extender("http://evaluator"))
+    again = configuration.with_extender(made, ExtenderEntry("http://evaluator"))
     assert again == made
 
 
@@ -65,4 +65,4 @@ def test_the_evaluator_takes_the_place_of_tas_and_of_nobody_else():
 )
 def test_anything_else_is_refused(base):
     with pytest.raises(ConfigurationError):
-        configuration.with_extender(base, Extender("http://evaluator"))
+        configuration.with_extender(base, ExtenderEntry("http://evaluator"))

@@ -8,19 +8,19 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from evaluator.cache.cluster import Cluster, decode_node
-from evaluator.cache.pods import Inventory
-from evaluator.gangs.core.capacity import Rooms
+from evaluator.cache.cluster import ClusterCache, decode_node
+from evaluator.cache.pods import PodCache
+from evaluator.gangs.core.capacity import CapacityTracker
 from evaluator.gangs.core.pod_shape import shape
 from evaluator.model.gang_membership import GATE
 from evaluator.model.names import PolicyKey
-from evaluator.model.node_index import Nodes
-from evaluator.model.pod_record import Resident, decode
+from evaluator.model.node_index import NodeIndex
+from evaluator.model.pod_record import PodRecord, decode
 from evaluator.model.resources import RESOURCES
 from evaluator.policy.decide import Decision, Decisions
 from evaluator.policy.evaluate import Violations
 from evaluator.policy.types import Operator, Policy, Rule, Strategy
-from evaluator.policy.violations import Accused
+from evaluator.policy.violations import ViolationReasons
 
 CPU, PODS = RESOURCES.index("cpu"), RESOURCES.index("pods")
 COOL = PolicyKey("shop", "cool")
@@ -31,18 +31,18 @@ class World:
     """A cluster, its pods, and what policies have decided."""
 
     def __init__(self) -> None:
-        self.cluster = Cluster()
-        self.inventory = Inventory(clock=lambda: 0.0, wall=lambda: 0.0)
+        self.cluster = ClusterCache()
+        self.inventory = PodCache(clock=lambda: 0.0, wall=lambda: 0.0)
         self.decisions = Decisions()
         self.rooms = self.counted_anew()
 
-    def counted_anew(self) -> Rooms:
-        return Rooms(self.cluster, self.inventory, lambda: self.decisions)
+    def counted_anew(self) -> CapacityTracker:
+        return CapacityTracker(self.cluster, self.inventory, lambda: self.decisions)
 
     def node(self, name: str, **said: Any) -> None:
         self.cluster.nodes.put(node(name, **said))
 
-    def pod(self, name: str, **said: Any) -> Resident:
+    def pod(self, name: str, **said: Any) -> PodRecord:
         found = pod(name, **said)
         self.inventory.pods.put(found)
         return found
@@ -55,7 +55,7 @@ class World:
         space = self.rooms.space()
         return dict(zip(space.nodes, space.free[space.place[resource]].tolist(), strict=True))
 
-    def allowed(self, pod: Resident, rooms: Rooms | None = None) -> list[str]:
+    def allowed(self, pod: PodRecord, rooms: CapacityTracker | None = None) -> list[str]:
         space, asked = (rooms or self.rooms).space(), shape(pod)
         return space.nodes.at(space.allowed(asked.where, asked.policy))
 
@@ -89,7 +89,7 @@ def pod(
     labels: Any = None,
     phase: str = "Pending",
     spec: Any = None,
-) -> Resident:
+) -> PodRecord:
     gates = [] if node else [{"name": GATE}]
     body = {
         "metadata": {"name": name, "namespace": "shop", "uid": f"u-{name}", "labels": labels},
@@ -218,10 +218,10 @@ def test_a_pod_goes_where_its_policy_lets_it(world: World) -> None:
 def test_what_a_policy_decided_of_other_nodes_counts_by_their_names(world: World) -> None:
     follows = world.pod("one", labels={"telemetry-policy": "cool"})
     strategy = Strategy((Rule("temperature", Operator.GREATER_THAN, 80.0),))
-    nodes, at = Nodes(("a", "b", "bb", "c")), np.array([True, False, True, False])
+    nodes, at = NodeIndex(("a", "b", "bb", "c")), np.array([True, False, True, False])
     none = np.zeros((4, 1), dtype=bool)
     found = Violations(at, at.reshape(4, 1), none, none)
-    accused = Accused("cool", strategy, nodes, found)
+    accused = ViolationReasons("cool", strategy, nodes, found)
     world.decisions = Decisions(policies={COOL: Decision(Policy(COOL), accused)})
     assert world.allowed(follows) == ["b", "c"]
     world.node("bb")

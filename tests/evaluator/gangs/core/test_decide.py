@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import pytest
 
-from evaluator.gangs.core.types import Reason, State, Terms
+from evaluator.gangs.core.types import GangReason, GangState, GangTimings
 from evaluator.model.gang_membership import Owner, QoS
 from tests.evaluator.gangs.outcomes import (
     TERMS,
@@ -19,13 +19,13 @@ def test_a_gang_waits_until_all_of_it_exists(a_pod, space_of, decided):
     pods = gang(a_pod, "train", 2, minimum=3)
     outcome = decided(pods, space_of(a=8))
     assert not outcome.releases
-    assert state(outcome, "train") is State.INCOMPLETE
+    assert state(outcome, "train") is GangState.INCOMPLETE
     assert message(outcome, "train") == "2 of 3 pods of podGroup train exist"
 
 
 def test_a_complete_gang_that_fits_is_released_whole(a_pod, space_of, decided):
     outcome = decided(gang(a_pod, "train", 3), space_of(a=8))
-    assert released(outcome) == {Reason.ADMITTED: {"train-0", "train-1", "train-2"}}
+    assert released(outcome) == {GangReason.ADMITTED: {"train-0", "train-1", "train-2"}}
 
 
 def test_the_pods_that_are_hardest_to_place_go_first(a_pod, space_of, decided):
@@ -72,8 +72,8 @@ def test_the_largest_minimum_counts(a_pod, space_of, decided, gangs_of):
 def test_order_is_priority_then_class_then_age(a_pod, space_of, decided, first, second):
     pods = [*gang(a_pod, "z", 2, **first), *gang(a_pod, "b", 2, **second)]
     outcome = decided(pods, space_of(a=8))
-    assert released(outcome) == {Reason.ADMITTED: {"z-0", "z-1"}}
-    assert state(outcome, "b") is State.WAITS_FOR_TURN
+    assert released(outcome) == {GangReason.ADMITTED: {"z-0", "z-1"}}
+    assert state(outcome, "b") is GangState.WAITS_FOR_TURN
 
 
 def test_one_that_does_not_fit_now_does_not_block_the_next(a_pod, space_of, decided):
@@ -81,23 +81,23 @@ def test_one_that_does_not_fit_now_does_not_block_the_next(a_pod, space_of, deci
     space = space_of(x=8)
     space.free[0] = 3000
     outcome = decided(pods, space)
-    assert released(outcome) == {Reason.ADMITTED: {"small-0", "small-1"}}
-    assert state(outcome, "big") is State.WAITS_FOR_ROOM
+    assert released(outcome) == {GangReason.ADMITTED: {"small-0", "small-1"}}
+    assert state(outcome, "big") is GangState.WAITS_FOR_ROOM
     assert message(outcome, "big").endswith("what is short is cpu")
 
 
 def test_one_that_can_never_fit_says_so_and_holds_no_line_however_old(a_pod, space_of, decided):
     pods = [*gang(a_pod, "huge", 2, cpu=100, priority=9), *gang(a_pod, "small", 2)]
     outcome = decided(pods, space_of(x=8), now=1e6)
-    assert released(outcome) == {Reason.ADMITTED: {"small-0", "small-1"}}
-    assert state(outcome, "huge") is State.TOO_LARGE
+    assert released(outcome) == {GangReason.ADMITTED: {"small-0", "small-1"}}
+    assert state(outcome, "huge") is GangState.TOO_LARGE
 
 
 def test_gates_of_others_hold_the_gang_back(a_pod, space_of, decided):
     pods = [*gang(a_pod, "a", 2, minimum=3), a_pod("a-2", "a", 3, foreign=("other.io/gate",))]
     outcome = decided(pods, space_of(x=8))
     assert not outcome.releases
-    assert state(outcome, "a") is State.GATED_BY_OTHERS
+    assert state(outcome, "a") is GangState.GATED_BY_OTHERS
     assert "other.io/gate" in message(outcome, "a")
 
 
@@ -106,17 +106,17 @@ def test_pods_held_by_others_follow_a_gang_that_has_its_quorum_without_them(
 ):
     pods = [*gang(a_pod, "a", 2), a_pod("a-2", "a", 2, foreign=("other.io/gate",))]
     outcome = decided(pods, space_of(x=8))
-    assert released(outcome) == {Reason.ADMITTED: {"a-0", "a-1"}}
+    assert released(outcome) == {GangReason.ADMITTED: {"a-0", "a-1"}}
 
 
 def test_a_gang_with_more_pods_than_it_needs_goes_when_its_quorum_fits(a_pod, space_of, decided):
     outcome = decided(gang(a_pod, "a", 5, minimum=2), space_of(x=3))
-    assert released(outcome) == {Reason.ADMITTED: {f"a-{n}" for n in range(5)}}
+    assert released(outcome) == {GangReason.ADMITTED: {f"a-{n}" for n in range(5)}}
 
 
 def test_a_gated_pod_of_no_gang_takes_its_turn(a_pod, space_of, decided):
     pods = [*gang(a_pod, "a", 2), a_pod("lone", priority=5, owner=Owner())]
-    assert released(decided(pods, space_of(x=8))) == {Reason.ADMITTED: {"lone"}}
+    assert released(decided(pods, space_of(x=8))) == {GangReason.ADMITTED: {"lone"}}
 
 
 def test_a_policy_that_keeps_pods_off_is_heeded_and_is_no_reason_for_never(
@@ -126,24 +126,24 @@ def test_a_policy_that_keeps_pods_off_is_heeded_and_is_no_reason_for_never(
     space = space_of(x=8, y=1, only={"picky": {"y"}})
     outcome = decided(pods, space)
     assert not outcome.releases
-    assert state(outcome, "a") is State.WAITS_FOR_ROOM
+    assert state(outcome, "a") is GangState.WAITS_FOR_ROOM
 
 
 def test_room_need_not_be_there_where_somebody_makes_nodes(a_pod, space_of, decided):
     pods = [*gang(a_pod, "a", 2, cpu=9), *gang(a_pod, "b", 2, priority=1, cpu=9)]
-    outcome = decided(pods, space_of(x=1), terms=Terms(fit=False))
-    assert released(outcome) == {Reason.ADMITTED: {"b-0", "b-1"}}
+    outcome = decided(pods, space_of(x=1), terms=GangTimings(fit=False))
+    assert released(outcome) == {GangReason.ADMITTED: {"b-0", "b-1"}}
 
 
 def test_overdue_gates_are_lifted_and_only_if_asked_for(a_pod, space_of, decided):
     pods = gang(a_pod, "a", 2, minimum=3)
     assert not decided(pods, space_of(x=8), now=1e6).releases
-    terms = Terms(gate_max_age=1000)
+    terms = GangTimings(gate_max_age=1000)
     early = decided(pods, space_of(x=8), now=1099, terms=terms)
     assert not early.releases
     assert early.again == 1100
     late = decided(pods, space_of(x=8), now=1100, terms=terms)
-    assert released(late) == {Reason.OVERDUE: {"a-0", "a-1"}}
+    assert released(late) == {GangReason.OVERDUE: {"a-0", "a-1"}}
 
 
 def test_pods_that_kubernetes_schedules_as_a_group_are_not_ours(a_pod, space_of, decided):
@@ -155,4 +155,4 @@ def test_an_overdue_pod_goes_once_for_one_reason(a_pod, space_of, decided):
     pods = gang(a_pod, "a", 2)
     pods[0] = a_pod("a-0", "a", 2, created=10.0)
     outcome = decided(pods, space_of(x=8), terms=replace(TERMS, gate_max_age=150))
-    assert released(outcome) == {Reason.OVERDUE: {"a-0"}, Reason.ADMITTED: {"a-1"}}
+    assert released(outcome) == {GangReason.OVERDUE: {"a-0"}, GangReason.ADMITTED: {"a-1"}}

@@ -6,10 +6,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from evaluator.gangs.core.event_queue import Pace, Untold
-from evaluator.plans.policy_events import Notice
+from evaluator.gangs.core.event_queue import EventQueue, EventTimings
+from evaluator.plans.policy_events import EventSpec
 
-PACE = Pace(settle=2.0, patience=10.0, rest=10.0, repeat=1800.0)
+PACE = EventTimings(settle=2.0, patience=10.0, rest=10.0, repeat=1800.0)
 
 
 def pod(name):
@@ -17,16 +17,16 @@ def pod(name):
 
 
 def incomplete(count):
-    return Notice("Normal", "GangIncomplete", f"{count} of 4 pods exist")
+    return EventSpec("Normal", "GangIncomplete", f"{count} of 4 pods exist")
 
 
-QUOTA = Notice("Warning", "GangCannotComplete", "a quota")
+QUOTA = EventSpec("Warning", "GangCannotComplete", "a quota")
 P, Q = pod("p"), pod("q")
 
 
 @pytest.fixture
 def untold():
-    return Untold(PACE)
+    return EventQueue(PACE)
 
 
 def drained(untold, now):
@@ -110,7 +110,7 @@ def test_a_change_while_it_is_written_is_told_next(untold):
 
 
 def test_a_reason_that_comes_back_is_told_again_as_the_same(untold):
-    turn = Notice("Normal", "GangWaitsForTurn", "others go first")
+    turn = EventSpec("Normal", "GangWaitsForTurn", "others go first")
     untold.want("gang", [P], [turn], 0.0)
     drained(untold, 2.0)
     untold.want("gang", [P], [incomplete(2)], 3.0)
@@ -122,7 +122,7 @@ def test_a_reason_that_comes_back_is_told_again_as_the_same(untold):
 
 
 def test_what_came_and_went_before_it_was_told_is_not_told(untold):
-    turn = Notice("Normal", "GangWaitsForTurn", "others go first")
+    turn = EventSpec("Normal", "GangWaitsForTurn", "others go first")
     untold.want("gang", [P], [incomplete(2)], 0.0)
     drained(untold, 2.0)
     untold.want("gang", [P], [turn], 20.0)
@@ -153,7 +153,7 @@ def test_what_stays_so_takes_no_more_room(untold):
 
 @given(st.lists(st.tuples(st.floats(0.01, 5), st.integers(0, 3), st.booleans()), max_size=40))
 def test_in_the_end_the_last_word_is_told_and_never_twice_in_a_row(steps):
-    untold, now, told = Untold(PACE), 0.0, {}
+    untold, now, told = EventQueue(PACE), 0.0, {}
     for pause, text, both in steps:
         now += pause
         untold.want("gang", [P, Q] if both else [P], [incomplete(text)], now)

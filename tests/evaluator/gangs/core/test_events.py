@@ -3,8 +3,8 @@
 import pytest
 
 from evaluator.gangs.core import events
-from evaluator.gangs.core.types import State, Verdict
-from evaluator.plans.policy_events import Notice
+from evaluator.gangs.core.types import GangState, GangVerdict
+from evaluator.plans.policy_events import EventSpec
 
 MESSAGE = "2 of 4 pods of podGroup train exist"
 
@@ -23,51 +23,53 @@ def gang(a_pod, gangs_of):
 
 
 def verdict(state, **more):
-    return Verdict(state, MESSAGE, 0.0, **more)
+    return GangVerdict(state, MESSAGE, 0.0, **more)
 
 
 @pytest.mark.parametrize(
     ("state", "told"),
     [
-        (State.INCOMPLETE, {"held"}),
-        (State.GATED_BY_OTHERS, {"held"}),
-        (State.WAITS_FOR_TURN, {"held"}),
-        (State.WAITS_FOR_ROOM, {"held"}),
-        (State.TOO_LARGE, {"held"}),
-        (State.NOT_LIFTED, {"held"}),
-        (State.RELEASED, {"held", "loose"}),
-        (State.TIMED_OUT, {"held", "loose"}),
-        (State.SCHEDULED, set()),
+        (GangState.INCOMPLETE, {"held"}),
+        (GangState.GATED_BY_OTHERS, {"held"}),
+        (GangState.WAITS_FOR_TURN, {"held"}),
+        (GangState.WAITS_FOR_ROOM, {"held"}),
+        (GangState.TOO_LARGE, {"held"}),
+        (GangState.NOT_LIFTED, {"held"}),
+        (GangState.RELEASED, {"held", "loose"}),
+        (GangState.TIMED_OUT, {"held", "loose"}),
+        (GangState.SCHEDULED, set()),
     ],
 )
 def test_who_is_told(gang, state, told):
     assert {pod.name for pod in events.concerned(gang, verdict(state))} == told
 
 
-@pytest.mark.parametrize("state", State)
+@pytest.mark.parametrize("state", GangState)
 def test_how_it_stands_is_the_reason(state):
     (notice,) = events.notes(verdict(state))
     assert notice.reason == f"Gang{state}"
     assert notice.message == MESSAGE
-    alarming = state in {State.TOO_LARGE, State.NOT_LIFTED, State.TIMED_OUT}
+    alarming = state in {GangState.TOO_LARGE, GangState.NOT_LIFTED, GangState.TIMED_OUT}
     assert notice.type == ("Warning" if alarming else "Normal")
 
 
 def test_why_it_can_never_be_complete_and_what_is_wrong_are_warnings_of_their_own():
-    found = events.notes(verdict(State.INCOMPLETE, problems=("a", "b")), ["quota", "parallelism"])
+    found = events.notes(
+        verdict(GangState.INCOMPLETE, problems=("a", "b")), ["quota", "parallelism"]
+    )
     assert found == (
-        Notice("Normal", "GangIncomplete", MESSAGE),
-        Notice("Warning", "GangCannotComplete", "quota; parallelism"),
-        Notice("Warning", "GangLabels", "a; b"),
+        EventSpec("Normal", "GangIncomplete", MESSAGE),
+        EventSpec("Warning", "GangCannotComplete", "quota; parallelism"),
+        EventSpec("Warning", "GangLabels", "a; b"),
     )
 
 
 def test_a_pod_that_goes_for_its_age_is_told_what_its_gang_lacks():
-    notice = events.overdue(verdict(State.INCOMPLETE))
+    notice = events.overdue(verdict(GangState.INCOMPLETE))
     assert (notice.type, notice.reason) == ("Warning", "GangOverdue")
     assert notice.message.endswith(MESSAGE)
     assert "--gateMaxAge" in events.overdue(None).message
 
 
 def test_a_pod_that_goes_for_its_age_with_all_its_gang_is_not_told_that_the_gang_was_not_ready():
-    assert "ready" not in events.overdue(verdict(State.RELEASED)).message
+    assert "ready" not in events.overdue(verdict(GangState.RELEASED)).message

@@ -5,12 +5,12 @@ import json
 import aiohttp
 import pytest
 
-from evaluator.cache.cluster import Cluster
-from evaluator.engine.loop import Decider
+from evaluator.cache.cluster import ClusterCache
+from evaluator.engine.loop import DecisionLoop
 from evaluator.engine.subscription import Subscriptions
 from evaluator.gangs.core.decide import decide
-from evaluator.gangs.core.explain import Desk
-from evaluator.gangs.core.types import Memory, Outcome, Reason, Terms
+from evaluator.gangs.core.explain import GangExplainer
+from evaluator.gangs.core.types import GangDecisions, GangHistory, GangReason, GangTimings
 from evaluator.metrics import Metrics
 from evaluator.model.gang_membership import QoS
 from evaluator.model.names import PolicyKey
@@ -26,13 +26,13 @@ class World:
 
     def __init__(self, gangs_of, space_of, terms):
         self._gangs_of, self._space_of = gangs_of, space_of
-        self.outcome = Outcome()
+        self.outcome = GangDecisions()
         self.gangs, self.obstacles, self.native = {}, {}, {}
         self.space = None
         self.now = NOW
         self.waits, self.undecided = [], []
         self.decides = True
-        self.desk = Desk(
+        self.desk = GangExplainer(
             gangs=lambda: self.gangs,
             outcome=lambda: self.outcome,
             space=lambda: self.space,
@@ -53,7 +53,7 @@ class World:
             self.gangs.values(),
             self.space,
             self.outcome.memory,
-            Terms(),
+            GangTimings(),
             now=self.now,
             random=lambda: 0.0,
         )
@@ -63,12 +63,12 @@ class World:
         memory = self.outcome.memory
         for release in self.outcome.releases:
             memory = memory.released(release, now=self.now)
-        self.outcome = Outcome(memory=memory)
+        self.outcome = GangDecisions(memory=memory)
 
 
 @pytest.fixture
 def terms():
-    return Terms()
+    return GangTimings()
 
 
 @pytest.fixture
@@ -85,8 +85,8 @@ def desk(world):
 async def get(serve, desk):
     metrics = Metrics()
     store = Store(stale_after=30.0, started=0.0)
-    decider = Decider(Cluster(), store, Subscriptions(), metrics)
-    operations = ops.Operations(decider, metrics, clock=lambda: 0.0, desk=desk)
+    decider = DecisionLoop(ClusterCache(), store, Subscriptions(), metrics)
+    operations = ops.OpsServer(decider, metrics, clock=lambda: 0.0, desk=desk)
     port = (await serve(operations.answer, ops.LIMITS)).address.port
     async with aiohttp.ClientSession() as session:
 
@@ -176,7 +176,7 @@ async def test_what_fits_where(world, get, a_pod):
     }
 
 
-@pytest.mark.parametrize("terms", [Terms(fit=False)])
+@pytest.mark.parametrize("terms", [GangTimings(fit=False)])
 async def test_room_that_nobody_looks_for_is_told_as_such(world, get, a_pod):
     world.see(a_pod("t-0", "train", 2), a=8)
     status, page = await get("default/train")
@@ -208,7 +208,7 @@ async def test_room_that_is_kept_for_another_is_not_there(world, get, a_pod, wit
     one = [a_pod(f"one-{number}", "one", 2, cpu=2, priority=1) for number in range(2)]
     two = [a_pod(f"two-{number}", "two", 2, cpu=2) for number in range(2)]
     world.see(*one, *two, a=6)
-    assert [release.reason for release in world.outcome.releases] == [Reason.ADMITTED]
+    assert [release.reason for release in world.outcome.releases] == [GangReason.ADMITTED]
     world.release()
     lifted = [with_membership(pod, gated=False, admitted=NOW) for pod in one]
     world.see(*lifted, *two, a=6)
@@ -306,7 +306,7 @@ async def test_where_gangs_are_off(get):
 
 async def test_a_new_gang_is_not_decided_yet(world, get, a_pod):
     world.see(a_pod("t-0", "train", 3), a=8)
-    world.outcome = Outcome(memory=Memory())
+    world.outcome = GangDecisions(memory=GangHistory())
     _, page = await get("default/train")
     assert page["state"] is None
     assert page["message"] == "nothing is decided of it yet"

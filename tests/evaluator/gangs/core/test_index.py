@@ -7,11 +7,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from evaluator.cache.pods import Inventory
-from evaluator.gangs.core.index import Roster
+from evaluator.cache.pods import PodCache
+from evaluator.gangs.core.index import GangIndex
 from evaluator.gangs.core.podgroup import GangKey, gang_among
 from evaluator.model.gang_membership import ADMITTED, GATE
-from evaluator.model.pod_record import Resident, decode
+from evaluator.model.pod_record import PodRecord, decode
 
 TRAIN = GangKey("shop", "train")
 MARK = {ADMITTED: "2027-01-15T08:00:00.000Z"}
@@ -19,10 +19,10 @@ MARK = {ADMITTED: "2027-01-15T08:00:00.000Z"}
 
 class World:
     def __init__(self) -> None:
-        self.inventory = Inventory(clock=lambda: 0.0, wall=lambda: 0.0)
-        self.roster = Roster(self.inventory)
+        self.inventory = PodCache(clock=lambda: 0.0, wall=lambda: 0.0)
+        self.roster = GangIndex(self.inventory)
 
-    def put(self, name: str, **said: Any) -> Resident:
+    def put(self, name: str, **said: Any) -> PodRecord:
         found = pod(name, **said)
         self.inventory.pods.put(found)
         return found
@@ -48,7 +48,7 @@ def pod(
     restarts: int = 0,
     leaving: bool = False,
     uid: str = "",
-) -> Resident:
+) -> PodRecord:
     labels = (
         {"podGroup": group, **({"minAvailable": minimum} if minimum else {})} if group else None
     )
@@ -180,7 +180,7 @@ def test_a_pod_that_kubernetes_groups_itself_is_told_apart_while_our_gate_holds_
 def test_what_was_there_before_is_there(world: World) -> None:
     world.put("a")
     world.put("n", native=True)
-    anew = Roster(world.inventory, count_all=True)
+    anew = GangIndex(world.inventory, count_all=True)
     found = anew.find(TRAIN)
     assert found is not None
     assert found.count_all
@@ -217,7 +217,7 @@ def test_it_is_what_putting_together_from_scratch_gives(soak: bool) -> None:
             elif said != "look":
                 world.put(name, **said)
             else:
-                anew = Roster(world.inventory)
+                anew = GangIndex(world.inventory)
                 assert _all(world.roster) == _all(anew)
                 assert world.roster.native.keys() == anew.native.keys()
                 assert world.roster.held == sum(
@@ -227,11 +227,11 @@ def test_it_is_what_putting_together_from_scratch_gives(soak: bool) -> None:
     check()
 
 
-def _is_held(pod: Resident) -> bool:
+def _is_held(pod: PodRecord) -> bool:
     return pod.membership is not None and pod.membership.gated
 
 
-def _all(roster: Roster) -> Any:
+def _all(roster: GangIndex) -> Any:
     return {one.key: (_matters(one.pods), _matters(one.beside)) for one in roster.gangs}
 
 

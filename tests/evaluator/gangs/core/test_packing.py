@@ -7,10 +7,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from evaluator.gangs.core.packing import Packing, Space
-from evaluator.gangs.core.pod_shape import Shape, shapes
+from evaluator.gangs.core.packing import Capacity, Packing
+from evaluator.gangs.core.pod_shape import PodShape, shapes
 from evaluator.model.gang_membership import Where
-from evaluator.model.node_index import Nodes
+from evaluator.model.node_index import NodeIndex
 from evaluator.model.resources import RESOURCES
 
 CPU, PODS = RESOURCES.index("cpu"), RESOURCES.index("pods")
@@ -19,12 +19,12 @@ CPU, PODS = RESOURCES.index("cpu"), RESOURCES.index("pods")
 def asking(cpu=0, *, where=b"", others=(), pods=1):
     vector = [0] * len(RESOURCES)
     vector[CPU], vector[PODS] = cpu, pods
-    return Shape(tuple(vector), tuple(others), Where(where), None)
+    return PodShape(tuple(vector), tuple(others), Where(where), None)
 
 
 def a_space(cores, *, pods=110, others=None, only=None):
     """Nodes with so much milli-CPU each."""
-    names = Nodes(f"n{number}" for number in range(len(cores)))
+    names = NodeIndex(f"n{number}" for number in range(len(cores)))
     resources = (*map(str, RESOURCES), *(others or {}))
     whole = np.zeros((len(resources), len(names)))
     whole[CPU], whole[PODS] = cores, pods
@@ -33,7 +33,7 @@ def a_space(cores, *, pods=110, others=None, only=None):
     masks = {
         asked: np.array([name in told for name in names]) for asked, told in (only or {}).items()
     }
-    return Space(
+    return Capacity(
         names, resources, whole.copy(), whole, lambda where, _: masks.get(where.asked, names.all)
     )
 

@@ -3,7 +3,7 @@
 from evaluator.gangs.core import messages
 from evaluator.gangs.core.decide import deciding
 from evaluator.gangs.core.podgroup import GangKey
-from evaluator.gangs.core.types import Memory, Reason, State
+from evaluator.gangs.core.types import GangHistory, GangReason, GangState
 from evaluator.model.gang_membership import Owner
 from tests.evaluator.gangs.outcomes import (
     NOW,
@@ -25,10 +25,10 @@ def test_the_next_waits_until_the_last_has_nodes(a_pod, space_of, decided, with_
     memory, pods = remembered(first), after(first, with_membership, pods)
     second = decided(pods, space, memory, now=NOW + 1)
     assert not second.releases
-    assert state(second, "b") is State.WAITS_FOR_TURN
+    assert state(second, "b") is GangState.WAITS_FOR_TURN
     placed = [*(a_pod(f"a-{n}", "a", 2, node="x", admitted=NOW) for n in range(2)), *pods[2:]]
     third = decided(placed, space_of(placed, x=8), second.memory, now=NOW + 2)
-    assert released(third) == {Reason.ADMITTED: {"b-0", "b-1"}}
+    assert released(third) == {GangReason.ADMITTED: {"b-0", "b-1"}}
 
 
 def test_the_next_goes_when_time_is_up_and_the_timeout_is_reported_once(
@@ -43,8 +43,8 @@ def test_the_next_goes_when_time_is_up_and_the_timeout_is_reported_once(
     assert early.again == NOW + 60
     late = decided(pods, space, early.memory, now=NOW + 60)
     assert late.timeouts == (GangKey("default", "a"),)
-    assert state(late, "a") is State.TIMED_OUT
-    assert released(late) == {Reason.ADMITTED: {"b-0", "b-1"}}
+    assert state(late, "a") is GangState.TIMED_OUT
+    assert released(late) == {GangReason.ADMITTED: {"b-0", "b-1"}}
     again = decided(pods, space, late.memory, now=NOW + 61)
     assert not again.timeouts
 
@@ -57,10 +57,10 @@ def test_room_is_kept_for_pods_that_were_released_and_not_for_ever(
     first = decided(pods, space)
     pods = after(first, with_membership, pods)
     after_timeout = decided(pods, space, remembered(first), now=NOW + 60)
-    assert released(after_timeout) == {Reason.ADMITTED: {"b-0", "b-1"}}  # a rests
+    assert released(after_timeout) == {GangReason.ADMITTED: {"b-0", "b-1"}}  # a rests
     second_turn = decided(pods, space, after_timeout.memory, now=NOW + 71)
     assert not second_turn.releases
-    assert state(second_turn, "b") is State.WAITS_FOR_ROOM
+    assert state(second_turn, "b") is GangState.WAITS_FOR_ROOM
 
 
 def test_two_gangs_that_fit_alone_are_not_both_released(a_pod, space_of, decided, with_membership):
@@ -82,11 +82,11 @@ def test_the_line_is_held_for_an_aged_gang_until_its_turn_ends(a_pod, space_of, 
     aged = 100.0 + TERMS.ageing
     held = decided(pods, space, now=aged)
     assert not held.releases
-    assert state(held, "small") is State.WAITS_FOR_TURN
+    assert state(held, "small") is GangState.WAITS_FOR_TURN
     assert held.again == aged + TERMS.timeout
     ended = decided(pods, space, held.memory, now=aged + 60)
     assert ended.timeouts == (GangKey("default", "big"),)
-    assert released(ended) == {Reason.ADMITTED: {"small-0", "small-1"}}
+    assert released(ended) == {GangReason.ADMITTED: {"small-0", "small-1"}}
     # After its rest (10 s at first, then twice as long) the line is held again.
     resting = decided(pods, space, ended.memory, now=aged + 69)
     assert resting.releases
@@ -112,7 +112,7 @@ def test_nobody_else_is_released_before_the_copy_shows_the_last_release(a_pod, s
     first = decided(pods, space_of(x=8))
     pods.append(a_pod("c", cpu=1, priority=9))
     stale = decided(pods, space_of(x=8), remembered(first), now=NOW + 0.1)
-    assert Reason.ADMITTED not in released(stale)
+    assert GangReason.ADMITTED not in released(stale)
 
 
 def test_a_first_turn_is_not_forgotten_while_its_pods_are_replaced(a_pod, space_of, decided):
@@ -122,9 +122,9 @@ def test_a_first_turn_is_not_forgotten_while_its_pods_are_replaced(a_pod, space_
     replaced = [a_pod(f"a-new-{n}", "a", 2, owner=Owner(), priority=1) for n in range(2)]
     pods = [*replaced, a_pod("a-other", "a", 2), a_pod("b", priority=9, owner=Owner())]
     second = decided(pods, space_of(x=8), remembered(first), now=NOW + 1)
-    assert released(second) == {Reason.REPLACEMENT: {"a-new-0", "a-new-1"}}
+    assert released(second) == {GangReason.REPLACEMENT: {"a-new-0", "a-new-1"}}
     unseen = decided(pods, space_of(x=8), remembered(second), now=NOW + 1.1)
-    assert Reason.ADMITTED not in released(unseen)
+    assert GangReason.ADMITTED not in released(unseen)
 
 
 def test_of_a_gang_that_works_it_is_told_once_that_others_of_it_found_no_nodes(
@@ -135,9 +135,9 @@ def test_of_a_gang_that_works_it_is_told_once_that_others_of_it_found_no_nodes(
         a_pod("a-2", "a", 2, gated=False, admitted=NOW),
     ]
     space = space_of(pods, x=2)
-    first = decided(pods, space, Memory(), now=NOW + 60)
+    first = decided(pods, space, GangHistory(), now=NOW + 60)
     assert [key.name for key in first.timeouts] == ["a"]
-    assert (state(first, "a"), message(first, "a")) == (State.RELEASED, messages.WORKS)
+    assert (state(first, "a"), message(first, "a")) == (GangState.RELEASED, messages.WORKS)
     resting = first.memory.turns[GangKey("default", "a")].rests_until
     kept = decided(pods, space, first.memory, now=resting)
     ended = decided(pods, space, kept.memory, now=resting + 60)
@@ -153,10 +153,10 @@ def test_pods_alone_go_one_after_another_too_and_room_is_kept_for_them(
     pods = after(first, with_membership, pods)
     second = decided(pods, space_of(pods, x=8), remembered(first), now=NOW + 1)
     assert not second.releases
-    assert state(second, "a") is State.RELEASED
+    assert state(second, "a") is GangState.RELEASED
     placed = [a_pod("a", node="x", admitted=NOW), pods[1]]
     third = decided(placed, space_of(placed, x=8), second.memory, now=NOW + 2)
-    assert released(third) == {Reason.ADMITTED: {"b"}}
+    assert released(third) == {GangReason.ADMITTED: {"b"}}
     assert not third.memory.admitted  # who has a node is nobody's to wait for
 
 
@@ -167,7 +167,7 @@ def test_a_gang_is_not_held_up_by_a_turn_that_it_has_made_use_of(
     pods = [a_pod(f"a-{n}", "a", 2, node="x", admitted=NOW) for n in range(2)]
     pods.append(a_pod("a-2", "a", 2, owner=Owner("Job", "other", "uid-other")))
     second = decided(pods, space_of(pods, x=8), remembered(first), now=NOW + 1)
-    assert released(second) == {Reason.ADMITTED: {"a-2"}}
+    assert released(second) == {GangReason.ADMITTED: {"a-2"}}
 
 
 def test_others_have_a_turn_between_any_two_gangs(a_pod, gangs_of, space_of):

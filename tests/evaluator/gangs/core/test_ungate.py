@@ -4,7 +4,7 @@ import pytest
 
 from evaluator.gangs.core import ungate
 from evaluator.gangs.core.podgroup import GangKey
-from evaluator.gangs.core.types import Reason, Release
+from evaluator.gangs.core.types import GangReason, GangRelease
 from evaluator.gangs.core.ungate import due
 from evaluator.model import pods
 from evaluator.model.gang_membership import ADMITTED, GATE, Owner
@@ -96,49 +96,59 @@ def members(a_pod):
 def names_due(gangs_of):
     def names(reason, meant, there, **more):
         (gang,) = gangs_of(there, **more)
-        return [one.name for one in due(Release(KEY, reason, tuple(meant)), gang)]
+        return [one.name for one in due(GangRelease(KEY, reason, tuple(meant)), gang)]
 
     return names
 
 
 def test_a_gang_goes_as_a_whole_also_what_came_since(members, names_due):
     meant = members("a", "b", "c")
-    assert names_due(Reason.ADMITTED, meant, meant) == ["a", "b", "c"]
-    assert names_due(Reason.ADMITTED, meant, members("b", "c", "d", "e")) == ["b", "c", "d", "e"]
+    assert names_due(GangReason.ADMITTED, meant, meant) == ["a", "b", "c"]
+    assert names_due(GangReason.ADMITTED, meant, members("b", "c", "d", "e")) == [
+        "b",
+        "c",
+        "d",
+        "e",
+    ]
 
 
 def test_they_go_in_the_order_in_which_room_was_looked_for(members, names_due):
     meant = members("c", "a", "b")
-    assert names_due(Reason.ADMITTED, meant, members("a", "aa", "b", "c")) == ["c", "a", "b", "aa"]
+    assert names_due(GangReason.ADMITTED, meant, members("a", "aa", "b", "c")) == [
+        "c",
+        "a",
+        "b",
+        "aa",
+    ]
 
 
 def test_nobody_goes_of_a_gang_that_lost_its_quorum(members, names_due):
     meant = members("a", "b", "c")
-    assert names_due(Reason.ADMITTED, meant, members("a", "b")) == []
+    assert names_due(GangReason.ADMITTED, meant, members("a", "b")) == []
     going = members("c", leaving=True)
-    assert names_due(Reason.ADMITTED, meant, members("a", "b") + going) == []
-    assert names_due(Reason.REPLACEMENT, meant, members("a", "b") + going) == []
+    assert names_due(GangReason.ADMITTED, meant, members("a", "b") + going) == []
+    assert names_due(GangReason.REPLACEMENT, meant, members("a", "b") + going) == []
 
 
 def test_nobody_goes_where_gates_of_others_leave_too_few(members, names_due):
     held = members("c", foreign=("a.io/x",))
-    assert names_due(Reason.ADMITTED, members("a", "b", "c"), members("a", "b") + held) == []
+    assert names_due(GangReason.ADMITTED, members("a", "b", "c"), members("a", "b") + held) == []
     more = members("a", "b", "d")
-    assert names_due(Reason.ADMITTED, members("a", "b", "c"), more + held) == ["a", "b", "d"]
+    assert names_due(GangReason.ADMITTED, members("a", "b", "c"), more + held) == ["a", "b", "d"]
 
 
 def test_a_replacement_goes_beside_those_that_have_done_their_work(members, names_due):
     there = members("a") + members("b", "c", gated=False, phase="Succeeded")
-    assert names_due(Reason.REPLACEMENT, there[:1], there) == ["a"]
-    assert names_due(Reason.ADMITTED, there[:1], there) == []
+    assert names_due(GangReason.REPLACEMENT, there[:1], there) == ["a"]
+    assert names_due(GangReason.ADMITTED, there[:1], there) == []
 
 
 def test_a_replacement_goes_alone_and_not_those_of_another_owner(members, names_due):
     other = members("c", "d", owner=Owner("Job", "train", "another"))
     there = members("a") + members("b", node="n") + other
-    assert names_due(Reason.REPLACEMENT, members("a"), [*there]) == ["a"]
+    assert names_due(GangReason.REPLACEMENT, members("a"), [*there]) == ["a"]
 
 
 def test_of_what_is_overdue_just_those_go_that_were_meant(members, names_due):
     there = members("a", "b", foreign=("a.io/x",))
-    assert names_due(Reason.OVERDUE, there[:1], there) == ["a"]
+    assert names_due(GangReason.OVERDUE, there[:1], there) == ["a"]

@@ -3,13 +3,13 @@
 import msgspec
 import pytest
 
-from evaluator.gangs.core.podgroup import Gang, GangKey
-from evaluator.gangs.diagnosis.controllers import Controller, Maker
-from evaluator.gangs.diagnosis.diagnose import Refusal, Scene, obstacles
+from evaluator.gangs.core.podgroup import GangKey, PodGroup
+from evaluator.gangs.diagnosis.controllers import Controller, PodController
+from evaluator.gangs.diagnosis.diagnose import CreateFailure, GangContext, blockers
 from evaluator.gangs.diagnosis.quota_usage import Member, Reference
 from evaluator.gangs.diagnosis.quotas import Quota
 from evaluator.model.gang_membership import Membership, Owner
-from evaluator.model.pod_record import Resident
+from evaluator.model.pod_record import PodRecord
 
 KINDS = {
     "Job": "batch/v1",
@@ -22,7 +22,7 @@ QUOTA = "exceeded quota: q, requested: pods=1, used: pods=2, limited: pods=2"
 
 def pod(name, owner="train", *, minimum=4, gated=True, phase="Pending", leaving=False):
     controller = Owner("Job", owner, f"uid-{owner}") if owner else Owner()
-    return Resident(
+    return PodRecord(
         namespace="ns",
         name=name,
         uid=name,
@@ -42,7 +42,7 @@ def pod(name, owner="train", *, minimum=4, gated=True, phase="Pending", leaving=
 
 
 def gang(*pods, count_all=False):
-    return Gang(GangKey("ns", "train"), pods, count_all)
+    return PodGroup(GangKey("ns", "train"), pods, count_all)
 
 
 TWO = gang(pod("a"), pod("b"))
@@ -52,11 +52,11 @@ def maker(kind="Job", name="train", *, gone=False, status=None, metadata=None, *
     reference = Reference(KINDS[kind], kind, name, f"uid-{name}", controller=True)
     body = {"metadata": metadata or {}, "spec": spec, "status": status or {}}
     decoded = msgspec.json.decode(msgspec.json.encode(body), type=Controller)
-    return {f"uid-{name}": Maker(reference, None if gone else decoded)}
+    return {f"uid-{name}": PodController(reference, None if gone else decoded)}
 
 
 def found(gang=TWO, makers=None, **scene):
-    return obstacles(gang, Scene(makers=makers or {}, **scene))
+    return blockers(gang, GangContext(makers=makers or {}, **scene))
 
 
 @pytest.mark.parametrize(
@@ -239,7 +239,7 @@ def test_a_quota_is_told_and_what_the_api_server_said_of_it_is_not_told_again():
         makers=job,
         pods=members("a", "b"),
         quotas=(tight(),),
-        refusals={"uid-train": Refusal("Job train", QUOTA)},
+        refusals={"uid-train": CreateFailure("Job train", QUOTA)},
     )
     assert told == ("ResourceQuota q allows 2 pods in the namespace, and the gang needs 4",)
 
@@ -251,14 +251,15 @@ def test_what_the_api_server_said_is_told_where_nothing_explains_it(quotas):
         makers=job,
         pods=members("a", "b"),
         quotas=quotas,
-        refusals={"uid-train": Refusal("Job train", QUOTA)},
+        refusals={"uid-train": CreateFailure("Job train", QUOTA)},
     )
     assert last == f"Job train could not make a pod when it tried last: {QUOTA}"
 
 
 def test_a_failure_of_a_controller_without_living_pods_of_the_gang_is_not_told():
     assert (
-        found(makers=maker(name="other"), refusals={"uid-other": Refusal("Job other", QUOTA)}) == ()
+        found(makers=maker(name="other"), refusals={"uid-other": CreateFailure("Job other", QUOTA)})
+        == ()
     )
 
 

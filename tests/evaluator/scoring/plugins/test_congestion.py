@@ -5,11 +5,11 @@ import math
 import numpy as np
 import pytest
 
-from evaluator.model.node_index import Nodes
+from evaluator.model.node_index import NodeIndex
 from evaluator.model.pod_demand import PodView
 from evaluator.scoring.plugin import Scorer, WhenMissing
 from evaluator.scoring.plugins.congestion import Congestion, CongestionOptions
-from evaluator.scoring.snapshot import ClusterView
+from evaluator.scoring.snapshot import ClusterSnapshot
 
 NAN = math.nan
 PUBLISHED = [(100, 35, 7), (10, 7, 3), (100, 150, 0), (100, 5, 10), (100, 100, 0), (100, 0, 10)]
@@ -19,8 +19,8 @@ PUBLISHED = [(100, 35, 7), (10, 7, 3), (100, 150, 0), (100, 5, 10), (100, 100, 0
 def view(annotated=None, measured=None):
     """A cluster of nodes, each with an annotation, or a measured ratio, or both."""
     size = len(annotated if annotated is not None else measured or [])
-    return ClusterView(
-        Nodes(f"n{number}" for number in range(size)),
+    return ClusterSnapshot(
+        NodeIndex(f"n{number}" for number in range(size)),
         congestion=None if measured is None else np.array(measured, dtype=float),
         annotations={}
         if annotated is None

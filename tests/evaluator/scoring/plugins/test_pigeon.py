@@ -7,13 +7,13 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from evaluator.model.node_index import Nodes
+from evaluator.model.node_index import NodeIndex
 from evaluator.model.pod_demand import PodView, Resource
 from evaluator.scoring.demand import RESOURCES, Demands
 from evaluator.scoring.plugin import Scorer, WhenMissing
 from evaluator.scoring.plugins.pigeon import PRIORITY, Pigeon
 from evaluator.scoring.plugins.pigeon_options import Objective, PigeonOptions, TieOf
-from evaluator.scoring.snapshot import ClusterView
+from evaluator.scoring.snapshot import ClusterSnapshot
 from plimsoll import flags
 
 MI = 2.0**20
@@ -28,8 +28,8 @@ def pod(cpu, memory, uid="", **others):
 def cluster(*used, capacity=(4000.0, 8192.0), demands=None):
     """Nodes alike in capacity; milli-CPU and MiB."""
     cpu, memory = np.array(used, dtype=float).reshape(-1, 2).T
-    return ClusterView(
-        Nodes(f"n{i}" for i in range(len(cpu))),
+    return ClusterSnapshot(
+        NodeIndex(f"n{i}" for i in range(len(cpu))),
         allocatable={
             Resource.CPU: np.full(len(cpu), capacity[0]),
             Resource.MEMORY: np.full(len(cpu), capacity[1]) * MI,
@@ -199,7 +199,7 @@ def test_one_node_and_none():
     for objective in Objective:
         assert assess(cluster(), pod(1, 1), objective)[0] == []
         assert assess(cluster((0, 0)), pod(1, 1), objective)[0] == [10]
-        assert assess(ClusterView(Nodes(("a",))), pod(1, 1), objective)[0] == [0]
+        assert assess(ClusterSnapshot(NodeIndex(("a",))), pod(1, 1), objective)[0] == [0]
 
 
 AMOUNTS = st.one_of(
@@ -218,8 +218,8 @@ def test_no_number_is_a_mistake(data):
     demands = Demands()
     for _ in range(data.draw(st.integers(0, 3))):
         demands = demands.seen(PodView(requests=data.draw(asked)))
-    view = ClusterView(
-        Nodes(map(str, range(count))),
+    view = ClusterSnapshot(
+        NodeIndex(map(str, range(count))),
         allocatable=data.draw(table),
         requested=data.draw(table),
         demands=demands,

@@ -2,17 +2,17 @@
 
 import pytest
 
-from evaluator.model.node_index import Nodes
+from evaluator.model.node_index import NodeIndex
 from evaluator.model.pod_demand import PodView
 from evaluator.scoring.plugin import Scorer
 from evaluator.scoring.plugins.reward import Reward, RewardOptions, weight
 from evaluator.scoring.rewards import Rewards
-from evaluator.scoring.snapshot import ClusterView
+from evaluator.scoring.snapshot import ClusterSnapshot
 
 
 def assessed(rewards, nodes=("a", "b"), kind="web"):
     scorer: Scorer = Reward()
-    return scorer.assess(ClusterView(Nodes(nodes), rewards=rewards), PodView(kind=kind))
+    return scorer.assess(ClusterSnapshot(NodeIndex(nodes), rewards=rewards), PodView(kind=kind))
 
 
 @pytest.mark.parametrize(

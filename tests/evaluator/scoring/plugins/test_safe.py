@@ -7,11 +7,11 @@ import pytest
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
-from evaluator.model.node_index import Nodes
+from evaluator.model.node_index import NodeIndex
 from evaluator.model.pod_demand import PodView, Resource
 from evaluator.scoring.plugin import WhenMissing
 from evaluator.scoring.plugins.safe import BALANCE, OVERLOAD, Safe, SafeOptions, share
-from evaluator.scoring.snapshot import ClusterView, Usage
+from evaluator.scoring.snapshot import ClusterSnapshot, NodeUsageArrays
 
 NAN = math.nan
 MIB = 2.0**20
@@ -22,7 +22,7 @@ def usage(free, deviation=NAN, forecast=NAN):
     columns = np.broadcast_arrays(
         *(np.asarray(one, dtype=float) for one in (free, deviation, forecast))
     )
-    return Usage(*(column.reshape(-1).copy() for column in columns))
+    return NodeUsageArrays(*(column.reshape(-1).copy() for column in columns))
 
 
 def cluster(cpu=None, memory=None, *, capacity=8000.0, young=None, memory_capacity=1024 * MIB):
@@ -31,8 +31,8 @@ def cluster(cpu=None, memory=None, *, capacity=8000.0, young=None, memory_capaci
     use = {resource: one for resource, one in use.items() if one is not None}
     size = len(next(iter(use.values())).free) if use else 1
     allocatable = {Resource.CPU: capacity, Resource.MEMORY: memory_capacity}
-    return ClusterView(
-        Nodes(f"n{place}" for place in range(size)),
+    return ClusterSnapshot(
+        NodeIndex(f"n{place}" for place in range(size)),
         allocatable={
             resource: np.broadcast_to(np.asarray(amount, dtype=float), size)
             for resource, amount in allocatable.items()
@@ -231,11 +231,13 @@ def drawn(nodes):
     """A cluster of (capacity, free share, deviation share, young) each."""
     capacity, free, deviation, young = np.array(nodes, dtype=float).reshape(-1, 4).T
     size = len(capacity)
-    return ClusterView(
-        Nodes(f"n{place}" for place in range(size)),
+    return ClusterSnapshot(
+        NodeIndex(f"n{place}" for place in range(size)),
         allocatable={Resource.CPU: capacity},
         unmeasured={Resource.CPU: young},
-        usage={Resource.CPU: Usage(free * capacity, deviation * capacity, np.full(size, NAN))},
+        usage={
+            Resource.CPU: NodeUsageArrays(free * capacity, deviation * capacity, np.full(size, NAN))
+        },
     )
 
 
@@ -277,13 +279,13 @@ ANY = st.one_of(st.floats(), st.sampled_from([0.0, -1.0, 1e-300, 5e-324, 1e300, 
 )
 def test_any_numbers_at_all_give_scores_from_0_to_10(nodes, cpu, risk, utilisation):
     capacity, free, deviation, forecast, young = np.array(nodes, dtype=float).reshape(-1, 5).T
-    view = ClusterView(
-        Nodes(f"n{place}" for place in range(len(nodes))),
+    view = ClusterSnapshot(
+        NodeIndex(f"n{place}" for place in range(len(nodes))),
         allocatable={Resource.CPU: capacity, Resource.MEMORY: free},
         unmeasured={Resource.CPU: young},
         usage={
-            Resource.CPU: Usage(free, deviation, forecast),
-            Resource.MEMORY: Usage(capacity, forecast, deviation),
+            Resource.CPU: NodeUsageArrays(free, deviation, forecast),
+            Resource.MEMORY: NodeUsageArrays(capacity, forecast, deviation),
         },
     )
     options = SafeOptions(safe_risk=risk, safe_utilisation=utilisation)

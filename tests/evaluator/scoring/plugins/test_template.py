@@ -1,13 +1,13 @@
-from evaluator.model.node_index import Nodes
+from evaluator.model.node_index import NodeIndex
 from evaluator.model.pod_demand import PodView
 from evaluator.scoring.plugin import Scorer
 from evaluator.scoring.plugins.template import Template
-from evaluator.scoring.snapshot import ClusterView
+from evaluator.scoring.snapshot import ClusterSnapshot
 
 
 def test_every_node_passes_and_gets_one():
     template: Scorer = Template()
-    assessment = template.assess(ClusterView(Nodes(("a", "b"))), PodView())
+    assessment = template.assess(ClusterSnapshot(NodeIndex(("a", "b"))), PodView())
     assert [refusal.where.tolist() for refusal in assessment.refusals["template"]] == [
         [False, False]
     ]
@@ -15,5 +15,5 @@ def test_every_node_passes_and_gets_one():
 
 
 def test_no_nodes_are_no_mistake():
-    assessment = Template().assess(ClusterView(Nodes()), PodView())
+    assessment = Template().assess(ClusterSnapshot(NodeIndex()), PodView())
     assert assessment.scores["template"].tolist() == []

@@ -2,9 +2,9 @@
 
 import pytest
 
-from evaluator.cache.cluster import Cluster
+from evaluator.cache.cluster import ClusterCache
 from evaluator.config import Settings
-from evaluator.model.objects import Meta, Node
+from evaluator.model.objects import Node, ObjectMeta
 from evaluator.server import agents_port
 from evaluator.tls.reload import TlsError
 
@@ -32,11 +32,11 @@ def test_without_files_of_their_own_agents_see_those_of_the_scheduler(given, nam
 
 
 def test_a_node_has_to_exist_once_nodes_are_known():
-    cluster = Cluster()
+    cluster = ClusterCache()
     verifier = agents_port.verifier(settings(unsafe=True), cluster, authority=None)
     assert verifier.missing("node-a") is None, "nobody knows yet which nodes there are"
-    cluster.nodes.replace([Node(Meta(name="node-b", uid="u"))])
+    cluster.nodes.replace([Node(ObjectMeta(name="node-b", uid="u"))])
     assert verifier.missing("node-b") is None
     assert verifier.missing("node-a").sentence == "there is no node node-a in the cluster"
-    cluster.nodes.put(Node(Meta(name="node-a", uid="v")))
+    cluster.nodes.put(Node(ObjectMeta(name="node-a", uid="v")))
     assert verifier.missing("node-a") is None

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from evaluator.readings.store import Store
-from evaluator.sources.agents.protocol import Conversation, parse
+from evaluator.sources.agents.protocol import StreamProtocol, parse
 from wire import telemetry_pb2
 from wire.codec import MalformedReportError
 
@@ -20,7 +20,7 @@ def said(**fields):
 
 @pytest.fixture
 def talk():
-    made = Conversation("node-a")
+    made = StreamProtocol("node-a")
     made.tell(1, METRICS)
     return made
 
@@ -77,7 +77,7 @@ reports = st.builds(
 @given(st.lists(reports, max_size=8))
 def test_whatever_an_agent_says_is_of_its_own_node_or_refused(said_by_it):
     """And what is understood, the store can take."""
-    talk, store = Conversation("node-a"), Store(stale_after=30.0, started=0.0)
+    talk, store = StreamProtocol("node-a"), Store(stale_after=30.0, started=0.0)
     store.subscribe(METRICS)
     talk.tell(1, METRICS)
     talk.tell(2, METRICS[:2])
@@ -94,7 +94,7 @@ def test_whatever_an_agent_says_is_of_its_own_node_or_refused(said_by_it):
 
 @given(st.binary(max_size=200))
 def test_any_bytes_are_a_report_or_refused(garbage):
-    talk = Conversation("node-a")
+    talk = StreamProtocol("node-a")
     talk.tell(1, METRICS)
     with contextlib.suppress(MalformedReportError):
         talk.understand(parse(garbage), known=True)

@@ -9,9 +9,9 @@ import pytest
 from evaluator.engine.subscription import Subscriptions
 from evaluator.readings.store import Store
 from evaluator.sources.agents import server
-from evaluator.sources.agents.authn import Refusal
+from evaluator.sources.agents.authn import StreamRejection
 from evaluator.sources.agents.limits import AgentLimits
-from evaluator.sources.agents.server import Agents
+from evaluator.sources.agents.server import AgentServer
 from tests.patience import PATIENCE
 from wire import telemetry_pb2, telemetry_pb2_grpc
 
@@ -34,7 +34,7 @@ class Evaluator:
         self.subscriptions = Subscriptions()
         self.reports = []
         self._told = asyncio.Condition()
-        self.agents = Agents(
+        self.agents = AgentServer(
             self.store,
             self.subscriptions,
             interval=2.5,
@@ -370,4 +370,6 @@ class Broken:
 
 async def test_a_reason_that_cannot_be_said_is_the_end_of_a_stream_and_no_failure_of_ours():
     with pytest.raises(asyncio.CancelledError):  # what gRPC takes for the end, without a word
-        await server._abort(Broken(), Refusal(grpc.StatusCode.RESOURCE_EXHAUSTED, "no more"))
+        await server._abort(
+            Broken(), StreamRejection(grpc.StatusCode.RESOURCE_EXHAUSTED, "no more")
+        )

@@ -3,12 +3,12 @@
 import pytest
 
 from evaluator.sources.agents.limits import AgentLimits
-from evaluator.sources.agents.streams import Callers, TooManyError
+from evaluator.sources.agents.streams import StreamRegistry, TooManyError
 
 
 def callers(**limits):
     usual = {"streams_per_node": 3, "pause": 5.0, "beginnings": 100}
-    return Callers(AgentLimits(**(usual | limits)))
+    return StreamRegistry(AgentLimits(**(usual | limits)))
 
 
 def test_the_newest_stream_of_a_node_counts_and_knows_which_it_replaces():

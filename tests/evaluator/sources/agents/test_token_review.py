@@ -6,10 +6,10 @@ import pytest
 
 from evaluator.kubeapi.transport import KubeError
 from evaluator.model.api_status import ReviewedUser, TokenReview
-from evaluator.model.objects import Meta, Pod, PodSpec
+from evaluator.model.objects import ObjectMeta, Pod, PodSpec
 from evaluator.sources.agents.identity import NotAnAgentError
 from evaluator.sources.agents.review_limits import ReviewLimits, network
-from evaluator.sources.agents.token_review import Reviewer, UnreviewedError
+from evaluator.sources.agents.token_review import TokenAuthenticator, UnreviewedError
 
 NODE = "authentication.kubernetes.io/node-name"
 POD = "authentication.kubernetes.io/pod-name"
@@ -48,7 +48,7 @@ class Authority:
         if name not in self.pods:
             raise KubeError(404, "no such pod")
         uid, node = self.pods[name]
-        return Pod(Meta(name=name, namespace=namespace, uid=uid), PodSpec(node_name=node))
+        return Pod(ObjectMeta(name=name, namespace=namespace, uid=uid), PodSpec(node_name=node))
 
 
 class Clock:
@@ -70,7 +70,7 @@ def clock():
 
 @pytest.fixture
 def reviewer(authority, clock):
-    return Reviewer(authority, audience="us", account="p/agent", clock=clock)
+    return TokenAuthenticator(authority, audience="us", account="p/agent", clock=clock)
 
 
 async def test_an_answer_is_remembered_for_a_minute(reviewer, authority, clock):
@@ -255,7 +255,9 @@ async def test_valid_tokens_are_not_limited_even_from_one_address(reviewer, auth
 
 async def test_a_flood_of_invalid_tokens_displaces_no_valid_one(authority, clock):
     limits = ReviewLimits(peer_rate=1e6, peer_burst=100_000, rate=1e6, burst=100_000)
-    reviewer = Reviewer(authority, audience="us", account="p/agent", limits=limits, clock=clock)
+    reviewer = TokenAuthenticator(
+        authority, audience="us", account="p/agent", limits=limits, clock=clock
+    )
     await reviewer.node_of("node-a", STRANGER)
     await refused(reviewer, made_up(authority, 21_000), STRANGER)
     assert await reviewer.node_of("node-a", STRANGER) == "node-a"

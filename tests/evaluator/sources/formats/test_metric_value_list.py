@@ -9,12 +9,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from evaluator.sources.formats import metric_value_list
-from evaluator.sources.formats.answer import Moment, SourceError, moment
+from evaluator.sources.formats.answer import MeasurementTime, SourceError, moment
 from plimsoll.rfc3339 import unix_time
 
 NOON = "2026-11-20T12:00:00Z"
 THERE = unix_time(NOON)
-NOW = Moment(here=500.0, there=THERE)
+NOW = MeasurementTime(here=500.0, there=THERE)
 
 
 def item(node, value="1", timestamp=NOON, **more):

@@ -2,14 +2,14 @@
 
 import pytest
 
-from evaluator.model.objects import Address, Meta, Node, NodeStatus
+from evaluator.model.objects import Address, Node, NodeStatus, ObjectMeta
 from evaluator.sources.formats.node_join import NodeNames
 
 
 def node(name, *addresses, hostname=None):
     labels = {"kubernetes.io/hostname": hostname} if hostname else None
     status = NodeStatus(addresses=[Address(*address) for address in addresses])
-    return Node(Meta(name, labels=labels), status=status)
+    return Node(ObjectMeta(name, labels=labels), status=status)
 
 
 NODES = [
@@ -62,4 +62,4 @@ def test_a_node_s_name_goes_before_another_name_of_a_node():
 
 
 def test_a_node_without_addresses_has_its_name():
-    assert NodeNames([Node(Meta("x"))], "node").node({"instance": "x:1"}) == "x"
+    assert NodeNames([Node(ObjectMeta("x"))], "node").node({"instance": "x:1"}) == "x"

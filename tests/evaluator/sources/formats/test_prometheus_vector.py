@@ -9,9 +9,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from evaluator.sources.formats import prometheus_vector
-from evaluator.sources.formats.answer import Moment, SourceError
+from evaluator.sources.formats.answer import MeasurementTime, SourceError
 
-NOW = Moment(here=500.0, there=1_763_640_000.0)
+NOW = MeasurementTime(here=500.0, there=1_763_640_000.0)
 
 
 def join(labels):
