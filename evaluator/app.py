@@ -152,7 +152,7 @@ class Service:
                 await task  # a loop never ends by itself: this raises what broke it
             log.info("stopping")
             self._decider.stop("the end: this replica is stopping")
-            await self._writers.resign()
+            await self._writers.release()
         finally:
             for task in loops:
                 task.cancel()

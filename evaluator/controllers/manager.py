@@ -103,7 +103,7 @@ class ControllerManager:
                 decider,
                 metrics,
                 inventory=inventory,
-                mandate=self._mandate,
+                fence=self._mandate,
                 list_anew=all_pods.list_anew,
             )
 
@@ -153,9 +153,9 @@ class ControllerManager:
             self._mandate.extend()
         return loops
 
-    async def resign(self) -> None:
+    async def release(self) -> None:
         """Let another replica write, at once."""
-        await self._leader.resign()
+        await self._leader.release()
 
 
 def _namespace(settings: Settings) -> str:
@@ -164,7 +164,7 @@ def _namespace(settings: Settings) -> str:
 
 
 def _rewarder(
-    settings: Settings, api: Kube, cluster: ClusterCache, mandate: WriteFence
+    settings: Settings, api: Kube, cluster: ClusterCache, fence: WriteFence
 ) -> RewardController:
     def nodes() -> Set[str]:
         return cluster.nodes.objects.keys() if cluster.nodes.synced else set()
@@ -175,7 +175,7 @@ def _rewarder(
         nodes,
         namespace=_namespace(settings),
         name=settings.reward_config_map,
-        allowed=mandate.allowed,
+        allowed=fence.allowed,
     )
 
 

@@ -51,7 +51,7 @@ class PolicyGauges:
         }
         for strategy, violating in decision.violations.items():
             figures[metrics.violating_nodes, (*key, strategy.value)] = len(violating)
-        for strategy, standing in decision.standings.items():
+        for strategy, standing in decision.states.items():
             of = (*key, strategy.value)
             figures[metrics.missing_violations, of] = standing.missing
             figures[metrics.timed_nodes, (*of, "pending")] = standing.pending

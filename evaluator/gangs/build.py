@@ -37,22 +37,22 @@ class GangManager:
         metrics: Metrics,
         *,
         inventory: PodCache,
-        mandate: WriteFence,
+        fence: WriteFence,
         list_anew: Callable[[], "asyncio.Future[None]"],
     ) -> None:
         self.roster = GangIndex(inventory, count_all=options.gang_count_all)
         rooms = CapacityTracker(cluster, inventory, lambda: decider.latest)
-        self.gatekeeper = GangController(
+        self.gang_controller = GangController(
             Ungater(api, metrics, count_all=options.gang_count_all),
             self.roster,
             rooms,
             decider,
             metrics,
             terms=options.gang_terms,
-            allowed=mandate.allowed,
+            allowed=fence.allowed,
             list_anew=list_anew,
         )
-        self.inquirer = Diagnoser(api, self._gangs, self._outcome, allowed=mandate.allowed)
+        self.inquirer = Diagnoser(api, self._gangs, self._outcome, allowed=fence.allowed)
         metrics.gangs_obstructed.set_function(lambda: self.inquirer.obstructed)
         self.herald = GangEventRecorder(
             api,
@@ -61,7 +61,7 @@ class GangManager:
             self._outcome,
             self.inquirer.obstacles,
             lambda: self.roster.native,
-            allowed=mandate.allowed,
+            allowed=fence.allowed,
         )
         self.desk = GangExplainer(
             self._gangs,
@@ -70,50 +70,50 @@ class GangManager:
             options.gang_terms,
             time.time,
             waiting_for=lambda: rooms.waiting_for,
-            undecided=lambda: self.gatekeeper.waiting_for,
+            undecided=lambda: self.gang_controller.waiting_for,
             catching_up=rooms.catching_up,
             obstacles=self.inquirer.obstacles,
             native=lambda: self.roster.native,
-            decides=mandate.allowed,
+            decides=fence.allowed,
         )
         self._version = 0
-        self._listen(cluster, decider, inventory, mandate)
+        self._listen(cluster, decider, inventory, fence)
 
     def loops(self) -> list[Coroutine[Any, Any, None]]:
         """They run for as long as this program does."""
-        return [self.gatekeeper.run(), self.inquirer.run(), self.herald.run()]
+        return [self.gang_controller.run(), self.inquirer.run(), self.herald.run()]
 
     def _gangs(self) -> Mapping[GangKey, PodGroup]:
         return self.roster.by_key
 
     def _outcome(self) -> GangDecisions:
-        return self.gatekeeper.outcome
+        return self.gang_controller.outcome
 
     def _listen(
-        self, cluster: ClusterCache, decider: DecisionLoop, inventory: PodCache, mandate: WriteFence
+        self, cluster: ClusterCache, decider: DecisionLoop, inventory: PodCache, fence: WriteFence
     ) -> None:
         inventory.listeners.append(self._pod_changed)
         inventory.touched.append(lambda _node: self._room_changed())
         cluster.listeners.placement.append(self._room_changed)
         cluster.listeners.figures.append(lambda _node: self._room_changed())
-        decider.listeners.append(self.gatekeeper.decided)
-        mandate.listeners += [self.gatekeeper.start_over, self.herald.start_over]
-        self.gatekeeper.listeners.append(self._decided)
+        decider.listeners.append(self.gang_controller.decided)
+        fence.listeners += [self.gang_controller.start_over, self.herald.start_over]
+        self.gang_controller.listeners.append(self._decided)
         self.inquirer.listeners.append(self.herald.wake)
 
     def _room_changed(self) -> None:
         """In a large cluster it does so all the time, which matters to those alone that wait for it."""
         if self.roster.held:
-            self.gatekeeper.wake()
+            self.gang_controller.wake()
 
     def _pod_changed(self, _before: PodRecord | None, _after: PodRecord | None) -> None:
         """The roster was told before: it says whether that matters to a gang."""
         if self.roster.version != self._version:
             self._version = self.roster.version
-            self.gatekeeper.wake()
+            self.gang_controller.wake()
 
     def _decided(self) -> None:
-        outcome = self.gatekeeper.outcome
+        outcome = self.gang_controller.outcome
         for release in outcome.releases:
             if release.reason is GangReason.OVERDUE:
                 notice = events.overdue(outcome.verdicts.get(release.gang))

@@ -38,7 +38,7 @@ class Leader:
     def __init__(
         self,
         leases: Leases,
-        mandate: WriteFence,
+        fence: WriteFence,
         terms: LeaseTimings,
         *,
         namespace: str,
@@ -47,7 +47,7 @@ class Leader:
         clock: Callable[[], float] = clock,
     ) -> None:
         self._leases = leases
-        self._mandate = mandate
+        self._mandate = fence
         self._terms = terms
         self._namespace = namespace
         self._name = name
@@ -84,7 +84,7 @@ class Leader:
             self._step_down(step.why)
         return max(0.0, min(self._terms.retry, begin + self._terms.retry - now, self._left(now)))
 
-    async def resign(self) -> None:
+    async def release(self) -> None:
         """Let what is being written end, write nothing more, and let the next one have the lease at once.
 
         `run()` keeps the lease until then, and must be cancelled afterwards.

@@ -85,7 +85,7 @@ class NodeMask:
         """The names, to look one up."""
         return frozenset(self.names)
 
-    def as_before(self, before: "NodeMask | None") -> "NodeMask":
+    def reuse(self, before: "NodeMask | None") -> "NodeMask":
         """The object of before if it is the same set, so that who compares sees at a glance that nothing changed."""
         same = before is not None and before.nodes is self.nodes and alike(before.mask, self.mask)
         return before if before is not None and same else self

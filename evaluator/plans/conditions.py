@@ -83,7 +83,7 @@ def _of_strategies(decision: Decision, view: MetricTable) -> Iterator[PolicyCond
 def _violation(
     name: StrategyName, strategy: Strategy, decision: Decision, view: MetricTable
 ) -> tuple[str, str, str]:
-    standing = decision.standings[name]
+    standing = decision.states[name]
     violated = view.nodes.at(standing.found.violated)
     if violated:
         lacking = standing.missing

@@ -52,7 +52,7 @@ def overview(decisions: Decisions) -> Iterator[dict[str, Any]]:
 
 
 def _violators(decision: Decision, name: StrategyName, view: MetricTable) -> dict[str, Any]:
-    standing = decision.standings.get(name)
+    standing = decision.states.get(name)
     mask = standing.found.violated if standing else view.nodes.none
     return _some(name.value, view.nodes, mask, _FEW)
 
@@ -82,7 +82,7 @@ def explain(
             continue
         rules: list[dict[str, Any]] = []
         for number in range(len(strategy.rules)):
-            rules.append(_rule(decision.standings[name], number, view, now=now))
+            rules.append(_rule(decision.states[name], number, view, now=now))
             yield
         operator = "allOf" if strategy.all_of else "anyOf"
         strategies[name.value] = {"logicalOperator": operator, "rules": rules}
@@ -109,7 +109,7 @@ def _shown(decision: Decision, nodes: NodeIndex, node: str) -> NodeIndex:
     most = max(1, MOST_READINGS // max(1, len(decision.policy.metrics)))
     if len(nodes) <= most:
         return nodes
-    bad = union((s.found.violated for s in decision.standings.values()), nodes)
+    bad = union((s.found.violated for s in decision.states.values()), nodes)
     first = np.concatenate([bad.nonzero()[0], (~bad).nonzero()[0]])[:most]
     return NodeIndex(nodes[place] for place in np.sort(first).tolist())
 

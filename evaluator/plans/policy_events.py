@@ -54,7 +54,7 @@ class ReportedState:
 def reported_state(decision: Decision, disputes: ConflictsByLabel) -> ReportedState:
     """How a policy stands, given which labels could not be set."""
     return ReportedState(
-        frozenset(n for n, found in decision.standings.items() if found.found.violated.any()),
+        frozenset(n for n, found in decision.states.items() if found.found.violated.any()),
         frozenset(map(problem, _problems(decision, disputes))),
     )
 
@@ -62,8 +62,8 @@ def reported_state(decision: Decision, disputes: ConflictsByLabel) -> ReportedSt
 def _problems(decision: Decision, disputes: ConflictsByLabel) -> Iterator[str]:
     """What is wrong with the policy itself, and that something else is: its words may vary with the readings."""
     yield from decision.policy.problems
-    yield from decision.lessons
-    told = len(decision.policy.problems) + len(decision.lessons)
+    yield from decision.stable_problems
+    told = len(decision.policy.problems) + len(decision.stable_problems)
     if len(decision.problems) > told or any(disputes.of(decision)):
         yield f"a part of the policy does not work as things are: the condition {VALID} says which"
 

@@ -53,12 +53,12 @@ def statuses(
 
 def _status(decision: Decision, disputes: ConflictsByLabel, view: MetricTable) -> PolicyStatus:
     nodes = len(view.nodes)
-    standings = [s for name in _KEPT_OFF if (s := decision.standings.get(name)) is not None]
-    violating = view.nodes.at(union((s.found.violated for s in standings), view.nodes))
+    states = [s for name in _KEPT_OFF if (s := decision.states.get(name)) is not None]
+    violating = view.nodes.at(union((s.found.violated for s in states), view.nodes))
     problems = (*decision.problems, *_refused(decision, disputes))
     unknown = lacks(missing(decision, *decision.policy.strategies.values()), nodes)
     if violating:
-        lacking = int(np.count_nonzero(union((s.lacking for s in standings), view.nodes)))
+        lacking = int(np.count_nonzero(union((s.lacking for s in states), view.nodes)))
         want = f", {lacking} of them for want of a reading" if lacking else ""
         compliance, says = "Violated", [f"violated on {listed(violating, nodes)}{want}"]
     elif unknown:

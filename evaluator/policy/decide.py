@@ -53,10 +53,10 @@ class Decision:
     ranking: Ranking | None = None
     labels: NodeLabels = field(default_factory=dict)
     problems: tuple[str, ...] = ()
-    lessons: tuple[str, ...] = ()
+    stable_problems: tuple[str, ...] = ()
     missing: MissingReadings = field(default_factory=lambda: MissingReadings({}))
     awaited: frozenset[str] = frozenset()
-    standings: Mapping[StrategyName, StrategyState] = field(default_factory=dict, compare=False)
+    states: Mapping[StrategyName, StrategyState] = field(default_factory=dict, compare=False)
 
     @property
     def violations(self) -> Mapping[StrategyName, Mapping[str, str]]:
@@ -144,8 +144,8 @@ def deciding(
         for decision in made
     }
     yield
-    due = [s.due for decision in made for s in decision.standings.values()]
-    labels = yield from labels.as_before(assignments_of(before.labels))
+    due = [s.due for decision in made for s in decision.states.values()]
+    labels = yield from labels.reuse(assignments_of(before.labels))
     return Decisions(view, decided, labels, min(expiry, *due, np.inf))
 
 
@@ -180,7 +180,7 @@ class _History:
         """How a strategy of it stood."""
         decision = self.of(policy)
         return PreviousState(
-            decision.standings.get(name) if decision else None,
+            decision.states.get(name) if decision else None,
             self.moves,
             lambda rule, asked: self._marked(policy, name, rule, asked),
         )
@@ -227,35 +227,35 @@ class _AppliedLabels:
 def _decision(
     policy: Policy, view: MetricTable, history: _History, *, now: float
 ) -> Steps[Decision]:
-    standings: dict[StrategyName, StrategyState] = {}
+    states: dict[StrategyName, StrategyState] = {}
     for name, strategy in policy.strategies.items():
         if name is not StrategyName.SCHEDULEONMETRIC:
             past = history.past(policy, name)
-            standings[name] = yield from durations.advance(strategy, view, past, now=now)
+            states[name] = yield from durations.advance(strategy, view, past, now=now)
             yield
     before = history.of(policy) or Decision(policy)
     awaited = view.awaited(policy.metrics)
     sights = [view.sight(metric) for metric in sorted(policy.metrics)]
     yield
-    labelled = yield from _labeling(policy, standings, view)
-    labels = _labels(policy, standings, labelled, view).keeping(
+    labelled = yield from _labeling(policy, states, view)
+    labels = _labels(policy, states, labelled, view).keeping(
         assignments_of(before.labels), awaited, history.moves
     )
-    labels = yield from labels.as_before(assignments_of(before.labels))
+    labels = yield from labels.reuse(assignments_of(before.labels))
     preferred = policy.strategies.get(StrategyName.SCHEDULEONMETRIC)
     return Decision(
         policy,
-        dontschedule=_accused(policy, StrategyName.DONTSCHEDULE, standings, view, before),
-        deschedule=_accused(policy, StrategyName.DESCHEDULE, standings, view, before),
+        dontschedule=_violation_reasons(policy, StrategyName.DONTSCHEDULE, states, view, before),
+        deschedule=_violation_reasons(policy, StrategyName.DESCHEDULE, states, view, before),
         ranking=scheduleonmetric.rank(preferred.rules[0], view)
         if preferred and preferred.rules
         else None,
         labels=labels,
         problems=_problems(policy, sights, labelled),
-        lessons=_lessons(policy, sights, labelled),
+        stable_problems=_lessons(policy, sights, labelled),
         missing=MissingReadings({sight.metric: sight.lacking for sight in sights}),
         awaited=history.awaited(awaited),
-        standings=standings,
+        states=states,
     )
 
 
@@ -267,8 +267,11 @@ def _problems(policy: Policy, sights: Sequence[MetricColumn], labelled: Wanted) 
 
 
 def _lessons(policy: Policy, sights: Sequence[MetricColumn], labelled: Wanted) -> tuple[str, ...]:
-    ambiguous = [s.lesson(_uses(policy, s.metric)) for s in sights if s.ambiguous]
-    return (*ambiguous, *(contradiction.lesson for contradiction in labelled.contradictions))
+    ambiguous = [s.stable_problem(_uses(policy, s.metric)) for s in sights if s.ambiguous]
+    return (
+        *ambiguous,
+        *(contradiction.stable_problem for contradiction in labelled.contradictions),
+    )
 
 
 def _uses(policy: Policy, metric: str) -> tuple[Use, ...]:
@@ -281,24 +284,24 @@ def _uses(policy: Policy, metric: str) -> tuple[Use, ...]:
     )
 
 
-def _accused(
+def _violation_reasons(
     policy: Policy,
     name: StrategyName,
-    standings: Mapping[StrategyName, StrategyState],
+    states: Mapping[StrategyName, StrategyState],
     view: MetricTable,
     before: Decision,
 ) -> Mapping[str, str]:
-    if name not in standings:
+    if name not in states:
         return _NOBODY
-    strategy, found = policy.strategies[name], standings[name].found
-    accused = ViolationReasons(policy.key.name, strategy, view.nodes, found)
-    return accused.as_before(before.violations[name])
+    strategy, found = policy.strategies[name], states[name].found
+    reasons_of = ViolationReasons(policy.key.name, strategy, view.nodes, found)
+    return reasons_of.reuse(before.violations[name])
 
 
 def _labeling(
-    policy: Policy, standings: Mapping[StrategyName, StrategyState], view: MetricTable
+    policy: Policy, states: Mapping[StrategyName, StrategyState], view: MetricTable
 ) -> Steps[Wanted]:
-    if (standing := standings.get(StrategyName.LABELING)) is None:
+    if (standing := states.get(StrategyName.LABELING)) is None:
         return Wanted()
     strategy = policy.strategies[StrategyName.LABELING]
     return (yield from labeling.wanted(strategy, view, standing.found))
@@ -306,12 +309,12 @@ def _labeling(
 
 def _labels(
     policy: Policy,
-    standings: Mapping[StrategyName, StrategyState],
+    states: Mapping[StrategyName, StrategyState],
     labelled: Wanted,
     view: MetricTable,
 ) -> LabelAssignments:
     marks = []
-    if (standing := standings.get(StrategyName.DESCHEDULE)) is not None:
+    if (standing := states.get(StrategyName.DESCHEDULE)) is not None:
         marks.append(
             LabelAssignment(
                 policy.key.name, VIOLATING, NodeMask(view.nodes, standing.found.violated)

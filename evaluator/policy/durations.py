@@ -107,7 +107,7 @@ def advance(
         TimedState(
             broken[:, number],
             nodes.none if by_lack is nowhere else by_lack[:, number],
-            sight.unheard,
+            sight.never_reported,
         )
         for number, sight in enumerate(sights)
     ]

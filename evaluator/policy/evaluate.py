@@ -30,7 +30,7 @@ class MetricColumn:
         self.metric = metric
         self.column = column
         self.usable = column.usable
-        self.lacking: NodeMask = NodeMask(nodes, ~self.usable).as_before(
+        self.lacking: NodeMask = NodeMask(nodes, ~self.usable).reuse(
             before.lacking if before else None
         )
         self.awaiting = bool(column.awaited.any())
@@ -106,7 +106,7 @@ class MetricColumn:
             f"{samples[worst]} series on {nodes[worst]}; it counts as missing there: {self._remedy(uses)}"
         )
 
-    def lesson(self, uses: tuple[Use, ...]) -> str:
+    def stable_problem(self, uses: tuple[Use, ...]) -> str:
         """The same in words that do not change with the readings."""
         return (
             f"metric {self.metric} has several series and so no single value: {self._remedy(uses)}"
@@ -126,7 +126,7 @@ class MetricColumn:
         return f"no source has metric {self.metric} ({column.fault})"
 
     @cached_property
-    def unheard(self) -> Bools:
+    def never_reported(self) -> Bools:
         """Where there never was a reading."""
         never: Bools = self.column.at == NEVER
         return never if never.any() else self.lacking.nodes.none

@@ -39,7 +39,7 @@ class LabelAssignments(Mapping[str, Mapping[str, str]]):
         """The nodes that bear a label."""
         return union((mark.nodes.mask for mark in self.marks), self.nodes)
 
-    def as_before(self, before: "LabelAssignments") -> "Steps[LabelAssignments]":
+    def reuse(self, before: "LabelAssignments") -> "Steps[LabelAssignments]":
         """The object of before if it says the same, and else this one with the parts that are the same."""
         if before.nodes is not self.nodes:
             return self
@@ -47,7 +47,7 @@ class LabelAssignments(Mapping[str, Mapping[str, str]]):
         yield
         marks: list[LabelAssignment] = []
         for key, value, found in self.marks:
-            marks.append(LabelAssignment(key, value, found.as_before(known.get((key, value)))))
+            marks.append(LabelAssignment(key, value, found.reuse(known.get((key, value)))))
             yield
         if len(marks) == len(before.marks) and all(
             one.nodes is other.nodes and one[:2] == other[:2]

@@ -38,7 +38,7 @@ class Contradiction:
         return f"{self._subject} on {where}: not set there"
 
     @property
-    def lesson(self) -> str:
+    def stable_problem(self) -> str:
         """The same sentence without what changes with the readings."""
         return f"{self._subject} on the same node: not set there"
 

@@ -76,7 +76,7 @@ def for_values(decision: Decision, view: MetricTable, values: Mapping[str, Float
     sights = {name: _sight(name, view, found) for name, found in values.items()}
     return replace(
         decision,
-        dontschedule=_accused(decision, view, sights),
+        dontschedule=_violation_reasons(decision, view, sights),
         ranking=_ranking(decision, view, sights),
     )
 
@@ -85,7 +85,7 @@ def _sight(name: str, view: MetricTable, values: Floats) -> MetricColumn:
     return MetricColumn(name, scorer_metrics.with_values(view.columns[name], values), view.nodes)
 
 
-def _accused(
+def _violation_reasons(
     decision: Decision, view: MetricTable, sights: Mapping[str, MetricColumn]
 ) -> Mapping[str, str]:
     strategy = decision.policy.strategies.get(StrategyName.DONTSCHEDULE)
@@ -98,7 +98,7 @@ def _accused(
 
 def _found(decision: Decision, view: MetricTable, sights: Mapping[str, MetricColumn]) -> Violations:
     """The standing of dontschedule with the verdicts of some rules put in its place."""
-    standing = decision.standings[StrategyName.DONTSCHEDULE]
+    standing = decision.states[StrategyName.DONTSCHEDULE]
     strategy = decision.policy.strategies[StrategyName.DONTSCHEDULE]
     stands = standing.found
     columns: list[tuple[Mask, Mask, Mask]] = []

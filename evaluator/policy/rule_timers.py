@@ -16,12 +16,15 @@ class TimedState(NamedTuple):
 
     broken: Bools
     by_lack: Bools
-    unheard: Bools
+    never_reported: Bools
 
     def at(self, places: Positions, none: Bools) -> "TimedState":
         """Of a few nodes; `none` is the mask of none of all nodes."""
-        by_lack, unheard = _few(self.by_lack, places, none), _few(self.unheard, places, none)
-        return TimedState(self.broken[places], by_lack, unheard)
+        by_lack, never_reported = (
+            _few(self.by_lack, places, none),
+            _few(self.never_reported, places, none),
+        )
+        return TimedState(self.broken[places], by_lack, never_reported)
 
 
 @dataclass(frozen=True)
@@ -41,7 +44,7 @@ class RuleTimers:
     violated: Bools
     missing: Bools
     carried: Bools
-    unheard: Bools
+    never_reported: Bools
     waiting: Positions
     began: Floats
 
@@ -65,7 +68,7 @@ class RuleTimers:
             violated,
             _tidy(moves.mask(self.missing), none),
             _tidy(moves.mask(self.carried), none),
-            _tidy(moves.mask(self.unheard), none),
+            _tidy(moves.mask(self.never_reported), none),
             waiting,
             moves.values(self.since)[waiting],
         )
@@ -114,7 +117,7 @@ class RuleTimers:
             _put(self.violated, places, few.violated, self.none),
             _put(self.missing, places, few.missing, self.none),
             _put(self.carried, places, few.carried, self.none),
-            _put(self.unheard, places, few.unheard, self.none),
+            _put(self.never_reported, places, few.never_reported, self.none),
             places[few.waiting],
             few.began,
         )
@@ -131,7 +134,7 @@ class RuleTimers:
             violated,
             _tidy(np.where(where, other.missing, self.missing), self.none),
             _tidy(np.where(where, other.carried, self.carried), self.none),
-            _tidy(np.where(where, other.unheard, self.unheard), self.none),
+            _tidy(np.where(where, other.never_reported, self.never_reported), self.none),
             waiting,
             np.where(where, other.since, self.since)[waiting],
         )
@@ -139,7 +142,7 @@ class RuleTimers:
     def step(self, seen: TimedState, was: Bools, terms: RuleOptions, now: float) -> "RuleTimers":
         """One moment later, worked out on every node."""
         # A first reading ends what the lack of it began, or it would matter who came first: the node or its readings.
-        anew = self.unheard & ~seen.unheard
+        anew = self.never_reported & ~seen.never_reported
         was = was & ~anew
         since = np.where(anew | self.blank | (self.broken != seen.broken), now, self.since)
         # Where nothing is waited for `since` is not known, and makes no difference.
@@ -153,7 +156,7 @@ class RuleTimers:
             violated,
             _tidy(np.where(seen.broken, seen.by_lack, self.missing & ~anew), self.none),
             _tidy(~seen.broken & np.where(self.blank, was, self.carried), self.none),
-            _tidy(seen.unheard & np.where(self.blank, ~was, self.unheard), self.none),
+            _tidy(seen.never_reported & np.where(self.blank, ~was, self.never_reported), self.none),
             waiting,
             since[waiting],
         )
@@ -168,7 +171,7 @@ class RuleTimers:
             self.violated[places],
             _few(self.missing, places, none),
             _few(self.carried, places, none),
-            _few(self.unheard, places, none),
+            _few(self.never_reported, places, none),
             np.searchsorted(places, self.waiting),
             self.began,
         )
@@ -178,8 +181,8 @@ class RuleTimers:
         found: Bools = (self.broken ^ self.violated) | (self.broken ^ seen.broken)
         if self.blank is not self.none:
             found |= self.blank
-        if self.unheard is not self.none:
-            found |= self.unheard & ~seen.unheard
+        if self.never_reported is not self.none:
+            found |= self.never_reported & ~seen.never_reported
         if self.missing is not self.none or seen.by_lack is not self.none:
             found |= seen.broken & (seen.by_lack ^ self.missing)
         return found

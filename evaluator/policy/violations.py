@@ -25,7 +25,7 @@ class ViolationReasons(Mapping[str, str]):
         """All of it; not to be written to."""
         return evaluate.reasons(self.policy, self.strategy, self.nodes.nodes, self.found)
 
-    def as_before(self, before: Mapping[str, str]) -> Mapping[str, str]:
+    def reuse(self, before: Mapping[str, str]) -> Mapping[str, str]:
         """The object of before if it says the same of the same nodes, in the same words."""
         same = (
             isinstance(before, ViolationReasons)

@@ -150,7 +150,7 @@ class Connection:
         self._note(ConnectionState.NOTHING)
         self._stream.end_our_half()
         with contextlib.suppress(TimeoutError):
-            async with asyncio.timeout(self._limits.farewell):
+            async with asyncio.timeout(self._limits.linger):
                 await self._bodies.discard(self._stream)
 
 

@@ -43,9 +43,9 @@ async def open_stream(
         client.close()
         raise
     if first.isalpha():
-        await _refuse_plain_http(await _plain(client), limits.farewell)
+        await _refuse_plain_http(await _plain(client), limits.linger)
         raise PlainHttpError("a plain HTTP request on a TLS port")
-    return await _secured(client, context, max(deadline - loop.time(), 0.001), limits.farewell)
+    return await _secured(client, context, max(deadline - loop.time(), 0.001), limits.linger)
 
 
 async def _plain(client: socket.socket) -> Transport:
@@ -55,7 +55,7 @@ async def _plain(client: socket.socket) -> Transport:
 
 
 async def _secured(
-    client: socket.socket, context: ssl.SSLContext, handshake: float, farewell: float
+    client: socket.socket, context: ssl.SSLContext, handshake: float, linger: float
 ) -> Transport:
     stream = Transport()
     try:
@@ -64,7 +64,7 @@ async def _secured(
             client,
             ssl=context,
             ssl_handshake_timeout=handshake,
-            ssl_shutdown_timeout=farewell,
+            ssl_shutdown_timeout=linger,
         )
     except BaseException as error:
         # The error refers to frames that refer to it: 256 KiB would stay until the garbage collector runs.

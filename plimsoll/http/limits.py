@@ -18,7 +18,7 @@ class Limits:
     """Between two requests on one connection. Go's clients keep one for 90 s, and do not repeat a POST that met a close."""
     send: float = 30.0
     """For a reply to be taken."""
-    farewell: float = 2.0
+    linger: float = 2.0
     """For a client's half of the end: of TLS, and of a body that is refused while it is on its way."""
     header_bytes: int = 16 << 10
     body_bytes: int = 128 << 20

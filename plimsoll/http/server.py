@@ -155,7 +155,7 @@ class Server:
                 ending=lambda: self._ending,
             ).serve()
             self._crowd.note(task, ConnectionState.NOTHING)
-            await stream.close(self._limits.farewell)
+            await stream.close(self._limits.linger)
         finally:
             stream.abort()
 

@@ -100,13 +100,17 @@ def adopt() -> None:
     ) -> None:
         log.error("an error that nobody caught", exc_info=(kind, error, trace))
 
-    def unheard(lost: "threading.ExceptHookArgs | sys.UnraisableHookArgs") -> None:
+    def never_reported(lost: "threading.ExceptHookArgs | sys.UnraisableHookArgs") -> None:
         error = lost.exc_value or lost.exc_type()
         log.error(
             "an error that nobody could catch", exc_info=(lost.exc_type, error, lost.exc_traceback)
         )
 
-    sys.excepthook, threading.excepthook, sys.unraisablehook = uncaught, unheard, unheard
+    sys.excepthook, threading.excepthook, sys.unraisablehook = (
+        uncaught,
+        never_reported,
+        never_reported,
+    )
 
 
 def _bounded(

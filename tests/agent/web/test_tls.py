@@ -247,7 +247,7 @@ async def test_a_client_that_goes_while_it_is_not_read_leaves_no_socket(
         return Response(HTTPStatus.OK, b"late")
 
     found = tls.build(plain)
-    site = await serve(slow, Limits(farewell=0.05), tls=lambda: found)
+    site = await serve(slow, Limits(linger=0.05), tls=lambda: found)
     before = open_sockets()
     client = await site.connect(authority.client())
     await client.say(b"GET / HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n" + bytes(64 << 10))

@@ -40,16 +40,16 @@ class Labeling:
         self.cluster = ClusterCache()
         self.decided = SimpleNamespace(latest=Decisions(), waiting_for=[])
         self.clock = Clock()
-        self.mandate = WriteFence(clock=self.clock)
-        self.mandate.extend()
-        kube.guard = self.mandate.write
+        self.fence = WriteFence(clock=self.clock)
+        self.fence.extend()
+        kube.guard = self.fence.write
         self.labeler = NodeLabelController(
             kube,
             self.cluster,
             self.decided,
             self.metrics,
             bucket=bucket or TokenBucket(rate=1e6, burst=1000),
-            allowed=self.mandate.allowed,
+            allowed=self.fence.allowed,
             rng=rng,
         )
         self.cluster.listeners.labels.append(self.labeler.wake)
@@ -397,7 +397,7 @@ async def test_a_replica_that_lost_its_right_stops_in_the_middle_of_a_batch(crow
     world = await crowd(100)
     world.labeler.wake()
     await stand.until(8)
-    world.mandate.end()
+    world.fence.end()
     await until(lambda: world.labeler.idle)
     world.labeler.wake()
     for _ in range(50):  # turns of the loop in which a labeler that does not ask would have written
@@ -405,21 +405,21 @@ async def test_a_replica_that_lost_its_right_stops_in_the_middle_of_a_batch(crow
     assert len(stand.asked) == 8
     assert world.written("error") == 0
     stand.otherwise(answers_but(0, 500))
-    world.mandate.extend()
+    world.fence.extend()
     world.labeler.start_over()
     await until(lambda: world.written() == 100)
 
 
 async def test_a_process_that_slept_past_the_end_of_its_lease_writes_nothing(crowd, stand, until):
     world = await crowd(3)
-    world.mandate.extend(world.clock.now + 10)
+    world.fence.extend(world.clock.now + 10)
     world.clock.now += 60  # stopped, and continued a minute later: no timer of ours has run
     world.labeler.wake()
     for _ in range(50):
         await asyncio.sleep(0.001)
     assert stand.asked == []
     stand.otherwise(answers_but(0, 500))
-    world.mandate.extend(world.clock.now + 10)
+    world.fence.extend(world.clock.now + 10)
     world.labeler.start_over()
     await until(lambda: world.written() == 3)
 

@@ -50,7 +50,7 @@ class Nudging:
         self.cluster = ClusterCache()
         self.decided = SimpleNamespace(latest=Decisions(), waiting_for=["everything"])
         self.leads = True
-        self.nudger = RequeueController(
+        self.requeuer = RequeueController(
             kube,
             self.cluster,
             self.decided,
@@ -60,7 +60,7 @@ class Nudging:
             clock=self.clock,
             rng=rng,
         )
-        self.cluster.listeners.placement.append(self.nudger.wake)
+        self.cluster.listeners.placement.append(self.requeuer.wake)
         self.watchers = [
             Reflector(kube, NODES, cluster.decode_node, self.cluster.nodes, rng=rng),
             Reflector(kube, LINKED_PODS, cluster.decode_pod, self.cluster.pods, rng=rng),
@@ -73,7 +73,7 @@ class Nudging:
         decision = Decision(Policy(KEY), dontschedule=reasons(frozenset(refused)), awaited=awaited)
         self.decided.latest = Decisions(MetricTable(("node-a", "node-b"), {}), {KEY: decision})
         self.decided.waiting_for = []
-        self.nudger.decided()
+        self.requeuer.decided()
 
     def counted(self, result):
         return (
@@ -89,7 +89,7 @@ async def world(api, connect, rng, background):
     for watcher in made.watchers:
         background(watcher.run())
     made.refuse("node-a", "node-b")
-    background(made.nudger.run())
+    background(made.requeuer.run())
     return made
 
 
@@ -150,7 +150,7 @@ async def test_a_replica_that_may_not_write_does_so_once_it_may(api, world, unti
     await until(lambda: len(refused(world)) == 2)
     assert world.counted("ok") == 0
     world.leads = True
-    world.nudger.wake()
+    world.requeuer.wake()
     await until(lambda: world.counted("ok") == 2)
 
 
@@ -190,7 +190,7 @@ async def test_an_error_is_waited_out(stand, answer, connect, rng, background, u
     world.cluster.nodes.put(cluster.decode_node(json.dumps(node)))
     stand.then(answer.refuses(500), answer.refuses(429), answer.says(200, pod))
     world.refuse("node-b")
-    background(world.nudger.run())
+    background(world.requeuer.run())
     await until(lambda: world.counted("ok") == 1)
     assert world.counted("error") == 2
     asked = stand.asked[-1]
@@ -258,18 +258,19 @@ async def compare(happened):
     for what, subject, more in happened:
         for world in (patient, thorough):
             befall(world, what, subject, more)
-        thorough.nudger._lines = {
-            key: replace(line, version=-1, basis=()) for key, line in thorough.nudger._lines.items()
+        thorough.requeuer._lines = {
+            key: replace(line, version=-1, basis=())
+            for key, line in thorough.requeuer._lines.items()
         }
         seen = [
-            {(c.refusal.pod.metadata.name, c.start) for c in await world.nudger._looked()}
+            {(c.refusal.pod.metadata.name, c.start) for c in await world.requeuer._looked()}
             for world in (patient, thorough)
         ]
         assert seen[0] == seen[1]
 
 
 def befall(world, what, subject, more):
-    known, nudger = world.cluster, world.nudger
+    known, requeuer = world.cluster, world.requeuer
     match what:
         case "decide":
             world.decide(subject, frozenset(["node-a"] if more else []))
@@ -284,6 +285,6 @@ def befall(world, what, subject, more):
                 if key in kind.objects:
                     kind.drop(kind.objects[key])
         case "nudge":
-            refusals = [r for line in nudger._lines.values() for r in line.refused.values()]
+            refusals = [r for line in requeuer._lines.values() for r in line.refused.values()]
             for refusal in refusals:
-                nudger._note(refusal, refusal.after_nudge(world.clock.now))
+                requeuer._note(refusal, refusal.after_nudge(world.clock.now))

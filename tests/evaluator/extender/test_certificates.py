@@ -163,7 +163,7 @@ class TestNames:
             cert, key = authority.issue("extender")
             files = tls.Files(str(cert), str(key), str(authority.file))
             rotation = tls.rotation(files, names=names)
-            return await extender(tls=rotation.current, farewell=0.1)
+            return await extender(tls=rotation.current, linger=0.1)
 
         return begin
 

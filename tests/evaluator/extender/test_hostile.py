@@ -302,7 +302,7 @@ class TestSize:
         self, extender, decisions, framing
     ):
         """RFC 9112 9.6: a connection that is closed at once would break such a client before it reads why."""
-        server = await extender(decisions, body_bytes=1000, farewell=PATIENCE)
+        server = await extender(decisions, body_bytes=1000, linger=PATIENCE)
         raw = head(framing) + b"1312d00\r\n" + bytes(20_000_000)
         assert b" 413 " in await asyncio.to_thread(sends_everything_first, server.port, raw)
 
@@ -579,7 +579,7 @@ async def test_a_handshake_and_then_silence(extender, decisions, dial, secured, 
 async def test_an_answer_that_is_not_taken_over_tls(
     extender, decisions, dial, until, secured, authority
 ):
-    server = await extender(decisions, send=SOON, farewell=SOON, tls=secured)
+    server = await extender(decisions, send=SOON, linger=SOON, tls=secured)
     peer = await dial(server.port, authority.client(*authority.issue("kube-scheduler")))
     peer.writer.transport.pause_reading()
     await peer.say(post(question(LONG_NAMES, policy="")))

@@ -121,7 +121,7 @@ async def replica(api, connect, rng, background):
     async def start(*, leads=True, **options):
         made = Replica(await connect(api.url), rng, background, **options)
         if leads:
-            made.mandate.extend()
+            made.fence.extend()
         return made
 
     return start

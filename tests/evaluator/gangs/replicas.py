@@ -30,8 +30,8 @@ class Replica:
         self.kube = kube
         self.metrics = Metrics()
         self.decided = SimpleNamespace(latest=Decisions(), waiting_for=[], listeners=[])
-        self.mandate = WriteFence()
-        kube.guard = self.mandate.write
+        self.fence = WriteFence()
+        kube.guard = self.fence.write
         self.cluster = ClusterCache()
         self.inventory = PodCache(clock=lambda: 0.0, wall=lambda: 0.0)
         self.pods = Reflector(kube, ALL_PODS, pod_record.decode, self.inventory.pods, rng=rng)
@@ -43,10 +43,10 @@ class Replica:
             self.decided,
             self.metrics,
             inventory=self.inventory,
-            mandate=self.mandate,
+            fence=self.fence,
             list_anew=self.pods.list_anew,
         )
-        self.gatekeeper = self.gangs.gatekeeper
+        self.gang_controller = self.gangs.gang_controller
         loops = (self.pods.run(), nodes.run(), *self.gangs.loops())
         self.loops = [background(loop) for loop in loops]
 
@@ -56,7 +56,7 @@ class Replica:
 
     def state(self, name):
         """How a gang stands, by name; None where nothing is known of it."""
-        verdicts = self.gatekeeper.outcome.verdicts
+        verdicts = self.gang_controller.outcome.verdicts
         return next((said.state for key, said in verdicts.items() if key.name == name), None)
 
     def sample(self, name, **labels):
@@ -92,8 +92,8 @@ async def another_decision(replica):
     """On what is known by now, and all done that follows from it."""
     for _ in range(2):  # one may be under way
         told = asyncio.Event()
-        replica.gatekeeper.listeners.append(told.set)
-        replica.gatekeeper.wake()
+        replica.gang_controller.listeners.append(told.set)
+        replica.gang_controller.wake()
         async with asyncio.timeout(PATIENCE):
             await told.wait()
 

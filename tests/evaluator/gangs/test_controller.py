@@ -55,7 +55,7 @@ async def test_one_gang_goes_after_the_other_by_importance(api, replica, held, u
     one = await replica(leads=False)
     await held("later", "l0", "l1")
     await held("first", "f0", "f1", groupPriority="9")
-    one.mandate.extend()
+    one.fence.extend()
     await free(api, "f0", "f1")
     await until(lambda: one.state("later") is GangState.WAITS_FOR_TURN)
     assert one.sample("gang_oldest_wait_seconds") > 0
@@ -68,7 +68,7 @@ async def test_what_fits_goes_past_what_does_not(api, replica, held, until):
     await held("large", "l0", "l1", cpu="5", groupPriority="9")
     await held("huge", "h0", "h1", cpu="9", groupPriority="8")
     await held("small", "s0", "s1")
-    one.mandate.extend()
+    one.fence.extend()
     await free(api, "s0", "s1")
     await until(lambda: one.state("small") is GangState.RELEASED)
     await bind(api, "s0", "s1")
@@ -84,7 +84,7 @@ async def test_a_node_that_its_policy_keeps_it_off_has_no_room(api, replica, hel
     refused = Decision(Policy(key), dontschedule={"node-a": "too hot"})
     one.decided.latest = Decisions(MetricTable(("node-a",), {}), {key: refused})
     await held("train", "a", "b", **{"telemetry-policy": "demo"})
-    one.mandate.extend()
+    one.fence.extend()
     await until(lambda: one.state("train") is not None)
     assert one.state("train").waits
     one.decided.latest = Decisions(MetricTable(("node-a",), {}), {key: Decision(Policy(key))})
@@ -95,11 +95,11 @@ async def test_a_node_that_its_policy_keeps_it_off_has_no_room(api, replica, hel
 
 async def test_only_the_one_that_may_write_decides(api, replica, held, until):
     one, other = await replica(leads=False), await replica()
-    assert one.gatekeeper.waiting_for == (ANOTHER,)
+    assert one.gang_controller.waiting_for == (ANOTHER,)
     await held("train", "a", "b")
     await free(api, "a", "b")
     await until(lambda: other.state("train") is GangState.RELEASED)
-    assert one.gatekeeper.outcome.verdicts == {}
+    assert one.gang_controller.outcome.verdicts == {}
     assert one.sample("gangs", state="Released") == 0
     assert one.sample("gang_releases_total", reason="admitted") is None
 
@@ -108,11 +108,11 @@ async def test_nothing_is_decided_on_what_is_stale(api, replica, held, until):
     one = await replica(leads=False)
     one.decided.waiting_for = ["news of nodes"]
     await held("train", "a", "b")
-    one.mandate.extend()
+    one.fence.extend()
     await until(lambda: len(one.inventory.pods.objects) == 2)
-    await until(lambda: list(one.gatekeeper.waiting_for) == ["news of nodes"])
-    one.gatekeeper.wake()
-    await until(lambda: not one.gatekeeper._wake.is_set())
+    await until(lambda: list(one.gang_controller.waiting_for) == ["news of nodes"])
+    one.gang_controller.wake()
+    await until(lambda: not one.gang_controller._wake.is_set())
     assert await going(api) == set()
     one.decided.waiting_for = []
     for tell in one.decided.listeners:
@@ -126,12 +126,12 @@ async def test_nothing_is_decided_before_a_list_that_began_later(api, replica, h
     await held("train", "a", "b")
     await until(lambda: len(one.inventory.pods.objects) == 2)
     asked, tell = [], asyncio.get_running_loop().create_future()
-    one.gatekeeper._list_anew = lambda: asked.append(1) or tell
-    one.mandate.extend()
+    one.gang_controller._list_anew = lambda: asked.append(1) or tell
+    one.fence.extend()
     await until(lambda: asked)
-    one.gatekeeper.wake()
-    await until(lambda: not one.gatekeeper._wake.is_set())
-    assert one.gatekeeper.waiting_for == (UNLISTED,)
+    one.gang_controller.wake()
+    await until(lambda: not one.gang_controller._wake.is_set())
+    assert one.gang_controller.waiting_for == (UNLISTED,)
     assert await going(api) == set()
     tell.set_result(None)
     await free(api, "a", "b")

@@ -27,11 +27,11 @@ async def test_who_takes_over_in_the_middle_of_a_gang_finishes_it(api, replica, 
 
     async def once(*given):
         await lift(*given)
-        one.mandate.end()
+        one.fence.end()
 
     one.kube.patch_pod = once
     await held("train", "a", "b", "c", minimum=3, owned=owned)
-    one.mandate.extend()
+    one.fence.extend()
     await free(api, "a")
     # What is more important came meanwhile, and there would be no room for both.
     await held("rival", "r0", "r1", cpu="3", groupPriority="9")
@@ -48,11 +48,11 @@ async def test_a_leader_that_comes_back_has_forgotten_what_it_knew(api, replica,
     one = await replica()
     await held("train", "a", "b")
     await free(api, "a", "b")
-    one.mandate.end()
+    one.fence.end()
     for name in "ab":
         await api.call("DELETE", f"{PODS}/{name}?gracePeriodSeconds=0")
     await held("train", "c")
-    one.mandate.extend()
+    one.fence.extend()
     await until(lambda: one.state("train") is GangState.INCOMPLETE)
     assert await going(api) == set()
 
@@ -67,17 +67,17 @@ async def test_a_leader_that_was_another_meanwhile_acts_on_nothing_it_decided_be
         await lift(namespace, name, operations)
         seen.append(name)
         if len(seen) == 1:
-            one.gatekeeper._list_anew = lambda: listed
-            one.mandate.end()
-            one.mandate.extend()
+            one.gang_controller._list_anew = lambda: listed
+            one.fence.end()
+            one.fence.extend()
 
     one.kube.patch_pod = losing
     await held("one", "a")
     await held("two", "b")
     await until(lambda: len(known(one)) == 2)
     await until(lambda: all(pod.created + 1 <= time.time() for pod in known(one)))
-    one.mandate.extend()
-    await until(lambda: seen and one.gatekeeper._waited_for == (UNLISTED,))
+    one.fence.extend()
+    await until(lambda: seen and one.gang_controller._waited_for == (UNLISTED,))
     assert len(seen) == 1
     listed.set_result(None)
     await free(api, "a", "b")
@@ -90,13 +90,13 @@ async def test_a_decision_that_was_under_way_when_another_led_comes_to_nothing(
     monkeypatch.setattr(controller, "_SLICE", 0.0)
     one = await replica(leads=False)
     loop = asyncio.get_running_loop()
-    space, listed = one.gatekeeper._rooms.space, loop.create_future()
+    space, listed = one.gang_controller._rooms.space, loop.create_future()
 
     def others_turn():
-        one.gatekeeper._list_anew = lambda: listed
-        one.gatekeeper._rooms.space = space
-        one.mandate.end()
-        one.mandate.extend()
+        one.gang_controller._list_anew = lambda: listed
+        one.gang_controller._rooms.space = space
+        one.fence.end()
+        one.fence.extend()
 
     def looked():
         loop.call_soon(others_turn)
@@ -104,12 +104,14 @@ async def test_a_decision_that_was_under_way_when_another_led_comes_to_nothing(
 
     await held("train", "a", "b")
     await until(lambda: len(known(one)) == 2)
-    one.gatekeeper._rooms.space = looked
-    one.mandate.extend()
+    one.gang_controller._rooms.space = looked
+    one.fence.extend()
     await until(
-        lambda: one.gatekeeper._waited_for == (UNLISTED,) and one.gatekeeper._listed is listed
+        lambda: (
+            one.gang_controller._waited_for == (UNLISTED,) and one.gang_controller._listed is listed
+        )
     )
-    assert one.gatekeeper.outcome.verdicts == {}
+    assert one.gang_controller.outcome.verdicts == {}
     assert await going(api) == set()
     listed.set_result(None)
     await free(api, "a", "b")
@@ -128,11 +130,13 @@ async def test_a_gang_that_is_refused_keeps_nobody_waiting(api, replica, held, u
     one.kube.patch_pod = denied
     await held("first", "f0", "f1", groupPriority="9")
     await held("second", "s0", "s1")
-    one.mandate.extend()
+    one.fence.extend()
     await free(api, "s0", "s1")
     await until(lambda: one.state("first") is GangState.NOT_LIFTED)
     (message,) = [
-        said.message for key, said in one.gatekeeper.outcome.verdicts.items() if key.name == "first"
+        said.message
+        for key, said in one.gang_controller.outcome.verdicts.items()
+        if key.name == "first"
     ]
     assert "admission webhook denied the request" in message
     await bind(api, "s0", "s1")
@@ -151,7 +155,7 @@ async def test_where_every_gang_is_refused_it_is_asked_ever_more_slowly(api, rep
     one.kube.patch_pod = denied
     for number in range(8):
         await held(f"g{number}", f"{number}-a", f"{number}-b")
-    one.mandate.extend()
+    one.fence.extend()
     await until(lambda: len(tried) > 7)
     pauses = [later - earlier for earlier, later in itertools.pairwise(tried[:8])]
     assert pauses[-1] > 0.4
@@ -171,7 +175,7 @@ async def test_a_server_that_serves_nobody_changes_no_order(api, replica, held, 
     one.kube.patch_pod = failing
     await held("first", "f0", "f1", groupPriority="9")
     await held("second", "s0", "s1")
-    one.mandate.extend()
+    one.fence.extend()
     await free(api, "f0", "f1")
     await until(lambda: one.state("second") is GangState.WAITS_FOR_TURN)
 
@@ -190,7 +194,7 @@ async def test_an_answer_that_got_lost_is_found_out(api, replica, held, until):
     one.kube.patch_pod = losing
     await held("first", "f0", "f1", groupPriority="9")
     await held("second", "s0", "s1")
-    one.mandate.extend()
+    one.fence.extend()
     await free(api, "f0", "f1")
     await until(lambda: one.state("first") is GangState.RELEASED)
     await another_decision(one)
@@ -204,13 +208,13 @@ async def test_a_watch_that_does_not_tell_of_our_own_writes_is_not_believed(
     api, replica, held, until
 ):
     one = await replica(leads=False)
-    one.gatekeeper._patience = 0.1
+    one.gang_controller._patience = 0.1
     asked = []
     anew = one.pods.list_anew
-    one.gatekeeper._list_anew = lambda: asked.append(1) or anew()
+    one.gang_controller._list_anew = lambda: asked.append(1) or anew()
     await held("train", "a", "b")
     await until(lambda: len(one.inventory.pods.objects) == 2)
-    one.mandate.extend()
+    one.fence.extend()
     put = one.inventory.pods.put
     one.inventory.pods.put = lambda pod: None  # news are lost
     await free(api, "a", "b")
@@ -224,6 +228,6 @@ async def test_a_clock_that_is_set_back_keeps_nobody_waiting(api, replica, held,
     one = await replica(gang_timeout=0.3)
     await held("first", "f0", "f1")
     await free(api, "f0", "f1")
-    one.gatekeeper._clock = lambda: time.time() - 3600
+    one.gang_controller._clock = lambda: time.time() - 3600
     await held("second", "s0", "s1")
     await free(api, "f0", "f1", "s0", "s1")

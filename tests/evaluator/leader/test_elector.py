@@ -30,10 +30,10 @@ def replica(connect, clock):
     """A participant by name, at a URL; its rounds are run by hand."""
 
     async def make(name, url):
-        mandate = WriteFence(clock=clock)
+        fence = WriteFence(clock=clock)
         kube = await connect(url)
-        made = Leader(kube, mandate, TERMS, namespace="default", name="l", me=name, clock=clock)
-        return made, mandate
+        made = Leader(kube, fence, TERMS, namespace="default", name="l", me=name, clock=clock)
+        return made, fence
 
     return make
 
@@ -51,7 +51,7 @@ async def test_the_first_leads_and_the_others_wait(api, replica):
 async def test_of_two_at_once_one_leads(api, replica):
     made = [await replica(f"r{number}", api.url) for number in range(5)]
     await asyncio.gather(*(one.round() for one, _ in made))
-    assert sum(mandate.allowed() for _, mandate in made) == 1
+    assert sum(fence.allowed() for _, fence in made) == 1
 
 
 async def test_a_dead_leader_is_followed_when_its_lease_has_run_out_and_not_before(
@@ -79,7 +79,7 @@ async def test_a_lease_given_up_is_taken_at_once(api, replica):
     (one, ones), (two, twos) = await replica("one", api.url), await replica("two", api.url)
     await one.round()
     await two.round()
-    await one.resign()
+    await one.release()
     assert not ones.allowed()
     await two.round()
     assert twos.allowed()
@@ -90,7 +90,7 @@ async def test_who_gave_up_does_not_take_it_again(api, replica, background):
     running = background(one.run())
     while not ones.allowed():  # noqa: ASYNC110
         await asyncio.sleep(0.005)
-    await one.resign()
+    await one.release()
     await asyncio.sleep(0.01)
     assert not running.done()
     assert (await api.get(f"{PATH}/l"))["spec"]["holderIdentity"] == ""

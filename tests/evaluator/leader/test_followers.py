@@ -70,13 +70,13 @@ async def call(kube, name):
 @pytest.mark.parametrize("name", sorted(CALLS.keys() - ALLOWED.keys()))
 async def test_follower_sends_only_reads(stand, kube, name):
     """Each method of Kube either reads, or sends nothing until the replica leads."""
-    mandate = WriteFence()
-    kube.guard = mandate.write
+    fence = WriteFence()
+    kube.guard = fence.write
     try:
         await call(kube, name)
     except NotLeaderError:
         assert stand.asked == []
-        mandate.extend()
+        fence.extend()
         await call(kube, name)
         assert len(stand.asked) == 1
         assert stand.asked[0].method != "GET"

@@ -22,85 +22,85 @@ def clock():
 
 
 @pytest.fixture
-def mandate(clock):
+def fence(clock):
     return WriteFence(clock=clock)
 
 
-async def writes(mandate, begun=None, end=None):
-    async with mandate.write():
+async def writes(fence, begun=None, end=None):
+    async with fence.write():
         if begun:
             begun.set()
         if end:
             await end.wait()
 
 
-async def test_nobody_has_it_from_the_start(mandate):
-    assert not mandate.allowed()
+async def test_nobody_has_it_from_the_start(fence):
+    assert not fence.allowed()
     with pytest.raises(NotLeaderError):
-        await writes(mandate)
+        await writes(fence)
 
 
-async def test_it_is_over_when_its_time_is_without_a_word(mandate, clock):
-    mandate.extend(1008.0)
-    await writes(mandate)
+async def test_it_is_over_when_its_time_is_without_a_word(fence, clock):
+    fence.extend(1008.0)
+    await writes(fence)
     clock.now = 1007.9
-    assert mandate.allowed()
+    assert fence.allowed()
     clock.now = 1008.0
-    assert not mandate.allowed()
+    assert not fence.allowed()
     with pytest.raises(NotLeaderError):
-        await writes(mandate)
+        await writes(fence)
 
 
-async def test_without_a_time_it_lasts(mandate, clock):
-    mandate.extend()
+async def test_without_a_time_it_lasts(fence, clock):
+    fence.extend()
     clock.now += 1e9
-    await writes(mandate)
+    await writes(fence)
 
 
-async def test_listeners_hear_when_it_is_had_again_and_not_of_each_renewal(mandate, clock):
+async def test_listeners_hear_when_it_is_had_again_and_not_of_each_renewal(fence, clock):
     heard = []
-    mandate.listeners.append(lambda: heard.append(clock.now))
+    fence.listeners.append(lambda: heard.append(clock.now))
     for clock.now in (1000.0, 1002.0, 1004.0):
-        mandate.extend(clock.now + 8)
-    mandate.end()
+        fence.extend(clock.now + 8)
+    fence.end()
     for clock.now in (1010.0, 1012.0, 1030.0):
-        mandate.extend(clock.now + 8)
+        fence.extend(clock.now + 8)
     assert heard == [1000.0, 1010.0, 1030.0]
 
 
-async def test_a_write_under_way_is_given_up_when_it_ends(mandate):
-    mandate.extend()
+async def test_a_write_under_way_is_given_up_when_it_ends(fence):
+    fence.extend()
     begun = asyncio.Event()
-    write = asyncio.create_task(writes(mandate, begun, asyncio.Event()))
+    write = asyncio.create_task(writes(fence, begun, asyncio.Event()))
     await begun.wait()
-    mandate.end()
+    fence.end()
     with pytest.raises(NotLeaderError):
         await write
 
 
-async def test_a_write_under_way_goes_on_while_it_is_renewed(mandate, clock):
-    mandate.extend(clock.now + 1)
+async def test_a_write_under_way_goes_on_while_it_is_renewed(fence, clock):
+    fence.extend(clock.now + 1)
     begun, end = asyncio.Event(), asyncio.Event()
-    write = asyncio.create_task(writes(mandate, begun, end))
+    write = asyncio.create_task(writes(fence, begun, end))
     await begun.wait()
-    mandate.extend(clock.now + 1000)
+    fence.extend(clock.now + 1000)
     await asyncio.sleep(1.1)  # past its first end
     end.set()
     await write
 
 
 async def test_a_write_under_way_is_given_up_when_nobody_renews_it():
-    mandate = WriteFence()
-    mandate.extend(boot_clock() + 0.01)
+    fence = WriteFence()
+    fence.extend(boot_clock() + 0.01)
     with pytest.raises(NotLeaderError):
-        await writes(mandate, end=asyncio.Event())
+        await writes(fence, end=asyncio.Event())
 
 
-async def test_a_write_under_way_is_cancelled_after_a_suspend(mandate, clock):
+async def test_a_write_under_way_is_cancelled_after_a_suspend(fence, clock):
     """The loop's clock stands still while the machine is suspended; the lease goes on."""
-    mandate.extend(clock.now + 1000)
+    fence.extend(clock.now + 1000)
     begun = asyncio.Event()
-    write = asyncio.create_task(writes(mandate, begun, asyncio.Event()))
+    write = asyncio.create_task(writes(fence, begun, asyncio.Event()))
     await begun.wait()
     clock.now += 2000
     async with asyncio.timeout(60):
@@ -108,43 +108,43 @@ async def test_a_write_under_way_is_cancelled_after_a_suspend(mandate, clock):
             await write
 
 
-async def test_finishing_lets_end_what_is_under_way_and_nothing_begin(mandate):
-    mandate.extend()
+async def test_finishing_lets_end_what_is_under_way_and_nothing_begin(fence):
+    fence.extend()
     begun, end = asyncio.Event(), asyncio.Event()
-    write = asyncio.create_task(writes(mandate, begun, end))
+    write = asyncio.create_task(writes(fence, begun, end))
     await begun.wait()
-    finishing = asyncio.create_task(mandate.finish(30))
+    finishing = asyncio.create_task(fence.finish(30))
     await asyncio.sleep(0)
-    assert not mandate.allowed()
+    assert not fence.allowed()
     with pytest.raises(NotLeaderError):
-        await writes(mandate)
+        await writes(fence)
     assert not finishing.done()
     end.set()
     await write
     await finishing
-    mandate.extend()
-    assert not mandate.allowed(), "for good"
+    fence.extend()
+    assert not fence.allowed(), "for good"
 
 
-async def test_finishing_is_not_held_up_by_what_hangs(mandate):
-    mandate.extend()
+async def test_finishing_is_not_held_up_by_what_hangs(fence):
+    fence.extend()
     begun = asyncio.Event()
-    write = asyncio.create_task(writes(mandate, begun, asyncio.Event()))
+    write = asyncio.create_task(writes(fence, begun, asyncio.Event()))
     await begun.wait()
-    await mandate.finish(0.01)
+    await fence.finish(0.01)
     with pytest.raises(NotLeaderError):
         await write
 
 
-async def test_finishing_with_nothing_under_way_takes_no_time(mandate):
-    mandate.extend()
+async def test_finishing_with_nothing_under_way_takes_no_time(fence):
+    fence.extend()
     async with asyncio.timeout(PATIENCE):
-        await mandate.finish(1e6)
+        await fence.finish(1e6)
 
 
-async def test_an_error_of_the_write_itself_goes_through(mandate):
-    mandate.extend()
+async def test_an_error_of_the_write_itself_goes_through(fence):
+    fence.extend()
     with pytest.raises(KeyError):
-        async with mandate.write():
+        async with fence.write():
             raise KeyError
-    await mandate.finish(1e6)
+    await fence.finish(1e6)

@@ -26,10 +26,10 @@ def test_a_set_is_named_in_the_order_of_the_nodes():
 def test_the_same_set_of_the_same_nodes_is_the_same_object():
     nodes = NodeIndex("abc")
     before = NodeMask(nodes, mask(nodes, "a"))
-    assert NodeMask(nodes, mask(nodes, "a")).as_before(before) is before
+    assert NodeMask(nodes, mask(nodes, "a")).reuse(before) is before
     for other in (NodeMask(nodes, mask(nodes, "b")), NodeMask(NodeIndex("xyz"), mask("xyz", "x"))):
-        assert other.as_before(before) is other
-        assert other.as_before(None) is other
+        assert other.reuse(before) is other
+        assert other.reuse(None) is other
 
 
 @given(names, names, st.sets(st.sampled_from("abcdefgh")))

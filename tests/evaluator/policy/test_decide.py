@@ -142,10 +142,10 @@ def test_a_label_wanted_with_two_values_is_left_out_on_that_node_and_reported(
     assert found.policies[KEY].problems == (
         f"{subject} on 1 of 3 nodes, such as node-b: not set there",
     )
-    assert found.policies[KEY].lessons == (f"{subject} on the same node: not set there",)
+    assert found.policies[KEY].stable_problems == (f"{subject} on the same node: not set there",)
     report(store, {**readings, "node-b": {"cpu": 10.0, "mem": 10.0}}, NOW + 1)
     mended = decided(policy, now=NOW + 1, before=found)
-    assert (mended.policies[KEY].problems, mended.policies[KEY].lessons) == ((), ())
+    assert (mended.policies[KEY].problems, mended.policies[KEY].stable_problems) == ((), ())
     assert mended.labels["node-b"] == {tier: "full"}
 
 
@@ -392,7 +392,7 @@ def told(decisions, store):
         [
             (key, name, standing.found.violated.tolist(), standing.settled.tolist(), standing.due)
             for key, decision in decisions.policies.items()
-            for name, standing in decision.standings.items()
+            for name, standing in decision.states.items()
         ],
     )
 

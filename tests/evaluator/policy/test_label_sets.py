@@ -65,9 +65,9 @@ def test_what_changed_is_what_differs_by_node(before, after):
 @given(by_node, by_node)
 def test_the_same_again_is_the_same_object_and_says_what_it_said(before, after):
     old, new = marks(before), marks(after)
-    assert finished(new.as_before(old)) == new
-    assert (finished(new.as_before(old)) is old) is (plain(before) == plain(after))
-    assert finished(marks(before).as_before(old)) is old
+    assert finished(new.reuse(old)) == new
+    assert (finished(new.reuse(old)) is old) is (plain(before) == plain(after))
+    assert finished(marks(before).reuse(old)) is old
 
 
 def test_other_nodes_are_a_change_of_all():

@@ -26,7 +26,9 @@ def moments(draw):
 def told(memory):
     columns = (memory.blank, memory.broken, memory.violated, memory.missing, memory.carried)
     since = np.where(memory.broken ^ memory.violated, memory.since, np.nan)
-    return [column.tolist() for column in (*columns, memory.unheard)], np.nan_to_num(since).tolist()
+    return [column.tolist() for column in (*columns, memory.never_reported)], np.nan_to_num(
+        since
+    ).tolist()
 
 
 @given(moments(), seconds, seconds)

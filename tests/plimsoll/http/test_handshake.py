@@ -28,7 +28,7 @@ async def site(serve, authority):
     context.load_cert_chain(*authority.issue("server"))
     context.load_verify_locations(authority.file)
     context.verify_mode = ssl.CERT_REQUIRED
-    return await serve(hello, Limits(handshake=5.0, farewell=0.2), tls=lambda: Tls(context))
+    return await serve(hello, Limits(handshake=5.0, linger=0.2), tls=lambda: Tls(context))
 
 
 class Resuming:

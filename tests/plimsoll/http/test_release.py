@@ -15,7 +15,7 @@ from plimsoll.http.tls import Tls
 from plimsoll.http.transport import Transport
 from plimsoll.http.types import Request, Response
 
-LIMITS = Limits(handshake=0.2, header=0.2, body=0.2, idle=0.2, farewell=0.2, body_bytes=1 << 20)
+LIMITS = Limits(handshake=0.2, header=0.2, body=0.2, idle=0.2, linger=0.2, body_bytes=1 << 20)
 TIMES = 3
 
 
@@ -200,7 +200,7 @@ async def test_a_tls_connection_without_the_required_certificate_is_freed(
 async def test_connections_ended_for_newer_ones_are_freed(serve, until, authority) -> None:
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     context.load_cert_chain(*authority.issue("server"))
-    site = await serve(echo, Limits(connections=2, farewell=0.2), tls=lambda: Tls(context))
+    site = await serve(echo, Limits(connections=2, linger=0.2), tls=lambda: Tls(context))
     for number in range(8):
         client = await site.connect(authority.client() if number % 2 else None)
         if number == 7:

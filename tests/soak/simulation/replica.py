@@ -74,7 +74,7 @@ class Replica:
     async def stop(self):
         """As SIGTERM does."""
         self._service._decider.stop("the end: this replica is stopping")
-        await self._service._writers.resign()
+        await self._service._writers.release()
         await self.kill()
 
     def _note_broken(self):
@@ -98,7 +98,7 @@ class Replica:
     @property
     def gangs_wait_for(self):
         """Why nothing is decided on gangs."""
-        return list(self._service._writers.gangs.gatekeeper.waiting_for)
+        return list(self._service._writers.gangs.gang_controller.waiting_for)
 
     def refused(self, policy, nodes):
         """What the scheduler is answered: which of the nodes are not for a pod of this policy; None is 503."""

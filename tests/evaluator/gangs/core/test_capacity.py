@@ -221,8 +221,8 @@ def test_what_a_policy_decided_of_other_nodes_counts_by_their_names(world: World
     nodes, at = NodeIndex(("a", "b", "bb", "c")), np.array([True, False, True, False])
     none = np.zeros((4, 1), dtype=bool)
     found = Violations(at, at.reshape(4, 1), none, none)
-    accused = ViolationReasons("cool", strategy, nodes, found)
-    world.decisions = Decisions(policies={COOL: Decision(Policy(COOL), accused)})
+    reasons_of = ViolationReasons("cool", strategy, nodes, found)
+    world.decisions = Decisions(policies={COOL: Decision(Policy(COOL), reasons_of)})
     assert world.allowed(follows) == ["b", "c"]
     world.node("bb")
     assert world.allowed(follows) == ["b", "c"]

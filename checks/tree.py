@@ -1,0 +1,138 @@
+"""Checks names and layout: package sizes, the purity contract, class names, and terms that are not used here.
+
+Run by `make check`; prints one line per finding and exits 1 if there is any. Reasons: docs/architecture.md.
+"""
+
+import ast
+import re
+import sys
+import tomllib
+from collections import defaultdict
+from collections.abc import Iterator
+from pathlib import Path
+
+PACKAGES = ("agent", "collectors", "evaluator", "plimsoll", "sandbox", "wire")
+
+MOST_MODULES = 17
+"""Modules in one package beside its subpackages."""
+MOST_AT_TOP = {"evaluator": 8}
+UNBOUNDED = {"collectors"}
+"""One module per telemetry source."""
+
+PURITY_CONTRACT = "decisions do no I/O and read no clock"
+MOST_PURE_ENTRIES = 25
+
+MOST_OWNERS = 3
+"""Unrelated classes of one name."""
+SHARED_NAMES = {"Options"}
+"""A convention: a collector's flags."""
+
+TERMS = {
+    "accusation": "reason prefix",
+    "accused": "violation reasons",
+    "broadcaster": "fanout",
+    "crowd": "connection pool",
+    "doorkeeper": "web guard",
+    "farewell": "linger",
+    "gatekeeper": "gang controller",
+    "herald": "event recorder",
+    "inquirer": "diagnoser",
+    "lifter": "ungater",
+    "lifting": "ungate",
+    "loudness": "rate-limited log",
+    "mandate": "write fence",
+    "nudger": "requeue controller",
+    "podwise": "per pod",
+    "quantified": "scorer metrics",
+    "refuge": "alternatives",
+    "roster": "index",
+    "standings": "strategy states",
+    "tally": "gauges",
+    "tether": "pdeathsig",
+    "unheard": "never reported",
+    "untold": "event queue",
+    "upkeep": "controllers",
+}
+"""Terms that were replaced, and what is used instead."""
+
+_WORD = re.compile(r"[A-Z]?[a-z]+|[A-Z]+(?![a-z])")
+
+
+def main(root: Path = Path()) -> int:
+    """Return 1 and print what is wrong with the tree below `root`, else 0."""
+    findings = [*sizes(root), *purity(root), *classes(root), *terms(root)]
+    for finding in findings:
+        print(finding)
+    return bool(findings)
+
+
+def sizes(root: Path) -> Iterator[str]:
+    """Yield the packages with too many modules, and those whose `__init__` has no docstring."""
+    for package in PACKAGES:
+        for folder in sorted({path.parent for path in _modules(root, package)}):
+            name = ".".join(folder.relative_to(root).parts)
+            count = sum(path.name != "__init__.py" for path in folder.glob("*.py"))
+            most = MOST_AT_TOP.get(name, MOST_MODULES)
+            if name not in UNBOUNDED and count > most:
+                yield f"{name}: {count} modules beside its subpackages, at most {most}: divide it"
+            init = folder / "__init__.py"
+            if not init.exists() or not ast.get_docstring(ast.parse(init.read_text())):
+                yield f"{name}: no docstring says what belongs there and what it may import"
+
+
+def purity(root: Path) -> Iterator[str]:
+    """Yield a finding if the purity contract lists modules one by one instead of packages."""
+    config = tomllib.loads((root / "pyproject.toml").read_text())
+    for contract in config["tool"]["importlinter"]["contracts"]:
+        if contract["name"] == PURITY_CONTRACT:
+            count = len(contract["source_modules"])
+            if count > MOST_PURE_ENTRIES:
+                yield f"pyproject.toml: {count} entries in {PURITY_CONTRACT!r}, at most {MOST_PURE_ENTRIES}"
+            return
+    yield f"pyproject.toml: no contract {PURITY_CONTRACT!r}"
+
+
+def classes(root: Path) -> Iterator[str]:
+    """Yield class names that too many modules define."""
+    owners: dict[str, list[str]] = defaultdict(list)
+    for package in PACKAGES:
+        for path in _modules(root, package):
+            for node in ast.parse(path.read_text()).body:
+                if isinstance(node, ast.ClassDef) and node.name not in SHARED_NAMES:
+                    owners[node.name].append(str(path.relative_to(root)))
+    for name, paths in sorted(owners.items()):
+        if len(paths) > MOST_OWNERS:
+            yield f"class {name} is defined {len(paths)} times: {', '.join(paths)}"
+
+
+def terms(root: Path) -> Iterator[str]:
+    """Yield identifiers, module names and sentences that use a replaced term."""
+    for package in PACKAGES:
+        for path in _modules(root, package):
+            where = path.relative_to(root)
+            for line, text in _texts(path):
+                for word in _WORD.findall(text):
+                    if (known := TERMS.get(word.lower())) is not None:
+                        yield f"{where}:{line}: {word!r} in {text.strip()[:60]!r}: write {known!r}"
+
+
+def _texts(path: Path) -> Iterator[tuple[int, str]]:
+    yield 1, path.stem
+    for node in ast.walk(ast.parse(path.read_text())):
+        match node:
+            case ast.Name(id=text) | ast.arg(arg=text) | ast.Attribute(attr=text):
+                yield node.lineno, text
+            case ast.FunctionDef(name=text) | ast.AsyncFunctionDef(name=text):
+                yield node.lineno, text
+            case ast.ClassDef(name=text):
+                yield node.lineno, text
+            case ast.Constant(value=str(text)) if " " in text:  # a sentence, not a metric's name
+                yield node.lineno, text
+
+
+def _modules(root: Path, package: str) -> list[Path]:
+    return [path for path in sorted((root / package).rglob("*.py")) if "_pb2" not in path.name]
+
+
+if __name__ == "__main__":
+    sys.exit(main())
