@@ -189,7 +189,7 @@ def _policy(found):
         for rule in strategy.rules:
             fits(str(rule))
             assert math.isfinite(rule.target)
-            assert math.isfinite(rule.terms.hold + rule.terms.clear)
+            assert math.isfinite(rule.options.for_seconds + rule.options.clear_after)
     for condition in _status(found).conditions:
         assert len(condition.message) <= 32_768, "more than a condition may hold"
 
