@@ -127,14 +127,14 @@ def _broken_mark(pod: PodSpecView) -> Iterable[str]:
 def _owner(meta: PodMetadata) -> Owner:
     for owner in meta.owner_references or ():
         if owner.controller:
-            return _one_owner(owner.kind, owner.name, owner.uid)
+            return _one_owner(owner.kind, owner.name, owner.uid, owner.api_version)
     return Owner()
 
 
 @lru_cache(maxsize=4096)
-def _one_owner(kind: str, name: str, uid: str) -> Owner:
+def _one_owner(kind: str, name: str, uid: str, api_version: str) -> Owner:
     """One object for all pods that it made."""
-    return Owner(kind, name, uid)
+    return Owner(kind, name, uid, api_version)
 
 
 @lru_cache(maxsize=4096)

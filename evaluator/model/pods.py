@@ -115,9 +115,10 @@ class Annotations(msgspec.Struct):
     admitted: str | None = msgspec.field(default=None, name=ADMITTED)
 
 
-class OwnerReference(msgspec.Struct):
+class OwnerReference(msgspec.Struct, rename="camel"):
     """meta/v1 OwnerReference."""
 
+    api_version: str = ""
     kind: str = ""
     name: str = ""
     uid: str = ""
