@@ -14,7 +14,7 @@ from plimsoll.commandline import Parser
 from plimsoll.flags import option
 from plimsoll.http import addresses
 from plimsoll.http.addresses import Address
-from plimsoll.logging.setup import LogOptions
+from plimsoll.logs import LogOptions
 
 PROGRAM = "plimsoll-agent"
 _ABOUT = """

@@ -10,10 +10,10 @@ from evaluator.kubeapi.transport import KubeError
 from evaluator.leader.write_fence import NotLeaderError
 from evaluator.model.node_labels import LabelApply
 from evaluator.plans import adoption
-from plimsoll.logging import setup
+from plimsoll import logs
 from plimsoll.ratelimit import TokenBucket
 
-log = setup.get(__name__)
+log = logs.get(__name__)
 
 _PAUSE = 2.0
 """Seconds until what failed is tried again: a node that was written meanwhile (409), say."""

@@ -16,9 +16,9 @@ from evaluator.model.names import PolicyKey
 from evaluator.plans import events, evictions
 from evaluator.plans.evictions import Eviction, EvictionRate
 from evaluator.plans.policy_events import EventSpec
-from plimsoll.logging import setup
+from plimsoll import logs
 
-log = setup.get(__name__)
+log = logs.get(__name__)
 
 _REST = 0.1
 """Seconds between two plans: every reading may change them, and nobody leaves in such a hurry."""

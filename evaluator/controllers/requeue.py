@@ -26,11 +26,11 @@ from evaluator.plans.requeue import (
     RequeueTimings,
 )
 from evaluator.policy.decide import Decisions
+from plimsoll import logs
 from plimsoll.backoff import Backoff
-from plimsoll.logging import setup
 from plimsoll.rfc3339 import rfc3339
 
-log = setup.get(__name__)
+log = logs.get(__name__)
 
 _PAUSE = 0.05
 """Seconds for each nudge before the next plan. Who was given a node meanwhile needs none: one bound pod wakes the others."""

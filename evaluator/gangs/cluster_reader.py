@@ -15,9 +15,9 @@ from evaluator.gangs.diagnosis.quotas import Quota
 from evaluator.kubeapi.transport import KubeError
 from evaluator.model.decode import UNREADABLE
 from evaluator.model.pod_record import PodRecord
-from plimsoll.logging import setup
+from plimsoll import logs
 
-log = setup.get(__name__)
+log = logs.get(__name__)
 
 T = TypeVar("T")
 

@@ -30,10 +30,10 @@ from evaluator.gangs.core.types import (
 from evaluator.gangs.ungater import UngateResult
 from evaluator.kubeapi.transport import KubeError
 from evaluator.metrics import Metrics
+from plimsoll import logs
 from plimsoll.backoff import Backoff
-from plimsoll.logging import setup
 
-log = setup.get(__name__)
+log = logs.get(__name__)
 
 _SETTLE = 0.01
 """Seconds from a change to a decision: what changes together, as a gang that gets its nodes, costs few of them."""
