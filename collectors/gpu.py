@@ -8,8 +8,9 @@ from dataclasses import dataclass
 from collectors.base.host import Host
 from collectors.base.metric import Metric, Table
 from collectors.base.sample import CollectorError, Family, MetricType, SourceAbsentError
-from collectors.readers import nvml, sysfs
-from collectors.readers.gpudevices import Device, GpuReading, Gpus
+from collectors.devices import nvml
+from collectors.devices.gpudevices import Device, GpuReading, Gpus
+from collectors.readers import sysfs
 from plimsoll.logging import setup
 
 _DEVICE = (

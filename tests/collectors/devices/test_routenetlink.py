@@ -10,8 +10,8 @@ from pathlib import Path
 import pytest
 
 from collectors.base.sample import CollectorError, SourceAbsentError
-from collectors.readers import routenetlink
-from collectors.readers.routenetlink import (
+from collectors.devices import routenetlink
+from collectors.devices.routenetlink import (
     InterfaceAddress,
     Qdisc,
     parse_addresses,
