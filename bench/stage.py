@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any, Self
 
 import aiohttp
+import psutil
 
 from bench import measure
 from bench import nodes as made
@@ -49,7 +50,7 @@ class Usage:
             queued=measure.queued_seconds(pid),
             rss=measure.memory_mb(pid),
             peak=measure.memory_mb(pid, "VmHWM"),
-            descriptors=len(list(Path(f"/proc/{pid}/fd").iterdir())),
+            descriptors=psutil.Process(pid).num_fds(),
         )
 
     def cores_since(self, before: "Usage") -> float:

@@ -30,14 +30,14 @@ class LabelMigration:
         cluster: ClusterCache,
         decider: DecisionLoop,
         *,
-        allowed: Callable[[], bool],
+        is_leader: Callable[[], bool],
         bucket: TokenBucket,
         pause: float = _PAUSE,
     ) -> None:
         self._kube = kube
         self._cluster = cluster
         self._decider = decider
-        self._allowed = allowed
+        self._is_leader = is_leader
         self._bucket = bucket
         self._pause = pause
         self._wake = asyncio.Event()
@@ -57,7 +57,7 @@ class LabelMigration:
         while not self.done:
             await self._wake.wait()
             self._wake.clear()
-            if self._decider.waiting_for or not self._allowed():
+            if self._decider.waiting_for or not self._is_leader():
                 continue
             if self._left is None:
                 self._left = await self._marked()

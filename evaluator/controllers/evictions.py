@@ -35,7 +35,7 @@ class EvictionController:
         metrics: Metrics,
         *,
         pace: EvictionRate,
-        allowed: Callable[[], bool] = lambda: True,
+        is_leader: Callable[[], bool] = lambda: True,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self._kube = kube
@@ -43,7 +43,7 @@ class EvictionController:
         self._decider = decider
         self._metrics = metrics
         self._pace = pace
-        self._allowed = allowed
+        self._is_leader = is_leader
         self._clock = clock
         self._wake = asyncio.Event()
         self._recent: dict[PolicyKey, tuple[float, ...]] = {}
@@ -72,7 +72,7 @@ class EvictionController:
             await asyncio.sleep(_REST)
 
     def _may_evict(self) -> bool:
-        return self._allowed() and not self._decider.waiting_for
+        return self._is_leader() and not self._decider.waiting_for
 
     async def _planned(self) -> list[Eviction]:
         """What is due, once it is known of the nodes in question which would take which pod."""

@@ -45,7 +45,7 @@ class _Look:
 class Diagnoser:
     """`obstacles` says what was found of gangs that lack pods by the last decision.
 
-    Asks only while `allowed()`: one replica decides, and tells of it.
+    Asks only while `is_leader()`: one replica decides, and tells of it.
     """
 
     def __init__(
@@ -54,7 +54,7 @@ class Diagnoser:
         gangs: Callable[[], Mapping[GangKey, PodGroup]],
         outcome: Callable[[], GangDecisions],
         *,
-        allowed: Callable[[], bool],
+        is_leader: Callable[[], bool],
         pace: DiagnosisTimings | None = None,
         clock: Callable[[], float] = time.monotonic,
         rng: random.Random | None = None,
@@ -64,7 +64,7 @@ class Diagnoser:
         self._scenes = ClusterReader(library)
         self._gangs = gangs
         self._outcome = outcome
-        self._allowed = allowed
+        self._is_leader = is_leader
         self._pace = pace or DiagnosisTimings()
         self._clock = clock
         self._backoff = Backoff((rng or random.Random()).random)  # noqa: S311 (jitter)
@@ -88,7 +88,7 @@ class Diagnoser:
 
     async def round(self) -> float:
         """Look at the gang that is due, if one is; returns the seconds until the next round."""
-        if not self._allowed():
+        if not self._is_leader():
             self._looks = {}
             return self._pace.idle
         gangs, verdicts, now = self._gangs(), self._outcome().verdicts, self._clock()

@@ -184,7 +184,7 @@ class Looking:
             kube,
             lambda: roster.by_key,
             lambda: GangDecisions({key: verdict}),
-            allowed=lambda: True,
+            is_leader=lambda: True,
             clock=lambda: self._now,
         )
 

@@ -64,7 +64,7 @@ class World:
             self,
             lambda: self.roster.by_key,
             self.outcome,
-            allowed=lambda: self.leads,
+            is_leader=lambda: self.leads,
             pace=PACE,
             clock=lambda: self.now,
             rng=rng,

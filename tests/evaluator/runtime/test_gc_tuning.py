@@ -77,7 +77,7 @@ import ctypes
 from evaluator.runtime.gc_tuning import Trimmer
 
 def resident():
-    return int(open("/proc/self/statm").read().split()[1]) * 4096
+    return psutil.Process().memory_info().rss
 
 libc = ctypes.CDLL(None)
 libc.malloc.restype = ctypes.c_void_p
