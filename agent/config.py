@@ -107,9 +107,7 @@ class Settings(LogOptions):
         "certificate to show to the evaluator, for this node's name",
         metavar="FILE",
     )
-    evaluator_key: str = option(
-        "evaluator.tls.key-file", "", "its private key", metavar="FILE"
-    )
+    evaluator_key: str = option("evaluator.tls.key-file", "", "its private key", metavar="FILE")
     evaluator_server_name: str = option(
         "evaluator.tls.server-name",
         "",
