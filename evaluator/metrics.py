@@ -4,7 +4,7 @@ from collections.abc import Callable
 
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, disable_created_metrics
 
-from plimsoll import VERSION
+from plimsoll import VERSION, process_metrics
 
 disable_created_metrics()  # type: ignore[no-untyped-call]
 
@@ -14,6 +14,7 @@ class Metrics:
 
     def __init__(self) -> None:
         self.registry = CollectorRegistry()
+        process_metrics.register(self.registry)
         self.requests = Counter(
             "plimsoll_extender_requests",
             "Requests of the scheduler, by verb, HTTP status and why the answer is what it is.",

@@ -49,10 +49,10 @@ class GangManager:
             decider,
             metrics,
             terms=options.gang_terms,
-            allowed=fence.allowed,
+            is_leader=fence.is_leader,
             list_anew=list_anew,
         )
-        self.diagnoser = Diagnoser(api, self._gangs, self._outcome, is_leader=fence.allowed)
+        self.diagnoser = Diagnoser(api, self._gangs, self._outcome, is_leader=fence.is_leader)
         metrics.gangs_obstructed.set_function(lambda: self.diagnoser.blocked)
         self.herald = GangEventRecorder(
             api,
@@ -61,7 +61,7 @@ class GangManager:
             self._outcome,
             self.diagnoser.blockers,
             lambda: self.roster.native,
-            allowed=fence.allowed,
+            is_leader=fence.is_leader,
         )
         self.desk = GangExplainer(
             self._gangs,
@@ -74,7 +74,7 @@ class GangManager:
             catching_up=rooms.catching_up,
             obstacles=self.diagnoser.blockers,
             native=lambda: self.roster.native,
-            decides=fence.allowed,
+            decides=fence.is_leader,
         )
         self._version = 0
         self._listen(cluster, decider, inventory, fence)

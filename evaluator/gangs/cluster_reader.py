@@ -13,9 +13,9 @@ from evaluator.gangs.diagnosis.diagnose import CreateFailure, GangContext
 from evaluator.kubeapi.transport import KubeError
 from evaluator.model.decode import UNREADABLE
 from evaluator.model.gang_membership import Owner
-from plimsoll.logging import setup
+from plimsoll import logs
 
-log = setup.get(__name__)
+log = logs.get(__name__)
 
 T = TypeVar("T")
 

@@ -14,10 +14,10 @@ from evaluator.gangs.core.podgroup import GangKey, PodGroup
 from evaluator.gangs.core.types import GangDecisions, GangState
 from evaluator.gangs.diagnosis.diagnose import GangContext, blockers
 from evaluator.kubeapi.transport import KubeError
+from plimsoll import logs
 from plimsoll.backoff import Backoff
-from plimsoll.logging import setup
 
-log = setup.get(__name__)
+log = logs.get(__name__)
 
 
 @dataclass(frozen=True, slots=True)

@@ -49,7 +49,7 @@ def membership(pod: PodSpecView) -> Membership | None:
     """What a pod says of its gang.
 
     None for one that names no group, that our gate does not hold, and has not held. Raises what
-    `evaluator.decoding.UNREADABLE` names for a pod that asks of its node what cannot be read.
+    `evaluator.model.decode.UNREADABLE` names for a pod that asks of its node what cannot be read.
     """
     meta, spec = pod.metadata, pod.spec
     labels = meta.labels or {}
