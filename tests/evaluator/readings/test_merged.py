@@ -86,7 +86,7 @@ def test_several_samples_are_told_to_whoever_can_make_one_of_them(sources):
     assert "on 2 of 3 nodes: 2 series on b" in view.column("m").ambiguity(())
     assert "agent's --rules.file" in view.column("m").ambiguity(())
     alone = MetricTable(("c",), {"m": sources.polls.column("m", ("c",), NOW)})
-    assert "have Prometheus reduce them" in alone.sight("m").ambiguity(())
+    assert "have Prometheus reduce them" in alone.column("m").ambiguity(())
 
 
 def test_a_fresh_word_that_there_is_none_goes_before_an_old_reading(sources):
