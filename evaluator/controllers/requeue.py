@@ -15,7 +15,7 @@ from evaluator.kubeapi.client import Kube
 from evaluator.kubeapi.transport import KubeError
 from evaluator.metrics import Metrics
 from evaluator.model.names import PolicyKey
-from evaluator.model.objects import NUDGED
+from evaluator.model.objects import REQUEUED_AT
 from evaluator.plans import readmitted, requeue
 from evaluator.plans.readmitted import ReadmittedNodes
 from evaluator.plans.requeue import (
@@ -193,14 +193,14 @@ class RequeueController:
         now, meta = self._clock(), refusal.pod.metadata
         try:
             await self._kube.annotate_pod(
-                meta.namespace, meta.name, meta.uid, {NUDGED: rfc3339(now)}
+                meta.namespace, meta.name, meta.uid, {REQUEUED_AT: rfc3339(now)}
             )
             self._metrics.nudges.labels("ok").inc()
             log.info("nudged", pod=str(refusal.pod), policy=str(refusal.policy))
         except KubeError as error:
             if error.status not in _GONE:
                 raise
-        self._note(refusal, refusal.after_nudge(now))
+        self._note(refusal, refusal.after_requeue(now))
 
     def _note(self, before: RejectedPod, after: RejectedPod) -> None:
         if (line := self._lines.get(before.policy)) is not None:

@@ -17,7 +17,7 @@ from evaluator.policy.metric_limit import (
     MOST_METRICS,
     MOST_RULES,
     LimitedReadings,
-    RuleRation,
+    RuleLimit,
     limit_metrics,
 )
 from evaluator.policy.scorer_metrics import OFF, ScorerMetrics, Scoring
@@ -65,7 +65,7 @@ class DecisionLoop:
         self._subscriptions = subscriptions
         self._metrics = metrics
         self._most_metrics = most_metrics
-        self._rules = RuleRation(most_rules)
+        self._rules = RuleLimit(most_rules)
         self._scorers_take = scorers_take
         self._slice = slice_
         self._tally = PolicyGauges(metrics)
@@ -85,7 +85,7 @@ class DecisionLoop:
 
         Or that nothing is heard of the API server: then what was decided is answered on, and nothing is written.
         """
-        return self._stopping or self._missing or self._cluster.freshness.stale(self._clock())
+        return self._stopping or self._missing or self._cluster.staleness.stale(self._clock())
 
     @property
     def _missing(self) -> Sequence[str]:

@@ -48,7 +48,7 @@ def limit_metrics(
     return MetricLimit(frozenset(asked), union - asked)
 
 
-class RuleRation:
+class RuleLimit:
     """The policies with so many rules at most, over all of them."""
 
     def __init__(self, most: int = MOST_RULES) -> None:
