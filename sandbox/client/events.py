@@ -5,8 +5,8 @@ from collections.abc import Callable
 
 import aiohttp
 
+from plimsoll import rfc3339
 from plimsoll.logging import setup
-from sandbox import timestamps
 from sandbox.client.client import ApiError, Client
 from sandbox.client.objects import EVENTS, Object
 
@@ -40,7 +40,7 @@ class EventRecorder:
         namespace = meta.get("namespace", "default")
         identity = (meta["uid"], reason, message)
         name, count = self._counts.get(identity, (self._name(meta["name"]), 0))
-        now = timestamps.seconds(self._clock())
+        now = rfc3339.seconds(self._clock())
         try:
             if count:
                 again = {"count": count + 1, "lastTimestamp": now}

@@ -10,8 +10,8 @@ from dataclasses import dataclass
 
 import aiohttp
 
+from plimsoll import rfc3339
 from plimsoll.logging import setup
-from sandbox import timestamps
 from sandbox.client.client import STRATEGIC, ApiError, Client
 from sandbox.client.events import EventRecorder
 from sandbox.client.informer import Informer, following
@@ -210,7 +210,7 @@ def unscheduled(pod: Object, reason: str, message: str, *, now: float) -> Object
         "type": "PodScheduled",
         "status": "False",
         "lastProbeTime": None,
-        "lastTransitionTime": timestamps.seconds(now),
+        "lastTransitionTime": rfc3339.seconds(now),
         "reason": reason,
         "message": message,
     }

@@ -70,7 +70,7 @@ class AgentServer:
         self._clock = clock
         self._rng = rng or random.Random()  # noqa: S311 (jitter, not a secret)
         self._callers: StreamRegistry[AgentStream] = StreamRegistry(self._limits)
-        self._loudness = RateLimitedLogger(log.warning)
+        self._rejections = RateLimitedLogger(log.warning)
         self._ears = ReportHandler(
             knows=store.knows, missing=self._verifier.missing, take=self._take
         )
@@ -139,7 +139,7 @@ class AgentServer:
         if refusal is None:
             refusal = await self._follow(node, context)
         if refusal is not None:
-            self._loudness.warning(
+            self._rejections.log(
                 "agent turned away",
                 node=node,
                 peer=context.peer(),

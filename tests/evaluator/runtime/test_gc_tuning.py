@@ -74,6 +74,7 @@ async def test_memory_is_returned_after_many_streams_ended_and_only_then(backgro
 
 RETURNED = """
 import ctypes
+import psutil
 from evaluator.runtime.gc_tuning import Trimmer
 
 def resident():
