@@ -1,11 +1,11 @@
 """How a request is turned down on the scheduler's port: in JSON that kube-scheduler can show, and in a line of the log."""
 
 from evaluator.extender import codec
+from plimsoll import logs
 from plimsoll.http.types import RejectedRequestError, Request, Response
-from plimsoll.logging import setup
-from plimsoll.logging.ratelimited import RateLimitedLogger
+from plimsoll.logs.ratelimited import RateLimitedLogger
 
-log = setup.get(__name__)
+log = logs.get(__name__)
 
 
 class ErrorResponder:

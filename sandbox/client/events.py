@@ -5,12 +5,11 @@ from collections.abc import Callable
 
 import aiohttp
 
-from plimsoll import rfc3339
-from plimsoll.logging import setup
+from plimsoll import logs, rfc3339
 from sandbox.client.client import ApiError, Client
 from sandbox.client.objects import EVENTS, Object
 
-log = setup.get(__name__)
+log = logs.get(__name__)
 
 _REMEMBERED = 1000
 

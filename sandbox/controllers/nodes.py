@@ -6,12 +6,11 @@ from collections.abc import Callable, Mapping, Sequence
 
 import aiohttp
 
-from plimsoll import VERSION, rfc3339
-from plimsoll.logging import setup
+from plimsoll import VERSION, logs, rfc3339
 from sandbox.client.client import STRATEGIC, ApiError, Client, ensure
 from sandbox.client.objects import LEASES, NAMESPACES, NODES, Object
 
-log = setup.get(__name__)
+log = logs.get(__name__)
 
 CAPACITY: Mapping[str, str] = {
     "cpu": "8",

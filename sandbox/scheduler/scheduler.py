@@ -10,8 +10,7 @@ from dataclasses import dataclass
 
 import aiohttp
 
-from plimsoll import rfc3339
-from plimsoll.logging import setup
+from plimsoll import logs, rfc3339
 from sandbox.client.client import STRATEGIC, ApiError, Client
 from sandbox.client.events import EventRecorder
 from sandbox.client.informer import Informer, following
@@ -21,7 +20,7 @@ from sandbox.scheduler.extender import ExtenderError
 from sandbox.scheduler.extenders import Extenders
 from sandbox.scheduler.queue import SchedulingQueue
 
-log = setup.get(__name__)
+log = logs.get(__name__)
 
 SCHEDULER = "default-scheduler"
 

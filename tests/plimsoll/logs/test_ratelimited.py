@@ -1,6 +1,6 @@
 """The rate-limited log bounds the number of lines and counts those that it drops."""
 
-from plimsoll.logging.ratelimited import RateLimitedLogger
+from plimsoll.logs.ratelimited import RateLimitedLogger
 
 
 def recorder():
