@@ -6,6 +6,7 @@ from functools import cached_property
 from typing import assert_never
 
 import numpy as np
+import numpy.ma
 import numpy.typing as npt
 
 from evaluator.model.node_index import NodeIndex, NodeMask, Positions, alike, union
@@ -194,13 +195,14 @@ class Violations:
 
     def first(self) -> npt.NDArray[np.intp]:
         """Per violating node the number of its first violated rule, of those known by more than a label if there are any."""
-        broken = self.broken[self.violated]
-        if broken.shape[1] == 1:
-            return np.zeros(len(broken), np.intp)
-        known = broken & ~self.carried[self.violated]
-        best = np.where(known.any(axis=1, keepdims=True), known, broken)
-        first: npt.NDArray[np.intp] = np.argmax(best, axis=1)
-        return first
+        first = np.zeros(len(self.violated), np.int32)
+        tables = [self.broken]
+        if self.carried.any():
+            tables.append(self.broken & ~self.carried)
+        for table in tables:  # the last write counts; each rule's nodes lie in one piece
+            for number in reversed(range(table.shape[1])):
+                np.putmask(first, table[:, number], number)
+        return first[self.violated].astype(np.intp)
 
 
 def violations(strategy: Strategy, view: MetricTable) -> Violations:
@@ -271,9 +273,10 @@ def _texts(strategy: Strategy, found: Violations) -> tuple[list[str], npt.NDArra
     lacks = found.missing[found.violated.nonzero()[0], first]
     if len(strategy.rules) == 1 and not lacks.any():
         return [_text(strategy.rules[0], missing=False)], first
-    said, which = np.unique(2 * first + lacks, return_inverse=True)
+    codes = 2 * first + lacks
+    said = np.bincount(codes).nonzero()[0]
     texts = [_text(strategy.rules[code // 2], missing=code % 2 == 1) for code in said.tolist()]
-    return texts, which
+    return texts, np.searchsorted(said, codes)
 
 
 def _texts_of_all(strategy: Strategy, found: Violations) -> tuple[list[str], npt.NDArray[np.intp]]:
