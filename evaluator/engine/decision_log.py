@@ -5,10 +5,10 @@ from collections.abc import Callable, Iterator, Mapping
 from evaluator.model.node_index import NodeIndex, NodeMask, Reindex
 from evaluator.policy.decide import Decision, Decisions
 from evaluator.policy.violations import ViolationReasons, violators
-from plimsoll.logging import setup
+from plimsoll import logs
 from plimsoll.text import counted
 
-log = setup.get(__name__)
+log = logs.get(__name__)
 
 _NAMED = 10
 """Nodes that the log names when a policy's view of many changes."""
@@ -19,7 +19,7 @@ def log_changes(before: Decisions, after: Decisions) -> Iterator[None]:
 
     Nodes are compared as masks; only those that are named get their reasons. The reasons of all nodes take milliseconds.
     """
-    compare = _comparison(before.view.nodes, after.view.nodes)
+    compare = _comparison(before.table.nodes, after.table.nodes)
     for key, decision in after.policies.items():
         old = before.policies.get(key, Decision(decision.policy))
         context = log.bind(policy=str(key))

@@ -62,14 +62,14 @@ ReadmittedByPolicy = Mapping[PolicyKey, ReadmittedNodes]
 def newly_allowed(before: Decisions, after: Decisions) -> dict[PolicyKey, NodeMask]:
     """Per policy the nodes that it refused and refuses no longer, because a reading, a rule or the policy itself changed."""
     found: dict[PolicyKey, NodeMask] = {}
-    nodes = after.view.nodes
-    moves = Reindex(before.view.nodes, nodes)
+    nodes = after.table.nodes
+    moves = Reindex(before.table.nodes, nodes)
     for key, was in before.policies.items():
         now = after.policies.get(key)
         if now is not None and (now is was or now.dontschedule is was.dontschedule):
             continue
         refused = violators(now.dontschedule if now else {}, nodes)
-        readmitted = moves.mask(violators(was.dontschedule, before.view.nodes)) & ~refused
+        readmitted = moves.mask(violators(was.dontschedule, before.table.nodes)) & ~refused
         if readmitted.any():
             found[key] = NodeMask(nodes, readmitted)
     return found

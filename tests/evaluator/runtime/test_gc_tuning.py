@@ -96,10 +96,11 @@ async def test_memory_is_returned_after_many_streams_ended_and_only_then(backgro
 
 RETURNED = """
 import ctypes
+import psutil
 from evaluator.runtime.gc_tuning import Trimmer
 
 def resident():
-    return int(open("/proc/self/statm").read().split()[1]) * 4096
+    return psutil.Process().memory_info().rss
 
 libc = ctypes.CDLL(None)
 libc.malloc.restype = ctypes.c_void_p
