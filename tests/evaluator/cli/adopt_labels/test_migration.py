@@ -1,16 +1,21 @@
 """The command adopt-labels on the sandbox's API server: ownership moves, labels stay, output and exit status."""
 
 import asyncio
+import sys
 
 import pytest
 
-from evaluator.cli.adopt_labels import main as command
 from evaluator.cli.adopt_labels.migration import PASSES, IncompleteError, LabelMigration
 from evaluator.kubeapi.transport import KubeError
-from evaluator.main import main
 
 DEMO, CARD = "demo", "telemetry.aware.scheduling.demo/card0"
 NODES = ("node-a", "node-b")
+POLICY = {
+    "apiVersion": "telemetry.intel.com/v1alpha1",
+    "kind": "TASPolicy",
+    "metadata": {"name": "demo", "namespace": "default"},
+    "spec": {"strategies": {}},
+}
 
 
 def named(node):
@@ -21,7 +26,7 @@ def named(node):
 async def cluster(api):
     """A policy and two nodes with labels of TAS; node-b has no managedFields."""
     await api.policies()
-    await api.policy({"metadata": {"name": "demo"}, "spec": {"strategies": {}}})
+    await api.policy(POLICY)
     for name in NODES:
         await api.node(name)
         if name == "node-a":
@@ -149,23 +154,39 @@ async def test_forbidden_write_ends_at_once(cluster, kube):
     assert len(interposed.tries) == 1
 
 
-async def test_command_prints_each_node_and_a_sum(cluster, kubeconfig, capsys):
-    flags = ("adopt-labels", f"--kubeConfig={kubeconfig(cluster.url)}")
+async def adopt_labels(*flags):
+    """Runs the command; returns exit status, stdout, stderr."""
+    process = await asyncio.create_subprocess_exec(
+        *(sys.executable, "-P", "-m", "evaluator", "adopt-labels", *flags),
+        stdout=asyncio.subprocess.PIPE,
+        stderr=asyncio.subprocess.PIPE,
+    )
+    out, err = await process.communicate()
+    return process.returncode, out.decode(), err.decode()
+
+
+@pytest.mark.e2e
+async def test_command_prints_each_node_and_a_sum(cluster, kubeconfig):
+    config = f"--kubeConfig={kubeconfig(cluster.url)}"
     for verb, more in (("would take over", ("--dry-run",)), ("took over", ())):
-        assert await asyncio.to_thread(main, (*flags, *more)) == 0
-        lines = capsys.readouterr().out.splitlines()
-        assert sorted(lines[:-1]) == [f"{name}: {verb} {DEMO}, {CARD}" for name in NODES]
-        assert lines[-1] == f"{verb} 4 labels on 2 nodes"
-    assert await asyncio.to_thread(main, flags) == 0
-    assert capsys.readouterr().out == "took over 0 labels on 0 nodes\n"
+        status, out, err = await adopt_labels(config, *more)
+        assert (status, err) == (0, "")
+        *lines, last = out.splitlines()
+        assert sorted(lines) == [f"{name}: {verb} {DEMO}, {CARD}" for name in NODES]
+        assert last == f"{verb} 4 labels on 2 nodes"
+    assert await adopt_labels(config) == (0, "took over 0 labels on 0 nodes\n", "")
 
 
-async def test_command_without_the_crd_is_status_1(api, kubeconfig, capsys):
-    flags = (f"--kubeConfig={kubeconfig(api.url)}",)
-    assert await asyncio.to_thread(command.main, flags) == 1
-    assert capsys.readouterr().err.startswith("plimsoll-evaluator adopt-labels: ")
+@pytest.mark.e2e
+async def test_command_without_the_crd_is_status_1(api, kubeconfig):
+    status, _, err = await adopt_labels(f"--kubeConfig={kubeconfig(api.url)}")
+    assert status == 1
+    (line,) = err.splitlines()
+    assert line.startswith("plimsoll-evaluator adopt-labels: GET /apis/telemetry.intel.com")
 
 
-def test_command_without_a_kubeconfig_is_status_1(tmp_path, capsys):
-    assert command.main((f"--kubeConfig={tmp_path}/none",)) == 1
-    assert "no kubeconfig at" in capsys.readouterr().err
+@pytest.mark.e2e
+async def test_command_without_a_kubeconfig_is_status_1(tmp_path):
+    status, out, err = await adopt_labels(f"--kubeConfig={tmp_path}/none")
+    assert (status, out) == (1, "")
+    assert err.startswith("plimsoll-evaluator adopt-labels: no kubeconfig at ")
