@@ -53,7 +53,7 @@ class Crowd:
             allocatable={one: np.full(count, size) for one, size in _SIZES.items()}
             | {Resource.PODS: np.full(count, 110.0)},
             requested={**taken, Resource.PODS: np.full(count, float(PODS_EACH))},
-            unmeasured={one: np.zeros(count) for one in _SIZES},
+            recently_bound={one: np.zeros(count) for one in _SIZES},
             usage=usage,
             congestion=self.congestion,
         )
