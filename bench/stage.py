@@ -17,7 +17,7 @@ from bench import measure
 from bench import nodes as made
 from bench.authority import Authority
 from bench.relabel import beside, named, until
-from plimsoll.logging import setup
+from plimsoll import logs
 from sandbox import manifests
 from sandbox.apiserver.server import ApiServer
 from sandbox.client.client import ApiError, Client, ensure
@@ -60,7 +60,7 @@ class Usage:
 
 def serve(told: "Connection[Any, Any]", nodes: Sequence[str]) -> None:
     """An API server with these nodes, for ever."""
-    setup.setup("warn")
+    logs.setup("warn")
 
     async def run() -> None:
         server = ApiServer()

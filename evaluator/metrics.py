@@ -198,7 +198,7 @@ class Metrics:
         )
         self.gangs_obstructed = Gauge(
             "plimsoll_gangs_obstructed",
-            "Gangs that lack pods and will not get them as things are: a quota, or their controllers, are in the way.",
+            "Gangs that lack pods their controllers do not or cannot create: see the event GangCannotComplete.",
             registry=self.registry,
         )
         self.gang_pods_gated = Gauge(

@@ -13,10 +13,10 @@ from typing import Self
 
 import psutil
 
-from plimsoll.logging import setup
+from plimsoll import logs
 from sandbox import pdeathsig
 
-log = setup.get(__name__)
+log = logs.get(__name__)
 
 STOP_TIMEOUT = 10.0
 _LAST_LINES = 15

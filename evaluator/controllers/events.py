@@ -20,10 +20,10 @@ from evaluator.plans import events, policy_events
 from evaluator.plans.label_conflicts import ConflictsByLabel
 from evaluator.plans.policy_events import EventSpec, ReportedState
 from evaluator.policy.decide import Decision
+from plimsoll import logs
 from plimsoll.backoff import Backoff
-from plimsoll.logging import setup
 
-log = setup.get(__name__)
+log = logs.get(__name__)
 
 _VERSION = "telemetry.intel.com/v1alpha1"
 

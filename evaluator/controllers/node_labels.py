@@ -19,11 +19,11 @@ from evaluator.metrics import Metrics
 from evaluator.model.node_labels import LabelApply, LabelConflict, NodeLabels
 from evaluator.model.objects import Node
 from evaluator.plans.node_labels import LabelPlan
+from plimsoll import logs
 from plimsoll.backoff import Backoff
-from plimsoll.logging import setup
 from plimsoll.ratelimit import TokenBucket
 
-log = setup.get(__name__)
+log = logs.get(__name__)
 
 _AT_ONCE = 8
 """More writes at a time add only latency at the API server."""

@@ -18,10 +18,10 @@ from evaluator.scoring import reward_codec
 from evaluator.scoring.outcomes import OutcomeTracker
 from evaluator.scoring.reward_codec import StateError
 from evaluator.scoring.rewards import PodOutcome, Rewards
+from plimsoll import logs
 from plimsoll.backoff import Backoff
-from plimsoll.logging import setup
 
-log = setup.get(__name__)
+log = logs.get(__name__)
 
 PAUSE = 30.0
 """Seconds between two writes: what is learned changes with every pod that comes or goes."""

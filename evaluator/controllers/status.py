@@ -12,10 +12,10 @@ from evaluator.model.names import PolicyKey
 from evaluator.model.node_labels import LabelConflict
 from evaluator.plans.conditions import PolicyCondition
 from evaluator.plans.status import PolicyStatus, statuses
+from plimsoll import logs
 from plimsoll.backoff import Backoff
-from plimsoll.logging import setup
 
-log = setup.get(__name__)
+log = logs.get(__name__)
 
 _PAUSE = 1.0
 """Seconds between two rounds of writing: a status is for people, and a flapping reading must not load the API server."""

@@ -30,10 +30,10 @@ from evaluator.gangs.core.types import (
 from evaluator.gangs.ungater import UngateResult
 from evaluator.kubeapi.transport import KubeError
 from evaluator.metrics import Metrics
+from plimsoll import logs
 from plimsoll.backoff import Backoff
-from plimsoll.logging import setup
 
-log = setup.get(__name__)
+log = logs.get(__name__)
 
 _SETTLE = 0.01
 """Seconds from a change to a decision: what changes together, as a gang that gets its nodes, costs few of them."""
@@ -148,7 +148,7 @@ class GangController:
     def decided(self) -> None:
         """Policies were decided on: look soon if they let in others than before, or what was waited for may be there."""
         policies = self._decider.latest.policies
-        let_in = [(key, one.dontschedule, one.awaited) for key, one in policies.items()]
+        let_in = [(key, one.dontschedule, one.unreported) for key, one in policies.items()]
         if self._waited_for or not _same(let_in, self._let_in):
             self.wake()
         self._let_in = let_in

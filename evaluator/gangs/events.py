@@ -17,12 +17,12 @@ from evaluator.kubeapi.transport import KubeError
 from evaluator.metrics import Metrics
 from evaluator.model.pod_record import Key, PodRecord
 from evaluator.plans.policy_events import EventSpec
+from plimsoll import logs
 from plimsoll.backoff import Backoff
-from plimsoll.logging import setup
-from plimsoll.logging.ratelimited import RateLimitedLogger
+from plimsoll.logs.ratelimited import RateLimitedLogger
 from plimsoll.ratelimit import TokenBucket
 
-log = setup.get(__name__)
+log = logs.get(__name__)
 
 _PAUSE = 0.5
 """Seconds between two rounds: what is decided may change many times a second, and people do not read so fast."""

@@ -11,10 +11,10 @@ from evaluator.kubeapi.transport import KubeError
 from evaluator.leader import lease
 from evaluator.leader.lease import Acquire, LeaseTimings, ObservedLease, Renew, StepDown, Wait
 from evaluator.leader.write_fence import WriteFence, clock
-from plimsoll.logging import setup
+from plimsoll import logs
 from plimsoll.rfc3339 import microtime
 
-log = setup.get(__name__)
+log = logs.get(__name__)
 
 _PATIENCE = 3.0
 """Seconds that giving up the lease may take: a program that is going away does not wait for an API server that is gone."""

@@ -213,7 +213,7 @@ import importlib.util
 spec = importlib.util.spec_from_file_location("standins", {this!r})
 module = importlib.util.module_from_spec(spec)
 spec.loader.exec_module(module)
-from sandbox.up import Cluster, ClusterSpec
+from sandbox.cluster import Cluster, ClusterSpec
 
 async def main():
     logs.setup()

@@ -126,10 +126,10 @@ async def test_no_child_outlives_a_supervisor_that_is_killed(spawn, tmp_path, ev
     script = textwrap.dedent(f"""
         import asyncio
         from pathlib import Path
-        from plimsoll.logging import setup
+        from plimsoll import logs
         from sandbox.processes import Processes
 
-        setup.setup()
+        logs.setup()
 
         async def main():
             processes = Processes(Path({str(tmp_path)!r}))

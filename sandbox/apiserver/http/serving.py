@@ -8,8 +8,7 @@ from typing import Any
 from aiohttp import web
 from prometheus_client import CONTENT_TYPE_LATEST, CollectorRegistry, generate_latest
 
-from plimsoll import process_metrics
-from plimsoll.logging import setup
+from plimsoll import logs, process_metrics
 from sandbox.apiserver.controllers import BuiltInControllers
 from sandbox.apiserver.errors import ApiError, bad_request, internal, method_not_allowed
 from sandbox.apiserver.http import bodies, discovery, openapi
@@ -32,7 +31,7 @@ from sandbox.apiserver.writes.actions import Actions
 from sandbox.apiserver.writes.deletion import Remover, delete_options
 from sandbox.apiserver.writes.writes import APPLY_PATCH, Writer, WriteResult
 
-log = setup.get(__name__)
+log = logs.get(__name__)
 
 _METRICS = "/metrics"
 _HEALTH = frozenset({"/healthz", "/readyz", "/livez"})
