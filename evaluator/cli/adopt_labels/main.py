@@ -10,10 +10,9 @@ from evaluator.cli.adopt_labels.migration import IncompleteError, LabelMigration
 from evaluator.kubeapi.client import Kube
 from evaluator.kubeapi.connection import ConfigError
 from evaluator.kubeapi.transport import KubeError
-from plimsoll import flags
+from plimsoll import flags, logs
 from plimsoll.commandline import Parser
 from plimsoll.flags import option
-from plimsoll.logging import setup
 from plimsoll.text import counted
 
 PROGRAM = "plimsoll-evaluator adopt-labels"
@@ -53,7 +52,7 @@ def main(argv: Sequence[str]) -> int:
     """Take over the labels, or print them with --dry-run; returns the exit status."""
     command = Parser(PROGRAM, about=_ABOUT, examples=_EXAMPLES)
     settings = flags.parse_settings(Settings, command, argv=argv, env=os.environ)
-    setup.setup("warn", "logfmt")
+    logs.setup("warn", "logfmt")
     try:
         asyncio.run(_adopt(settings))
     except (ConfigError, IncompleteError, KubeError) as error:
