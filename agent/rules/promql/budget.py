@@ -11,9 +11,9 @@ from plimsoll.durations import format_duration
 from plimsoll.text import SentenceError
 
 SERIES = 200
-"""Bytes of one series in a part's result, including what the part caches about it (measured)."""
+"""Estimated bytes of a series in a part's result. Parts hold 64 to 360 bytes a series, by tracemalloc."""
 POINT = 90
-"""Bytes of one sample in a subquery's window (measured)."""
+"""Estimated bytes of a sample in a subquery's window. Windows hold 11 to 60 bytes a sample, by tracemalloc."""
 _CALLS = 16  # calls of `check` per reading of the clock
 
 

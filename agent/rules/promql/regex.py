@@ -25,6 +25,9 @@ _PLAIN = re.compile(r"[^\\.+*?()|\[\]{}^$]*(?:\|[^\\.+*?()|\[\]{}^$]*)*|\(?\.[*+
 _TOKEN = re.compile(r"\\Q.*?(?:\\E|\Z)|(?P<newer>\\C|\(\?<)|\(\?P<(?P<name>\w+)>|\\.", re.DOTALL)
 
 
+_SURROGATE = re.compile("[\ud800-\udfff]")
+
+
 class Match(Protocol):
     """The match of a pattern."""
 
@@ -45,13 +48,19 @@ class Pattern:
 
     def fullmatch(self, text: str) -> Match | None:
         """Match the whole text; None if it does not match."""
-        return _program(self.text).fullmatch(text)
+        program = _program(self.text)
+        try:
+            return program.fullmatch(text)
+        except UnicodeEncodeError:  # RE2 reads UTF-8; Go matches a byte that is not UTF-8 as U+FFFD
+            return program.fullmatch(_SURROGATE.sub("\ufffd", text))
 
 
 def compiled(pattern: str) -> Pattern:
     """Compile a pattern. Raises ExpressionError if it is invalid, too large, or uses syntax that Prometheus 2.42 lacks."""
     if len(pattern) > LONGEST:
         raise _unsupported(pattern, f"more than {LONGEST} characters")
+    if _SURROGATE.search(pattern):
+        raise _invalid(pattern, "invalid UTF-8")
     names = []
     for token in _TOKEN.finditer(pattern):
         if token["newer"]:
