@@ -128,11 +128,11 @@ def _kept(
 
 def _let_in(decision: Decision, nodes: NodeIndex) -> Mask:
     """Those that a policy does not turn away, nor would be asked to wait for: the first word of them is on its way."""
-    refused, awaited = decision.dontschedule, decision.awaited
-    if isinstance(refused, ViolationReasons) and refused.nodes.nodes is nodes:
-        mask = ~refused.nodes.mask
+    ungate_failed, awaited = decision.dontschedule, decision.awaited
+    if isinstance(ungate_failed, ViolationReasons) and ungate_failed.nodes.nodes is nodes:
+        mask = ~ungate_failed.nodes.mask
     else:
-        mask = ~_mask(refused, nodes)
+        mask = ~_mask(ungate_failed, nodes)
     return fixed(mask & ~_mask(awaited, nodes) if awaited else mask)
 
 
