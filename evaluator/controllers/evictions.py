@@ -76,7 +76,7 @@ class EvictionController:
 
     async def _planned(self) -> list[Eviction]:
         """What is due, once it is known of the nodes in question which would take which pod."""
-        plan, places = self._plan(), self._cluster.places
+        plan, places = self._plan(), self._cluster.feasible_nodes
         if places.behind:
             for _ in places.catching_up():
                 await asyncio.sleep(0)
@@ -93,7 +93,7 @@ class EvictionController:
         return evictions.plan(
             self._decider.latest,
             self._cluster.running,
-            self._cluster.places,
+            self._cluster.feasible_nodes,
             self._recent,
             pace=self._pace,
             now=moment,

@@ -68,10 +68,12 @@ class CapacityTracker:
             self._capacity = self._blank(nodes, resources)
             self._touched.update(nodes)
         elif nodes is not self._capacity.nodes:
-            self._touched.update(name for name in nodes if name not in self._capacity.nodes.place)
+            self._touched.update(
+                name for name in nodes if name not in self._capacity.nodes.position
+            )
             self._capacity = self._moved(nodes)
         if self._touched:
-            self._count([name for name in self._touched if name in nodes.place])
+            self._count([name for name in self._touched if name in nodes.position])
             self._touched.clear()
         return self._capacity
 
