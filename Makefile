@@ -16,8 +16,8 @@ demo: $(STAMP)  ## the health-metric story on three nodes, on this machine
 test: $(STAMP)  ## all tests, in several processes: they wait more than they work
 	$(BIN)/pytest --numprocesses=$(WORKERS) --dist=loadfile
 
-soak: $(STAMP)  ## fuzzing and long runs at full size: hours
-	$(BIN)/pytest --soak --timeout=0 tests/fuzz tests/soak
+soak: $(STAMP)  ## fuzzing, property tests and long runs at full size: hours
+	$(BIN)/pytest --soak --timeout=0
 
 check: $(STAMP)  ## lint, format, types, imports
 	$(BIN)/ruff check .
