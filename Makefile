@@ -19,11 +19,12 @@ test: $(STAMP)  ## all tests, in several processes: they wait more than they wor
 soak: $(STAMP)  ## fuzzing, property tests and long runs at full size: hours
 	$(BIN)/pytest --soak --timeout=0
 
-check: $(STAMP)  ## lint, format, types, imports
+check: $(STAMP)  ## lint, format, types, imports, names and layout
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 	$(BIN)/lint-imports
+	$(BIN)/python -P checks/tree.py
 
 bench: $(STAMP)  ## what everything costs: JSON lines, and bench/results/latest.json
 	$(BIN)/python -P bench/all.py

@@ -6,12 +6,13 @@ from dataclasses import dataclass
 from collectors.base import host
 from collectors.base.metric import Metric, Table
 from collectors.base.sample import CollectorError, Family
+from collectors.devices import cpuinfo
+from collectors.devices.cpulibrary import CpuLibrary
+from collectors.devices.cpustates import CpuStates
 from collectors.formats.cpulist import parse_cpu_list
 from collectors.formats.numerals import parse_uints
 from collectors.formats.patterns import regexp
-from collectors.readers import cpuinfo, sysfs
-from collectors.readers.cpulibrary import CpuLibrary
-from collectors.readers.cpustates import CpuStates
+from collectors.readers import sysfs
 from plimsoll.flags import option
 
 _STAT, _CPUS = "<procfs>/stat", "<sysfs>/devices/system/cpu"

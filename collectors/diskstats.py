@@ -9,11 +9,12 @@ from typing import NamedTuple
 from collectors.base import host
 from collectors.base.metric import Metric, Table
 from collectors.base.sample import CollectorError, Family, MetricType
+from collectors.devices import diskinfo
+from collectors.devices.diskinfo import Disk
 from collectors.formats.devicefilter import DeviceFilter
 from collectors.formats.numerals import parse_uint
 from collectors.formats.patterns import regexp
-from collectors.readers import diskinfo, udev
-from collectors.readers.diskinfo import Disk
+from collectors.readers import udev
 from plimsoll.flags import option
 
 _SOURCE = "<procfs>/diskstats"

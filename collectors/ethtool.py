@@ -9,10 +9,10 @@ from functools import lru_cache
 from collectors.base import host
 from collectors.base.metric import Metric, Table
 from collectors.base.sample import CollectorError, Family
+from collectors.devices.driverinfo import Driver, Ioctl, Link, Modes, Questions
 from collectors.formats.devicefilter import DeviceFilter
 from collectors.formats.patterns import regexp
 from collectors.readers import netroot, sysfs
-from collectors.readers.driverinfo import Driver, Ioctl, Link, Modes, Questions
 from plimsoll.flags import option
 
 _IOCTL = "ethtool's ioctl"

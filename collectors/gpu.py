@@ -8,9 +8,10 @@ from dataclasses import dataclass
 from collectors.base.host import Host
 from collectors.base.metric import Metric, Table
 from collectors.base.sample import CollectorError, Family, MetricType, SourceAbsentError
-from collectors.readers import nvml, sysfs
-from collectors.readers.gpudevices import Device, GpuReading, Gpus
-from plimsoll.logging import setup
+from collectors.devices import nvml
+from collectors.devices.gpudevices import Device, GpuReading, Gpus
+from collectors.readers import sysfs
+from plimsoll import logs
 
 _DEVICE = (
     "gpu",
@@ -86,7 +87,7 @@ METRICS = Table(
 _MEBIBYTE = 1 << 20
 _RETRY_SECONDS = 60.0
 
-log = setup.get(__name__)
+log = logs.get(__name__)
 
 
 @dataclass(frozen=True, slots=True)

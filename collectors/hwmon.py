@@ -8,11 +8,11 @@ from typing import NamedTuple
 
 from collectors.base import host
 from collectors.base.sample import Family, SourceAbsentError
+from collectors.devices.sensors import METRICS, Scale, clean, meaning, split
 from collectors.formats.devicefilter import DeviceFilter
 from collectors.formats.numerals import parse_float
 from collectors.formats.patterns import regexp
 from collectors.readers import sysfs
-from collectors.readers.sensors import METRICS, Scale, clean, meaning, split
 from plimsoll.flags import option
 
 __all__ = ["METRICS", "HwMon", "Options"]

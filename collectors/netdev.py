@@ -13,11 +13,12 @@ from dataclasses import dataclass
 from collectors.base import host
 from collectors.base.metric import Metric, Table
 from collectors.base.sample import CollectorError, Family
+from collectors.devices import routenetlink
+from collectors.devices.routenetlink import IpAddress
 from collectors.formats.devicefilter import DeviceFilter
 from collectors.formats.numerals import parse_uint
 from collectors.formats.patterns import regexp
-from collectors.readers import netroot, routenetlink, sysfs
-from collectors.readers.routenetlink import IpAddress
+from collectors.readers import netroot, sysfs
 from plimsoll.flags import option
 
 _STATISTIC = Metric(

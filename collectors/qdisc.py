@@ -6,10 +6,11 @@ from dataclasses import dataclass
 from collectors.base import host
 from collectors.base.metric import Metric, Table
 from collectors.base.sample import Family, MetricType
+from collectors.devices import routenetlink
+from collectors.devices.routenetlink import Qdisc
 from collectors.formats.devicefilter import DeviceFilter
 from collectors.formats.patterns import regexp
-from collectors.readers import netroot, routenetlink
-from collectors.readers.routenetlink import Qdisc
+from collectors.readers import netroot
 from plimsoll.flags import option
 
 

@@ -127,9 +127,7 @@ class Rasdaemon:
         """Read what is new."""
         header = sqliteheader.read(self._path)
         if header is None or header != self._header:
-            from collectors.readers import (
-                rasdatabase,  # SQLite takes 2 MB, which nodes without rasdaemon do without
-            )
+            from collectors.devices import rasdatabase
 
             with rasdatabase.opened(self._path) as database:
                 database.count(self._marks, self._counts, self._recent, self._clock())

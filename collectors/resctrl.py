@@ -6,10 +6,10 @@ from dataclasses import dataclass
 from collectors.base.host import Host
 from collectors.base.metric import Metric, Table
 from collectors.base.sample import Family, MetricType
+from collectors.devices.llcsizes import LlcSizes
+from collectors.devices.resctrltree import Tree
 from collectors.formats.podnames import container_id, pod_uid
 from collectors.formats.resctrlsums import BandwidthSums, ControlGroup, Group, Unread, occupancy
-from collectors.readers.llcsizes import LlcSizes
-from collectors.readers.resctrltree import Tree
 from plimsoll.flags import option
 
 _ROOT = "<sysfs>/fs/resctrl"

@@ -89,7 +89,7 @@ def flags_page() -> Iterator[str]:
     yield from _program(
         "plimsoll-evaluator configure-scheduler",
         "How to use it is in [deploy/scheduler](../deploy/scheduler/README.md).",
-        evaluator.cli.configure_schedulergure_scheduler.mainler.main.Settings,
+        evaluator.cli.configure_scheduler.main.Settings,
     )
     yield from _program("plimsoll-sandbox up", "", sandbox.config.UpSettings)
     yield from _program("plimsoll-sandbox demo", "", sandbox.config.DemoSettings)

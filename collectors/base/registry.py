@@ -77,6 +77,7 @@ from collectors.cpu import Cpu
 from collectors.cpu_throttle import CpuThrottle
 from collectors.cpu_vulnerabilities import CpuVulnerabilities
 from collectors.cpufreq import CpuFreq
+from collectors.devices import sensors
 from collectors.diskstats import DiskStats
 from collectors.dmi import Dmi
 from collectors.edac import Edac
@@ -112,7 +113,6 @@ from collectors.processes import Processes
 from collectors.qdisc import QueueDisciplines
 from collectors.rapl import Rapl
 from collectors.rasdaemon import Rasdaemon
-from collectors.readers import sensors
 from collectors.resctrl import Resctrl
 from collectors.schedstat import SchedStat
 from collectors.slabinfo import SlabInfo

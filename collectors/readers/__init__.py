@@ -1,4 +1,4 @@
-"""Access to the host that several collectors share: sysfs, procfs, udev, netlink, NVML and databases.
+"""Access to files of the host that several collectors share: sysfs, procfs, mounts, udev.
 
 Imports `base` and `formats`.
 """

@@ -24,7 +24,7 @@ class PolicyGauges:
         metrics = self._metrics
         metrics.decided_timestamp.set_to_current_time()
         metrics.policies.set(len(decisions.policies))
-        metrics.nodes.set(len(decisions.view.nodes))
+        metrics.nodes.set(len(decisions.table.nodes))
         for key in self._shown.keys() - decisions.policies.keys():
             self._change(self._shown.pop(key), {})
             metrics.forget(*key)
@@ -51,11 +51,11 @@ class PolicyGauges:
         }
         for strategy, violating in decision.violations.items():
             figures[metrics.violating_nodes, (*key, strategy.value)] = len(violating)
-        for strategy, standing in decision.states.items():
+        for strategy, state in decision.states.items():
             of = (*key, strategy.value)
-            figures[metrics.missing_violations, of] = standing.missing
-            figures[metrics.timed_nodes, (*of, "pending")] = standing.pending
-            figures[metrics.timed_nodes, (*of, "clearing")] = standing.clearing
+            figures[metrics.missing_violations, of] = state.missing_violations
+            figures[metrics.timed_nodes, (*of, "pending")] = state.pending
+            figures[metrics.timed_nodes, (*of, "clearing")] = state.clearing
         for metric in decision.policy.metrics:
             figures[metrics.missing_readings, (*key, metric)] = decision.missing.count(metric)
         return figures

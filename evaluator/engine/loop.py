@@ -98,7 +98,7 @@ class DecisionLoop:
 
     def readings(self) -> AbstractContextManager[Readings]:
         """The readings of this moment: one that was only confirmed is newer here than in the current decisions."""
-        return self._store.snapshot(self._decisions.view.nodes)
+        return self._store.snapshot(self._decisions.table.nodes)
 
     def current(self) -> Decisions:
         """The current decisions. Raises NotReadyError while they rest on nothing.
@@ -225,6 +225,6 @@ class DecisionLoop:
 def waiting_for(cluster: ClusterCache, decisions: Decisions) -> list[str]:
     """What is missing before these decisions may be used for the first time."""
     # Most policies wait for the same nodes: their sets are one and the same.
-    awaited = frozenset[str]().union(*{d.awaited for d in decisions.policies.values()})
-    reports = [f"the first report of {counted(len(awaited), 'node')}"] if awaited else []
+    unreported = frozenset[str]().union(*{d.unreported for d in decisions.policies.values()})
+    reports = [f"the first report of {counted(len(unreported), 'node')}"] if unreported else []
     return [*cluster.waiting_for, *reports]

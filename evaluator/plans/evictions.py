@@ -64,7 +64,7 @@ class _Alternatives:
 
     def __init__(self, decision: Decision, places: FeasibleNodes) -> None:
         violating = (decision.deschedule.keys(), decision.dontschedule.keys())
-        self._barred: tuple[Set[str], ...] = (*violating, decision.awaited)
+        self._barred: tuple[Set[str], ...] = (*violating, decision.unreported)
         self._places = places
         self._known: dict[int, bool] = {}
 
@@ -75,7 +75,7 @@ class _Alternatives:
         return known
 
     def _among(self, takers: Set[str]) -> bool:
-        left, unwelcome, awaited = self._barred
+        left, unwelcome, unreported = self._barred
         return any(
-            node not in left and node not in unwelcome and node not in awaited for node in takers
+            node not in left and node not in unwelcome and node not in unreported for node in takers
         )

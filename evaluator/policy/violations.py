@@ -68,8 +68,8 @@ def plain(reasons: Mapping[str, str]) -> Mapping[str, str]:
 class MissingReadings(Mapping[str, Sequence[str]]):
     """Metric → the nodes without a reading of it that a rule could use; only metrics that some node lacks are in it."""
 
-    def __init__(self, lacking: Mapping[str, NodeMask]) -> None:
-        self._lacking = {metric: nodes for metric, nodes in lacking.items() if nodes.count}
+    def __init__(self, unusable: Mapping[str, NodeMask]) -> None:
+        self._lacking = {metric: nodes for metric, nodes in unusable.items() if nodes.count}
 
     def count(self, metric: str) -> int:
         """How many nodes lack a metric."""

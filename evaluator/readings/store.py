@@ -38,7 +38,7 @@ class SourceMask(NamedTuple):
     """Which source each reading of a column is from, where there are several: its place among their names."""
 
     names: tuple[str, ...]
-    place: npt.NDArray[np.int8]
+    numbers: npt.NDArray[np.int8]
 
 
 class Column(NamedTuple):
@@ -55,14 +55,14 @@ class Column(NamedTuple):
     at: Floats
     fresh: Bools
     unread: Bools
-    awaited: Bools
+    unreported: Bools
     fault: str = ""
     origin: SourceMask | None = None
     source: str = ""
 
     def source_at(self, place: int) -> str:
         """Whose reading the one at a place is."""
-        return self.source if self.origin is None else self.origin.names[self.origin.place[place]]
+        return self.source if self.origin is None else self.origin.names[self.origin.numbers[place]]
 
     @property
     def usable(self) -> Bools:
@@ -71,7 +71,7 @@ class Column(NamedTuple):
         return usable
 
 
-def unknown(size: int, *, awaited: bool, unread: bool = False, fault: str = "") -> Column:
+def unknown(size: int, *, unreported: bool, unread: bool = False, fault: str = "") -> Column:
     """A column over so many nodes of which nothing is known."""
     return Column(
         np.full(size, np.nan),
@@ -79,7 +79,7 @@ def unknown(size: int, *, awaited: bool, unread: bool = False, fault: str = "") 
         np.full(size, NEVER),
         np.zeros(size, bool),
         np.full(size, unread),
-        np.full(size, awaited),
+        np.full(size, unreported),
         fault,
     )
 
@@ -357,21 +357,21 @@ class Store:
         starting = now - self.started < self._grace
         size, column = len(nodes), self._metrics.get(metric)
         if column is None or not self._roster.rows or not size:
-            return unknown(size, awaited=starting)
+            return unknown(size, unreported=starting)
         heard = self._hearing(self._roster.find(nodes), now)
         facts, values = self._facts_of(column, heard.rows), self._values[column].take(heard.rows)
         if self._undo is not None:
             facts, values = _restored(self._undo, column, facts, values)
-        at, fresh, awaited = heard.at, heard.fresh, np.zeros(size, bool)
+        at, fresh, unreported = heard.at, heard.fresh, np.zeros(size, bool)
         if facts.older is not None:
             at = np.minimum(facts.older, heard.at)
             fresh = at >= now - self.stale_after
             # "Cannot be read" is a first word too; at the start one waits all the same, for the label's sake.
             expected = self._expected.take(heard.rows) > now - self._grace
-            awaited = (at == NEVER) & ((heard.fresh & ~facts.unread) | expected | starting)
+            unreported = (at == NEVER) & ((heard.fresh & ~facts.unread) | expected | starting)
         if self.pause.matters(now, self._grace):
-            awaited = awaited | self.pause.hides(at, fresh, self.stale_after)
-        return Column(values, facts.samples, at, fresh, facts.unread, awaited)
+            unreported = unreported | self.pause.hides(at, fresh, self.stale_after)
+        return Column(values, facts.samples, at, fresh, facts.unread, unreported)
 
     def _hearing(self, rows: Rows, now: float) -> _Heard:
         """The same for every column that is read at one moment."""

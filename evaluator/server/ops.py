@@ -142,7 +142,7 @@ class OpsServer:
         async with self._making.turn():
             decisions, now = self._decider.latest, self._clock()
             node = request.query.get("node", ("",))[-1]
-            if node and node not in decisions.view.nodes.place:
+            if node and node not in decisions.table.nodes.position:
                 return _error(f"no node {node[:_SHOWN]}")
             with self._decider.readings() as readings:
                 found = await _stepwise(

@@ -28,8 +28,9 @@ from collectors import (
 )
 from collectors import os as os_release
 from collectors.base.sample import CollectorError, Family
+from collectors.devices import diskinfo
 from collectors.formats.devicefilter import DeviceFilter
-from collectors.readers import diskinfo, mounts, udev
+from collectors.readers import mounts, udev
 
 XEON = Path(__file__).parent / "fixtures/xeon"
 EVERY = DeviceFilter("", "")

@@ -4,8 +4,8 @@ import pytest
 
 from collectors.base.host import Host
 from collectors.base.sample import SourceAbsentError
+from collectors.devices.sensors import METRICS, clean, meaning, split
 from collectors.hwmon import HwMon, Options
-from collectors.readers.sensors import METRICS, clean, meaning, split
 
 CHIP = "sys/class/hwmon/hwmon0"
 

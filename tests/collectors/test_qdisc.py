@@ -3,8 +3,8 @@ from contextlib import nullcontext
 import pytest
 
 from collectors.base.sample import SourceAbsentError
+from collectors.devices.routenetlink import Qdisc
 from collectors.qdisc import Options, QueueDisciplines, families
-from collectors.readers.routenetlink import Qdisc
 
 
 class Kernel:

@@ -49,9 +49,10 @@ from collectors import (
 )
 from collectors import os as os_release
 from collectors.base.sample import CollectorError
+from collectors.devices import cpuinfo, diskinfo, llcsizes, resctrltree
 from collectors.formats import cpulist, pciids, promtext, resctrlsums
 from collectors.formats.devicefilter import DeviceFilter
-from collectors.readers import cpuinfo, diskinfo, llcsizes, mounts, netroot, resctrltree, udev
+from collectors.readers import mounts, netroot, udev
 
 EVERY_FIELD = re.compile("")
 EVERY_DEVICE = DeviceFilter("", "")

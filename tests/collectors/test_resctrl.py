@@ -5,7 +5,7 @@ import pytest
 
 from collectors.base.host import Host
 from collectors.base.sample import CollectorError, SourceAbsentError
-from collectors.readers.resctrltree import parse_schemata
+from collectors.devices.resctrltree import parse_schemata
 from collectors.resctrl import Options, Resctrl
 
 ROOT = "sys/fs/resctrl"

@@ -24,11 +24,9 @@ from evaluator.extender import codec as messages
 from evaluator.extender import podview
 from evaluator.gangs.core import admission
 from evaluator.gangs.core.podgroup import GangKey, PodGroup
-from evaluator.gangs.diagnosis.controllers import KINDS, Controller, PodController
-from evaluator.gangs.diagnosis.create_failures import Event, last_word
+from evaluator.gangs.diagnosis.controllers import KINDS, ControllerObject, PodController
+from evaluator.gangs.diagnosis.create_failures import ControllerEvent, last_failure
 from evaluator.gangs.diagnosis.diagnose import CreateFailure, GangContext, blockers
-from evaluator.gangs.diagnosis.quota_usage import Member, Reference
-from evaluator.gangs.diagnosis.quotas import Quota
 from evaluator.kubeapi import client, connection, transport
 from evaluator.kubeapi.reflector import Reflector
 from evaluator.kubeapi.transport import KubeError
@@ -114,9 +112,8 @@ def a_pod_to_place(data):
     """As scorers take it: out of a question, with whatever its containers ask for."""
     with documented(messages.BadRequestError):
         found = podview.view(messages.decode(data))
-        for amounts in (found.requests, found.peak):
-            assert set(amounts) <= set(Resource)
-            assert all(math.isfinite(value) and value >= 0 for value in amounts.values())
+        assert set(found.requests) <= set(Resource)
+        assert all(math.isfinite(value) and value >= 0 for value in found.requests.values())
         assert all(isinstance(word, str) for word in (found.name, found.uid, found.kind))
 
 
@@ -128,26 +125,23 @@ def an_admission_review(data):
             assert told["uid"] == given["request"]["uid"]
 
 
-class _Around(msgspec.Struct):
-    pod: Member
-    quota: Quota
-    controller: Controller
-    events: list[Event]
+class _ControllerWithEvents(msgspec.Struct):
+    controller: ControllerObject
+    events: list[ControllerEvent]
 
 
-def a_scene(data):
-    """What the API server has around a gang that lacks pods: much of it was written by whoever made the gang."""
+def a_gang_context(data):
+    """A controller and its events, as a tenant may write them."""
     with documented(*UNREADABLE):
-        around = msgspec.json.decode(data, type=_Around)
-        around.pod.metadata.uid = "a"
+        decoded = msgspec.json.decode(data, type=_ControllerWithEvents)
         pods = (lacking("a"), lacking("b"))
         for version, kind in KINDS:
-            reference = Reference(version, kind, "train", "o", controller=True)
-            maker = PodController(reference, around.controller)
-            words = maker.refused or last_word(around.events)
-            refusals = {"o": CreateFailure(str(reference), words)} if words else {}
-            scene = GangContext((around.pod,), (around.quota,), {"o": maker}, refusals)
-            for sentence in blockers(PodGroup(GangKey("ns", "train"), pods), scene):
+            owner = Owner(kind, "train", "o", version)
+            controller = PodController(owner, decoded.controller)
+            message = controller.create_failure or last_failure(decoded.events)
+            failures = {"o": CreateFailure(str(owner), message)} if message else {}
+            context = GangContext({"o": controller}, failures)
+            for sentence in blockers(PodGroup(GangKey("ns", "train"), pods), context):
                 fits(sentence)
 
 
@@ -156,7 +150,7 @@ def lacking(name):
     about = Membership("train", 3, owner=Owner("Job", "train", "o"), gated=True)
     state = {"kind": "train", "node": "", "phase": "Pending", "bound": None, "created": 0.0}
     signs = {"leaving": False, "ready": False, "restarts": 0, "crashing": False, "crashed": None}
-    fields = {"namespace": "ns", "name": name, "uid": name, "requests": (), "peak": ()}
+    fields = {"namespace": "ns", "name": name, "uid": name, "requests": ()}
     return PodRecord(**fields, **state, **signs, membership=about)
 
 
@@ -189,7 +183,7 @@ def _policy(found):
         for rule in strategy.rules:
             fits(str(rule))
             assert math.isfinite(rule.target)
-            assert math.isfinite(rule.terms.hold + rule.terms.clear)
+            assert math.isfinite(rule.options.for_seconds + rule.options.clear_after)
     for condition in _status(found).conditions:
         assert len(condition.message) <= 32_768, "more than a condition may hold"
 
@@ -466,7 +460,7 @@ TARGETS: Mapping[str, Callable[[bytes], None]] = {
     "refusal": a_refusal,
     "report": a_report,
     "request": a_request,
-    "scene": a_scene,
+    "gang_context": a_gang_context,
     "scheduler": a_scheduler_configuration,
     "staticpod": a_static_pod,
     "status": a_status,

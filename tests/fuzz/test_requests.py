@@ -1,6 +1,7 @@
 """Random requests at a running evaluator: each is answered by the book, and it is none the worse for them."""
 
 import asyncio
+import contextlib
 import random
 import sys
 
@@ -39,13 +40,13 @@ async def test_random_requests_are_answered_by_the_book(house, corpus, soak):
     kind = "tls" if house.tls else "plain"
     count = FULL if soak else SMALL
     gunner = Gunner(house.ports["port"], Shots(corpus("extender"), random.Random(kind)), house.tls)
-    await asyncio.to_thread(gunner.fire, int(count * WARM_UP))
-    gunner.close()
+    with contextlib.closing(gunner):
+        await asyncio.to_thread(gunner.fire, int(count * WARM_UP))
     await _until(lambda: house.connections == 0)
     warm, idle = house.resident, house.descriptors
-    await asyncio.to_thread(gunner.fire, count - int(count * WARM_UP))
-    grown = house.resident - warm
-    gunner.close()
+    with contextlib.closing(gunner):
+        await asyncio.to_thread(gunner.fire, count - int(count * WARM_UP))
+        grown = house.resident - warm
     told = dict(gunner.counted)
     memory = f"{warm >> 20} MiB when warm, {grown / (1 << 20):+.1f} MiB after"
     sys.stdout.write(f"{kind}: {told}, {memory}\n")

@@ -56,7 +56,7 @@ class Nudging:
             self.cluster,
             self.decided,
             self.metrics,
-            allowed=lambda: self.leads,
+            is_leader=lambda: self.leads,
             pace=RequeueTimings(settle=0.0),
             clock=self.clock,
             rng=rng,
@@ -70,8 +70,10 @@ class Nudging:
     def refuse(self, *nodes):
         self.decide(nodes)
 
-    def decide(self, refused, awaited=frozenset()):
-        decision = Decision(Policy(KEY), dontschedule=reasons(frozenset(refused)), awaited=awaited)
+    def decide(self, refused, unreported=frozenset()):
+        decision = Decision(
+            Policy(KEY), dontschedule=reasons(frozenset(refused)), unreported=unreported
+        )
         self.decided.latest = Decisions(MetricTable(("node-a", "node-b"), {}), {KEY: decision})
         self.decided.waiting_for = []
         self.requeuer.decided()

@@ -20,11 +20,11 @@ PACE = RequeueTimings(first=1.0, longest=8.0, settle=0.0, memory=300.0)
 TEXT = "0/2 nodes are available: 2 violating demo: heat GreaterThan 50. preemption: none"
 
 
-def decisions(*refused, awaited=(), policy=DEMO):
+def decisions(*refused, unreported=(), policy=DEMO):
     decision = Decision(
         Policy(policy),
         dontschedule=dict.fromkeys(refused, "violating demo: heat GreaterThan 50"),
-        awaited=frozenset(awaited),
+        unreported=frozenset(unreported),
     )
     return Decisions(MetricTable(("a", "b"), {}), {policy: decision})
 
@@ -136,7 +136,7 @@ def test_nothing_is_nudged_onto_a_node_that_takes_no_pods():
 
 def test_nothing_is_nudged_while_the_answer_would_be_to_come_again():
     queue = Queue(make_pod())
-    queue.decide(decisions("b", awaited=["b"]), 10.0)
+    queue.decide(decisions("b", unreported=["b"]), 10.0)
     assert queue.at(10.0) == []
     queue.decide(decisions("b"), 11.0)
     assert queue.at(11.0) == ["web"]

@@ -1,6 +1,6 @@
 import pytest
 
-from collectors.readers.llcsizes import LlcSizes, parse_size
+from collectors.devices.llcsizes import LlcSizes, parse_size
 
 CPUS = "sys/devices/system/cpu"
 

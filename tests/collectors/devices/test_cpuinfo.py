@@ -3,7 +3,7 @@
 import pytest
 
 from collectors.base.sample import CollectorError, Family
-from collectors.readers import cpuinfo
+from collectors.devices import cpuinfo
 
 ARM64 = """\
 processor\t: 0

@@ -8,7 +8,7 @@ import pytest
 
 from collectors.base.host import Host
 from collectors.cpu import Cpu, Options
-from collectors.readers.cpulibrary import CpuLibrary, ask_library
+from collectors.devices.cpulibrary import CpuLibrary, ask_library
 
 ANSWER = {"brand_raw": "Neoverse-N1", "vendor_id_raw": "ARM", "flags": ["aes", "asimd"], "bits": 64}
 

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Protocol, Self, TypeVar
 
-from collectors.readers.routenetlink import pyroute2
+from collectors.devices.routenetlink import pyroute2
 from collectors.readers.sysfs import decode
 
 T = TypeVar("T")

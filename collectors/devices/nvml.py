@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from collectors.base.sample import CollectorError, SourceAbsentError
-from collectors.readers.gpudevices import Device, GpuReading, Gpus, Xid
+from collectors.devices.gpudevices import Device, GpuReading, Gpus, Xid
 
 # nvmlReturn_t, as far as it means that this device, driver or user is not to be told.
 _NOT_TOLD = frozenset({3, 4, 6, 13, 14, 21, 22, 25, 26})

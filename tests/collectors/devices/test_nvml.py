@@ -4,8 +4,8 @@ from typing import Any
 import pytest
 
 from collectors.base.sample import CollectorError, SourceAbsentError
-from collectors.readers import nvml
-from collectors.readers.gpudevices import Device, GpuReading, Xid
+from collectors.devices import nvml
+from collectors.devices.gpudevices import Device, GpuReading, Xid
 
 NOT_SUPPORTED, NO_PERMISSION, DRIVER_NOT_LOADED, TIMEOUT = 3, 4, 9, 10
 LIBRARY_NOT_FOUND, FUNCTION_NOT_FOUND, GPU_IS_LOST = 12, 13, 15
