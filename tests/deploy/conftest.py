@@ -1,6 +1,7 @@
 """The manifests under deploy/, as kubectl builds them, and what is in them."""
 
 import functools
+import functools
 import itertools
 import os
 import re
@@ -76,6 +77,7 @@ def made(tmp_path_factory):
     return folder
 
 
+@functools.cache
 def kustomizations():
     """Folders with a kustomization that can be built as they are."""
     found = itertools.chain.from_iterable(DEPLOY.rglob(name) for name in NAMES)
