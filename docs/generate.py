@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import agent.config
+import evaluator.cli.adopt_labels.main
 import evaluator.cli.configure_scheduler.main
 import evaluator.config
 import sandbox.config
@@ -90,6 +91,11 @@ def flags_page() -> Iterator[str]:
         "plimsoll-evaluator configure-scheduler",
         "How to use it is in [deploy/scheduler](../deploy/scheduler/README.md).",
         evaluator.cli.configure_scheduler.main.Settings,
+    )
+    yield from _program(
+        "plimsoll-evaluator adopt-labels",
+        "When to use it is in [operations](operations.md#switch-from-telemetry-aware-scheduling).",
+        evaluator.cli.adopt_labels.main.Settings,
     )
     yield from _program("plimsoll-sandbox up", "", sandbox.config.UpSettings)
     yield from _program("plimsoll-sandbox demo", "", sandbox.config.DemoSettings)
