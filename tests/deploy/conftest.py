@@ -1,7 +1,6 @@
 """The manifests under deploy/, as kubectl builds them, and what is in them."""
 
 import functools
-import functools
 import itertools
 import os
 import re
