@@ -1,4 +1,4 @@
-"""What each path of the agent answers: metrics, whether it lives and is ready, and a page that says where to look."""
+"""The agent's HTTP endpoints: metrics, liveness, readiness, and a landing page."""
 
 import asyncio
 import contextlib
@@ -19,10 +19,10 @@ from plimsoll.http.types import Request, Response, preference
 
 log = logs.get(__name__)
 
-_GZIP_LEVEL = 1  # text this repetitive shrinks nine-fold at once; more effort costs the node more than it saves the wire
-_GZIP_FROM = 1400  # bytes: what fits one packet gains nothing
+_GZIP_LEVEL = 1  # text this repetitive shrinks nine-fold at level 1; higher levels cost more CPU than they save bandwidth
+_GZIP_FROM = 1400  # bytes: a reply that fits in one packet gains nothing
 
-# What a kubelet asks, which has neither user nor certificate; the answer is no more than yes or no.
+# Probed by a kubelet without user or certificate; the answer has no details.
 OPEN_PATHS = frozenset({"/healthz", "/readyz"})
 
 _PAGE = """<!DOCTYPE html>
@@ -43,7 +43,7 @@ _FAILURE = Response(HTTPStatus.INTERNAL_SERVER_ERROR, b"internal error\n")
 
 
 class Endpoints:
-    """The agent's pages. `ready` is set by whoever saw the first round end."""
+    """The agent's endpoints. `ready` is set after the first scrape of all collectors."""
 
     def __init__(
         self,
@@ -55,7 +55,7 @@ class Endpoints:
         max_requests: int = 40,
         recorder: RuleResults | None = None,
     ) -> None:
-        """`max_requests`: how many scrapes are answered at once; 0 for as many as there are connections."""
+        """`max_requests`: scrapes answered at once; 0 for no limit other than connections."""
         self._rounds = rounds
         self._own = own
         self._recorder = recorder
@@ -72,7 +72,7 @@ class Endpoints:
         self.ready = False
 
     async def answer(self, request: Request) -> Response:
-        """The reply to any request."""
+        """Return the reply to a request."""
         page = self._pages.get(request.path)
         if page is None:
             return _text(
@@ -123,7 +123,7 @@ class Endpoints:
             self._scraping -= 1
 
     async def _scrape(self, headers: Mapping[str, str], names: Collection[str] | None) -> Response:
-        """One round, written in the thread that collected it: each thread more that takes part costs as much as a collector."""
+        """Return one scrape, encoded in the thread that collected it: each further thread involved costs as much as a collector."""
         loop = asyncio.get_running_loop()
         answer: asyncio.Future[Response] = loop.create_future()
 
@@ -145,7 +145,7 @@ class Endpoints:
         return answer.result()
 
     def _families(self, make: RoundMaker, *, whole: bool) -> Sequence[Family]:
-        """A round with what the agent says of itself; what rules record only if all collectors were asked."""
+        """Return a scrape with metrics about the agent; recorded metrics only if all collectors were requested."""
         if self._recorder is None:
             return make(self._own.families()).families
         found = make([*self._own.families(), *self._recorder.accounts()]).families
@@ -154,7 +154,7 @@ class Endpoints:
 
 
 def _written(headers: Mapping[str, str], families: Sequence[Family]) -> Response:
-    """Families the way the client likes them."""
+    """Return families in the format and encoding that the client accepts."""
     wanted = exposition.negotiate(preference(headers, "accept"))
     body = wanted.encode(families)
     extra: tuple[tuple[str, str], ...] = (("vary", "Accept, Accept-Encoding"),)
@@ -165,12 +165,12 @@ def _written(headers: Mapping[str, str], families: Sequence[Family]) -> Response
 
 
 def _settle(answer: asyncio.Future[Response], response: Response) -> None:
-    if not answer.done():  # nobody wants it any more
+    if not answer.done():  # the client is gone
         answer.set_result(response)
 
 
 def choose(query: Mapping[str, Sequence[str]], enabled: Sequence[str]) -> Collection[str] | None:
-    """The collectors that `collect[]` or `exclude[]` ask for; None for all. ValueError if they make no sense."""
+    """Return the collectors selected by `collect[]` or `exclude[]`; None for all. Raises ValueError if these are invalid."""
     collect, exclude = query.get("collect[]", ()), query.get("exclude[]", ())
     if collect and exclude:
         raise ValueError("collect[] and exclude[] do not go together")

@@ -1,4 +1,4 @@
-"""A small HTTP/1.1 server, plain or with TLS: no client, however slow, silent or wrong, delays another."""
+"""A small HTTP/1.1 server, plain or with TLS: slow, idle or malformed clients do not delay others."""
 
 import asyncio
 import contextlib
@@ -23,9 +23,9 @@ log = logs.get(__name__)
 
 _EXHAUSTED = frozenset({errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM})
 _PAUSE = 1.0
-"""Seconds without accepting when the machine is out of file descriptors or memory."""
+"""Seconds to stop accepting when the machine is out of file descriptors or memory."""
 _BEGUN = 8
-"""Passes of the event loop in which a request that came with its connection is read."""
+"""Passes of the event loop within which a request that arrived with its connection is read."""
 
 
 class Server:
@@ -57,21 +57,21 @@ class Server:
 
     @property
     def limit(self) -> int:
-        """Connections at a time, at most."""
+        """Maximum number of connections."""
         return self._limits.connections
 
     @property
     def connections(self) -> int:
-        """How many there are."""
+        """Current number of connections."""
         return len(self._crowd.tasks)
 
     @property
     def asked(self) -> bool:
-        """Whether some client is asking something, or being answered."""
+        """Whether a request is being received or answered."""
         return self._crowd.asked
 
     async def listen(self, addresses: Sequence[Address]) -> list[Address]:
-        """Begin to serve on all addresses, or on none. Returns the real ones: a port 0 has become one.
+        """Begin to serve on all addresses, or on none. Returns the bound addresses, with port 0 resolved.
 
         Raises ListenError.
         """
@@ -87,7 +87,7 @@ class Server:
         return [sockets.bound(a, s) for a, s in zip(addresses, found, strict=True)]
 
     async def close(self, *, grace: float = 0.0) -> None:
-        """Stop listening and end every connection; what is being asked and answered has some seconds of grace."""
+        """Stop listening and end every connection; requests in progress get `grace` seconds."""
         self._ending = True
         listening = [task for _, task in self._listeners]
         for task in listening:
@@ -116,12 +116,12 @@ class Server:
                 self._complain(loop.time())
                 continue
             self._crowd.admit(asyncio.create_task(self._serve(client)), peer=str(address[0]))
-            # When full, the next connection may end this one: a request that has arrived is begun before.
+            # When full, the next connection may end this one: begin with a request that has arrived.
             for _ in range(_BEGUN if full else 1):
                 await asyncio.sleep(0)
 
     def _complain(self, now: float) -> None:
-        """Once a second at most: whoever floods the port must not flood the log."""
+        """Log at most once a second, so that a flood of connections does not flood the log."""
         if now - self._complained >= 1.0:
             self._complained = now
             log.warning("connection refused: all are busy", limit=self._limits.connections)
@@ -161,7 +161,7 @@ class Server:
 
 
 async def _recover(error: OSError) -> None:
-    """Pause accepting where the machine has run out of something; any other error is of one connection only."""
+    """Stop accepting for a while if the machine is out of a resource; other errors concern one connection only."""
     if error.errno in _EXHAUSTED:
         log.error("cannot accept connections", reason=error.strerror)
         await asyncio.sleep(_PAUSE)

@@ -1,4 +1,4 @@
-"""How a server's new connections shake hands, and which clients are let in."""
+"""TLS settings of new connections, and which clients are admitted."""
 
 import ssl
 import time
@@ -16,16 +16,16 @@ def _nobody_is_unwelcome(_certificate: Certificate | None) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Tls:
-    """A context for a new connection, and what there is to object to a client's certificate, or to its having none.
+    """The context of new connections, and a check of a client's certificate, or of its absence.
 
-    An objection is a sentence for the client; an empty one means that it is welcome.
+    The check returns why the client is rejected; empty if it is admitted.
     """
 
     context: ssl.SSLContext
     objection: Callable[[Certificate | None], str] = _nobody_is_unwelcome
 
     def objection_to(self, certificate: Certificate | None) -> str:
-        """Return why this client is not let in; an empty sentence if it is.
+        """Return why this client is rejected; empty if it is admitted.
 
         A resumed TLS 1.2 session skips OpenSSL's check of the dates, so they are checked here for every connection.
         """
