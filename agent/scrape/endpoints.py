@@ -11,7 +11,7 @@ from operator import attrgetter
 
 from agent.rule_results import RuleResults
 from agent.scrape import exposition
-from agent.scrape.runner import CollectorRunner, RoundMaker
+from agent.scrape.runner import CollectorRunner, ScrapeMaker
 from agent.scrape.self_metrics import SelfMetrics
 from collectors.base.sample import Family
 from plimsoll import VERSION, logs
@@ -47,7 +47,7 @@ class Endpoints:
 
     def __init__(
         self,
-        rounds: CollectorRunner,
+        collector_runner: CollectorRunner,
         own: SelfMetrics,
         *,
         node: str,
@@ -56,7 +56,7 @@ class Endpoints:
         recorder: RuleResults | None = None,
     ) -> None:
         """`max_requests`: scrapes answered at once; 0 for no limit other than connections."""
-        self._rounds = rounds
+        self._runner = collector_runner
         self._own = own
         self._recorder = recorder
         self._node = node
@@ -97,14 +97,14 @@ class Endpoints:
         page = _PAGE.format(
             version=html.escape(VERSION),
             node=html.escape(self._node),
-            collectors=html.escape(", ".join(self._rounds.names)),
+            collectors=html.escape(", ".join(self._runner.names)),
             metrics=html.escape(self._telemetry_path),
         )
         return Response(HTTPStatus.OK, page.encode(), "text/html; charset=utf-8")
 
     async def _metrics(self, request: Request) -> Response:
         try:
-            names = choose(request.query, self._rounds.names)
+            names = choose(request.query, self._runner.names)
         except ValueError as error:
             response = _text(HTTPStatus.BAD_REQUEST, str(error))
         else:
@@ -127,7 +127,7 @@ class Endpoints:
         loop = asyncio.get_running_loop()
         answer: asyncio.Future[Response] = loop.create_future()
 
-        def write(make: RoundMaker) -> None:
+        def write(make: ScrapeMaker) -> None:
             try:
                 families = self._families(make, whole=names is None)
                 settle = partial(_settle, answer, _written(headers, families))
@@ -137,19 +137,19 @@ class Endpoints:
             with contextlib.suppress(RuntimeError):  # the agent has stopped
                 loop.call_soon_threadsafe(settle)
 
-        look = self._rounds.start(names, write)
+        look = self._runner.start(names, write)
         while not answer.done():
-            await asyncio.wait([answer], timeout=self._rounds.moment)
+            await asyncio.wait([answer], timeout=self._runner.moment)
             if not answer.done():
                 await asyncio.to_thread(look)
         return answer.result()
 
-    def _families(self, make: RoundMaker, *, whole: bool) -> Sequence[Family]:
+    def _families(self, make: ScrapeMaker, *, whole: bool) -> Sequence[Family]:
         """Return a scrape with metrics about the agent; recorded metrics only if all collectors were requested."""
         if self._recorder is None:
             return make(self._own.families()).families
         found = make([*self._own.families(), *self._recorder.accounts()]).families
-        recorded = self._recorder.beside(found) if whole else ()
+        recorded = self._recorder.not_collected(found) if whole else ()
         return sorted((*found, *recorded), key=attrgetter("name")) if recorded else found
 
 

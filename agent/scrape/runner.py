@@ -53,7 +53,7 @@ class Scrape:
     """Collectors without a source on this machine: success is 0 too, but their metrics are absent."""
 
 
-RoundMaker = Callable[[Iterable[Family]], Scrape]
+ScrapeMaker = Callable[[Iterable[Family]], Scrape]
 """Makes a scrape of the collected families and others, which take precedence over deduplicating collectors."""
 
 
@@ -101,17 +101,17 @@ class CollectorRunner:
 
         `beside`: other families of the same scrape; deduplicating collectors omit their series too.
         """
-        return self._round(self._runner.run(self._chosen(names)), beside)
+        return self._make_scrape(self._runner.run(self._chosen(names)), beside)
 
     def start(
-        self, names: Collection[str] | None, then: Callable[[RoundMaker], None]
+        self, names: Collection[str] | None, then: Callable[[ScrapeMaker], None]
     ) -> Callable[[], None]:
         """Like `run`, without blocking: `then` is called in a collector thread with a function that makes the scrape.
 
         Returns a function to call every `moment` seconds until then; it gives up collectors that exceed the timeout.
         """
         return self._runner.start(
-            self._chosen(names), lambda found: then(partial(self._round, found))
+            self._chosen(names), lambda found: then(partial(self._make_scrape, found))
         )
 
     @property
@@ -126,7 +126,7 @@ class CollectorRunner:
             return self._calls
         return {name: call for name, call in self._calls.items() if name in names}
 
-    def _round(
+    def _make_scrape(
         self, found: Mapping[str, _CollectorResult | Late], beside: Iterable[Family]
     ) -> Scrape:
         outcomes = {name: self._judge(name, outcome) for name, outcome in found.items()}

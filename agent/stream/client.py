@@ -74,7 +74,7 @@ class StreamClient:
     def __init__(
         self,
         target: Target,
-        rounds: CollectorRunner,
+        collector_runner: CollectorRunner,
         *,
         recorded: RuleResults | None = None,
         on_state: Callable[[bool], None] = lambda _up: None,
@@ -82,7 +82,7 @@ class StreamClient:
         refused: Backoff | None = None,
     ) -> None:
         self._target = target
-        self._readings = SnapshotReader(rounds, recorded)
+        self._readings = SnapshotReader(collector_runner, recorded)
         self._on_state = on_state
         rng = random.Random()  # noqa: S311 (jitter, not a secret)
         self._backoff = backoff or Backoff(rng.random, first=0.25, longest=15.0)

@@ -12,8 +12,10 @@ from wire.codec import Snapshot
 class SnapshotReader:
     """The reader of one stream. Blocking while it reads; one call at a time."""
 
-    def __init__(self, rounds: CollectorRunner, recorded: RuleResults | None = None) -> None:
-        self._rounds = rounds
+    def __init__(
+        self, collector_runner: CollectorRunner, recorded: RuleResults | None = None
+    ) -> None:
+        self._runner = collector_runner
         self._recorded = recorded
         self._own: frozenset[str] = (
             frozenset()
@@ -31,15 +33,15 @@ class SnapshotReader:
 
     def fingerprint(self) -> Hashable:
         """Return a value that changes when a report should be sent immediately."""
-        seen = self._rounds.fingerprint()
-        return seen if self._recorded is None else (seen, self._recorded.following(self))
+        seen = self._runner.fingerprint()
+        return seen if self._recorded is None else (seen, self._recorded.changes_for(self))
 
     def read(self, metrics: Sequence[str]) -> Snapshot:
         """Run the collectors that can yield these metrics, and return their snapshot."""
-        found = self._rounds.run(self._rounds.serving(metrics))
+        found = self._runner.run(self._runner.serving(metrics))
         unread: set[str] = set()
         if found.failed:
-            unread = {m for m in metrics if found.failed & self._rounds.serving([m])}
+            unread = {m for m in metrics if found.failed & self._runner.serving([m])}
         collected = select(found.families, metrics, unread)
         if self._recorded is None:
             return collected
@@ -49,7 +51,7 @@ class SnapshotReader:
         left = [metric for metric in metrics if metric not in self._own]
         self._recorded.sent(self)
         unknown = collected.unread | self._unknown(left)
-        recorded = select(self._recorded.beside(found.families), left, unknown)
+        recorded = select(self._recorded.not_collected(found.families), left, unknown)
         return Snapshot(
             {**collected.values, **recorded.values},
             {**collected.several, **recorded.several},

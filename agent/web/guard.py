@@ -54,24 +54,24 @@ class WebGuard:
         self._now = now
         self._marks: Marks = {}
         self._settled = False
-        self._complaint = ""
+        self._last_error = ""
         self._passwords = BasicAuth()
-        self._house = self._read()
-        limit = self._house.config.rate_limit
+        self._active = self._read()
+        limit = self._active.config.rate_limit
         self._clock = clock
         self._bucket = TokenBucket(1 / limit.seconds, limit.burst) if limit.seconds else None
 
     def tls(self) -> Tls | None:
         """Return the TLS settings for a new connection; None for plain HTTP."""
         self._look()
-        return self._house.tls
+        return self._active.tls
 
     def guard(self, handler: Handler, *, open_paths: Container[str]) -> Handler:
         """Return a handler that admits only authorized requests, and all requests for the open paths."""
 
         async def answer(request: Request) -> Response:
             self._look()
-            config = self._house.config
+            config = self._active.config
             response = None if request.path in open_paths else await self._refusal(request, config)
             if response is None:
                 response = await handler(request)
@@ -101,13 +101,13 @@ class WebGuard:
         if self._settled and _marks(before) == before:
             return
         try:
-            self._house = self._read(self._house)
+            self._active = self._read(self._active)
         except WebConfigError as error:
-            if str(error) != self._complaint:
+            if str(error) != self._last_error:
                 log.error("web config is invalid, keeping the previous one", reason=str(error))
-            self._complaint = str(error)
+            self._last_error = str(error)
             return
-        self._complaint = ""
+        self._last_error = ""
         if self._marks != before:
             log.info("web config reloaded", file=str(self._path))
 
@@ -118,7 +118,7 @@ class WebGuard:
             config = webconfig.parse(self._path.read_text(), self._path.parent)
             if config.tls is not None:
                 marks |= _marks(config.tls.files)
-            house = _ActiveConfig(config, None if config.tls is None else tls.build(config.tls))
+            active = _ActiveConfig(config, None if config.tls is None else tls.build(config.tls))
         except (OSError, UnicodeDecodeError) as error:
             reason = (error.strerror if isinstance(error, OSError) else "") or "not UTF-8"
             raise WebConfigError(f"{self._path}: {reason}") from error
@@ -130,7 +130,7 @@ class WebGuard:
             self._marks = marks
         if before is not None and (loss := _loss(before.config, config)):
             raise WebConfigError(f"{self._path}: {loss}; if that is meant, restart the agent")
-        return house
+        return active
 
 
 def _marks(paths: Iterable[str]) -> Marks:

@@ -31,9 +31,10 @@ _ONE_WRITE = 256 << 10
 
 
 class Connection:
-    """One connection, from its first request to its last.
+    """Serves the requests of one connection.
 
-    `check` is called with the header of a request before its body is read, and raises RefusedError. `unwelcome` is why no request of it is answered, if so. `note` hears what it is at. `ending()` is true when no further
+    `check`: called with a request's header before its body is read; raises RejectedRequestError. `rejected`: why no request of
+    this client is answered; empty if they are. `note`: called with each new state. `ending`: returns whether no further
     request is wanted.
     """
 
@@ -46,7 +47,7 @@ class Connection:
         bodies: BodyReader,
         *,
         check: Check = always_right,
-        unwelcome: str = "",
+        rejected: str = "",
         note: Callable[[ConnectionState], None] = lambda _doing: None,
         ending: Callable[[], bool] = lambda: False,
     ) -> None:
@@ -56,7 +57,7 @@ class Connection:
         self._limits = limits
         self._bodies = bodies
         self._check = check
-        self._unwelcome = unwelcome
+        self._unwelcome = rejected
         self._note = note
         self._ending = ending
 

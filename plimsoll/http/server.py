@@ -29,10 +29,10 @@ _BEGUN = 8
 
 
 class Server:
-    """Listens on some addresses and asks one handler for every answer.
+    """Listens on some addresses and passes requests to one handler.
 
-    `check` refuses requests by their header, before a body is read. `tls` is asked for each connection, so that certificates may change while connections stand. `refuse` words what is
-    answered without asking the handler.
+    `check`: rejects requests by their header, before the body is read. `tls`: called for each connection, so that certificates
+    may change while connections are open. `refuse`: makes the response to rejected requests.
     """
 
     def __init__(
@@ -51,7 +51,7 @@ class Server:
         self._tls = tls
         self._bodies = BodyReader(self._limits)
         self._listeners: list[tuple[socket.socket, asyncio.Task[None]]] = []
-        self._crowd = ConnectionPool(self._limits.connections, sending=self._limits.sending)
+        self._pool = ConnectionPool(self._limits.connections, sending=self._limits.sending)
         self._ending = False
         self._complained = -math.inf
 
@@ -63,12 +63,12 @@ class Server:
     @property
     def connections(self) -> int:
         """Current number of connections."""
-        return len(self._crowd.tasks)
+        return len(self._pool.tasks)
 
     @property
     def asked(self) -> bool:
         """Whether a request is being received or answered."""
-        return self._crowd.asked
+        return self._pool.asked
 
     async def listen(self, addresses: Sequence[Address]) -> list[Address]:
         """Begin to serve on all addresses, or on none. Returns the bound addresses, with port 0 resolved.
@@ -92,10 +92,10 @@ class Server:
         listening = [task for _, task in self._listeners]
         for task in listening:
             task.cancel()
-        self._crowd.end_idle()
-        if grace and self._crowd.tasks:
-            await asyncio.wait(list(self._crowd.tasks), timeout=grace)
-        rest = list(self._crowd.tasks)
+        self._pool.end_idle()
+        if grace and self._pool.tasks:
+            await asyncio.wait(list(self._pool.tasks), timeout=grace)
+        rest = list(self._pool.tasks)
         for task in rest:
             task.cancel()
         await asyncio.gather(*listening, *rest, return_exceptions=True)
@@ -110,12 +110,12 @@ class Server:
             except OSError as error:
                 await _recover(error)
                 continue
-            full = self._crowd.full
-            if not self._crowd.has_room():
+            full = self._pool.full
+            if not self._pool.has_room():
                 client.close()
                 self._complain(loop.time())
                 continue
-            self._crowd.admit(asyncio.create_task(self._serve(client)), peer=str(address[0]))
+            self._pool.admit(asyncio.create_task(self._serve(client)), peer=str(address[0]))
             # When full, the next connection may end this one: begin with a request that has arrived.
             for _ in range(_BEGUN if full else 1):
                 await asyncio.sleep(0)
@@ -140,9 +140,9 @@ class Server:
         tls = self._tls()
         stream = await open_stream(client, tls.context if tls else None, self._limits)
         try:
-            objection = tls.objection_to(stream.peer_certificate) if tls else ""
-            if stream.peer_certificate and not objection:
-                self._crowd.know(task)
+            reject_reason = tls.reject_reason_for(stream.peer_certificate) if tls else ""
+            if stream.peer_certificate and not reject_reason:
+                self._pool.know(task)
             await Connection(
                 stream,
                 self._handler,
@@ -150,11 +150,11 @@ class Server:
                 self._limits,
                 self._bodies,
                 check=self._check,
-                unwelcome=objection,
-                note=partial(self._crowd.note, task),
+                rejected=reject_reason,
+                note=partial(self._pool.note, task),
                 ending=lambda: self._ending,
             ).serve()
-            self._crowd.note(task, ConnectionState.NOTHING)
+            self._pool.note(task, ConnectionState.NOTHING)
             await stream.close(self._limits.linger)
         finally:
             stream.abort()

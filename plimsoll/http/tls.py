@@ -10,7 +10,7 @@ Certificate = Mapping[str, Any]
 """A verified client certificate, as ssl.SSLSocket.getpeercert() shows it."""
 
 
-def _nobody_is_unwelcome(_certificate: Certificate | None) -> str:
+def _admit_all(_certificate: Certificate | None) -> str:
     return ""
 
 
@@ -22,16 +22,16 @@ class Tls:
     """
 
     context: ssl.SSLContext
-    objection: Callable[[Certificate | None], str] = _nobody_is_unwelcome
+    reject_reason: Callable[[Certificate | None], str] = _admit_all
 
-    def objection_to(self, certificate: Certificate | None) -> str:
+    def reject_reason_for(self, certificate: Certificate | None) -> str:
         """Return why this client is rejected; empty if it is admitted.
 
         A resumed TLS 1.2 session skips OpenSSL's check of the dates, so they are checked here for every connection.
         """
         if certificate and ssl.cert_time_to_seconds(certificate["notAfter"]) < time.time():
             return "the client certificate has expired"
-        return self.objection(certificate)
+        return self.reject_reason(certificate)
 
 
 def server_context() -> ssl.SSLContext:
