@@ -74,7 +74,7 @@ def build(config: TlsConfig) -> Tls:
     _load_certificate(context, config)
     _load_clients(context, config)
     allowed = frozenset(config.client_allowed_sans)
-    return Tls(context, partial(_objection, allowed)) if allowed else Tls(context)
+    return Tls(context, partial(_reject_reason, allowed)) if allowed else Tls(context)
 
 
 def _load_certificate(context: ssl.SSLContext, config: TlsConfig) -> None:
@@ -145,7 +145,7 @@ def _reason(error: Exception) -> str:
     return (error.reason if isinstance(error, ssl.SSLError) else "") or str(error)
 
 
-def _objection(allowed: frozenset[str], certificate: Certificate | None) -> str:
+def _reject_reason(allowed: frozenset[str], certificate: Certificate | None) -> str:
     if not certificate or not allowed.isdisjoint(_names(certificate)):
         return ""
     return "the client certificate is of nobody who is allowed"

@@ -42,7 +42,7 @@ def rotation(
 
     Raises TlsError.
     """
-    reject_reason = partial(_objection, frozenset(names))
+    reject_reason = partial(_reject_reason, frozenset(names))
     return CertificateReloader(
         [name for name in (files.cert, files.key, files.cacert) if name is not None],
         lambda: Tls(server_context(files, port), reject_reason),
@@ -73,7 +73,7 @@ def server_context(files: Files, port: Port = EXTENDER) -> ssl.SSLContext:
     return context
 
 
-def _objection(allowed: frozenset[str], certificate: Certificate | None) -> str:
+def _reject_reason(allowed: frozenset[str], certificate: Certificate | None) -> str:
     names = _names(certificate or {})
     if not allowed or not allowed.isdisjoint(names):
         return ""

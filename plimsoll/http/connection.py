@@ -57,7 +57,7 @@ class Connection:
         self._limits = limits
         self._bodies = bodies
         self._check = check
-        self._unwelcome = rejected
+        self._rejected = rejected
         self._note = note
         self._ending = ending
 
@@ -104,8 +104,8 @@ class Connection:
 
     def _admit(self, request: Request, framing: Framing) -> None:
         """Raise RejectedRequestError if the header alone makes the request invalid; the body is not read then."""
-        if self._unwelcome:
-            raise RejectedRequestError(HTTPStatus.FORBIDDEN, self._unwelcome)
+        if self._rejected:
+            raise RejectedRequestError(HTTPStatus.FORBIDDEN, self._rejected)
         if framing.length != 0:
             self._check(request)
 

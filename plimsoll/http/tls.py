@@ -37,7 +37,7 @@ class Tls:
 def server_context() -> ssl.SSLContext:
     """Return a context for HTTP/1.1 that issues no session tickets: each connection verifies its certificate anew.
 
-    Python's ssl cannot turn off OpenSSL's cache of TLS 1.2 sessions; `Tls.objection_to` covers these.
+    Python's ssl cannot turn off OpenSSL's cache of TLS 1.2 sessions; `Tls.reject_reason_for` covers these.
     """
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     context.set_alpn_protocols(["http/1.1"])

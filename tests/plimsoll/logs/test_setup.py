@@ -100,7 +100,10 @@ def test_context_travels_with_a_bound_logger(lines):
 @pytest.mark.parametrize(
     ("code", "says"),
     [
-        ("threading.Thread(target=int, args=(TEXT,)).start()", "exception in a thread or destructor"),
+        (
+            "threading.Thread(target=int, args=(TEXT,)).start()",
+            "exception in a thread or destructor",
+        ),
         ("class A:\n  def __del__(self): raise ValueError(TEXT)\nA()", "nobody could catch"),
         ("warnings.warn(TEXT)", "UserWarning: x"),
         ("asyncio.run(lose())", "never retrieved"),
