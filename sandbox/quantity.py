@@ -20,7 +20,7 @@ _SCALES: dict[str | None, Fraction] = {
 
 @functools.lru_cache(maxsize=1024)
 def parse(text: str | int) -> Fraction:
-    """What a quantity amounts to. ValueError where it is none."""
+    """Return a quantity's value. Raises ValueError if it is invalid."""
     found = _QUANTITY.fullmatch(str(text))
     if found is None:
         raise ValueError(f"not a quantity: {text!r}")

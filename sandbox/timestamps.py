@@ -1,4 +1,4 @@
-"""Times as Kubernetes writes them."""
+"""Timestamps in Kubernetes' formats."""
 
 from datetime import UTC, datetime
 
