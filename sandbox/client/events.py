@@ -5,8 +5,7 @@ from collections.abc import Callable
 
 import aiohttp
 
-from plimsoll import logs
-from sandbox import timestamps
+from plimsoll import logs, rfc3339
 from sandbox.client.client import ApiError, Client
 from sandbox.client.objects import EVENTS, Object
 
@@ -40,7 +39,7 @@ class EventRecorder:
         namespace = meta.get("namespace", "default")
         identity = (meta["uid"], reason, message)
         name, count = self._counts.get(identity, (self._name(meta["name"]), 0))
-        now = timestamps.seconds(self._clock())
+        now = rfc3339.seconds(self._clock())
         try:
             if count:
                 again = {"count": count + 1, "lastTimestamp": now}

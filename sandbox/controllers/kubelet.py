@@ -6,8 +6,7 @@ from collections.abc import Callable, Sequence
 
 import aiohttp
 
-from plimsoll import logs
-from sandbox import timestamps
+from plimsoll import logs, rfc3339
 from sandbox.client.client import ApiError, Client
 from sandbox.client.informer import Informer, following
 from sandbox.client.objects import PODS, Object, key_of
@@ -119,7 +118,7 @@ def needs_start(pod: Object) -> bool:
 
 def running(pod: Object, *, host_ip: str, pod_ip: str, now: float) -> Object:
     """Return the status of a pod whose containers all run and are ready."""
-    at = timestamps.seconds(now)
+    at = rfc3339.seconds(now)
     others = (pod.get("status") or {}).get("conditions") or []
     status: Object = {
         "phase": "Running",

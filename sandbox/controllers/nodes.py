@@ -6,8 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 
 import aiohttp
 
-from plimsoll import VERSION, logs
-from sandbox import timestamps
+from plimsoll import VERSION, logs, rfc3339
 from sandbox.client.client import STRATEGIC, ApiError, Client, ensure
 from sandbox.client.objects import LEASES, NAMESPACES, NODES, Object
 
@@ -68,8 +67,8 @@ def conditions(now: float, *, since: float) -> list[Object]:
         {
             "type": kind,
             "status": status,
-            "lastHeartbeatTime": timestamps.seconds(now),
-            "lastTransitionTime": timestamps.seconds(since),
+            "lastHeartbeatTime": rfc3339.seconds(now),
+            "lastTransitionTime": rfc3339.seconds(since),
             "reason": reason,
             "message": reason,
         }
@@ -92,7 +91,7 @@ def lease_object(node: Object, *, now: float) -> Object:
         "spec": {
             "holderIdentity": meta["name"],
             "leaseDurationSeconds": 40,
-            "renewTime": timestamps.micros(now),
+            "renewTime": rfc3339.micros(now),
         },
     }
 
@@ -137,7 +136,7 @@ class Nodes:
         now = self._clock()
         status = {"status": {"conditions": conditions(now, since=self._since)}}
         await self._client.patch(NODES, name, status, subresource="status", content_type=STRATEGIC)
-        renewed = {"spec": {"renewTime": timestamps.micros(now)}}
+        renewed = {"spec": {"renewTime": rfc3339.micros(now)}}
         await self._client.patch(LEASES, name, renewed, LEASE_NAMESPACE)
 
 

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable, Sequence
 
-from sandbox import timestamps
+from plimsoll import rfc3339
 from sandbox.client.objects import Object
 
 
@@ -85,7 +85,7 @@ def _progress(deployment: Object, status: Object, now: float) -> list[Object]:
 def _condition(old: Object | None, kind: str, status: str, reason: str, now: float) -> Object:
     if old is not None and (old["status"], old.get("reason")) == (status, reason):
         return old
-    at = timestamps.seconds(now)
+    at = rfc3339.seconds(now)
     since = old["lastTransitionTime"] if old is not None and old["status"] == status else at
     return {
         "type": kind,

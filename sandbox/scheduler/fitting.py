@@ -5,7 +5,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 
-from sandbox import quantity
+from plimsoll import quantity
 from sandbox.client.objects import Object
 from sandbox.scheduler.constraints import violation
 
@@ -87,7 +87,7 @@ def _container(container: Object) -> dict[str, Fraction]:
 
 
 def _parsed(amounts: Mapping[str, str | int]) -> dict[str, Fraction]:
-    return {name: quantity.parse(amount) for name, amount in amounts.items()}
+    return {name: quantity.exact(str(amount)) for name, amount in amounts.items()}
 
 
 def _sum(*amounts: Mapping[str, Fraction]) -> dict[str, Fraction]:

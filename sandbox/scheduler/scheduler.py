@@ -10,8 +10,7 @@ from dataclasses import dataclass
 
 import aiohttp
 
-from plimsoll import logs
-from sandbox import timestamps
+from plimsoll import logs, rfc3339
 from sandbox.client.client import STRATEGIC, ApiError, Client
 from sandbox.client.events import EventRecorder
 from sandbox.client.informer import Informer, following
@@ -210,7 +209,7 @@ def unscheduled(pod: Object, reason: str, message: str, *, now: float) -> Object
         "type": "PodScheduled",
         "status": "False",
         "lastProbeTime": None,
-        "lastTransitionTime": timestamps.seconds(now),
+        "lastTransitionTime": rfc3339.seconds(now),
         "reason": reason,
         "message": message,
     }
