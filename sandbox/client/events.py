@@ -1,4 +1,4 @@
-"""Writes Kubernetes events, and finds them; one that repeats is counted, not multiplied."""
+"""Writes and finds Kubernetes events; a repeated event increments its count."""
 
 import time
 from collections.abc import Callable
@@ -15,7 +15,7 @@ _REMEMBERED = 1000
 
 
 class EventRecorder:
-    """Events of one component. A failure to write one is logged, never raised: an event is a courtesy."""
+    """Writes events of one component. A failed write is logged and not raised."""
 
     def __init__(
         self, client: Client, component: str, *, clock: Callable[[], float] = time.time
@@ -45,7 +45,7 @@ class EventRecorder:
                 again = {"count": count + 1, "lastTimestamp": now}
                 await self._client.patch(EVENTS, name, again, namespace)
         except ApiError as error:
-            if error.status != 404:  # somebody deleted it: begin anew
+            if error.status != 404:  # deleted meanwhile: create it again
                 raise
             name, count = self._name(meta["name"]), 0
         if not count:

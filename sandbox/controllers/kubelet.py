@@ -1,4 +1,4 @@
-"""A kubelet in miniature for all simulated nodes: bound pods run, pods being deleted go away. Nothing is executed."""
+"""A stand-in for the kubelets of all simulated nodes: bound pods become running, deleted pods end. Nothing is executed."""
 
 import asyncio
 import time
@@ -25,7 +25,7 @@ _CONDITIONS = (
 
 
 class Kubelet:
-    """Runs the pods of some nodes. `grace` is how many seconds a deleted pod takes to stop."""
+    """Runs the pods of some nodes. `grace`: seconds that a deleted pod takes to stop."""
 
     def __init__(
         self,
@@ -112,12 +112,12 @@ class Kubelet:
 
 
 def needs_start(pod: Object) -> bool:
-    """Whether a bound pod has not been started: somebody else may have written its status."""
+    """Return whether a bound pod has not been started; another client may have written its status."""
     return bool((pod.get("status") or {}).get("phase", "Pending") == "Pending")
 
 
 def running(pod: Object, *, host_ip: str, pod_ip: str, now: float) -> Object:
-    """The status of a pod all of whose containers run and are ready."""
+    """Return the status of a pod whose containers all run and are ready."""
     at = rfc3339.seconds(now)
     others = (pod.get("status") or {}).get("conditions") or []
     status: Object = {
