@@ -14,7 +14,7 @@ from plimsoll.commandline import Parser
 from plimsoll.flags import option
 from plimsoll.http import addresses
 from plimsoll.http.addresses import Address
-from plimsoll.logging.setup import LogOptions
+from plimsoll.logs import LogOptions
 
 PROGRAM = "plimsoll-agent"
 _ABOUT = """
@@ -96,22 +96,20 @@ class Settings(LogOptions):
         parse=addresses.parse_peer,
     )
     evaluator_ca: str = option(
-        "evaluator.tls.server.ca-file",
+        "evaluator.tls.ca-file",
         "",
         "the CA that must have signed the evaluator's certificate; without it the stream is plain text",
         metavar="FILE",
     )
     evaluator_cert: str = option(
-        "evaluator.tls.server.cert-file",
+        "evaluator.tls.cert-file",
         "",
         "certificate to show to the evaluator, for this node's name",
         metavar="FILE",
     )
-    evaluator_key: str = option(
-        "evaluator.tls.server.key-file", "", "its private key", metavar="FILE"
-    )
+    evaluator_key: str = option("evaluator.tls.key-file", "", "its private key", metavar="FILE")
     evaluator_server_name: str = option(
-        "evaluator.tls.server.server-name",
+        "evaluator.tls.server-name",
         "",
         "the name that the evaluator's certificate must have; without it the host of --evaluator.address",
         metavar="NAME",

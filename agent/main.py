@@ -19,15 +19,14 @@ from agent.stream.fanout import StreamFanout
 from agent.web.config import WebConfigError
 from agent.web.guard import WebGuard
 from collectors.base import registry
-from plimsoll import VERSION
+from plimsoll import VERSION, logs
 from plimsoll.http import addresses
 from plimsoll.http.addresses import Address
 from plimsoll.http.limits import Limits
 from plimsoll.http.listen import ListenError
 from plimsoll.http.server import Server
-from plimsoll.logging import setup
 
-log = setup.get(__name__)
+log = logs.get(__name__)
 
 # A scrape has no body; a request that announces one is refused. A page is a megabyte or two, for each who does not take it.
 _LIMITS = Limits(body_bytes=0, bodies_bytes=0, connections=128, sending=16)
@@ -45,8 +44,8 @@ def main(argv: Sequence[str] | None = None) -> int:
 
         return check_rules.main(arguments[1:])
     settings = config.parse(arguments, os.environ, hostname=socket.gethostname())
-    setup.setup(settings.log_level, settings.log_format)
-    setup.adopt()
+    logs.setup(settings.log_level, settings.log_format)
+    logs.adopt()
     try:
         asyncio.run(run(settings))
     except (ListenError, WebConfigError) as error:

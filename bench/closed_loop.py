@@ -20,7 +20,7 @@ from pathlib import Path
 
 import aiohttp
 
-from plimsoll.logging import setup
+from plimsoll import logs
 from sandbox import manifests
 from sandbox.client.client import ensure
 from sandbox.client.objects import NAMESPACES, POLICIES
@@ -132,7 +132,7 @@ def main() -> None:
     parser.add_argument("--changes", type=int, default=300, help="of the health file (default 300)")
     parser.add_argument("--recorded", type=int, default=50, help="of the number (default 50)")
     arguments = parser.parse_args()
-    setup.setup("error")
+    logs.setup("error")
     for case, changes in zip(CASES, (arguments.changes, arguments.recorded), strict=True):
         print(json.dumps(asyncio.run(measure(case, changes))), flush=True)
 

@@ -20,7 +20,7 @@ from typing import Any
 from bench import cases, measure, scene
 from bench.cases import Case, Change, Repeat, Rest
 from bench.scene import Scene, Sizes
-from plimsoll.logging import setup
+from plimsoll import logs
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,7 +89,7 @@ def main() -> None:
         "--seconds", type=float, default=10, help="of cases in which time passes (default 10)"
     )
     given = parser.parse_args()
-    setup.setup("error")
+    logs.setup("error")
     for line in measured(Sizes(given.nodes, given.policies, given.requests, given.seconds)):
         print(json.dumps(line), flush=True)
 

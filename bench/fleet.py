@@ -32,8 +32,7 @@ import numpy as np
 from bench import fleetagent
 from bench.authority import Authority
 from bench.fleetagent import COLUMNS, HABITS, Column, Habits
-from plimsoll import durations
-from plimsoll.logging import setup
+from plimsoll import durations, logs
 
 _CONTEXT = multiprocessing.get_context("spawn")
 
@@ -208,7 +207,7 @@ def main() -> None:
         help="folder with ca.crt, ca.key and node.key to make client certificates with (default: plain text)",
     )
     given = parser.parse_args()
-    setup.setup("error")
+    logs.setup("error")
     fleet = Fleet(
         given.address,
         names(given.agents, given.prefix),

@@ -31,7 +31,7 @@ import aiohttp
 import grpc
 
 from bench.processes import beside
-from plimsoll.logging import setup
+from plimsoll import logs
 from sandbox import manifests
 from sandbox.apiserver.server import ApiServer
 from sandbox.client.client import ApiError, Client, ensure
@@ -332,7 +332,7 @@ def sandbox_plane(folder: Path) -> Iterator[Plane]:
 
 def serve(told: "Connection[Any, Any]") -> None:
     """The sandbox's API, for ever."""
-    setup.setup("warn")
+    logs.setup("warn")
 
     async def run() -> None:
         told.send(await ApiServer().start())
@@ -374,7 +374,7 @@ def main() -> None:
     where.add_argument("--control-plane", action="store_true", help="on a real API server here")
     where.add_argument("--kubeconfig", type=Path, help="on that cluster")
     arguments = parser.parse_args()
-    setup.setup("error")
+    logs.setup("error")
     with tempfile.TemporaryDirectory() as folder, contextlib.ExitStack() as stack:
         if arguments.control_plane:
             plane = stack.enter_context(real_plane(Path(folder)))

@@ -28,7 +28,7 @@ from evaluator.scorerhost import registry
 from evaluator.scorerhost.registry import BUILT_IN
 from evaluator.scoring.options import ScorerOptions
 from evaluator.scoring.plugin import Scorer, ScorerResult
-from plimsoll.logging import setup
+from plimsoll import logs
 
 AIM = "pod_p50_ms <= 15"
 _WARM_UP = 5
@@ -153,7 +153,7 @@ def main() -> None:
         "--only", type=lambda text: text.split(","), default=list(BUILT_IN), help="these (all)"
     )
     given = parser.parse_args()
-    setup.setup("error")
+    logs.setup("error")
     for line in measured(given.nodes, given.requests, given.only):
         print(json.dumps(line), flush=True)
 

@@ -12,7 +12,6 @@ import argparse
 import gzip
 import http.client
 import json
-import os
 import re
 import shutil
 import statistics
@@ -24,7 +23,8 @@ from collections import deque
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
-from pathlib import Path
+
+import psutil
 
 HEADERS = {
     "Accept": "application/openmetrics-text;version=1.0.0;escaping=allow-utf-8;q=0.6,"
@@ -67,14 +67,12 @@ class Program:
 
     def cpu_seconds(self) -> float:
         """User and system time so far, of all threads."""
-        stat = Path(f"/proc/{self.process.pid}/stat").read_text()
-        user, system = stat.rpartition(")")[2].split()[11:13]
-        return (int(user) + int(system)) / os.sysconf("SC_CLK_TCK")
+        used = psutil.Process(self.process.pid).cpu_times()
+        return used.user + used.system
 
     def rss_mib(self) -> float:
         """Resident memory now."""
-        pages = int(Path(f"/proc/{self.process.pid}/statm").read_text().split()[1])
-        return pages * os.sysconf("SC_PAGE_SIZE") / (1 << 20)
+        return psutil.Process(self.process.pid).memory_info().rss / (1 << 20)
 
     def collectors(self) -> set[str]:
         """The collectors that ran."""

@@ -11,12 +11,13 @@ from pathlib import Path
 from typing import Any, Self
 
 import aiohttp
+import psutil
 
 from bench import measure
 from bench import nodes as made
 from bench.authority import Authority
 from bench.relabel import beside, named, until
-from plimsoll.logging import setup
+from plimsoll import logs
 from sandbox import manifests
 from sandbox.apiserver.server import ApiServer
 from sandbox.client.client import ApiError, Client, ensure
@@ -49,7 +50,7 @@ class Usage:
             queued=measure.queued_seconds(pid),
             rss=measure.memory_mb(pid),
             peak=measure.memory_mb(pid, "VmHWM"),
-            descriptors=len(list(Path(f"/proc/{pid}/fd").iterdir())),
+            descriptors=psutil.Process(pid).num_fds(),
         )
 
     def cores_since(self, before: "Usage") -> float:
@@ -59,7 +60,7 @@ class Usage:
 
 def serve(told: "Connection[Any, Any]", nodes: Sequence[str]) -> None:
     """An API server with these nodes, for ever."""
-    setup.setup("warn")
+    logs.setup("warn")
 
     async def run() -> None:
         server = ApiServer()

@@ -35,8 +35,8 @@ from evaluator.policy.types import Policy
 from evaluator.readings.store import Store
 from evaluator.runtime import gc_tuning
 from evaluator.server.ops import OpsServer
+from plimsoll import logs
 from plimsoll.http.types import Request
-from plimsoll.logging import setup
 from wire.codec import Delta
 
 CHANGING = 0.01
@@ -218,7 +218,7 @@ def main() -> None:
     parser.add_argument("--rules", type=int, default=100, help="of each policy (default 100)")
     parser.add_argument("--seconds", type=float, default=6.0, help="of each case (default 6)")
     given = parser.parse_args()
-    setup.setup("error")
+    logs.setup("error")
     asyncio.run(Bench(given).run())
 
 

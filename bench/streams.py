@@ -25,7 +25,7 @@ from bench.fleetagent import Column, Habits
 from bench.measure import judged
 from bench.relabel import until
 from bench.stage import Stage
-from plimsoll.logging import setup
+from plimsoll import logs
 from wire import telemetry_pb2, telemetry_pb2_grpc
 
 METRICS = 40
@@ -223,7 +223,7 @@ def main() -> None:
         "--seconds", type=float, default=12, help="over which rest is measured (default 12)"
     )
     given = parser.parse_args()
-    setup.setup("error")
+    logs.setup("error")
     with tempfile.TemporaryDirectory() as folder:
         asyncio.run(run(Path(folder), given.agents, given.policies, given.seconds))
 

@@ -13,7 +13,7 @@ from aiohttp import web
 
 from bench import cluster, nodes
 from bench.crowd import Crowd
-from plimsoll.logging import setup
+from plimsoll import logs
 from sandbox import manifests
 from sandbox.apiserver.server import ApiServer
 from sandbox.client.client import ApiError, Client, ensure
@@ -40,7 +40,7 @@ class Edit:
 
 def run(told: "Connection[Any, Any]", spec: Spec) -> None:
     """Serve, say both URLs, then edit as told for ever."""
-    setup.setup("warn")
+    logs.setup("warn")
     asyncio.run(_run(told, spec))
 
 

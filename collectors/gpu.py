@@ -11,7 +11,7 @@ from collectors.base.sample import CollectorError, Family, MetricType, SourceAbs
 from collectors.devices import nvml
 from collectors.devices.gpudevices import Device, GpuReading, Gpus
 from collectors.readers import sysfs
-from plimsoll.logging import setup
+from plimsoll import logs
 
 _DEVICE = (
     "gpu",
@@ -87,7 +87,7 @@ METRICS = Table(
 _MEBIBYTE = 1 << 20
 _RETRY_SECONDS = 60.0
 
-log = setup.get(__name__)
+log = logs.get(__name__)
 
 
 @dataclass(frozen=True, slots=True)

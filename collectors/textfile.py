@@ -28,11 +28,10 @@ from collectors.base.sample import Family
 from collectors.formats import textmerge
 from collectors.formats.textmerge import Conflict
 from collectors.readers.promfiles import Limits, PromFile, PromFiles
-from plimsoll import durations
+from plimsoll import durations, logs
 from plimsoll.flags import option
-from plimsoll.logging import setup
 
-log = setup.get(__name__)
+log = logs.get(__name__)
 
 METRICS = Table(
     Metric(

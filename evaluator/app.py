@@ -30,9 +30,9 @@ from evaluator.server.listeners import Listeners
 from evaluator.server.ops import OpsServer
 from evaluator.sources.agents.server import AgentServer
 from evaluator.sources.build import SourceDependencies, assemble
-from plimsoll.logging import setup
+from plimsoll import logs
 
-log = setup.get(__name__)
+log = logs.get(__name__)
 
 T = TypeVar("T")
 

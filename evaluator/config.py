@@ -10,7 +10,7 @@ from evaluator.sources.agents.options import AgentOptions
 from evaluator.sources.options import SourceOptions
 from plimsoll import durations, flags
 from plimsoll.flags import option
-from plimsoll.logging.setup import LogOptions
+from plimsoll.logs import LogOptions
 
 
 def rate(text: str) -> float:

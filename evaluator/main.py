@@ -17,10 +17,9 @@ from evaluator.scorerhost import registry
 from evaluator.scoring.plugin import Scorer
 from evaluator.sources.queries import QueriesError
 from evaluator.tls.reload import TlsError
-from plimsoll import flags
+from plimsoll import flags, logs
 from plimsoll.commandline import Parser
 from plimsoll.http.listen import ListenError
-from plimsoll.logging import setup
 
 PROGRAM = "plimsoll-evaluator"
 _ABOUT = """
@@ -63,8 +62,8 @@ def main(argv: Sequence[str] | None = None) -> int:
         scoring = registry.load(settings)
     except registry.ScorersError as error:
         command.error(str(error))
-    setup.setup("debug" if settings.v >= 4 else settings.log_level, settings.log_format)
-    setup.adopt()
+    logs.setup("debug" if settings.v >= 4 else settings.log_level, settings.log_format)
+    logs.adopt()
     try:
         asyncio.run(run(settings, scoring))
     except (ConfigError, ListenError, OSError, QueriesError, TlsError) as error:

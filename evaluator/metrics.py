@@ -4,7 +4,7 @@ from collections.abc import Callable
 
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, disable_created_metrics
 
-from plimsoll import VERSION
+from plimsoll import VERSION, process_metrics
 
 disable_created_metrics()  # type: ignore[no-untyped-call]
 
@@ -14,6 +14,7 @@ class Metrics:
 
     def __init__(self) -> None:
         self.registry = CollectorRegistry()
+        process_metrics.register(self.registry)
         self.requests = Counter(
             "plimsoll_extender_requests",
             "Requests of the scheduler, by verb, HTTP status and why the answer is what it is.",
@@ -197,7 +198,7 @@ class Metrics:
         )
         self.gangs_obstructed = Gauge(
             "plimsoll_gangs_obstructed",
-            "Gangs that lack pods and will not get them as things are: a quota, or their controllers, are in the way.",
+            "Gangs that lack pods their controllers do not or cannot create: see the event GangCannotComplete.",
             registry=self.registry,
         )
         self.gang_pods_gated = Gauge(

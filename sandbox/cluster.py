@@ -12,7 +12,7 @@ from typing import Self
 
 import aiohttp
 
-from plimsoll.logging import setup
+from plimsoll import logs
 from sandbox import manifests
 from sandbox.apiserver.server import ApiServer
 from sandbox.client.client import Client, ensure
@@ -27,7 +27,7 @@ from sandbox.scheduler.extender import Extender, ExtenderSpec
 from sandbox.scheduler.extenders import Extenders
 from sandbox.scheduler.scheduler import Scheduler
 
-log = setup.get(__name__)
+log = logs.get(__name__)
 
 EVALUATOR = "evaluator"
 _POLL = 0.05

@@ -19,7 +19,7 @@ from pathlib import Path
 
 from sandbox import pdeathsig
 from sandbox.endpoints import kubeconfig, write_atomically
-from sandbox.processes import HeldPort, loopback_environment
+from sandbox.processes import HeldPort, descendants, end, loopback_environment
 
 _DEFAULT_FOLDER = "/usr/local/kubebuilder/bin"
 _PATIENCE = 90.0
@@ -216,12 +216,14 @@ class ControlPlane:
         try:
             yield program
         finally:
+            below = descendants(program.pid)
             program.terminate()
             try:
                 program.wait(3)
             except subprocess.TimeoutExpired:
                 program.kill()
                 program.wait()
+            end(below)
 
     def _is_up(self, program: "subprocess.Popen[bytes]", name: str, port: int, path: str) -> bool:
         if program.poll() is not None:

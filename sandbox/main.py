@@ -7,9 +7,8 @@ import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from plimsoll import flags
+from plimsoll import flags, logs
 from plimsoll.commandline import Parser
-from plimsoll.logging import setup
 from sandbox import manifests
 from sandbox.cluster import Cluster, ClusterError, ClusterSpec
 from sandbox.config import DemoSettings, UpSettings
@@ -82,7 +81,7 @@ def _parser() -> tuple[Parser, dict[str, Parser]]:
 
 
 async def _up(settings: UpSettings) -> int:
-    setup.setup(settings.log_level)
+    logs.setup(settings.log_level)
     me = asyncio.current_task()
     assert me is not None
     for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):

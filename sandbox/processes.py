@@ -11,10 +11,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Self
 
-from plimsoll.logging import setup
+import psutil
+
+from plimsoll import logs
 from sandbox import pdeathsig
 
-log = setup.get(__name__)
+log = logs.get(__name__)
 
 STOP_TIMEOUT = 10.0
 _LAST_LINES = 15
@@ -94,10 +96,15 @@ class Processes:
         return process.pid
 
     async def stop(self, name: str, *, kill: bool = False) -> None:
-        """Stop a program and wait until it is gone: politely, and by SIGKILL if that takes too long, or if asked to."""
+        """Stop a program and its descendants, and wait until they are gone.
+
+        SIGTERM goes to the program alone, which ends its own children. What still runs after STOP_TIMEOUT gets SIGKILL, as
+        do descendants that outlive the program. `kill`: SIGKILL at once. Raises ProcessError if it does not run.
+        """
         child = self._children.pop(name, None)
         if child is None:
             raise ProcessError(f"{name} does not run")
+        below = descendants(child.process.pid)
         _signal(child.process, signal.SIGKILL if kill else signal.SIGTERM)
         try:
             async with asyncio.timeout(STOP_TIMEOUT):
@@ -107,6 +114,7 @@ class Processes:
         finally:
             _signal(child.process, signal.SIGKILL)
             await child.process.wait()
+            await asyncio.to_thread(end, below)
             await child.waiter
 
     def pid(self, name: str) -> int | None:
@@ -148,6 +156,26 @@ class Processes:
         )
         if self._on_death is not None:
             self._on_death(name, status)
+
+
+def descendants(pid: int) -> list[psutil.Process]:
+    """Return the children of a process, their children and so on; empty if there is no such process.
+
+    Call it while the process runs: its orphans belong to another parent. A psutil.Process is identified by pid and start
+    time, so a pid that is used again is not mistaken for it.
+    """
+    try:
+        return psutil.Process(pid).children(recursive=True)
+    except psutil.NoSuchProcess:
+        return []
+
+
+def end(processes: Sequence[psutil.Process]) -> None:
+    """Send SIGKILL to processes that still run, and wait until they are gone."""
+    for process in processes:
+        with contextlib.suppress(psutil.NoSuchProcess):
+            process.kill()
+    psutil.wait_procs(processes, timeout=STOP_TIMEOUT)
 
 
 def loopback_environment() -> dict[str, str]:

@@ -24,10 +24,9 @@ from agent.rules.storage import exposition as expositions
 from agent.rules.storage.exposition import ExpositionError
 from agent.scrape.runner import CollectorRunner
 from collectors.base import registry
-from plimsoll import durations, flags
+from plimsoll import durations, flags, logs
 from plimsoll.commandline import Parser
 from plimsoll.flags import option
-from plimsoll.logging import setup
 
 PROGRAM = f"{config.PROGRAM} eval"
 _ABOUT = """
@@ -96,7 +95,7 @@ def main(argv: Sequence[str]) -> int:
     if options.recorded and (options.watch or namespace.patience is not None):
         command.error("--at is of a file, --watch and --for are of this machine: one or the other")
     # What is worth a line in the log of a service is not for everybody who asks it something.
-    setup.setup(settings.log_level if namespace.log_level else "warn", settings.log_format)
+    logs.setup(settings.log_level if namespace.log_level else "warn", settings.log_format)
     signal.signal(signal.SIGPIPE, signal.SIG_DFL)  # into `head`: end as other programs do
     signal.signal(signal.SIGINT, _interrupted)
     try:

@@ -29,10 +29,10 @@ from agent.rules.subscribers import Subscribers
 from agent.scrape import runner
 from agent.scrape.runner import CollectorRunner
 from collectors.base.sample import Family
-from plimsoll.logging import setup
+from plimsoll import logs
 from plimsoll.threads import StoppedError
 
-log = setup.get(__name__)
+log = logs.get(__name__)
 
 _LOOK = 1_000
 """Milliseconds between two looks for changed rule files."""

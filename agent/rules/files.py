@@ -16,10 +16,9 @@ from agent.rules.promql.budget import Budget
 from collectors.base.refusal import CollectorConfigError
 from collectors.readers import steadyfile
 from collectors.readers.steadyfile import FileStamp
-from plimsoll import strictyaml
-from plimsoll.logging import setup
+from plimsoll import logs, strictyaml
 
-log = setup.get(__name__)
+log = logs.get(__name__)
 
 LARGEST = 256 << 10
 """Bytes of a file: expressions take thousands of times as much memory as text, and seconds to be understood."""

@@ -3,9 +3,9 @@
 from collections.abc import Iterable
 
 from agent.rules.groups.file import RuleError, RuleFile
-from plimsoll.logging import setup
+from plimsoll import logs
 
-log = setup.get(__name__)
+log = logs.get(__name__)
 
 
 class ErrorLog:

@@ -21,7 +21,7 @@ from agent.rules.storage import snapshot_codec
 from agent.rules.storage.snapshot import Snapshot, SnapshotError
 from collectors.base import host
 from collectors.base.sample import CollectorError
-from plimsoll.logging import setup
+from plimsoll import logs
 from plimsoll.sizes import format_size
 from plimsoll.text import SentenceError
 
@@ -36,7 +36,7 @@ _BOOT_ID = re.compile(r"[0-9a-f-]{36}", re.ASCII)
 _LEVEL = 1
 _SUFFIX = ".tmp"
 
-log = setup.get(__name__)
+log = logs.get(__name__)
 
 
 class StateFileError(SentenceError):

@@ -7,9 +7,9 @@ from threading import Lock
 from agent.rules import state_file
 from agent.rules.state_file import StateFileError
 from agent.rules.storage.snapshot import Snapshot
-from plimsoll.logging import setup
+from plimsoll import logs
 
-log = setup.get(__name__)
+log = logs.get(__name__)
 
 
 class StateKeeper:

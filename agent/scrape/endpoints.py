@@ -14,11 +14,10 @@ from agent.scrape import exposition
 from agent.scrape.runner import CollectorRunner, RoundMaker
 from agent.scrape.self_metrics import SelfMetrics
 from collectors.base.sample import Family
-from plimsoll import VERSION
+from plimsoll import VERSION, logs
 from plimsoll.http.types import Request, Response, preference
-from plimsoll.logging import setup
 
-log = setup.get(__name__)
+log = logs.get(__name__)
 
 _GZIP_LEVEL = 1  # text this repetitive shrinks nine-fold at once; more effort costs the node more than it saves the wire
 _GZIP_FROM = 1400  # bytes: what fits one packet gains nothing

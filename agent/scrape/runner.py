@@ -17,8 +17,7 @@ from collectors.base.sample import (
     SourceAbsentError,
     Watchable,
 )
-from plimsoll import durations
-from plimsoll.logging import setup
+from plimsoll import durations, logs
 from plimsoll.threads import BlockingCallRunner, Late
 
 METRICS = Table(
@@ -39,7 +38,7 @@ METRICS = Table(
     ),
 )
 
-log = setup.get(__name__)
+log = logs.get(__name__)
 
 
 @dataclass(frozen=True, slots=True)

@@ -17,12 +17,11 @@ from agent.rule_results import RuleResults
 from agent.scrape.runner import CollectorRunner
 from agent.stream.credentials import Credentials, CredentialsError, Metadata
 from agent.stream.snapshot import SnapshotReader
-from plimsoll import VERSION
+from plimsoll import VERSION, logs
 from plimsoll.backoff import Backoff
-from plimsoll.logging import setup
 from wire import codec, telemetry_pb2, telemetry_pb2_grpc
 
-log = setup.get(__name__)
+log = logs.get(__name__)
 
 _OPTIONS = [
     ("grpc.keepalive_time_ms", 20_000),

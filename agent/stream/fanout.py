@@ -11,10 +11,10 @@ import socket
 from collections.abc import Awaitable, Callable, Iterable
 from typing import Protocol
 
+from plimsoll import logs
 from plimsoll.http.addresses import Address
-from plimsoll.logging import setup
 
-log = setup.get(__name__)
+log = logs.get(__name__)
 
 _LOOK = 5.0
 """Seconds between two look-ups. Cluster DNS lets answers live for 5 to 30."""

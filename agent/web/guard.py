@@ -17,12 +17,12 @@ from agent.web.basic_auth import BasicAuth
 from agent.web.config import WebConfig, WebConfigError
 from collectors.readers import steadyfile
 from collectors.readers.steadyfile import FileStamp
+from plimsoll import logs
 from plimsoll.fairlock import TooManyWaitError
 from plimsoll.http.tls import Tls
 from plimsoll.http.types import Handler, Request, Response
-from plimsoll.logging import setup
 
-log = setup.get(__name__)
+log = logs.get(__name__)
 
 _SETTLED = 0.05  # seconds after which a second change of a file is certain to give it another time
 _NANOSECONDS = 1_000_000_000

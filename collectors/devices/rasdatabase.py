@@ -1,7 +1,7 @@
 """Reading of rasdaemon's SQLite database that leaves rasdaemon alone.
 
 It writes without waiting for locks: an event that it cannot store because somebody reads is lost. So a lock is held only
-for a few milliseconds at a time, and none while nothing has changed (see `collectors.sqliteheader`).
+for a few milliseconds at a time, and none while nothing has changed (see `collectors.readers.sqliteheader`).
 """
 
 import sqlite3

@@ -18,13 +18,13 @@ from pathlib import Path
 
 from collectors.base import host
 from collectors.base.sample import CollectorError
-from plimsoll.logging import setup
+from plimsoll import logs
 
 _FIRST_PID_NAMESPACE = (
     "pid:[4026531836]"  # PROC_PID_INIT_INO in the kernel's include/linux/proc_ns.h
 )
 
-log = setup.get(__name__)
+log = logs.get(__name__)
 
 
 @lru_cache(maxsize=64)

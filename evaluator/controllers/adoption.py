@@ -10,10 +10,10 @@ from evaluator.kubeapi.transport import KubeError
 from evaluator.leader.write_fence import NotLeaderError
 from evaluator.model.node_labels import LabelApply
 from evaluator.plans import adoption
-from plimsoll.logging import setup
+from plimsoll import logs
 from plimsoll.ratelimit import TokenBucket
 
-log = setup.get(__name__)
+log = logs.get(__name__)
 
 _PAUSE = 2.0
 """Seconds until what failed is tried again: a node that was written meanwhile (409), say."""
@@ -30,14 +30,14 @@ class LabelMigration:
         cluster: ClusterCache,
         decider: DecisionLoop,
         *,
-        allowed: Callable[[], bool],
+        is_leader: Callable[[], bool],
         bucket: TokenBucket,
         pause: float = _PAUSE,
     ) -> None:
         self._kube = kube
         self._cluster = cluster
         self._decider = decider
-        self._allowed = allowed
+        self._is_leader = is_leader
         self._bucket = bucket
         self._pause = pause
         self._wake = asyncio.Event()
@@ -57,7 +57,7 @@ class LabelMigration:
         while not self.done:
             await self._wake.wait()
             self._wake.clear()
-            if self._decider.waiting_for or not self._allowed():
+            if self._decider.waiting_for or not self._is_leader():
                 continue
             if self._left is None:
                 self._left = await self._marked()

@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterable
 from typing import Any
 
 from evaluator.model.node_labels import LabelConflict
-from plimsoll.logging.ratelimited import RateLimitedLogger
+from plimsoll.logs.ratelimited import RateLimitedLogger
 
 _NAMED = 10
 """Nodes that a line names; the rest is counted."""

@@ -20,10 +20,10 @@ from evaluator.plans import events, policy_events
 from evaluator.plans.label_conflicts import ConflictsByLabel
 from evaluator.plans.policy_events import EventSpec, ReportedState
 from evaluator.policy.decide import Decision
+from plimsoll import logs
 from plimsoll.backoff import Backoff
-from plimsoll.logging import setup
 
-log = setup.get(__name__)
+log = logs.get(__name__)
 
 _VERSION = "telemetry.intel.com/v1alpha1"
 
@@ -74,7 +74,7 @@ class PolicyEventRecorder:
         conflicts: Callable[[], Sequence[LabelConflict]],
         *,
         said: Callable[[PolicyKey], Mapping[str, Any]] = lambda _key: {},
-        allowed: Callable[[], bool] = lambda: True,
+        is_leader: Callable[[], bool] = lambda: True,
         pace: EventRate | None = None,
         clock: Callable[[], float] = time.monotonic,
         rng: random.Random | None = None,
@@ -84,7 +84,7 @@ class PolicyEventRecorder:
         self._metrics = metrics
         self._conflicts = conflicts
         self._said = said
-        self._allowed = allowed
+        self._is_leader = is_leader
         self._pace = pace or EventRate()
         self._clock = clock
         self._wake = asyncio.Event()
@@ -123,7 +123,7 @@ class PolicyEventRecorder:
                 await asyncio.sleep(self._pace.pause)
 
     def _idle(self) -> bool:
-        return bool(self._decider.waiting_for) or not self._allowed()
+        return bool(self._decider.waiting_for) or not self._is_leader()
 
     def _until_due(self) -> float | None:
         if self._idle():
@@ -157,7 +157,7 @@ class PolicyEventRecorder:
         """Write what the pace allows. Raises KubeError if it is worth another try."""
         for (key, uid), story in tuple(self._stories.items()):
             for notice in tuple(story.untold):
-                if not self._allowed() or story.due(self._pace, self._clock()) > 0:
+                if not self._is_leader() or story.due(self._pace, self._clock()) > 0:
                     break
                 try:
                     await self._tell(key, uid, story, notice)

@@ -16,9 +16,9 @@ from evaluator.model.names import PolicyKey
 from evaluator.plans import events, evictions
 from evaluator.plans.evictions import Eviction, EvictionRate
 from evaluator.plans.policy_events import EventSpec
-from plimsoll.logging import setup
+from plimsoll import logs
 
-log = setup.get(__name__)
+log = logs.get(__name__)
 
 _REST = 0.1
 """Seconds between two plans: every reading may change them, and nobody leaves in such a hurry."""
@@ -35,7 +35,7 @@ class EvictionController:
         metrics: Metrics,
         *,
         pace: EvictionRate,
-        allowed: Callable[[], bool] = lambda: True,
+        is_leader: Callable[[], bool] = lambda: True,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self._kube = kube
@@ -43,7 +43,7 @@ class EvictionController:
         self._decider = decider
         self._metrics = metrics
         self._pace = pace
-        self._allowed = allowed
+        self._is_leader = is_leader
         self._clock = clock
         self._wake = asyncio.Event()
         self._recent: dict[PolicyKey, tuple[float, ...]] = {}
@@ -72,7 +72,7 @@ class EvictionController:
             await asyncio.sleep(_REST)
 
     def _may_evict(self) -> bool:
-        return self._allowed() and not self._decider.waiting_for
+        return self._is_leader() and not self._decider.waiting_for
 
     async def _planned(self) -> list[Eviction]:
         """What is due, once it is known of the nodes in question which would take which pod."""

@@ -49,30 +49,30 @@ class ControllerManager:
         all_pods: Reflector[PodRecord] | None,
     ) -> None:
         self._settings = settings
-        self._mandate = WriteFence()
-        allowed = self._mandate.allowed
-        api.guard = self._mandate.write
-        metrics.leader.set_function(allowed)
+        self._fence = WriteFence()
+        is_leader = self._fence.is_leader
+        api.guard = self._fence.write
+        metrics.leader.set_function(is_leader)
         self._leader = Leader(
             api,
-            self._mandate,
+            self._fence,
             LeaseTimings(settings.lease_duration, settings.renew_deadline, settings.retry_period),
             namespace=_namespace(settings),
             name=settings.lease_name,
         )
         self._rewarder: RewardController | None = None
         if "reward" in settings.enabled_scorers:
-            self._rewarder = _rewarder(settings, api, cluster, self._mandate)
-            self._mandate.listeners.append(self._rewarder.start_over)
+            self._rewarder = _rewarder(settings, api, cluster, self._fence)
+            self._fence.listeners.append(self._rewarder.start_over)
             inventory.listeners.append(self._rewarder.changed)
         bucket = TokenBucket(settings.kube_qps, settings.kube_burst)
         labeler = NodeLabelController(
-            api, cluster, decider, metrics, bucket=bucket, allowed=allowed
+            api, cluster, decider, metrics, bucket=bucket, is_leader=is_leader
         )
         self._labeler = labeler
-        self._adopter = LabelMigration(api, cluster, decider, bucket=bucket, allowed=allowed)
+        self._adopter = LabelMigration(api, cluster, decider, bucket=bucket, is_leader=is_leader)
         self._reporter = StatusController(
-            api, decider, lambda: labeler.conflicts, said=cluster.status_of, allowed=allowed
+            api, decider, lambda: labeler.conflicts, said=cluster.status_of, is_leader=is_leader
         )
         self._recorder = PolicyEventRecorder(
             api,
@@ -80,18 +80,18 @@ class ControllerManager:
             metrics,
             lambda: labeler.conflicts,
             said=cluster.status_of,
-            allowed=allowed,
+            is_leader=is_leader,
         )
         pace = EvictionRate(settings.evict_period, settings.evict_limit)
         self._evictor = EvictionController(
-            api, cluster, decider, metrics, pace=pace, allowed=allowed
+            api, cluster, decider, metrics, pace=pace, is_leader=is_leader
         )
         self._nudger = RequeueController(
             api,
             cluster,
             decider,
             metrics,
-            allowed=allowed,
+            is_leader=is_leader,
             pace=requeue.RequeueTimings(settle=_settling(settings)),
         )
         self.gangs: GangManager | None = None
@@ -103,7 +103,7 @@ class ControllerManager:
                 decider,
                 metrics,
                 inventory=inventory,
-                fence=self._mandate,
+                fence=self._fence,
                 list_anew=all_pods.list_anew,
             )
 
@@ -117,7 +117,7 @@ class ControllerManager:
         cluster.listeners.labels.append(self._labeler.wake)
         cluster.listeners.placement += [self._evictor.wake, self._nudger.wake]
         self._labeler.listeners += [self._reporter.wake, self._recorder.wake]
-        self._mandate.listeners += [
+        self._fence.listeners += [
             self._labeler.start_over,
             self._reporter.start_over,
             self._recorder.start_over,
@@ -150,7 +150,7 @@ class ControllerManager:
         if self._settings.leader_elect:
             loops.append(self._leader.run())
         else:
-            self._mandate.extend()
+            self._fence.extend()
         return loops
 
     async def release(self) -> None:
@@ -175,7 +175,7 @@ def _rewarder(
         nodes,
         namespace=_namespace(settings),
         name=settings.reward_config_map,
-        allowed=fence.allowed,
+        is_leader=fence.is_leader,
     )
 
 

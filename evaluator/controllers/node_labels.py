@@ -19,11 +19,11 @@ from evaluator.metrics import Metrics
 from evaluator.model.node_labels import LabelApply, LabelConflict, NodeLabels
 from evaluator.model.objects import Node
 from evaluator.plans.node_labels import LabelPlan
+from plimsoll import logs
 from plimsoll.backoff import Backoff
-from plimsoll.logging import setup
 from plimsoll.ratelimit import TokenBucket
 
-log = setup.get(__name__)
+log = logs.get(__name__)
 
 _AT_ONCE = 8
 """More writes at a time add only latency at the API server."""
@@ -46,7 +46,7 @@ class _Failing:
 class NodeLabelController:
     """Keeps the labels of all nodes as decided. `wake()` after new decisions, and with a node when its labels changed.
 
-    `allowed` says whether this replica is the one that writes.
+    `is_leader` says whether this replica is the one that writes.
     """
 
     def __init__(
@@ -57,7 +57,7 @@ class NodeLabelController:
         metrics: Metrics,
         *,
         bucket: TokenBucket,
-        allowed: Callable[[], bool] = lambda: True,
+        is_leader: Callable[[], bool] = lambda: True,
         rng: random.Random | None = None,
     ) -> None:
         self._kube = kube
@@ -65,7 +65,7 @@ class NodeLabelController:
         self._decider = decider
         self._metrics = metrics
         self._bucket = bucket
-        self._allowed = allowed
+        self._is_leader = is_leader
         self._rng = rng or random.Random()  # noqa: S311 (jitter, not a secret)
         self._wake = asyncio.Event()
         self._rested = 0.0
@@ -112,7 +112,7 @@ class NodeLabelController:
 
     def _may_write(self) -> bool:
         """While nothing is decided no label is wrong."""
-        return self._allowed() and not self._decider.waiting_for
+        return self._is_leader() and not self._decider.waiting_for
 
     async def _until_woken(self) -> None:
         with contextlib.suppress(TimeoutError):

@@ -26,11 +26,11 @@ from evaluator.plans.requeue import (
     RequeueTimings,
 )
 from evaluator.policy.decide import Decisions
+from plimsoll import logs
 from plimsoll.backoff import Backoff
-from plimsoll.logging import setup
 from plimsoll.rfc3339 import rfc3339
 
-log = setup.get(__name__)
+log = logs.get(__name__)
 
 _PAUSE = 0.05
 """Seconds for each nudge before the next plan. Who was given a node meanwhile needs none: one bound pod wakes the others."""
@@ -55,7 +55,7 @@ class _Line:
 
 
 class RequeueController:
-    """`decided()` after each evaluation, `wake()` when a pod or a node changed. Writes only while `allowed()`.
+    """`decided()` after each evaluation, `wake()` when a pod or a node changed. Writes only while `is_leader()`.
 
     A replica that may not write takes note all the same: it can be the one that may in the next moment.
     """
@@ -67,7 +67,7 @@ class RequeueController:
         decider: DecisionLoop,
         metrics: Metrics,
         *,
-        allowed: Callable[[], bool],
+        is_leader: Callable[[], bool],
         pace: RequeueTimings,
         clock: Callable[[], float] = time.time,
         rng: random.Random | None = None,
@@ -76,7 +76,7 @@ class RequeueController:
         self._cluster = cluster
         self._decider = decider
         self._metrics = metrics
-        self._allowed = allowed
+        self._is_leader = is_leader
         self._pace = pace
         self._clock = clock
         self._wake = asyncio.Event()
@@ -113,7 +113,7 @@ class RequeueController:
                     await self._wake.wait()
             self._wake.clear()
             found, pause, delay = await self._looked(), _ROUND, None
-            if self._allowed():
+            if self._is_leader():
                 plan = requeue.plan(found, pace=self._pace, now=self._clock())
                 delay = None if plan.again is None else max(0.0, plan.again - self._clock())
                 if plan.due:

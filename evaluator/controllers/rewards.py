@@ -18,10 +18,10 @@ from evaluator.scoring import reward_codec
 from evaluator.scoring.outcomes import OutcomeTracker
 from evaluator.scoring.reward_codec import StateError
 from evaluator.scoring.rewards import PodOutcome, Rewards
+from plimsoll import logs
 from plimsoll.backoff import Backoff
-from plimsoll.logging import setup
 
-log = setup.get(__name__)
+log = logs.get(__name__)
 
 PAUSE = 30.0
 """Seconds between two writes: what is learned changes with every pod that comes or goes."""
@@ -46,7 +46,7 @@ class ConfigMaps(Protocol):
 class RewardController:
     """Tell it of pods with `changed`; `rewards` is what was learned by now.
 
-    `nodes` are the names of those that there are, none while that is not known; `allowed` says whether this replica is the
+    `nodes` are the names of those that there are, none while that is not known; `is_leader` says whether this replica is the
     one that writes.
     """
 
@@ -58,7 +58,7 @@ class RewardController:
         *,
         namespace: str,
         name: str,
-        allowed: Callable[[], bool] = lambda: True,
+        is_leader: Callable[[], bool] = lambda: True,
         rewarding: OutcomeTracker | None = None,
         clock: Callable[[], float] = time.monotonic,
         wall: Callable[[], float] = time.time,
@@ -67,7 +67,7 @@ class RewardController:
         self._store = store
         self._meta = {"namespace": namespace, "name": name}
         self._nodes = nodes
-        self._allowed = allowed
+        self._is_leader = is_leader
         self._rewarding = rewarding or OutcomeTracker()
         self._clock, self._wall = clock, wall
         self._backoff = Backoff((rng or random.Random()).random)  # noqa: S311 (jitter)
@@ -103,7 +103,7 @@ class RewardController:
         if not self._loaded:
             return
         self._learn(now)
-        if self.rewards is not self._written and self._allowed() and now >= self._next:
+        if self.rewards is not self._written and self._is_leader() and now >= self._next:
             await self._write()
 
     def _learn(self, now: float) -> None:

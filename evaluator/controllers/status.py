@@ -12,10 +12,10 @@ from evaluator.model.names import PolicyKey
 from evaluator.model.node_labels import LabelConflict
 from evaluator.plans.conditions import PolicyCondition
 from evaluator.plans.status import PolicyStatus, statuses
+from plimsoll import logs
 from plimsoll.backoff import Backoff
-from plimsoll.logging import setup
 
-log = setup.get(__name__)
+log = logs.get(__name__)
 
 _PAUSE = 1.0
 """Seconds between two rounds of writing: a status is for people, and a flapping reading must not load the API server."""
@@ -36,7 +36,7 @@ class StatusController:
         conflicts: Callable[[], Sequence[LabelConflict]],
         *,
         said: Callable[[PolicyKey], Mapping[str, Any]] = lambda _key: {},
-        allowed: Callable[[], bool] = lambda: True,
+        is_leader: Callable[[], bool] = lambda: True,
         pause: float = _PAUSE,
         rng: random.Random | None = None,
     ) -> None:
@@ -44,7 +44,7 @@ class StatusController:
         self._decider = decider
         self._conflicts = conflicts
         self._said = said
-        self._allowed = allowed
+        self._is_leader = is_leader
         self._wake = asyncio.Event()
         self._written: dict[PolicyKey, tuple[str, PolicyStatus]] = {}
         """By policy its uid, since one made anew under its name has no status yet, and what was written."""
@@ -66,7 +66,7 @@ class StatusController:
         while True:
             await self._wake.wait()
             self._wake.clear()
-            if self._decider.waiting_for or not self._allowed():
+            if self._decider.waiting_for or not self._is_leader():
                 continue
             failed = await self._write()
             if failed:
@@ -87,7 +87,7 @@ class StatusController:
         for number, (key, status) in enumerate(statuses(decisions, self._conflicts())):
             if number % _STEP == 0:
                 await asyncio.sleep(0)
-            if not self._allowed():
+            if not self._is_leader():
                 break
             uid = decisions.policies[key].policy.uid
             if written.get(key) == (uid, status):

@@ -5,10 +5,10 @@ from collections.abc import Iterator, Mapping
 import structlog
 
 from evaluator.policy.decide import Decision, Decisions
-from plimsoll.logging import setup
+from plimsoll import logs
 from plimsoll.text import counted
 
-log = setup.get(__name__)
+log = logs.get(__name__)
 
 _NAMED = 10
 """Nodes that the log names when a policy's view of many changes."""

@@ -3,11 +3,11 @@
 import time
 
 from evaluator.extender import codec
+from plimsoll import logs
 from plimsoll.http.types import RejectedRequestError, Request, Response
-from plimsoll.logging import setup
 from plimsoll.ratelimit import TokenBucket
 
-log = setup.get(__name__)
+log = logs.get(__name__)
 
 
 class ErrorResponder:

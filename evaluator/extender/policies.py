@@ -11,11 +11,11 @@ from evaluator.metrics import Metrics
 from evaluator.policy import decide
 from evaluator.policy.decide import Decisions
 from evaluator.scoring.derived import DerivedMetricError
+from plimsoll import logs
 from plimsoll.http.routes import Route, Routes
 from plimsoll.http.types import Parts, RejectedRequestError, Request, Response
-from plimsoll.logging import setup
 
-log = setup.get(__name__)
+log = logs.get(__name__)
 
 _JSON = "application/json"
 _NAMED = 10

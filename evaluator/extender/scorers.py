@@ -14,12 +14,11 @@ from evaluator.metrics import Metrics
 from evaluator.policy.decide import NotReadyError
 from evaluator.scorerhost.runner import CachedAssessment, ScorerError, ScorerRunner
 from evaluator.scoring import results
-from plimsoll import VERSION
+from plimsoll import VERSION, logs
 from plimsoll.http.routes import Route, Routes
 from plimsoll.http.types import Parts, RejectedRequestError, Request, Response
-from plimsoll.logging import setup
 
-log = setup.get(__name__)
+log = logs.get(__name__)
 
 _JSON = "application/json"
 _PREDICATES, _PRIORITIES, _SCORERS = "/scheduler/predicates/", "/scheduler/priorities/", "/scorers/"

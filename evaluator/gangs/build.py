@@ -49,19 +49,19 @@ class GangManager:
             decider,
             metrics,
             terms=options.gang_terms,
-            allowed=fence.allowed,
+            is_leader=fence.is_leader,
             list_anew=list_anew,
         )
-        self.inquirer = Diagnoser(api, self._gangs, self._outcome, allowed=fence.allowed)
-        metrics.gangs_obstructed.set_function(lambda: self.inquirer.obstructed)
+        self.diagnoser = Diagnoser(api, self._gangs, self._outcome, is_leader=fence.is_leader)
+        metrics.gangs_obstructed.set_function(lambda: self.diagnoser.blocked)
         self.herald = GangEventRecorder(
             api,
             metrics,
             self._gangs,
             self._outcome,
-            self.inquirer.obstacles,
+            self.diagnoser.blockers,
             lambda: self.roster.native,
-            allowed=fence.allowed,
+            is_leader=fence.is_leader,
         )
         self.desk = GangExplainer(
             self._gangs,
@@ -72,16 +72,16 @@ class GangManager:
             waiting_for=lambda: rooms.waiting_for,
             undecided=lambda: self.gang_controller.waiting_for,
             catching_up=rooms.catching_up,
-            obstacles=self.inquirer.obstacles,
+            obstacles=self.diagnoser.blockers,
             native=lambda: self.roster.native,
-            decides=fence.allowed,
+            decides=fence.is_leader,
         )
         self._version = 0
         self._listen(cluster, decider, inventory, fence)
 
     def loops(self) -> list[Coroutine[Any, Any, None]]:
         """They run for as long as this program does."""
-        return [self.gang_controller.run(), self.inquirer.run(), self.herald.run()]
+        return [self.gang_controller.run(), self.diagnoser.run(), self.herald.run()]
 
     def _gangs(self) -> Mapping[GangKey, PodGroup]:
         return self.roster.by_key
@@ -99,7 +99,7 @@ class GangManager:
         decider.listeners.append(self.gang_controller.decided)
         fence.listeners += [self.gang_controller.start_over, self.herald.start_over]
         self.gang_controller.listeners.append(self._decided)
-        self.inquirer.listeners.append(self.herald.wake)
+        self.diagnoser.listeners.append(self.herald.wake)
 
     def _room_changed(self) -> None:
         """In a large cluster it does so all the time, which matters to those alone that wait for it."""

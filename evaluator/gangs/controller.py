@@ -30,10 +30,10 @@ from evaluator.gangs.core.types import (
 from evaluator.gangs.ungater import UngateResult
 from evaluator.kubeapi.transport import KubeError
 from evaluator.metrics import Metrics
+from plimsoll import logs
 from plimsoll.backoff import Backoff
-from plimsoll.logging import setup
 
-log = setup.get(__name__)
+log = logs.get(__name__)
 
 _SETTLE = 0.01
 """Seconds from a change to a decision: what changes together, as a gang that gets its nodes, costs few of them."""
@@ -96,7 +96,7 @@ class GangController:
         metrics: Metrics,
         *,
         terms: GangTimings,
-        allowed: Callable[[], bool],
+        is_leader: Callable[[], bool],
         list_anew: Callable[[], "asyncio.Future[None]"],
         settle: float = _SETTLE,
         patience: float = _PATIENCE,
@@ -109,7 +109,7 @@ class GangController:
         self._decider = decider
         self._metrics = metrics
         self._terms = terms
-        self._allowed = allowed
+        self._is_leader = is_leader
         self._list_anew = list_anew
         self._settle = settle
         self._patience = patience
@@ -130,12 +130,12 @@ class GangController:
     @property
     def outcome(self) -> GangDecisions:
         """The latest decision, with those releases that came about; empty where another replica decides."""
-        return self._outcome if self._allowed() else GangDecisions()
+        return self._outcome if self._is_leader() else GangDecisions()
 
     @property
     def waiting_for(self) -> Sequence[str]:
         """Why nothing is decided now."""
-        if not self._allowed():
+        if not self._is_leader():
             return (ANOTHER,)
         if self._listed is None or not self._listed.done():
             return (UNLISTED,)
@@ -175,7 +175,7 @@ class GangController:
 
     def _may_decide(self) -> bool:
         waiting_for = self.waiting_for
-        if list(waiting_for) != list(self._waited_for) and self._allowed():
+        if list(waiting_for) != list(self._waited_for) and self._is_leader():
             log.info("deciding on gangs", waiting_for=", ".join(waiting_for) or "nothing")
         self._waited_for = waiting_for
         return not waiting_for
@@ -275,7 +275,7 @@ class GangController:
             )
             await self._slow_down(lifting)
             return True
-        if self._allowed():
+        if self._is_leader():
             await self._wait_for_server(error)
         return False
 

@@ -1,6 +1,6 @@
-"""Asks what keeps gangs from getting the pods that they lack: of one gang after another, again and again.
+"""Finds out why gangs lack pods, one gang at a time.
 
-Nothing is watched for it: gangs that lack pods for longer than it takes to make them are few, and so are the answers.
+Polls instead of watching: few gangs lack pods for longer than their controllers take to create them.
 """
 
 import asyncio
@@ -14,122 +14,121 @@ from evaluator.gangs.core.podgroup import GangKey, PodGroup
 from evaluator.gangs.core.types import GangDecisions, GangState
 from evaluator.gangs.diagnosis.diagnose import GangContext, blockers
 from evaluator.kubeapi.transport import KubeError
+from plimsoll import logs
 from plimsoll.backoff import Backoff
-from plimsoll.logging import setup
 
-log = setup.get(__name__)
+log = logs.get(__name__)
 
 
 @dataclass(frozen=True, slots=True)
 class DiagnosisTimings:
-    """In seconds. One look is about five short requests."""
+    """In seconds. One diagnosis takes about two short requests per controller."""
 
-    patience: float = 5.0
-    """For which a gang may lack pods before it is looked at: controllers need a moment to make them."""
-    again: float = 30.0
-    """After which it is looked at again."""
+    grace: float = 5.0
+    """How long a gang may lack pods before its first diagnosis: controllers need a moment to create them."""
+    interval: float = 30.0
+    """Between two diagnoses of one gang."""
     pause: float = 0.25
-    """Between two looks."""
+    """Between two diagnoses of different gangs."""
     idle: float = 1.0
-    """Between two rounds while no gang is due."""
+    """Between two checks while no gang is due."""
 
 
 @dataclass(frozen=True, slots=True)
-class _Look:
-    """What was found when a gang was last looked at, and when it is to be looked at next."""
+class _Diagnosis:
+    """The last result for a gang, and when the next is due (clock of the Diagnoser)."""
 
     due: float
-    obstacles: tuple[str, ...] = ()
+    blockers: tuple[str, ...] = ()
 
 
 class Diagnoser:
-    """`obstacles` says what was found of gangs that lack pods by the last decision.
+    """Keeps the reasons why gangs lack pods, for the gangs that are Incomplete by the last decisions.
 
-    Asks only while `allowed()`: one replica decides, and tells of it.
+    Requests are made only while `is_leader()`.
     """
 
     def __init__(
         self,
-        library: ClusterAPI,
+        api: ClusterAPI,
         gangs: Callable[[], Mapping[GangKey, PodGroup]],
-        outcome: Callable[[], GangDecisions],
+        decisions: Callable[[], GangDecisions],
         *,
-        allowed: Callable[[], bool],
-        pace: DiagnosisTimings | None = None,
+        is_leader: Callable[[], bool],
+        timings: DiagnosisTimings | None = None,
         clock: Callable[[], float] = time.monotonic,
         rng: random.Random | None = None,
     ) -> None:
         self.listeners: list[Callable[[], None]] = []
-        """Told when something else keeps a gang from its pods than before."""
-        self._scenes = ClusterReader(library)
+        """Called when the blockers of some gang have changed."""
+        self._reader = ClusterReader(api)
         self._gangs = gangs
-        self._outcome = outcome
-        self._allowed = allowed
-        self._pace = pace or DiagnosisTimings()
+        self._decisions = decisions
+        self._is_leader = is_leader
+        self._timings = timings or DiagnosisTimings()
         self._clock = clock
         self._backoff = Backoff((rng or random.Random()).random)  # noqa: S311 (jitter)
-        self._looks: dict[GangKey, _Look] = {}
+        self._diagnoses: dict[GangKey, _Diagnosis] = {}
 
-    def obstacles(self, key: GangKey) -> tuple[str, ...]:
-        """Why a gang will not get the pods that it lacks; none where that is not known, or it lacks none."""
-        look = self._looks.get(key)
-        return look.obstacles if look and self._lacks_pods(key) else ()
+    def blockers(self, key: GangKey) -> tuple[str, ...]:
+        """Return why the gang's missing pods are not created; empty if that is unknown or none are missing."""
+        diagnosis = self._diagnoses.get(key)
+        return diagnosis.blockers if diagnosis and self._lacks_pods(key) else ()
 
     @property
-    def obstructed(self) -> int:
-        """Gangs that something keeps from their pods."""
-        return sum(bool(self.obstacles(key)) for key in self._looks)
+    def blocked(self) -> int:
+        """The number of gangs with blockers."""
+        return sum(bool(self.blockers(key)) for key in self._diagnoses)
 
     async def run(self) -> None:
-        """Ask for ever."""
+        """Diagnose gangs until cancelled."""
         while True:
-            pause = await self.round()
-            await asyncio.sleep(pause)
+            delay = await self.run_once()
+            await asyncio.sleep(delay)
 
-    async def round(self) -> float:
-        """Look at the gang that is due, if one is; returns the seconds until the next round."""
-        if not self._allowed():
-            self._looks = {}
-            return self._pace.idle
-        gangs, verdicts, now = self._gangs(), self._outcome().verdicts, self._clock()
-        first = _Look(now + self._pace.patience)
+    async def run_once(self) -> float:
+        """Diagnose the gang that is due, if any; return the seconds until the next call."""
+        if not self._is_leader():
+            self._diagnoses = {}
+            return self._timings.idle
+        gangs, verdicts, now = self._gangs(), self._decisions().verdicts, self._clock()
+        first = _Diagnosis(now + self._timings.grace)
         lacking = (key for key, one in verdicts.items() if one.state is GangState.INCOMPLETE)
-        self._looks = {key: self._looks.get(key, first) for key in lacking if key in gangs}
-        key = min(self._looks, key=lambda key: self._looks[key].due, default=None)
-        if key is None or self._looks[key].due > now:
-            return self._pace.idle
+        self._diagnoses = {key: self._diagnoses.get(key, first) for key in lacking if key in gangs}
+        key = min(self._diagnoses, key=lambda key: self._diagnoses[key].due, default=None)
+        if key is None or self._diagnoses[key].due > now:
+            return self._timings.idle
         try:
-            scene = await self._scenes.of(gangs[key])
+            context = await self._reader.read(gangs[key])
         except KubeError as error:
-            return self._later(key, error)
+            return self._postpone(key, error)
         self._backoff.reset()
-        self._found(key, scene)
-        return self._pace.pause
+        self._update(key, context)
+        return self._timings.pause
 
-    def _later(self, key: GangKey, error: KubeError) -> float:
-        """What was found before counts until it can be asked again; what is wrong with one gang keeps nobody from others."""
+    def _postpone(self, key: GangKey, error: KubeError) -> float:
+        """Keep the last result. The gang's next turn comes after `interval`, so that its error does not block others."""
         delay = max(self._backoff.next(), error.retry_after or 0.0)
-        self._looks[key] = replace(self._looks[key], due=self._clock() + self._pace.again)
+        due = self._clock() + self._timings.interval
+        self._diagnoses[key] = replace(self._diagnoses[key], due=due)
         log.warning(
-            "what keeps a gang from its pods cannot be looked at",
+            "cannot read why a gang lacks pods",
             gang=str(key),
             error=str(error),
             delay=round(delay, 2),
         )
         return delay
 
-    def _found(self, key: GangKey, scene: GangContext) -> None:
-        gang, before = self._gangs().get(key), self._looks[key].obstacles
-        admitted = key in self._outcome().memory.admitted
-        found = blockers(gang, scene, admitted=admitted) if gang is not None else ()
-        self._looks[key] = _Look(self._clock() + self._pace.again, found)
+    def _update(self, key: GangKey, context: GangContext) -> None:
+        gang, before = self._gangs().get(key), self._diagnoses[key].blockers
+        admitted = key in self._decisions().memory.admitted
+        found = blockers(gang, context, admitted=admitted) if gang is not None else ()
+        self._diagnoses[key] = _Diagnosis(self._clock() + self._timings.interval, found)
         if found != before:
-            log.debug(
-                "what keeps a gang from its pods", gang=str(key), obstacles=list(found) or "none"
-            )
+            log.debug("why a gang lacks pods", gang=str(key), blockers=list(found) or "none")
             for listener in self.listeners:
                 listener()
 
     def _lacks_pods(self, key: GangKey) -> bool:
-        verdict = self._outcome().verdicts.get(key)
+        verdict = self._decisions().verdicts.get(key)
         return verdict is not None and verdict.state is GangState.INCOMPLETE

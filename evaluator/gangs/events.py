@@ -17,12 +17,12 @@ from evaluator.kubeapi.transport import KubeError
 from evaluator.metrics import Metrics
 from evaluator.model.pod_record import Key, PodRecord
 from evaluator.plans.policy_events import EventSpec
+from plimsoll import logs
 from plimsoll.backoff import Backoff
-from plimsoll.logging import setup
-from plimsoll.logging.ratelimited import RateLimitedLogger
+from plimsoll.logs.ratelimited import RateLimitedLogger
 from plimsoll.ratelimit import TokenBucket
 
-log = setup.get(__name__)
+log = logs.get(__name__)
 
 _PAUSE = 0.5
 """Seconds between two rounds: what is decided may change many times a second, and people do not read so fast."""
@@ -46,7 +46,7 @@ class GangEventRecorder:
         obstacles: Callable[[GangKey], Sequence[str]] = lambda _key: (),
         native: Callable[[], Mapping[Key, PodRecord]] = dict,
         *,
-        allowed: Callable[[], bool] = lambda: True,
+        is_leader: Callable[[], bool] = lambda: True,
         pace: EventTimings | None = None,
         bucket: TokenBucket | None = None,
         pause: float = _PAUSE,
@@ -58,7 +58,7 @@ class GangEventRecorder:
         self._outcome = outcome
         self._obstacles = obstacles
         self._native = native
-        self._allowed = allowed
+        self._is_leader = is_leader
         self._pace = pace or EventTimings()
         self._pause = pause
         self._clock = clock
@@ -93,7 +93,7 @@ class GangEventRecorder:
                 async with asyncio.timeout(self._until_due()):
                     await self._wake.wait()
             self._wake.clear()
-            if not self._allowed():
+            if not self._is_leader():
                 continue
             await self._look()
             self._look_at_native()
@@ -109,7 +109,7 @@ class GangEventRecorder:
                 await asyncio.sleep(self._pause)
 
     def _until_due(self) -> float | None:
-        if not self._allowed():
+        if not self._is_leader():
             return None
         due = self._untold.next_due()
         return max(0.0, due - self._clock()) if due < math.inf else None
@@ -149,7 +149,7 @@ class GangEventRecorder:
     async def _write(self) -> None:
         """Write what is due, as far as the bucket goes. Raises KubeError if it is worth another try."""
         untold = self._untold
-        while self._allowed() and untold is self._untold:  # start_over() makes another one
+        while self._is_leader() and untold is self._untold:  # start_over() makes another one
             if (story := untold.take(self._clock())) is None:
                 break
             if not self._bucket.take_now(self._clock()):

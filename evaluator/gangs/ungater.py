@@ -19,10 +19,10 @@ from evaluator.model import pod_record
 from evaluator.model.decode import UNREADABLE
 from evaluator.model.gang_membership import GROUP_LABEL
 from evaluator.model.pod_record import PodRecord
-from plimsoll.logging import setup
+from plimsoll import logs
 from plimsoll.rfc3339 import rfc3339
 
-log = setup.get(__name__)
+log = logs.get(__name__)
 
 _ATTEMPTS = 3
 """Times that pods are looked at again which changed under our hands."""

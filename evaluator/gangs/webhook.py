@@ -10,13 +10,13 @@ from http import HTTPStatus
 
 from evaluator.gangs.core import admission
 from evaluator.metrics import Metrics
+from plimsoll import logs
 from plimsoll.fairlock import FairLock
 from plimsoll.http.routes import Route, Routes
 from plimsoll.http.types import Buffer, RejectedRequestError, Request, Response
-from plimsoll.logging import setup
 from plimsoll.ratelimit import TokenBucket
 
-log = setup.get(__name__)
+log = logs.get(__name__)
 
 PATH = "/gangs/gate"
 

@@ -220,10 +220,6 @@ class Kube:
         """The pods of a namespace that selectors pick: as they are at this moment, not as a cache has them."""
         return await self._list_all(APIResource("pods", _pods(namespace), labels, fields))
 
-    async def read_pod(self, namespace: str, name: str) -> dict[str, Any] | None:
-        """A pod, whole; None if there is none."""
-        return await self._read(f"{_pods(namespace)}/{_segment(name)}")
-
     async def read_controller(
         self, api_version: str, resource: str, namespace: str, name: str
     ) -> dict[str, Any] | None:
@@ -231,11 +227,6 @@ class Kube:
         root = "/apis" if "/" in api_version else "/api"
         path = f"{root}/{api_version}/namespaces/{_segment(namespace)}"
         return await self._read(f"{path}/{resource}/{_segment(name)}")
-
-    async def list_quotas(self, namespace: str) -> list[msgspec.Raw]:
-        """The ResourceQuotas of a namespace."""
-        path = f"/api/v1/namespaces/{_segment(namespace)}/resourcequotas"
-        return await self._list_all(APIResource("resourcequotas", path))
 
     async def list_events_about(self, namespace: str, uid: str) -> list[msgspec.Raw]:
         """The events that tell of an object."""

@@ -17,10 +17,10 @@ import msgspec
 from evaluator.kubeapi.client import APIResource, Kube
 from evaluator.kubeapi.transport import KubeError
 from evaluator.model.decode import UNREADABLE
+from plimsoll import logs
 from plimsoll.backoff import Backoff
-from plimsoll.logging import setup
 
-log = setup.get(__name__)
+log = logs.get(__name__)
 
 T = TypeVar("T")
 

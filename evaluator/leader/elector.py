@@ -11,10 +11,10 @@ from evaluator.kubeapi.transport import KubeError
 from evaluator.leader import lease
 from evaluator.leader.lease import Acquire, LeaseTimings, ObservedLease, Renew, StepDown, Wait
 from evaluator.leader.write_fence import WriteFence, clock
-from plimsoll.logging import setup
+from plimsoll import logs
 from plimsoll.rfc3339 import microtime
 
-log = setup.get(__name__)
+log = logs.get(__name__)
 
 _PATIENCE = 3.0
 """Seconds that giving up the lease may take: a program that is going away does not wait for an API server that is gone."""
@@ -47,7 +47,7 @@ class Leader:
         clock: Callable[[], float] = clock,
     ) -> None:
         self._leases = leases
-        self._mandate = fence
+        self._fence = fence
         self._terms = terms
         self._namespace = namespace
         self._name = name
@@ -66,10 +66,10 @@ class Leader:
         """Acquire, renew, wait, step down, for ever."""
         while True:
             async with self._turn:
-                delay = await self.round()
+                delay = await self.try_acquire_or_renew()
             await asyncio.sleep(delay)
 
-    async def round(self) -> float:
+    async def try_acquire_or_renew(self) -> float:
         """Look at the lease once and do what follows from it; returns the seconds until the next look."""
         begin = self._clock()
         try:
@@ -89,7 +89,7 @@ class Leader:
 
         `run()` keeps the lease until then, and must be cancelled afterwards.
         """
-        await self._mandate.finish(_PATIENCE)
+        await self._fence.finish(_PATIENCE)
         try:
             async with asyncio.timeout(_PATIENCE):
                 await self._turn.acquire()  # for good: what is given up must not be taken again
@@ -127,10 +127,10 @@ class Leader:
         self._complaint = ""
         if before.renewed is None:
             log.info("leading", lease=self._spelled, me=self._me, before=before.holder)
-        self._mandate.extend(began + self._terms.renew_deadline)
+        self._fence.extend(began + self._terms.renew_deadline)
 
     def _step_down(self, why: str) -> None:
-        self._mandate.end()
+        self._fence.end()
         self._seen = self._seen.stepped_down()
         log.warning("not leading any more", lease=self._spelled, why=why)
 

@@ -44,7 +44,7 @@ class WriteFence:
         self._idle.set()
         self.listeners: list[Callable[[], None]] = []
 
-    def allowed(self) -> bool:
+    def is_leader(self) -> bool:
         """Whether a write may begin now."""
         return not self._finishing and self._clock() < self._until
 
@@ -72,7 +72,7 @@ class WriteFence:
     @contextlib.asynccontextmanager
     async def write(self) -> AsyncIterator[None]:
         """Around one write. Raises NoMandateError if there is no right to it, or none any more before it has ended."""
-        if not self.allowed():
+        if not self.is_leader():
             raise NotLeaderError
         limit = asyncio.timeout(None)
         self._writes.add(limit)

@@ -49,7 +49,7 @@ def membership(pod: PodSpecView) -> Membership | None:
     """What a pod says of its gang.
 
     None for one that names no group, that our gate does not hold, and has not held. Raises what
-    `evaluator.decoding.UNREADABLE` names for a pod that asks of its node what cannot be read.
+    `evaluator.model.decode.UNREADABLE` names for a pod that asks of its node what cannot be read.
     """
     meta, spec = pod.metadata, pod.spec
     labels = meta.labels or {}
@@ -127,14 +127,14 @@ def _broken_mark(pod: PodSpecView) -> Iterable[str]:
 def _owner(meta: PodMetadata) -> Owner:
     for owner in meta.owner_references or ():
         if owner.controller:
-            return _one_owner(owner.kind, owner.name, owner.uid)
+            return _one_owner(owner.kind, owner.name, owner.uid, owner.api_version)
     return Owner()
 
 
 @lru_cache(maxsize=4096)
-def _one_owner(kind: str, name: str, uid: str) -> Owner:
+def _one_owner(kind: str, name: str, uid: str, api_version: str) -> Owner:
     """One object for all pods that it made."""
-    return Owner(kind, name, uid)
+    return Owner(kind, name, uid, api_version)
 
 
 @lru_cache(maxsize=4096)

@@ -34,6 +34,10 @@ class Owner(NamedTuple):
     kind: str = ""
     name: str = ""
     uid: str = ""
+    api_version: str = ""
+
+    def __str__(self) -> str:
+        return f"{self.kind} {self.name}"
 
 
 class Where(msgspec.Struct, frozen=True):

@@ -75,7 +75,7 @@ class PodRecord(msgspec.Struct, frozen=True, gc=False):
 def decode(raw: msgspec.Raw, ignored: Set[str] = frozenset()) -> PodRecord:
     """A Resident out of a Pod's JSON; `ignored`: see `evaluator.model.requests.others`.
 
-    Raises what `evaluator.decoding.UNREADABLE` names.
+    Raises what `evaluator.model.decode.UNREADABLE` names.
     """
     return pod_record(workload.decode(raw), ignored)
 

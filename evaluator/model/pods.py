@@ -1,7 +1,7 @@
 """A pod as a user of resources and as one of a gang: the parts of core/v1 Pod that scorers and gangs look at.
 
 It is decoded only where there are any, and to be looked at once: what is kept of each pod of a cluster is
-`evaluator.inventory.Resident`. What few pods are asked about is left as the JSON that it came as.
+`evaluator.cache.pods.Resident`. What few pods are asked about is left as the JSON that it came as.
 """
 
 from collections.abc import Iterator, Mapping
@@ -115,9 +115,10 @@ class Annotations(msgspec.Struct):
     admitted: str | None = msgspec.field(default=None, name=ADMITTED)
 
 
-class OwnerReference(msgspec.Struct):
+class OwnerReference(msgspec.Struct, rename="camel"):
     """meta/v1 OwnerReference."""
 
+    api_version: str = ""
     kind: str = ""
     name: str = ""
     uid: str = ""

@@ -2,9 +2,9 @@
 
 import resource
 
-from plimsoll.logging import setup
+from plimsoll import logs
 
-log = setup.get(__name__)
+log = logs.get(__name__)
 
 
 def make_room(wanted: int) -> int:

@@ -18,10 +18,10 @@ from evaluator.scoring.demand import Demands
 from evaluator.scoring.plugin import Scorer, ScorerResult
 from evaluator.scoring.results import check
 from evaluator.scoring.snapshot import ClusterSnapshot
-from plimsoll.logging import setup
+from plimsoll import logs
 from plimsoll.ratelimit import TokenBucket
 
-log = setup.get(__name__)
+log = logs.get(__name__)
 
 _REMEMBERED = 32
 """Assessments of 5,000 nodes are some 0.5 MB each."""

@@ -13,11 +13,11 @@ from evaluator.server import gang_webhook
 from evaluator.server.ops import LIMITS, OpsServer
 from evaluator.sources.agents.server import AgentServer
 from evaluator.tls import server as tls
+from plimsoll import logs
 from plimsoll.http.addresses import Address
 from plimsoll.http.server import Server
-from plimsoll.logging import setup
 
-log = setup.get(__name__)
+log = logs.get(__name__)
 
 _GRACE = 5.0
 """Seconds in which requests that were begun are still answered when all ends."""

@@ -11,10 +11,9 @@ from evaluator.metrics import Metrics
 from evaluator.readings.polled import PolledReadings
 from evaluator.sources.formats.answer import PolledAnswer, SourceError
 from evaluator.sources.formats.coverage import Coverage
-from plimsoll import durations
-from plimsoll.logging import setup
+from plimsoll import durations, logs
 
-log = setup.get(__name__)
+log = logs.get(__name__)
 
 
 class Source(Protocol):

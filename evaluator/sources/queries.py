@@ -4,11 +4,10 @@ import os
 from collections.abc import Mapping
 from pathlib import Path
 
-from plimsoll import strictyaml
-from plimsoll.logging import setup
+from plimsoll import logs, strictyaml
 from plimsoll.text import one_line, shown
 
-log = setup.get(__name__)
+log = logs.get(__name__)
 
 
 class QueriesError(Exception):

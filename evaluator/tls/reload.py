@@ -5,9 +5,9 @@ from collections.abc import Callable, Hashable, Sequence
 from pathlib import Path
 from typing import Generic, TypeVar
 
-from plimsoll.logging import setup
+from plimsoll import logs
 
-log = setup.get(__name__)
+log = logs.get(__name__)
 
 T = TypeVar("T")
 

@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import replace
 from http import HTTPStatus
 
+from plimsoll import logs
 from plimsoll.http.body import BodyReader
 from plimsoll.http.limits import Limits
 from plimsoll.http.parser import Framing, RequestParser, written
@@ -22,9 +23,8 @@ from plimsoll.http.types import (
     Response,
     always_right,
 )
-from plimsoll.logging import setup
 
-log = setup.get(__name__)
+log = logs.get(__name__)
 
 _ONE_WRITE = 256 << 10
 """Bytes up to which the first part of a reply's body goes out together with its header."""

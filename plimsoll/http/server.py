@@ -8,6 +8,7 @@ import socket
 from collections.abc import Callable, Sequence
 from functools import partial
 
+from plimsoll import logs
 from plimsoll.http import listen as sockets
 from plimsoll.http.addresses import Address
 from plimsoll.http.body import BodyReader
@@ -17,9 +18,8 @@ from plimsoll.http.limits import Limits
 from plimsoll.http.pool import ConnectionPool, ConnectionState
 from plimsoll.http.tls import Tls
 from plimsoll.http.types import Check, Handler, Refuse, always_right, plain_rejection
-from plimsoll.logging import setup
 
-log = setup.get(__name__)
+log = logs.get(__name__)
 
 _EXHAUSTED = frozenset({errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM})
 _PAUSE = 1.0

@@ -5,12 +5,12 @@ from collections.abc import Callable
 
 import aiohttp
 
-from plimsoll.logging import setup
+from plimsoll import logs
 from sandbox import timestamps
 from sandbox.client.client import ApiError, Client
 from sandbox.client.objects import EVENTS, Object
 
-log = setup.get(__name__)
+log = logs.get(__name__)
 
 _REMEMBERED = 1000
 

@@ -6,11 +6,11 @@ from collections.abc import AsyncIterator, Callable
 
 import aiohttp
 
-from plimsoll.logging import setup
+from plimsoll import logs
 from sandbox.client.client import ApiError, Client
 from sandbox.client.objects import Object, ObjectKind, key_of
 
-log = setup.get(__name__)
+log = logs.get(__name__)
 
 OnChange = Callable[[Object | None, Object | None], None]
 """Told what an object was and what it is; None where it was not there, or is no longer."""

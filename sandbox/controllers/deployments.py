@@ -11,7 +11,7 @@ from typing import assert_never
 
 import aiohttp
 
-from plimsoll.logging import setup
+from plimsoll import logs
 from sandbox.client.client import ApiError, Client
 from sandbox.client.informer import Informer, following
 from sandbox.client.objects import DEPLOYMENTS, PODS, REPLICASETS, Object, ObjectKind
@@ -26,7 +26,7 @@ from sandbox.controllers.replicas import (
     WriteStatus,
 )
 
-log = setup.get(__name__)
+log = logs.get(__name__)
 
 _RETRY = 1.0
 _RACES = {404, 409}  # somebody was faster; what it did is in the next look

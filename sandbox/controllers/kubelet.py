@@ -6,14 +6,14 @@ from collections.abc import Callable, Sequence
 
 import aiohttp
 
-from plimsoll.logging import setup
+from plimsoll import logs
 from sandbox import timestamps
 from sandbox.client.client import ApiError, Client
 from sandbox.client.informer import Informer, following
 from sandbox.client.objects import PODS, Object, key_of
 from sandbox.controllers import nodes
 
-log = setup.get(__name__)
+log = logs.get(__name__)
 
 _RETRY = 1.0
 _CONDITIONS = (

@@ -6,13 +6,12 @@ from collections.abc import Callable, Mapping, Sequence
 
 import aiohttp
 
-from plimsoll import VERSION
-from plimsoll.logging import setup
+from plimsoll import VERSION, logs
 from sandbox import timestamps
 from sandbox.client.client import STRATEGIC, ApiError, Client, ensure
 from sandbox.client.objects import LEASES, NAMESPACES, NODES, Object
 
-log = setup.get(__name__)
+log = logs.get(__name__)
 
 CAPACITY: Mapping[str, str] = {
     "cpu": "8",

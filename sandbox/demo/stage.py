@@ -10,7 +10,7 @@ from pathlib import Path
 
 import aiohttp
 
-from plimsoll.logging import setup
+from plimsoll import logs
 from sandbox import manifests
 from sandbox.client.client import ensure
 from sandbox.client.objects import DEPLOYMENTS, NAMESPACES, PODS, POLICIES, Object, ObjectKind
@@ -69,7 +69,7 @@ class Play:
 
 async def perform(play: Play, settings: DemoSettings) -> int:
     """Tell it; the exit status, 0 only if every step was seen."""
-    setup.setup("error")
+    logs.setup("error")
     narrator = Narrator()
     narrator.title(play.title)
     with _folder(settings.dir) as folder:

@@ -4,11 +4,11 @@ import asyncio
 from collections import Counter
 from collections.abc import Iterable, Sequence
 
-from plimsoll.logging import setup
+from plimsoll import logs
 from sandbox.client.objects import Object
 from sandbox.scheduler.extender import Extender, ExtenderError, Filtered
 
-log = setup.get(__name__)
+log = logs.get(__name__)
 
 
 class Extenders:

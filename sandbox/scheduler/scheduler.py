@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 import aiohttp
 
-from plimsoll.logging import setup
+from plimsoll import logs
 from sandbox import timestamps
 from sandbox.client.client import STRATEGIC, ApiError, Client
 from sandbox.client.events import EventRecorder
@@ -21,7 +21,7 @@ from sandbox.scheduler.extender import ExtenderError
 from sandbox.scheduler.extenders import Extenders
 from sandbox.scheduler.queue import SchedulingQueue
 
-log = setup.get(__name__)
+log = logs.get(__name__)
 
 SCHEDULER = "default-scheduler"
 

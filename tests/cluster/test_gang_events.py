@@ -32,7 +32,7 @@ async def replica(world):
             inventory = PodCache(clock=lambda: 0.0, wall=lambda: 0.0)
             inventory.pods.replace([decode(raw) for raw in await kube.list_pods(world.namespace)])
             roster = GangIndex(inventory)
-            made = SimpleNamespace(message="", allowed=True)
+            made = SimpleNamespace(message="", is_leader=True)
 
             def outcome():
                 verdict = GangVerdict(GangState.INCOMPLETE, made.message, 0.0)
@@ -43,7 +43,7 @@ async def replica(world):
                 Metrics(),
                 lambda: roster.by_key,
                 outcome,
-                allowed=lambda: made.allowed and bool(made.message),
+                is_leader=lambda: made.is_leader and bool(made.message),
                 pace=EventTimings(settle=0.0, rest=0.0),
                 pause=0.01,
             )
@@ -85,7 +85,7 @@ async def test_one_event_that_two_replicas_go_on_with(world, replica, told):
     first.message = "2 of 3 exist"
     first.herald.wake()
     await told("train-0", ("GangIncomplete", "2 of 3 exist", 2))
-    first.allowed = False
+    first.is_leader = False
     second = await replica()
     second.message = "1 of 3 exist"
     second.herald.wake()

@@ -36,9 +36,7 @@ EXAMPLES = {
     "get_pod": [("ns", "p")],
     "list_pods": [("ns",)],
     "patch_pod": [("ns", "p", [])],
-    "read_pod": [("ns", "p")],
     "read_controller": [(version, resource, "ns", "c") for (version, _), resource in KINDS.items()],
-    "list_quotas": [("ns",)],
     "list_events_about": [("ns", "u")],
     "annotate_pod": [("ns", "p", "u", {})],
     "create_event": [({"metadata": {"namespace": "ns"}},)],
@@ -59,7 +57,6 @@ OPTIONAL = {
     "plimsoll-evaluator-gangs": {
         "patch_pod",
         "read_controller",
-        "list_quotas",
         "list_events_about",
     },
 }

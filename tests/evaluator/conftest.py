@@ -18,7 +18,7 @@ from aiohttp import web
 
 from evaluator.kubeapi.client import Kube
 from evaluator.policy import parse
-from plimsoll.logging import setup
+from plimsoll import logs
 from sandbox.apiserver.server import ApiServer
 from tests.patience import PATIENCE
 
@@ -370,7 +370,7 @@ def log_lines(capsys):
     handlers, level = root.handlers[:], root.level
 
     def start(fmt):
-        setup.setup("info", fmt)
+        logs.setup("info", fmt)
 
         def lines():
             return capsys.readouterr().err.splitlines()

@@ -10,6 +10,7 @@ from pathlib import Path
 
 import aiohttp
 import grpc
+import psutil
 import yaml
 
 from sandbox.apiserver.server import ApiServer
@@ -62,13 +63,12 @@ class House:
     @property
     def resident(self):
         """Bytes of memory that it holds."""
-        status = Path(f"/proc/{self.pid}/status").read_text()
-        return int(re.search(r"VmRSS:\s+(\d+) kB", status)[1]) << 10
+        return psutil.Process(self.pid).memory_info().rss
 
     @property
     def descriptors(self):
         """How many files and sockets it has open."""
-        return len(list(Path(f"/proc/{self.pid}/fd").iterdir()))
+        return psutil.Process(self.pid).num_fds()
 
     @property
     def connections(self):

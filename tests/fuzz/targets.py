@@ -24,11 +24,9 @@ from evaluator.extender import codec as messages
 from evaluator.extender import podview
 from evaluator.gangs.core import admission
 from evaluator.gangs.core.podgroup import GangKey, PodGroup
-from evaluator.gangs.diagnosis.controllers import KINDS, Controller, PodController
-from evaluator.gangs.diagnosis.create_failures import Event, last_word
+from evaluator.gangs.diagnosis.controllers import KINDS, ControllerObject, PodController
+from evaluator.gangs.diagnosis.create_failures import ControllerEvent, last_failure
 from evaluator.gangs.diagnosis.diagnose import CreateFailure, GangContext, blockers
-from evaluator.gangs.diagnosis.quota_usage import Member, Reference
-from evaluator.gangs.diagnosis.quotas import Quota
 from evaluator.kubeapi import client, connection, transport
 from evaluator.kubeapi.reflector import Reflector
 from evaluator.kubeapi.transport import KubeError
@@ -128,26 +126,23 @@ def an_admission_review(data):
             assert told["uid"] == given["request"]["uid"]
 
 
-class _Around(msgspec.Struct):
-    pod: Member
-    quota: Quota
-    controller: Controller
-    events: list[Event]
+class _ControllerWithEvents(msgspec.Struct):
+    controller: ControllerObject
+    events: list[ControllerEvent]
 
 
-def a_scene(data):
-    """What the API server has around a gang that lacks pods: much of it was written by whoever made the gang."""
+def a_gang_context(data):
+    """A controller and its events, as a tenant may write them."""
     with documented(*UNREADABLE):
-        around = msgspec.json.decode(data, type=_Around)
-        around.pod.metadata.uid = "a"
+        decoded = msgspec.json.decode(data, type=_ControllerWithEvents)
         pods = (lacking("a"), lacking("b"))
         for version, kind in KINDS:
-            reference = Reference(version, kind, "train", "o", controller=True)
-            maker = PodController(reference, around.controller)
-            words = maker.refused or last_word(around.events)
-            refusals = {"o": CreateFailure(str(reference), words)} if words else {}
-            scene = GangContext((around.pod,), (around.quota,), {"o": maker}, refusals)
-            for sentence in blockers(PodGroup(GangKey("ns", "train"), pods), scene):
+            owner = Owner(kind, "train", "o", version)
+            controller = PodController(owner, decoded.controller)
+            message = controller.create_failure or last_failure(decoded.events)
+            failures = {"o": CreateFailure(str(owner), message)} if message else {}
+            context = GangContext({"o": controller}, failures)
+            for sentence in blockers(PodGroup(GangKey("ns", "train"), pods), context):
                 fits(sentence)
 
 
@@ -466,7 +461,7 @@ TARGETS: Mapping[str, Callable[[bytes], None]] = {
     "refusal": a_refusal,
     "report": a_report,
     "request": a_request,
-    "scene": a_scene,
+    "gang_context": a_gang_context,
     "scheduler": a_scheduler_configuration,
     "staticpod": a_static_pod,
     "status": a_status,

@@ -5,9 +5,9 @@ import json
 import re
 import signal
 import sys
-from pathlib import Path
 
 import aiohttp
+import psutil
 import pytest
 import yaml
 
@@ -74,7 +74,7 @@ def spec(tmp_path):
 
 
 def gone(pid):
-    return not Path(f"/proc/{pid}").exists()
+    return not psutil.pid_exists(pid)
 
 
 async def test_a_cluster_is_whole_when_it_is_entered_and_gone_when_it_is_left(
@@ -213,7 +213,7 @@ import importlib.util
 spec = importlib.util.spec_from_file_location("standins", {this!r})
 module = importlib.util.module_from_spec(spec)
 spec.loader.exec_module(module)
-from sandbox.up import Cluster, ClusterSpec
+from sandbox.cluster import Cluster, ClusterSpec
 
 async def main():
     logs.setup()

@@ -5,9 +5,9 @@ import json
 import re
 import signal
 import sys
-from pathlib import Path
 
 import aiohttp
+import psutil
 import pytest
 
 from sandbox.config import UpSettings, node_names
@@ -60,11 +60,11 @@ def test_the_default_nodes_are_names():
 
 
 def children_of(pid):
-    return Path(f"/proc/{pid}/task/{pid}/children").read_text().split()
+    return [child.pid for child in psutil.Process(pid).children()]
 
 
 def exists(pid):
-    return Path(f"/proc/{pid}").exists()
+    return psutil.pid_exists(pid)
 
 
 @pytest.mark.e2e

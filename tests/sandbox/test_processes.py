@@ -6,8 +6,8 @@ import signal
 import socket
 import sys
 import textwrap
-from pathlib import Path
 
+import psutil
 import pytest
 
 from sandbox.processes import HeldPort, ProcessError, Processes
@@ -25,10 +25,9 @@ STUBBORN = (
 def alive(pid):
     """Whether a process runs; one that is dead but not collected does not."""
     try:
-        state = Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()[0]
-    except FileNotFoundError:
+        return psutil.Process(pid).status() != psutil.STATUS_ZOMBIE
+    except psutil.NoSuchProcess:
         return False
-    return state != "Z"
 
 
 def says_up(tmp_path, name="p"):
@@ -54,6 +53,21 @@ async def test_close_stops_all_and_kills_who_does_not_listen(tmp_path, eventuall
     await eventually(says_up(tmp_path, "q"))
     await processes.close()
     assert not any(alive(pid) for pid in pids)
+
+
+FAMILY = ("sh", "-c", "sh -c 'sleep 600 & echo $! up; wait' & wait")
+
+
+@pytest.mark.parametrize("kill", [False, True])
+async def test_stop_ends_children_of_children(tmp_path, eventually, kill):
+    processes = Processes(tmp_path)
+    pid = await processes.start("p", FAMILY)
+    await eventually(says_up(tmp_path))
+    grandchild = int((tmp_path / "p.log").read_text().split()[0])
+    assert alive(grandchild)
+    await processes.stop("p", kill=kill)
+    assert not alive(pid)
+    assert not alive(grandchild)
 
 
 async def test_a_death_is_told_and_not_mended(tmp_path, eventually):

@@ -26,11 +26,11 @@ MEMORY = 1 << 30
 
 READER = """
 import sys
-from agent.rules import needs
-from agent.rules.rulefiles import RuleFiles
-files = RuleFiles(sys.argv[1:])
+from agent.rules.groups import dependencies
+from agent.rules.files import RuleFileReader
+files = RuleFileReader(sys.argv[1:])
 said = files.look()
-needs.ordered(said.groups)
+dependencies.ordered(said.groups)
 print(len(said.groups), sum(len(group.rules) for group in said.groups), *(e.text for e in files.errors.values()))
 """
 

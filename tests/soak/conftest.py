@@ -29,7 +29,7 @@ KNOWN_AFTER = 10.0
 _API = """
 import asyncio
 from plimsoll import logs
-from sandbox.apiserver import ApiServer
+from sandbox.apiserver.server import ApiServer
 logs.setup("error")
 async def run():
     print(await ApiServer().start(), flush=True)

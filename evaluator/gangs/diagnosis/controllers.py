@@ -1,6 +1,6 @@
-"""How many pods the controllers of a gang's pods would make, and why they make no more. No I/O.
+"""How many pods a gang's controllers create, and why they create no more. No I/O.
 
-Kinds of others, such as operators of trainings, are not looked into: nothing is claimed of what they would make.
+Only the kinds in KINDS are read; nothing is claimed about controllers of other kinds, such as training operators.
 """
 
 import re
@@ -10,7 +10,8 @@ from typing import NamedTuple
 import msgspec
 
 from evaluator.gangs.diagnosis import create_failures
-from evaluator.gangs.diagnosis.quota_usage import Reference
+from evaluator.model.gang_membership import Owner
+from evaluator.model.pods import OwnerReference
 
 KINDS = {
     ("batch/v1", "Job"): "jobs",
@@ -18,23 +19,27 @@ KINDS = {
     ("apps/v1", "ReplicaSet"): "replicasets",
     ("v1", "ReplicationController"): "replicationcontrollers",
 }
-"""The resource by apiVersion and kind, of those that are looked into: a Job of another API is another thing."""
+"""Supported kinds, by apiVersion and kind, with their resource. A Job of another API group is another kind."""
 
 _DESIRED = "deployment.kubernetes.io/desired-replicas"
-"""The annotation of a ReplicaSet that says how many pods its Deployment wants in the end."""
+"""Annotation of a ReplicaSet: the replicas of its Deployment."""
 
 _NUMBER = re.compile("[0-9]{1,10}")
-"""Of 32 bits. Anybody who may change a ReplicaSet may write anything there."""
+"""At most 32 bits: users with write access to a ReplicaSet can put any text into the annotation."""
 
 
-class _Meta(msgspec.Struct, rename="camel"):
+class ControllerMetadata(msgspec.Struct, rename="camel"):
+    """ObjectMeta of a controller."""
+
     uid: str = ""
     deletion_timestamp: str | None = None
     annotations: dict[str, str] | None = None
-    owner_references: list[Reference] | None = None
+    owner_references: list[OwnerReference] | None = None
 
 
-class _Spec(msgspec.Struct, rename="camel"):
+class ControllerSpec(msgspec.Struct, rename="camel"):
+    """The fields of the specs of all KINDS that bound their number of pods."""
+
     parallelism: int | None = None
     completions: int | None = None
     suspend: bool | None = None
@@ -42,43 +47,47 @@ class _Spec(msgspec.Struct, rename="camel"):
     pod_management_policy: str = ""
 
 
-class _Condition(msgspec.Struct):
+class ControllerCondition(msgspec.Struct):
+    """JobCondition or ReplicaSetCondition."""
+
     type: str = ""
     status: str = ""
     message: str = ""
 
 
-class _Status(msgspec.Struct, rename="camel"):
+class ControllerStatus(msgspec.Struct, rename="camel"):
+    """The fields of the statuses of all KINDS that say how far they are."""
+
     active: int = 0
     succeeded: int = 0
     current_revision: str = ""
     update_revision: str = ""
     updated_replicas: int = 0
-    conditions: list[_Condition] | None = None
+    conditions: list[ControllerCondition] | None = None
 
 
-class Controller(msgspec.Struct):
-    """One of KINDS: the parts that say how many pods it makes."""
+class ControllerObject(msgspec.Struct):
+    """An object of one of KINDS, reduced to the fields that determine its number of pods."""
 
-    metadata: _Meta = msgspec.field(default_factory=_Meta)
-    spec: _Spec = msgspec.field(default_factory=_Spec)
-    status: _Status = msgspec.field(default_factory=_Status)
+    metadata: ControllerMetadata = msgspec.field(default_factory=ControllerMetadata)
+    spec: ControllerSpec = msgspec.field(default_factory=ControllerSpec)
+    status: ControllerStatus = msgspec.field(default_factory=ControllerStatus)
 
-    def condition(self, kind: str) -> _Condition | None:
-        """A condition that is true now."""
-        told = self.status.conditions or ()
-        return next((one for one in told if (one.type, one.status) == (kind, "True")), None)
+    def condition(self, kind: str) -> ControllerCondition | None:
+        """Return the condition of this type if its status is True, else None."""
+        conditions = self.status.conditions or ()
+        return next((one for one in conditions if (one.type, one.status) == (kind, "True")), None)
 
 
-class Most(NamedTuple):
-    """How many pods there can be at once, and by which fields."""
+class PodLimit(NamedTuple):
+    """The most pods a controller keeps at once, and the fields that set this limit."""
 
     pods: int
     fields: str
 
 
 class Rollout(NamedTuple):
-    """Pods that are replaced by ones of a new template: by whom, how many by now, and how many there are in all."""
+    """An unfinished rollout: the controller, the pods replaced so far, and the pods in total."""
 
     by: str
     replaced: int
@@ -87,88 +96,88 @@ class Rollout(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class PodController:
-    """A controller of pods as it is now; `found` is None where there is none of that name and uid any more."""
+    """A controller of pods; `found` is None if no object of this name and uid exists."""
 
-    reference: Reference
-    found: Controller | None
+    owner: Owner
+    found: ControllerObject | None
 
     def __str__(self) -> str:
-        return str(self.reference)
+        return str(self.owner)
 
     @property
     def halted(self) -> str:
-        """Why it makes no pods at all; empty if it does."""
+        """Why it creates no pods at all; empty if it does."""
         if self.found is None:
-            return "does not exist any more"
+            return "no longer exists"
         if self.found.metadata.deletion_timestamp is not None:
             return "is being deleted"
         if self.found.spec.suspend:
             return "is suspended"
         ends = {"Failed": "has failed", "Complete": "is complete"}
-        return next((said for kind, said in ends.items() if self.found.condition(kind)), "")
+        return next((text for kind, text in ends.items() if self.found.condition(kind)), "")
 
     @property
-    def most(self) -> Most:
-        """How many it makes. Kubernetes fills in each of the numbers that a manifest leaves out."""
+    def limit(self) -> PodLimit:
+        """The most pods it keeps at once. A missing number counts as the API server's default, 1."""
         if self.found is None or self.halted:
-            return Most(0, "")
+            return PodLimit(0, "")
         spec = self.found.spec
-        if self.reference.kind != "Job":
-            return Most(_or_one(spec.replicas), "replicas")
-        bounds = (Most(_or_one(spec.parallelism), "parallelism"), self._left())
+        if self.owner.kind != "Job":
+            return PodLimit(_or_one(spec.replicas), "replicas")
+        bounds = (PodLimit(_or_one(spec.parallelism), "parallelism"), self._remaining())
         least = min(bound.pods for bound in bounds)
         fields = dict.fromkeys(bound.fields for bound in bounds if bound.pods == least)
-        return Most(least, " and ".join(fields))
+        return PodLimit(least, " and ".join(fields))
 
     @property
     def ordered(self) -> bool:
-        """Whether it makes a pod only when the one before it is ready."""
-        stateful = self.reference.kind == "StatefulSet"
-        told = self.found is not None and self.found.spec.pod_management_policy
-        return stateful and told in {"", "OrderedReady"}
+        """Whether it creates each pod only after the previous one is ready."""
+        stateful = self.owner.kind == "StatefulSet"
+        policy = self.found is not None and self.found.spec.pod_management_policy
+        return stateful and policy in {"", "OrderedReady"}
 
     @property
     def rollout(self) -> Rollout | None:
-        """What gives it more pods of its present template by and by; None where it has all that are wanted."""
+        """The rollout that is replacing its pods; None if none is under way."""
         if self.found is None:
             return None
-        match self.reference.kind:
+        match self.owner.kind:
             case "ReplicaSet":
-                return self._of_deployment(self.found)
+                return self._deployment_rollout(self.found)
             case "StatefulSet":
-                return self._of_itself(self.found)
+                return self._stateful_set_rollout(self.found)
             case _:
                 return None
 
     @property
-    def refused(self) -> str:
-        """Why the API server did not let it make a pod, as far as it says so itself; empty where all went well."""
+    def create_failure(self) -> str:
+        """The error of its last attempt to create a pod, from its conditions; empty if there is none."""
         failure = self.found and self.found.condition("ReplicaFailure")
         return create_failures.reason(failure.message) if failure else ""
 
-    def _of_deployment(self, found: Controller) -> Rollout | None:
+    def _deployment_rollout(self, found: ControllerObject) -> Rollout | None:
         owner = next((one for one in found.metadata.owner_references or () if one.controller), None)
         desired = (found.metadata.annotations or {}).get(_DESIRED, "")
         if owner is None or not _NUMBER.fullmatch(desired):
             return None
-        rollout = Rollout(f"Deployment {owner.name}", self.most.pods, int(desired))
+        rollout = Rollout(f"Deployment {owner.name}", self.limit.pods, int(desired))
         return rollout if 0 < rollout.replaced < rollout.replicas else None
 
-    def _of_itself(self, found: Controller) -> Rollout | None:
+    def _stateful_set_rollout(self, found: ControllerObject) -> Rollout | None:
         status = found.status
         if status.update_revision == status.current_revision:
             return None
-        rollout = Rollout(str(self), status.updated_replicas, self.most.pods)
+        rollout = Rollout(str(self), status.updated_replicas, self.limit.pods)
         return rollout if rollout.replaced < rollout.replicas else None
 
-    def _left(self) -> Most:
-        """What a Job has still to do; one that counts no completions makes no more pods once one has succeeded."""
+    def _remaining(self) -> PodLimit:
+        """The completions a Job still needs; a Job without `completions` creates no pods after its first success."""
         assert self.found is not None
         completions, status = self.found.spec.completions, self.found.status
         if completions is not None:
-            return Most(max(0, completions - status.succeeded), "completions")
-        most = status.active if status.succeeded else _or_one(self.found.spec.parallelism)
-        return Most(most, "parallelism")
+            return PodLimit(max(0, completions - status.succeeded), "completions")
+        pods = status.active if status.succeeded else _or_one(self.found.spec.parallelism)
+        return PodLimit(pods, "parallelism")
 
 
 def _or_one(number: int | None) -> int:

@@ -1,4 +1,4 @@
-"""What controllers tell of pods that they could not make, in the words of the API server. No I/O."""
+"""Why controllers failed to create pods: the API server's messages, from the controllers' events. No I/O."""
 
 import re
 from collections.abc import Iterable
@@ -8,51 +8,53 @@ import msgspec
 from plimsoll.text import one_line
 
 _FAILED = frozenset({"FailedCreate", "FailedCreatePod"})
-_MADE = frozenset({"SuccessfulCreate", "SuccessfulCreatePod"})
-"""Reasons of events on a controller: those of Kubernetes' own, and of many an operator."""
+_CREATED = frozenset({"SuccessfulCreate", "SuccessfulCreatePod"})
+"""Event reasons of Kubernetes' own controllers, and of many operators."""
 
-# What comes before the words names the pod that was to be, another one at each attempt.
-_PROLOGUE = re.compile(
+# The prefix names the rejected pod; each attempt has a new name.
+_PREFIX = re.compile(
     r"(?:\(combined from similar events\): )?"
     r"(?:Error creating: |[Cc]reate Pod \S+ in StatefulSet \S+ failed error: )?"
     r"(?:[Pp]ods? \"[^\"]*\" is (?:forbidden|invalid): )?"
 )
 
 
-class _Series(msgspec.Struct, rename="camel"):
+class EventSeries(msgspec.Struct, rename="camel"):
+    """core/v1 EventSeries."""
+
     last_observed_time: str | None = None
 
 
-class Event(msgspec.Struct, rename="camel"):
-    """core/v1 Event: what was told, and when last. Times are RFC 3339."""
+class ControllerEvent(msgspec.Struct, rename="camel"):
+    """core/v1 Event about a controller. Times are RFC 3339."""
 
     reason: str = ""
     message: str = ""
     last_timestamp: str | None = None
     event_time: str | None = None
-    series: _Series | None = None
+    series: EventSeries | None = None
 
     @property
-    def at(self) -> str:
-        """When it was told last; to the second, so that times of both sorts compare as texts."""
-        told = (self.series and self.series.last_observed_time) or self.last_timestamp
-        return (told or self.event_time or "")[: len("2006-01-02T15:04:05")]
+    def last_seen(self) -> str:
+        """When it last occurred, cut to the second, so that MicroTime and Time compare as texts."""
+        time = (self.series and self.series.last_observed_time) or self.last_timestamp
+        return (time or self.event_time or "")[: len("2006-01-02T15:04:05")]
 
 
-def last_word(events: Iterable[Event]) -> str:
-    """Why a controller could not make the pod that it tried to make last; empty where it could since, or nobody told."""
-    told = list(events)
-    failed = max((one for one in told if one.reason in _FAILED), key=_at, default=None)
-    made = max((one.at for one in told if one.reason in _MADE), default="")
-    if failed is None or failed.at < made:
+def last_failure(events: Iterable[ControllerEvent]) -> str:
+    """Return the error of a controller's last attempt to create a pod; empty if it succeeded since."""
+    known = list(events)
+    failed = max((one for one in known if one.reason in _FAILED), key=_last_seen, default=None)
+    created = max((one.last_seen for one in known if one.reason in _CREATED), default="")
+    if failed is None or failed.last_seen < created:
         return ""
     return reason(failed.message)
 
 
 def reason(message: str) -> str:
-    """The API server's words, without the name of the pod."""
-    return one_line(_PROLOGUE.sub("", message, count=1))
+    """Return the API server's message without the name of the pod, in one line."""
+    return one_line(_PREFIX.sub("", message, count=1))
 
 
-def _at(event: Event) -> str:
-    return event.at
+def _last_seen(event: ControllerEvent) -> str:
+    return event.last_seen

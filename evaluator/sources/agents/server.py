@@ -22,12 +22,12 @@ from evaluator.sources.agents.limits import AgentLimits
 from evaluator.sources.agents.protocol import parse
 from evaluator.sources.agents.stream import AgentStream, Context, ReportHandler, RequestedMetrics
 from evaluator.sources.agents.streams import StreamRegistry, TooManyError
-from plimsoll.logging import setup
-from plimsoll.logging.ratelimited import RateLimitedLogger
+from plimsoll import logs
+from plimsoll.logs.ratelimited import RateLimitedLogger
 from wire import telemetry_pb2
 from wire.codec import Delta, MalformedReportError
 
-log = setup.get(__name__)
+log = logs.get(__name__)
 
 _SERVICE = "plimsoll.telemetry.v1.Telemetry"
 _AT_ONCE = 16

@@ -13,11 +13,11 @@ import grpc
 from evaluator.sources.agents.authn import StreamRejection
 from evaluator.sources.agents.limits import AgentLimits
 from evaluator.sources.agents.protocol import StreamProtocol, parse
-from plimsoll.logging import setup
+from plimsoll import logs
 from plimsoll.ratelimit import TokenBucket
 from wire.codec import Delta, MalformedReportError
 
-log = setup.get(__name__)
+log = logs.get(__name__)
 
 Context = grpc.aio.ServicerContext[bytes, bytes]
 Code = grpc.StatusCode

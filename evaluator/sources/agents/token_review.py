@@ -17,11 +17,11 @@ from evaluator.model.api_status import TokenReview
 from evaluator.model.objects import Pod
 from evaluator.sources.agents.identity import Bound, NotAnAgentError, bound
 from evaluator.sources.agents.review_limits import LimitedError, ReviewGate, ReviewLimits
-from plimsoll.logging import setup
+from plimsoll import logs
 from plimsoll.redact import redacted
 from plimsoll.text import one_line
 
-log = setup.get(__name__)
+log = logs.get(__name__)
 
 _FRESH = 60.0
 """Seconds for which an answer, yes or no, is not asked for again."""

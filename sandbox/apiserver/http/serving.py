@@ -6,8 +6,9 @@ from collections.abc import Callable
 from typing import Any
 
 from aiohttp import web
+from prometheus_client import CONTENT_TYPE_LATEST, CollectorRegistry, generate_latest
 
-from plimsoll.logging import setup
+from plimsoll import logs, process_metrics
 from sandbox.apiserver.controllers import BuiltInControllers
 from sandbox.apiserver.errors import ApiError, bad_request, internal, method_not_allowed
 from sandbox.apiserver.http import bodies, discovery, openapi
@@ -30,9 +31,11 @@ from sandbox.apiserver.writes.actions import Actions
 from sandbox.apiserver.writes.deletion import Remover, delete_options
 from sandbox.apiserver.writes.writes import APPLY_PATCH, Writer, WriteResult
 
-log = setup.get(__name__)
+log = logs.get(__name__)
 
+_METRICS = "/metrics"
 _HEALTH = frozenset({"/healthz", "/readyz", "/livez"})
+_METRICS_HEADERS = {"Content-Type": CONTENT_TYPE_LATEST}
 _AGGREGATED = "apidiscovery.k8s.io"
 _AGGREGATED_TYPE = "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList"
 _NAMESPACE_DELAY = 0.5
@@ -48,6 +51,8 @@ class Frontend:
         self._writer = Writer(cluster)
         self._remover = Remover(cluster)
         self._actions = Actions(cluster, self._writer, self._remover)
+        self._metrics = CollectorRegistry()
+        process_metrics.register(self._metrics)
         self._upkeep = BuiltInControllers(cluster, self._remover, _soon)
 
     async def handle(self, request: web.Request) -> web.StreamResponse:
@@ -74,6 +79,8 @@ class Frontend:
     async def _answer(self, request: web.Request) -> web.StreamResponse:
         if request.path in _HEALTH:
             return web.Response(text="ok")
+        if request.path == _METRICS:
+            return web.Response(body=generate_latest(self._metrics), headers=_METRICS_HEADERS)
         if request.method == "GET" and (document := self._document(request)) is not None:
             return document
         target = locate(self._cluster.registry, request.path)

@@ -267,9 +267,9 @@ CHILD = """
 import resource, sys
 from array import array
 from pathlib import Path
-from agent.rules import statefile
-from agent.rules.labels import NAME, make
-from agent.rules.snapshots import SeriesSnapshot, Snapshot
+from agent.rules import state_file
+from agent.rules.promql.labels import NAME, make
+from agent.rules.storage.snapshot import SeriesSnapshot, Snapshot
 
 path, boot, most, turns = Path(sys.argv[1]), sys.argv[2], int(sys.argv[3]), int(sys.argv[4])
 resource.setrlimit(resource.RLIMIT_FSIZE, (most, most))
@@ -280,9 +280,9 @@ while turn != turns:
     values = array("d", [turn + number / 7 for number in runs])
     series = SeriesSnapshot(make([(NAME, "m")]), "", runs, values, array("I"))
     try:
-        statefile.save(path, boot, {"g": Snapshot(0, array("q", runs), (series,))}, limit=1 << 30)
+        state_file.save(path, boot, {"g": Snapshot(0, array("q", runs), (series,))}, limit=1 << 30)
         print("saved", flush=True)
-    except statefile.StateFileError as error:
+    except state_file.StateFileError as error:
         print(error, flush=True)
 """
 

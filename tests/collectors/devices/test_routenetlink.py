@@ -128,8 +128,8 @@ def test_what_the_kernel_refuses_is_an_error() -> None:
 
 PROGRAM = """
 import dataclasses, json
-from collectors import routenetlink
-from collectors.driverinfo import Ioctl
+from collectors.devices import routenetlink
+from collectors.devices.driverinfo import Ioctl
 with Ioctl() as kernel:
     print(json.dumps({
         "statistics": routenetlink.statistics(),

@@ -107,8 +107,8 @@ def test_counts_the_numbers_of_a_process(status: str, count: int) -> None:
 PROGRAM = """
 import sys
 from pathlib import Path
-from collectors import netroot
-from collectors.host import Host
+from collectors.readers import netroot
+from collectors.base.host import Host
 machine = Host(procfs=Path(sys.argv[1]))
 print(netroot.directory(machine).relative_to(machine.procfs), netroot.is_own(machine))
 """

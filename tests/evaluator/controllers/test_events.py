@@ -38,7 +38,7 @@ class Recording:
         self.decided = SimpleNamespace(latest=None, waiting_for=[])
         self.conflicts = []
         self.said = {}
-        self.allowed = True
+        self.is_leader = True
         self.metrics = Metrics()
         self.recorder = PolicyEventRecorder(
             kube,
@@ -46,7 +46,7 @@ class Recording:
             self.metrics,
             lambda: self.conflicts,
             said=lambda key: self.said.get(key, {}),
-            allowed=lambda: self.allowed,
+            is_leader=lambda: self.is_leader,
             pace=pace,
             clock=self.clock,
             rng=rng,
@@ -204,9 +204,9 @@ async def test_only_the_leader_tells_and_a_new_one_tells_what_is_new(
 ):
     stand.otherwise(answer.says(201, {}))
     world = await recording(stand.url)
-    world.allowed = False
+    world.is_leader = False
     world.decide(parse(demo), n0=2.0)
-    world.allowed = True
+    world.is_leader = True
     world.recorder.start_over()
     (asked,) = await stand.until(1)
     assert asked.json["reason"] == "StrategyViolated"

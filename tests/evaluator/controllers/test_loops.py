@@ -36,7 +36,7 @@ def loop(request):
         case "nudger":
             pace = requeue.RequeueTimings()
             return RequeueController(
-                None, cluster, decided, metrics, allowed=lambda: True, pace=pace
+                None, cluster, decided, metrics, is_leader=lambda: True, pace=pace
             )
         case "recorder":
             return PolicyEventRecorder(None, decided, metrics, lambda: ())

@@ -49,7 +49,7 @@ class Labeling:
             self.decided,
             self.metrics,
             bucket=bucket or TokenBucket(rate=1e6, burst=1000),
-            allowed=self.fence.allowed,
+            is_leader=self.fence.is_leader,
             rng=rng,
         )
         self.cluster.listeners.labels.append(self.labeler.wake)

@@ -55,7 +55,7 @@ class Nudging:
             self.cluster,
             self.decided,
             self.metrics,
-            allowed=lambda: self.leads,
+            is_leader=lambda: self.leads,
             pace=RequeueTimings(settle=0.0),
             clock=self.clock,
             rng=rng,

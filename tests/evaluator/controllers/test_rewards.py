@@ -26,7 +26,7 @@ class Replica:
             lambda: self.nodes,
             namespace="default",
             name="r",
-            allowed=lambda: self.may_write,
+            is_leader=lambda: self.may_write,
             clock=lambda: self.now,
             wall=lambda: self.now,
             rng=rng,

@@ -1,4 +1,4 @@
-"""What keeps a gang from its pods is asked for while it lacks some, at a pace, and by the replica that tells of it."""
+"""The Diagnoser against a fake API server and clock: when it diagnoses gangs, and what it finds."""
 
 import json
 
@@ -14,10 +14,12 @@ from evaluator.model.gang_membership import GATE
 from evaluator.model.pod_record import decode
 
 TRAIN = GangKey("ns", "train")
-SHORT = ("Job train makes 2 at once (parallelism): no more than 2 of the 4 pods that are needed",)
-NO_QUOTA = ("ResourceQuota q has 0 of 5 pods left, and the gang lacks 2",)
-REFUSED = "Job train could not make a pod when it tried last: no room at the inn"
-PACE = DiagnosisTimings(patience=5.0, again=30.0, pause=0.25, idle=1.0)
+TOO_FEW = (
+    "Job train creates at most 2 pods (parallelism): at most 2 of the 4 required pods can exist",
+)
+QUOTA = "exceeded quota: q, requested: pods=1, used: pods=2, limited: pods=2"
+REJECTED = f"Job train failed to create a pod: {QUOTA}"
+TIMINGS = DiagnosisTimings(grace=5.0, interval=30.0, pause=0.25, idle=1.0)
 
 
 def pod(name, *, group="train", minimum="4", owner="train", kind="Job", version="batch/v1"):
@@ -45,96 +47,80 @@ def pod(name, *, group="train", minimum="4", owner="train", kind="Job", version=
 
 
 class World:
-    """The pods that the evaluator knows, and an API server with what is around them; `fails` by resource."""
+    """The evaluator's cache of pods, and an API server with their controllers; `fails`: status by resource."""
 
     def __init__(self, rng):
         self.now = 100.0
         self.leads = True
-        self.asked = []
+        self.requests = []
         self.fails = {}
-        self.quotas = []
         self.events = {}
         self.controllers = {}
         self.changes = 0
-        self.pods = {}
-        self.inventory = PodCache(clock=lambda: self.now, wall=lambda: self.now)
-        self.roster = GangIndex(self.inventory)
+        self.cache = PodCache(clock=lambda: self.now, wall=lambda: self.now)
+        self.index = GangIndex(self.cache)
         self.admitted = {}
-        self.inquirer = Diagnoser(
+        self.diagnoser = Diagnoser(
             self,
-            lambda: self.roster.by_key,
-            self.outcome,
-            allowed=lambda: self.leads,
-            pace=PACE,
+            lambda: self.index.by_key,
+            self.decisions,
+            is_leader=lambda: self.leads,
+            timings=TIMINGS,
             clock=lambda: self.now,
             rng=rng,
         )
-        self.inquirer.listeners.append(self.heard)
+        self.diagnoser.listeners.append(self.changed)
 
-    def outcome(self):
-        """As much of a decision as matters here."""
-        verdicts = {gang.key: GangVerdict(self.state(gang), "", 0.0) for gang in self.roster.gangs}
+    def decisions(self):
+        """The fields of GangDecisions that matter here."""
+        verdicts = {gang.key: GangVerdict(self.state(gang), "", 0.0) for gang in self.index.gangs}
         return GangDecisions(verdicts, memory=GangHistory(self.admitted))
 
     def state(self, gang):
         has_quorum = gang.has_quorum(admitted=gang.key in self.admitted)
         return GangState.WAITS_FOR_TURN if has_quorum else GangState.INCOMPLETE
 
-    def heard(self):
+    def changed(self):
         self.changes += 1
 
     def add(self, *pods):
         for one in pods:
-            self.pods[one["metadata"]["name"]] = one
-            self.inventory.pods.put(decode(json.dumps(one).encode()))
+            self.cache.pods.put(decode(json.dumps(one).encode()))
 
     def job(self, name="train", **spec):
         self.controllers[name] = {"metadata": {"uid": f"uid-{name}"}, "spec": spec}
 
-    def told(self, *messages):
+    def rejects(self, *messages):
         at = "2026-11-20T21:00:00Z"
         self.events["uid-train"] = [
             {"reason": "FailedCreate", "message": message, "lastTimestamp": at}
             for message in messages
         ]
 
-    def quota(self, hard, used):
-        status = {"hard": {"pods": hard}, "used": {"pods": used}}
-        self.quotas = [{"metadata": {"name": "q"}, "spec": {}, "status": status}]
-
     async def after(self, seconds):
-        """The next round, then; what it found of the gang."""
+        """Let time pass and run once; return what is known of the gang."""
         self.now += seconds
-        await self.inquirer.round()
-        return self.inquirer.obstacles(TRAIN)
+        await self.diagnoser.run_once()
+        return self.diagnoser.blockers(TRAIN)
 
-    async def looked(self):
-        """The first look at gangs that are new."""
+    async def diagnosed(self):
+        """The first diagnosis of new gangs."""
         await self.after(0)
-        return await self.after(PACE.patience)
+        return await self.after(TIMINGS.grace)
 
     def _answer(self, resource, name, answer):
-        self.asked.append((resource, name))
+        self.requests.append((resource, name))
         if (status := self.fails.get(resource)) is not None:
             raise KubeError(status, f"{resource}: no")
         return answer
-
-    async def read_pod(self, namespace, name):
-        return self._answer("pods", name, self.pods.get(name))
 
     async def read_controller(self, api_version, resource, namespace, name):
         assert namespace == "ns"
         return self._answer(resource, name, self.controllers.get(name))
 
-    async def list_quotas(self, namespace):
-        return self._answer("resourcequotas", "", [*map(encoded, self.quotas)])
-
     async def list_events_about(self, namespace, uid):
-        return self._answer("events", uid, [*map(encoded, self.events.get(uid, ()))])
-
-
-def encoded(obj):
-    return obj if isinstance(obj, bytes) else json.dumps(obj).encode()
+        events = [json.dumps(event).encode() for event in self.events.get(uid, ())]
+        return self._answer("events", uid, events)
 
 
 @pytest.fixture
@@ -145,58 +131,65 @@ def world(rng):
     return made
 
 
-async def test_a_gang_that_lacks_pods_is_looked_at_after_a_moment(world):
+async def test_incomplete_gang_is_diagnosed_after_the_grace_period(world):
     assert await world.after(0) == ()
     assert await world.after(4.9) == ()
-    assert world.asked == []
-    assert await world.after(0.1) == SHORT
+    assert world.requests == []
+    assert await world.after(0.1) == TOO_FEW
     assert world.changes == 1
 
 
-async def test_one_pod_of_each_sort_speaks_for_the_others(world):
-    await world.looked()
-    assert world.asked == [("pods", "b"), ("jobs", "train"), ("resourcequotas", "")]
+async def test_controller_of_many_pods_is_read_once(world):
+    await world.diagnosed()
+    assert world.requests == [("jobs", "train")]
 
 
-async def test_it_is_looked_at_again_and_a_change_is_told_once(world):
-    await world.looked()
+async def test_events_are_read_only_of_controllers_below_their_limit(world):
+    world.job(parallelism=4)
+    await world.diagnosed()
+    assert world.requests == [("jobs", "train"), ("events", "uid-train")]
+
+
+async def test_diagnosis_is_repeated_and_listeners_are_called_on_changes_only(world):
+    await world.diagnosed()
     world.job(parallelism=9, completions=9)
-    world.quota("5", "5")
-    assert await world.after(29.0) == SHORT
-    assert await world.after(1.0) == NO_QUOTA
+    world.rejects(f'Error creating: pods "train-x7f" is forbidden: {QUOTA}')
+    assert await world.after(29.0) == TOO_FEW
+    assert await world.after(1.0) == (REJECTED,)
     assert world.changes == 2
-    assert await world.after(30.0) == NO_QUOTA
+    assert await world.after(30.0) == (REJECTED,)
     assert world.changes == 2
 
 
-async def test_nothing_is_said_of_a_gang_that_is_complete_by_now(world):
-    await world.looked()
-    assert world.inquirer.obstructed == 1
+async def test_gang_that_has_become_complete_has_no_blockers(world):
+    await world.diagnosed()
+    assert world.diagnoser.blocked == 1
     world.add(pod("c"), pod("d"))
-    assert world.inquirer.obstacles(TRAIN) == ()
-    assert world.inquirer.obstructed == 0
-    world.asked.clear()
+    assert world.diagnoser.blockers(TRAIN) == ()
+    assert world.diagnoser.blocked == 0
+    world.requests.clear()
     await world.after(60.0)
-    assert world.asked == []
+    assert world.requests == []
 
 
-async def test_of_an_admitted_gang_pods_that_have_done_their_work_are_not_missing(world):
-    """Of four one is done, one is lost, and two are there: the one that is lost cannot be made."""
+async def test_succeeded_pods_of_an_admitted_gang_are_not_missing(world):
+    """One of four succeeded, one is lost, two exist: only the lost one cannot be created."""
     done = pod("c")
     done["spec"]["schedulingGates"] = []
     done["status"]["phase"] = "Succeeded"
     world.add(done)
-    world.job(parallelism=3, completions=4)
+    world.job(parallelism=2, completions=4)
     world.controllers["train"]["status"] = {"succeeded": 1}
-    world.quota("5", "5")
     world.admitted = {TRAIN: frozenset({"uid-train"})}
-    assert await world.looked() == ("ResourceQuota q has 0 of 5 pods left, and the gang lacks 1",)
+    assert await world.diagnosed() == (
+        "Job train creates at most 2 pods (parallelism): at most 3 of the 4 required pods can exist",
+    )
 
 
-async def test_the_next_life_of_a_gang_is_looked_at_anew(world):
-    await world.looked()
+async def test_new_gang_of_the_same_name_gets_a_new_grace_period(world):
+    await world.diagnosed()
     for name in ("a", "b"):
-        world.inventory.pods.drop(world.inventory.pods.objects["ns", name])
+        world.cache.pods.drop(world.cache.pods.objects["ns", name])
     await world.after(1.0)
     world.add(pod("a"))
     assert await world.after(0) == ()
@@ -204,109 +197,112 @@ async def test_the_next_life_of_a_gang_is_looked_at_anew(world):
     assert await world.after(0.1) != ()
 
 
-async def test_who_does_not_lead_asks_nothing_and_knows_nothing(world):
-    await world.looked()
+async def test_follower_makes_no_requests_and_forgets_results(world):
+    await world.diagnosed()
     world.leads = False
-    world.asked.clear()
+    world.requests.clear()
     assert await world.after(60.0) == ()
-    assert world.asked == []
+    assert world.requests == []
     world.leads = True
-    assert await world.looked() == SHORT
+    assert await world.diagnosed() == TOO_FEW
 
 
-async def test_the_words_of_the_api_server_are_told_where_nothing_else_explains(world):
+async def test_failed_create_event_is_passed_on(world):
     world.job(parallelism=4)
-    world.told('Error creating: pods "train-x7f" is forbidden: no room at the inn')
-    assert await world.looked() == (REFUSED,)
-    world.told()
+    world.rejects(f'Error creating: pods "train-x7f" is forbidden: {QUOTA}')
+    assert await world.diagnosed() == (REJECTED,)
+    world.rejects()
     assert await world.after(30.0) == ()
 
 
-async def test_a_replica_set_says_it_itself(world):
+async def test_replica_failure_condition_is_passed_on(world):
     world.add(*(pod(name, kind="ReplicaSet", version="apps/v1") for name in "ab"))
-    message = 'pods "train-x7f" is forbidden: no room at the inn'
+    message = f'pods "train-x7f" is forbidden: {QUOTA}'
     conditions = [{"type": "ReplicaFailure", "status": "True", "message": message}]
     world.job(replicas=4)
     world.controllers["train"]["status"] = {"conditions": conditions}
-    assert await world.looked() == (REFUSED.replace("Job", "ReplicaSet"),)
-    assert ("events", "uid-train") not in world.asked
+    assert await world.diagnosed() == (REJECTED.replace("Job", "ReplicaSet"),)
+    assert ("events", "uid-train") not in world.requests
 
 
-async def test_a_namesake_is_not_the_owner(world):
+async def test_controller_of_the_same_name_and_another_uid_is_not_the_owner(world):
     world.controllers["train"]["metadata"]["uid"] = "uid-of-another"
-    assert await world.looked() == ("Job train does not exist any more",)
+    assert await world.diagnosed() == ("Job train no longer exists",)
 
 
-async def test_a_job_of_another_api_is_another_thing(world):
+async def test_job_of_another_api_group_is_not_read_and_its_events_are(world):
     world.add(*(pod(name, version="batch.volcano.sh/v1alpha1") for name in "ab"))
-    assert await world.looked() == ()
-    assert "jobs" not in dict(world.asked)
-    world.told("no room at the inn")
-    assert await world.after(30.0) == (REFUSED,)
+    assert await world.diagnosed() == ()
+    assert "jobs" not in dict(world.requests)
+    world.rejects(QUOTA)
+    assert await world.after(30.0) == (REJECTED,)
 
 
-async def test_pods_without_an_owner_are_held_to_the_quota_alone(world):
+async def test_gang_of_bare_pods_has_no_blockers(world):
     world.add(pod("a", owner=""), pod("b", owner=""))
-    world.quota("5", "5")
-    assert await world.looked() == NO_QUOTA
+    assert await world.diagnosed() == ()
+    assert world.requests == []
 
 
-async def test_what_may_not_be_read_is_told_once_and_the_rest_is_found(world, log_lines):
+async def test_gang_of_very_many_controllers_is_not_diagnosed(world):
+    world.add(*(pod(f"p{number}", owner=f"o{number}", minimum="99") for number in range(17)))
+    assert await world.diagnosed() == ()
+    assert world.requests == []
+
+
+async def test_forbidden_resource_is_logged_once_and_the_rest_is_diagnosed(world, log_lines):
     lines = log_lines("logfmt")
-    world.fails = {"resourcequotas": 403}
-    assert await world.looked() == SHORT
-    assert await world.after(30.0) == SHORT
-    told = [line for line in lines() if "cannot look for what keeps gangs" in line]
-    assert len(told) == 1
-    assert "resourcequotas" in told[0]
+    world.fails = {"events": 403}
+    world.controllers["train"]["spec"] = {"parallelism": 3, "completions": 8}
+    expected = (
+        "Job train creates at most 3 pods (parallelism): at most 3 of the 4 required pods can exist",
+    )
+    assert await world.diagnosed() == expected
+    assert await world.after(30.0) == expected
+    logged = [line for line in lines() if "cannot read why gangs lack pods" in line]
+    assert len(logged) == 1
+    assert "events" in logged[0]
 
 
-async def test_a_controller_that_may_not_be_read_is_not_one_that_is_gone(world):
+async def test_forbidden_controller_does_not_count_as_deleted(world):
     world.fails = {"jobs": 403}
-    world.quota("5", "5")
-    assert await world.looked() == NO_QUOTA
+    world.rejects(QUOTA)
+    assert await world.diagnosed() == (REJECTED,)
 
 
 @pytest.mark.parametrize("status", [0, 429, 500])
-async def test_what_was_found_counts_while_nobody_answers(world, status):
-    await world.looked()
+async def test_last_result_is_kept_while_the_api_server_fails(world, status):
+    await world.diagnosed()
     world.job(parallelism=9, completions=9)
-    world.fails = {"resourcequotas": status}
-    assert await world.after(30.0) == SHORT
+    world.fails = {"jobs": status}
+    assert await world.after(30.0) == TOO_FEW
     world.fails = {}
     assert await world.after(30.0) == ()
 
 
-async def test_a_gang_that_cannot_be_looked_at_keeps_nobody_from_another(world):
-    await world.looked()
+async def test_error_of_one_gang_does_not_block_another(world):
+    await world.diagnosed()
     world.add(pod("other", group="other", owner="other"))
     world.controllers["other"] = {"metadata": {"uid": "uid-other"}, "spec": {"parallelism": 1}}
     world.controllers["train"]["spec"]["parallelism"] = "not a number"
     await world.after(0)
     await world.after(30.0)
     await world.after(0)
-    assert world.inquirer.obstacles(TRAIN) == SHORT
-    assert world.inquirer.obstacles(GangKey("ns", "other")) == (
-        "Job other makes 1 at once (parallelism): no more than 1 of the 4 pods that are needed",
+    assert world.diagnoser.blockers(TRAIN) == TOO_FEW
+    assert world.diagnoser.blockers(GangKey("ns", "other")) == (
+        "Job other creates at most 1 pod (parallelism): at most 1 of the 4 required pods can exist",
     )
 
 
-async def test_gangs_are_looked_at_one_by_one_those_first_that_wait_longest(world):
+async def test_each_run_diagnoses_the_gang_that_waits_longest(world):
     for number in range(3):
-        world.add(pod(f"p{number}", group=f"g{number}", owner=""))
+        world.add(pod(f"p{number}", group=f"g{number}", owner=f"o{number}"))
     await world.after(0)
-    looked = []
-    world.now += PACE.patience
+    diagnosed = []
+    world.now += TIMINGS.grace
     for _ in range(4):
-        world.asked.clear()
-        pause = await world.inquirer.round()
-        assert pause == PACE.pause
-        looked += [name for resource, name in world.asked if resource == "pods"]
-    assert sorted(looked) == ["b", "p0", "p1", "p2"]
-    assert await world.inquirer.round() == PACE.idle
-
-
-async def test_a_pod_that_is_gone_meanwhile_is_no_trouble(world):
-    world.pods.clear()
-    world.quota("2", "2")
-    assert await world.looked() == ()
+        world.requests.clear()
+        assert await world.diagnoser.run_once() == TIMINGS.pause
+        diagnosed += [name for resource, name in world.requests if resource == "jobs"]
+    assert sorted(diagnosed) == ["o0", "o1", "o2", "train"]
+    assert await world.diagnoser.run_once() == TIMINGS.idle

@@ -34,7 +34,7 @@ class World:
         self.verdicts = {}
         self.obstacles = {}
         self.native = {}
-        self.allowed = True
+        self.is_leader = True
         self.clock = Clock()
         self._gangs_of = gangs_of
         self.herald = GangEventRecorder(
@@ -44,7 +44,7 @@ class World:
             lambda: GangDecisions(self.verdicts),
             lambda key: self.obstacles.get(key, ()),
             lambda: self.native,
-            allowed=lambda: self.allowed,
+            is_leader=lambda: self.is_leader,
             pace=pace,
             pause=0.01,
             clock=self.clock,
@@ -161,7 +161,7 @@ async def test_a_new_leader_goes_on_with_the_events_of_the_one_before(api, world
     await told({("train-0", "GangIncomplete"): ("1 of 4 exist", 1)})
     first.see(train[0], message="2 of 4 exist")
     await told({("train-0", "GangIncomplete"): ("2 of 4 exist", 2)})
-    first.allowed = False
+    first.is_leader = False
     second = await world(api.url)
     second.see(train[0], message="3 of 4 exist")
     await told({("train-0", "GangIncomplete"): ("3 of 4 exist", 2)})
@@ -241,11 +241,11 @@ async def test_what_stays_so_is_told_again_before_the_event_ends(stand, answer, 
 async def test_a_follower_tells_nothing_and_a_leader_all(stand, answer, world, train):
     stand.otherwise(answer.says(200, {"count": 1}))
     gang = await world(stand.url)
-    gang.allowed = False
+    gang.is_leader = False
     gang.see(*train, message="x")
     await asyncio.sleep(0)
     gang.see(train[0], message="y")
-    gang.allowed = True
+    gang.is_leader = True
     gang.herald.start_over()
     (only,) = await stand.until(1)
     assert only.json["message"] == "y"

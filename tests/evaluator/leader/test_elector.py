@@ -40,9 +40,9 @@ def replica(connect, clock):
 
 async def test_the_first_leads_and_the_others_wait(api, replica):
     (one, ones), (two, twos) = await replica("one", api.url), await replica("two", api.url)
-    await one.round()
-    await two.round()
-    assert (ones.allowed(), twos.allowed()) == (True, False)
+    await one.try_acquire_or_renew()
+    await two.try_acquire_or_renew()
+    assert (ones.is_leader(), twos.is_leader()) == (True, False)
     found = await api.get(f"{PATH}/l")
     assert found["spec"]["holderIdentity"] == "one"
     assert found["spec"]["leaseDurationSeconds"] == 12
@@ -50,45 +50,45 @@ async def test_the_first_leads_and_the_others_wait(api, replica):
 
 async def test_of_two_at_once_one_leads(api, replica):
     made = [await replica(f"r{number}", api.url) for number in range(5)]
-    await asyncio.gather(*(one.round() for one, _ in made))
-    assert sum(fence.allowed() for _, fence in made) == 1
+    await asyncio.gather(*(one.try_acquire_or_renew() for one, _ in made))
+    assert sum(fence.is_leader() for _, fence in made) == 1
 
 
 async def test_a_dead_leader_is_followed_when_its_lease_has_run_out_and_not_before(
     api, replica, clock
 ):
     (one, ones), (two, twos) = await replica("one", api.url), await replica("two", api.url)
-    await one.round()
+    await one.try_acquire_or_renew()
     begin = clock.now
-    while not twos.allowed():
+    while not twos.is_leader():
         assert clock.now - begin <= TERMS.duration + TERMS.retry
-        clock.now += await two.round()
+        clock.now += await two.try_acquire_or_renew()
     assert clock.now - begin >= TERMS.duration
-    assert not ones.allowed()
+    assert not ones.is_leader()
     assert (await api.get(f"{PATH}/l"))["spec"]["leaseTransitions"] == 1
 
 
 async def test_a_leader_that_renews_stays(api, replica, clock):
     (one, ones), (two, twos) = await replica("one", api.url), await replica("two", api.url)
     for _ in range(30):
-        clock.now += min(await one.round(), await two.round())
-        assert (ones.allowed(), twos.allowed()) == (True, False)
+        clock.now += min(await one.try_acquire_or_renew(), await two.try_acquire_or_renew())
+        assert (ones.is_leader(), twos.is_leader()) == (True, False)
 
 
 async def test_a_lease_given_up_is_taken_at_once(api, replica):
     (one, ones), (two, twos) = await replica("one", api.url), await replica("two", api.url)
-    await one.round()
-    await two.round()
+    await one.try_acquire_or_renew()
+    await two.try_acquire_or_renew()
     await one.release()
-    assert not ones.allowed()
-    await two.round()
-    assert twos.allowed()
+    assert not ones.is_leader()
+    await two.try_acquire_or_renew()
+    assert twos.is_leader()
 
 
 async def test_who_gave_up_does_not_take_it_again(api, replica, background):
     one, ones = await replica("one", api.url)
     running = background(one.run())
-    while not ones.allowed():  # noqa: ASYNC110
+    while not ones.is_leader():  # noqa: ASYNC110
         await asyncio.sleep(0.005)
     await one.release()
     await asyncio.sleep(0.01)
@@ -98,26 +98,26 @@ async def test_who_gave_up_does_not_take_it_again(api, replica, background):
 
 async def test_who_finds_another_in_its_place_stops_at_once(api, replica):
     one, ones = await replica("one", api.url)
-    await one.round()
+    await one.try_acquire_or_renew()
     await api.merge(f"{PATH}/l", {"spec": {"holderIdentity": "usurper"}})
-    await one.round()
-    assert not ones.allowed()
+    await one.try_acquire_or_renew()
+    assert not ones.is_leader()
 
 
 async def test_a_lease_deleted_under_a_leader_is_made_anew(api, replica):
     one, ones = await replica("one", api.url)
-    await one.round()
+    await one.try_acquire_or_renew()
     await api.delete(f"{PATH}/l")
-    await one.round()
-    assert ones.allowed()
+    await one.try_acquire_or_renew()
+    assert ones.is_leader()
     assert (await api.get(f"{PATH}/l"))["spec"]["holderIdentity"] == "one"
 
 
 async def test_what_others_wrote_on_the_lease_stays(api, replica):
     one, _ = await replica("one", api.url)
-    await one.round()
+    await one.try_acquire_or_renew()
     await api.merge(f"{PATH}/l", {"metadata": {"annotations": {"who": "me"}}})
-    await one.round()
+    await one.try_acquire_or_renew()
     assert (await api.get(f"{PATH}/l"))["metadata"]["annotations"] == {"who": "me"}
 
 
@@ -133,19 +133,19 @@ async def test_a_leader_that_cannot_renew_stops_before_others_may_begin(
 
     stand.then(answer.refuses(404), echo)
     one, ones = await replica("one", stand.url)
-    await one.round()
-    assert ones.allowed()
+    await one.try_acquire_or_renew()
+    assert ones.is_leader()
     stand.otherwise(
         {"refuses": answer.refuses(500), "hangs": answer.hangs, "breaks": answer.breaks}[failure]
     )
     clock.now += 7.9
-    assert ones.allowed()
+    assert ones.is_leader()
     if failure != "hangs":  # that one takes its time, which the mandate does not wait for
-        assert await one.round() <= 0.1 + 1e-6
+        assert await one.try_acquire_or_renew() <= 0.1 + 1e-6
     clock.now += 0.1
-    assert not ones.allowed()
+    assert not ones.is_leader()
     if failure != "hangs":
-        await one.round()
+        await one.try_acquire_or_renew()
         assert one.holds is False
 
 
@@ -156,8 +156,8 @@ async def test_rbac_that_forbids_it_is_said_once_and_nobody_leads(
     stand.otherwise(answer.refuses(403, "Forbidden", "leases is forbidden"))
     one, ones = await replica("one", stand.url)
     for _ in range(5):
-        assert await one.round() == pytest.approx(TERMS.retry)
-    assert not ones.allowed()
+        assert await one.try_acquire_or_renew() == pytest.approx(TERMS.retry)
+    assert not ones.is_leader()
     told = [line for line in lines() if "leases is forbidden" in line]
     assert len(told) == 1
     assert "level=warning" in told[0]

@@ -102,7 +102,7 @@ class Following:
         self.decided = SimpleNamespace(latest=Decisions(), waiting_for=[])
         self.metrics = Metrics()
         self.reporter = StatusController(
-            kube, self.decided, tuple, allowed=lambda: self.leading, pause=0.001
+            kube, self.decided, tuple, is_leader=lambda: self.leading, pause=0.001
         )
         self.evictor = EvictionController(
             kube,
@@ -110,7 +110,7 @@ class Following:
             self.decided,
             self.metrics,
             pace=EvictionRate(period=60.0, limit=1),
-            allowed=lambda: self.leading,
+            is_leader=lambda: self.leading,
             clock=lambda: self.now,
         )
 

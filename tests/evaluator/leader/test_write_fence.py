@@ -35,7 +35,7 @@ async def writes(fence, begun=None, end=None):
 
 
 async def test_nobody_has_it_from_the_start(fence):
-    assert not fence.allowed()
+    assert not fence.is_leader()
     with pytest.raises(NotLeaderError):
         await writes(fence)
 
@@ -44,9 +44,9 @@ async def test_it_is_over_when_its_time_is_without_a_word(fence, clock):
     fence.extend(1008.0)
     await writes(fence)
     clock.now = 1007.9
-    assert fence.allowed()
+    assert fence.is_leader()
     clock.now = 1008.0
-    assert not fence.allowed()
+    assert not fence.is_leader()
     with pytest.raises(NotLeaderError):
         await writes(fence)
 
@@ -115,7 +115,7 @@ async def test_finishing_lets_end_what_is_under_way_and_nothing_begin(fence):
     await begun.wait()
     finishing = asyncio.create_task(fence.finish(30))
     await asyncio.sleep(0)
-    assert not fence.allowed()
+    assert not fence.is_leader()
     with pytest.raises(NotLeaderError):
         await writes(fence)
     assert not finishing.done()
@@ -123,7 +123,7 @@ async def test_finishing_lets_end_what_is_under_way_and_nothing_begin(fence):
     await write
     await finishing
     fence.extend()
-    assert not fence.allowed(), "for good"
+    assert not fence.is_leader(), "for good"
 
 
 async def test_finishing_is_not_held_up_by_what_hangs(fence):

@@ -12,7 +12,7 @@ from evaluator.model.names import PolicyKey
 from evaluator.model.pods import decode
 
 GANG = {"podGroup": "train", "minAvailable": "4"}
-JOB = {"kind": "Job", "name": "train", "uid": "u-job"}
+JOB = {"apiVersion": "batch/v1", "kind": "Job", "name": "train", "uid": "u-job"}
 
 
 def read(labels: Any = None, *, gates: Any = None, **more: Any) -> Membership | None:
@@ -104,7 +104,7 @@ def test_a_mark_that_is_no_time_is_passed_over_and_told(mark: str) -> None:
 def test_the_owner_is_the_one_that_controls_it() -> None:
     others = [{"kind": "Cluster", "name": "c", "uid": "1"}]
     owners = {"ownerReferences": [*others, JOB | {"controller": True}]}
-    assert told(GANG, meta=owners).owner == Owner("Job", "train", "u-job")
+    assert told(GANG, meta=owners).owner == Owner("Job", "train", "u-job", "batch/v1")
     assert told(GANG, meta={"ownerReferences": others}).owner == Owner()
     assert told(GANG).owner == Owner()
 

@@ -108,7 +108,7 @@ class Adopting:
             kube,
             self.cluster,
             self.decided,
-            allowed=lambda: self.leading,
+            is_leader=lambda: self.leading,
             bucket=TokenBucket(rate=1e6, burst=1000),
             pause=0.01,
         )

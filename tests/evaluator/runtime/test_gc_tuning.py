@@ -9,7 +9,7 @@ from evaluator.runtime.gc_tuning import FreezeWhenReady, Trimmer
 
 CHURN = """
 import gc
-from evaluator import garbage
+from evaluator.runtime import gc_tuning
 {call}
 before = gc.get_stats()
 kept = []
@@ -28,7 +28,7 @@ def collections(call):
 
 
 def test_growth_sets_off_no_full_collection():
-    young, middle, full = collections("garbage.collect_seldom()")
+    young, middle, full = collections("gc_tuning.raise_thresholds()")
     assert young > 0
     assert middle > 0
     assert full == 0
@@ -74,10 +74,10 @@ async def test_memory_is_returned_after_many_streams_ended_and_only_then(backgro
 
 RETURNED = """
 import ctypes
-from evaluator.garbage import Trimmer
+from evaluator.runtime.gc_tuning import Trimmer
 
 def resident():
-    return int(open("/proc/self/statm").read().split()[1]) * 4096
+    return psutil.Process().memory_info().rss
 
 libc = ctypes.CDLL(None)
 libc.malloc.restype = ctypes.c_void_p

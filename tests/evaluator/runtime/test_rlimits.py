@@ -9,9 +9,9 @@ from tests.patience import PATIENCE
 
 PROGRAM = """
 import resource
-from evaluator import descriptors
+from evaluator.runtime import rlimits
 resource.setrlimit(resource.RLIMIT_NOFILE, ({soft}, {hard}))
-print(descriptors.share({wanted}, reserved={reserved}), resource.getrlimit(resource.RLIMIT_NOFILE))
+print(rlimits.share({wanted}, reserved={reserved}), resource.getrlimit(resource.RLIMIT_NOFILE))
 """
 
 

@@ -23,7 +23,7 @@ from nodes import Agent
 from replica import Replica
 from storm import NAMES, STILL, Storm
 
-from plimsoll.logging import setup
+from plimsoll import logs
 
 
 class World:
@@ -165,7 +165,7 @@ def main():
     parser.add_argument("--part", type=float, default=120.0, help="seconds of storm before a calm")
     parser.add_argument("--pause", type=float, default=1.0, help="seconds between two faults")
     given = parser.parse_args()
-    setup.setup("info")
+    logs.setup("info")
     loop = timewarp.Loop()
     asyncio.set_event_loop(loop)
     with tempfile.TemporaryDirectory() as folder:

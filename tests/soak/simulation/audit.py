@@ -2,13 +2,12 @@
 
 import bisect
 import gc
-import os
 import sys
 from collections import defaultdict
-from pathlib import Path
 
 import msgspec
 import policies
+import psutil
 from cluster import NAMESPACE
 from replica import CLUSTER_STALE_AFTER, STALE_AFTER
 
@@ -191,10 +190,10 @@ def _timeless(status):
 def measures(tasks):
     """What has to be flat: blocks of memory, resident kilobytes, open files, tasks."""
     gc.collect()
-    pages = int(Path("/proc/self/statm").read_text().split()[1])
+    process = psutil.Process()
     return {
         "blocks": sys.getallocatedblocks(),
-        "rss_kb": pages * os.sysconf("SC_PAGE_SIZE") // 1024,
-        "files": len([*Path("/proc/self/fd").iterdir()]),
+        "rss_kb": process.memory_info().rss // 1024,
+        "files": process.num_fds(),
         "tasks": tasks,
     }

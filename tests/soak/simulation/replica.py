@@ -93,7 +93,7 @@ class Replica:
 
     @property
     def leads(self):
-        return self._service._writers._mandate.allowed()
+        return self._service._writers._fence.is_leader()
 
     @property
     def gangs_wait_for(self):

@@ -1,20 +1,20 @@
-"""What controllers told of pods that they could not make; messages as kube-controller-manager 1.36 writes them."""
+"""Create failures from events, with messages as kube-controller-manager 1.36 writes them."""
 
 import msgspec
 import pytest
 
-from evaluator.gangs.diagnosis.create_failures import Event, last_word, reason
+from evaluator.gangs.diagnosis.create_failures import ControllerEvent, last_failure, reason
 
 QUOTA = "exceeded quota: q, requested: pods=1, used: pods=2, limited: pods=2"
 
 
 def event(why, message, second, **more):
     body = {"reason": why, "message": message, "lastTimestamp": f"2026-11-20T21:00:{second:02}Z"}
-    return msgspec.convert({**body, **more}, Event)
+    return msgspec.convert({**body, **more}, ControllerEvent)
 
 
 @pytest.mark.parametrize(
-    ("message", "words"),
+    ("message", "expected"),
     [
         (f'Error creating: pods "j-wqknt" is forbidden: {QUOTA}', QUOTA),
         (
@@ -35,13 +35,13 @@ def event(why, message, second, **more):
         ("something else\nin two lines", "something else in two lines"),
     ],
 )
-def test_the_words_name_no_pod(message, words):
-    """Each attempt has another name, and would be told as something new."""
-    assert reason(message) == words
+def test_reason_does_not_name_the_pod(message, expected):
+    """Each attempt has a new name, and each new text would be a new event."""
+    assert reason(message) == expected
 
 
 @pytest.mark.parametrize(
-    ("events", "word"),
+    ("events", "expected"),
     [
         ([], ""),
         ([event("SuccessfulCreate", "Created pod: a", 1)], ""),
@@ -55,15 +55,15 @@ def test_the_words_name_no_pod(message, words):
         ([event("Suspended", "Job suspended", 9), event("FailedCreate", "no", 1)], "no"),
     ],
 )
-def test_a_failure_counts_until_a_pod_could_be_made(events, word):
-    assert last_word(events) == word
-    assert last_word(reversed(events)) == word
+def test_failure_counts_until_a_pod_is_created(events, expected):
+    assert last_failure(events) == expected
+    assert last_failure(reversed(events)) == expected
 
 
-def test_times_of_both_sorts_of_events_compare():
+def test_micro_time_and_time_are_comparable():
     series = {"count": 2, "lastObservedTime": "2026-11-20T21:00:05.123456Z"}
     again = event("FailedCreate", "no", 1, lastTimestamp=None, series=series)
     once = event("FailedCreate", "no", 1, lastTimestamp=None, eventTime="2026-11-20T21:00:01.5Z")
     made = event("SuccessfulCreate", "Created pod: a", 4)
-    assert last_word([made, again]) == "no"
-    assert last_word([made, once]) == ""
+    assert last_failure([made, again]) == "no"
+    assert last_failure([made, once]) == ""

@@ -1,13 +1,11 @@
-"""Why a gang that lacks pods will not get them, out of objects as the API server has them."""
+"""blockers() on controllers as the API server has them."""
 
 import msgspec
 import pytest
 
 from evaluator.gangs.core.podgroup import GangKey, PodGroup
-from evaluator.gangs.diagnosis.controllers import Controller, PodController
+from evaluator.gangs.diagnosis.controllers import ControllerObject, PodController
 from evaluator.gangs.diagnosis.diagnose import CreateFailure, GangContext, blockers
-from evaluator.gangs.diagnosis.quota_usage import Member, Reference
-from evaluator.gangs.diagnosis.quotas import Quota
 from evaluator.model.gang_membership import Membership, Owner
 from evaluator.model.pod_record import PodRecord
 
@@ -21,7 +19,7 @@ QUOTA = "exceeded quota: q, requested: pods=1, used: pods=2, limited: pods=2"
 
 
 def pod(name, owner="train", *, minimum=4, gated=True, phase="Pending", leaving=False):
-    controller = Owner("Job", owner, f"uid-{owner}") if owner else Owner()
+    controlled_by = Owner("Job", owner, f"uid-{owner}") if owner else Owner()
     return PodRecord(
         namespace="ns",
         name=name,
@@ -37,7 +35,7 @@ def pod(name, owner="train", *, minimum=4, gated=True, phase="Pending", leaving=
         restarts=0,
         crashing=False,
         crashed=None,
-        membership=Membership("train", minimum, owner=controller, gated=gated),
+        membership=Membership("train", minimum, owner=controlled_by, gated=gated),
     )
 
 
@@ -46,17 +44,18 @@ def gang(*pods, count_all=False):
 
 
 TWO = gang(pod("a"), pod("b"))
+FAILURES = {"uid-train": CreateFailure("Job train", QUOTA)}
 
 
-def maker(kind="Job", name="train", *, gone=False, status=None, metadata=None, **spec):
-    reference = Reference(KINDS[kind], kind, name, f"uid-{name}", controller=True)
+def controller(kind="Job", name="train", *, gone=False, status=None, metadata=None, **spec):
+    owner = Owner(kind, name, f"uid-{name}", KINDS[kind])
     body = {"metadata": metadata or {}, "spec": spec, "status": status or {}}
-    decoded = msgspec.json.decode(msgspec.json.encode(body), type=Controller)
-    return {f"uid-{name}": PodController(reference, None if gone else decoded)}
+    decoded = msgspec.json.decode(msgspec.json.encode(body), type=ControllerObject)
+    return {f"uid-{name}": PodController(owner, None if gone else decoded)}
 
 
-def found(gang=TWO, makers=None, **scene):
-    return blockers(gang, GangContext(makers=makers or {}, **scene))
+def found(gang=TWO, controllers=None, failures=None):
+    return blockers(gang, GangContext(controllers or {}, failures or {}))
 
 
 @pytest.mark.parametrize(
@@ -66,31 +65,31 @@ def found(gang=TWO, makers=None, **scene):
             "Job",
             {"parallelism": 2, "completions": 8},
             {},
-            "Job train makes 2 at once (parallelism): no more than 2 of the 4 pods that are needed",
+            "Job train creates at most 2 pods (parallelism): at most 2 of the 4 required pods can exist",
         ),
         (
             "Job",
             {"parallelism": 3, "completions": 3},
             {},
-            "Job train makes 3 at once (parallelism and completions): no more than 3 of the 4 pods that are needed",
+            "Job train creates at most 3 pods (parallelism and completions): at most 3 of the 4 required pods can exist",
         ),
         (
             "Job",
             {"parallelism": 4, "completions": 3},
             {},
-            "Job train makes 3 at once (completions): no more than 3 of the 4 pods that are needed",
+            "Job train creates at most 3 pods (completions): at most 3 of the 4 required pods can exist",
         ),
         (
             "Job",
             {"parallelism": 4, "completions": 5},
             {"succeeded": 2},
-            "Job train makes 3 at once (completions): no more than 3 of the 4 pods that are needed",
+            "Job train creates at most 3 pods (completions): at most 3 of the 4 required pods can exist",
         ),
         (
             "Job",
             {"parallelism": 4},
             {"succeeded": 1, "active": 2},
-            "Job train makes 2 at once (parallelism): no more than 2 of the 4 pods that are needed",
+            "Job train creates at most 2 pods (parallelism): at most 2 of the 4 required pods can exist",
         ),
         (
             "Job",
@@ -108,33 +107,31 @@ def found(gang=TWO, makers=None, **scene):
             "StatefulSet",
             {"replicas": 3, "podManagementPolicy": "Parallel"},
             {},
-            "StatefulSet train makes 3 at once (replicas): no more than 3 of the 4 pods that are needed",
+            "StatefulSet train creates at most 3 pods (replicas): at most 3 of the 4 required pods can exist",
         ),
         (
             "StatefulSet",
             {"replicas": 4, "podManagementPolicy": "OrderedReady"},
             {},
-            "StatefulSet train makes a pod only when the one before it is ready (podManagementPolicy OrderedReady), "
-            "and one that is held never is: make it anew with podManagementPolicy Parallel",
+            "StatefulSet train waits for each pod to become ready before it creates the next (podManagementPolicy "
+            "OrderedReady), which gated pods never do: recreate it with podManagementPolicy Parallel",
         ),
         (
             "ReplicaSet",
             {"replicas": 3},
             {},
-            "ReplicaSet train makes 3 at once (replicas): no more than 3 of the 4 pods that are needed",
+            "ReplicaSet train creates at most 3 pods (replicas): at most 3 of the 4 required pods can exist",
         ),
         (
             "ReplicationController",
             {},
             {},
-            "ReplicationController train makes 1 at once (replicas): no more than 2 of the 4 pods that are needed",
+            "ReplicationController train creates at most 1 pod (replicas): at most 2 of the 4 required pods can exist",
         ),
     ],
 )
-def test_a_controller_that_will_not_make_enough_is_named_with_the_field(
-    kind, spec, status, sentence
-):
-    assert found(makers=maker(kind, status=status, **spec)) == (sentence,)
+def test_controller_that_creates_too_few_pods_is_named_with_the_field(kind, spec, status, sentence):
+    assert found(controllers=controller(kind, status=status, **spec)) == (sentence,)
 
 
 @pytest.mark.parametrize(
@@ -146,139 +143,117 @@ def test_a_controller_that_will_not_make_enough_is_named_with_the_field(
         ("ReplicaSet", {"replicas": 5}),
     ],
 )
-def test_one_that_is_only_slow_is_not(kind, spec):
-    assert found(makers=maker(kind, **spec)) == ()
+def test_controller_that_can_still_create_enough_pods_is_no_blocker(kind, spec):
+    assert found(controllers=controller(kind, **spec)) == ()
 
 
-def test_one_that_is_gone_or_going_makes_none():
-    going = {"deletionTimestamp": "2026-11-20T21:00:00Z"}
-    assert found(makers=maker(gone=True)) == ("Job train does not exist any more",)
-    assert found(makers=maker(metadata=going, parallelism=9)) == ("Job train is being deleted",)
+def test_deleted_controller_creates_no_pods():
+    deleting = {"deletionTimestamp": "2026-11-20T21:00:00Z"}
+    assert found(controllers=controller(gone=True)) == ("Job train no longer exists",)
+    assert found(controllers=controller(metadata=deleting, parallelism=9)) == (
+        "Job train is being deleted",
+    )
 
 
-def test_what_several_make_together_counts():
+def test_limits_of_several_controllers_are_added():
     pair = gang(pod("a", "launcher"), pod("b", "workers"))
-    short = maker(name="launcher", parallelism=1) | maker(name="workers", parallelism=2)
-    enough = maker(name="launcher", parallelism=1) | maker(name="workers", parallelism=3)
+    short = controller(name="launcher", parallelism=1) | controller(name="workers", parallelism=2)
+    enough = controller(name="launcher", parallelism=1) | controller(name="workers", parallelism=3)
     assert found(pair, short) == (
-        "Job launcher makes 1 at once (parallelism), Job workers makes 2 at once (parallelism): "
-        "no more than 3 of the 4 pods that are needed",
+        "Job launcher creates at most 1 pod (parallelism), Job workers creates at most 2 pods (parallelism): "
+        "at most 3 of the 4 required pods can exist",
     )
     assert found(pair, enough) == ()
 
 
 @pytest.mark.parametrize("other", ["", "operator"])
-def test_nothing_is_claimed_of_a_sum_while_some_come_from_elsewhere(other):
-    """Pods that somebody makes by hand, or a controller of a kind that is not known here: there may be any number."""
+def test_total_is_unknown_with_an_unsupported_controller(other):
+    """Bare pods, or a controller of another kind: it may create any number."""
     mixed = gang(pod("a"), pod("b", other))
-    assert found(mixed, maker(parallelism=1)) == ()
-    assert found(mixed, maker(suspend=True)) == ("Job train is suspended",)
+    assert found(mixed, controller(parallelism=1)) == ()
+    assert found(mixed, controller(suspend=True)) == ("Job train is suspended",)
 
 
-def test_pods_on_their_way_out_leave_room_for_others():
+def test_terminating_pods_do_not_count_towards_the_limit():
     one_leaves = gang(pod("a"), pod("b", leaving=True), pod("c"))
-    assert found(one_leaves, maker(parallelism=4)) == ()
+    assert found(one_leaves, controller(parallelism=4)) == ()
 
 
-def test_an_orderly_set_whose_pods_are_not_held_goes_on():
-    """Such as one that was let go, and whose pods are starting."""
-    ordered = maker("StatefulSet", replicas=4, podManagementPolicy="OrderedReady")
+def test_ordered_stateful_set_without_gated_pods_is_no_blocker():
+    """For example one that was released and whose pods are starting."""
+    ordered = controller("StatefulSet", replicas=4, podManagementPolicy="OrderedReady")
     assert found(gang(pod("a", gated=False)), ordered) == ()
 
 
-def test_a_rollout_that_waits_for_held_pods_is_told_with_what_helps():
-    """kube-controller-manager 1.36 makes two of four pods anew, and then none before those are ready."""
+def test_rollout_that_waits_for_gated_pods_has_a_hint():
+    """kube-controller-manager 1.36 replaces two of four pods, then waits for them to become ready."""
     deployment = {"apiVersion": "apps/v1", "kind": "Deployment", "name": "web", "controller": True}
     metadata = {
         "annotations": {"deployment.kubernetes.io/desired-replicas": "4"},
         "ownerReferences": [deployment],
     }
-    new = maker("ReplicaSet", metadata=metadata, replicas=2)
-    assert found(makers=new) == (
-        "Deployment web replaces its pods a few at a time, by now 2 of 4, and waits for those to be ready, which one "
-        "that is held never is: the strategy Recreate replaces all at once",
-        "ReplicaSet train makes 2 at once (replicas): no more than 2 of the 4 pods that are needed",
+    new = controller("ReplicaSet", metadata=metadata, replicas=2)
+    assert found(controllers=new) == (
+        "Deployment web has replaced 2 of 4 pods and waits for them to become ready, which gated pods never do: "
+        "use the strategy Recreate, which replaces all pods at once",
+        "ReplicaSet train creates at most 2 pods (replicas): at most 2 of the 4 required pods can exist",
     )
-    whole = maker("ReplicaSet", metadata=metadata, replicas=4)
-    assert found(makers=whole) == ()
+    whole = controller("ReplicaSet", metadata=metadata, replicas=4)
+    assert found(controllers=whole) == ()
 
 
-def test_so_is_that_of_a_stateful_set():
-    """Which does so one by one even where it makes them all at once."""
+def test_stateful_set_rollout_that_waits_for_gated_pods_has_a_hint():
+    """Parallel creates all pods at once, but still replaces them one by one."""
     status = {"currentRevision": "s-1", "updateRevision": "s-2", "updatedReplicas": 1}
     spec = {"replicas": 4, "podManagementPolicy": "Parallel"}
-    assert found(gang(pod("a")), maker("StatefulSet", status=status, **spec)) == (
-        "StatefulSet train replaces its pods a few at a time, by now 1 of 4, and waits for those to be ready, which one "
-        "that is held never is: delete the pods of the old template",
+    assert found(gang(pod("a")), controller("StatefulSet", status=status, **spec)) == (
+        "StatefulSet train has replaced 1 of 4 pods and waits for them to become ready, which gated pods never do: "
+        "delete the pods of the old template",
     )
     done = status | {"updatedReplicas": 4}
-    assert found(gang(pod("a")), maker("StatefulSet", status=done, **spec)) == ()
+    assert found(gang(pod("a")), controller("StatefulSet", status=done, **spec)) == ()
 
 
 @pytest.mark.parametrize("desired", ["", "four", "9" * 5000, "\u0664"])
-def test_whatever_is_annotated_there_is_no_rollout_without_a_number(desired):
-    """Who may change a ReplicaSet may write anything there, and stops nobody else by that."""
+def test_desired_replicas_that_are_no_number_mean_no_rollout(desired):
+    """Users with write access to a ReplicaSet can put any text there."""
     owners = [{"kind": "Deployment", "name": "web", "controller": True}]
     annotations = {"deployment.kubernetes.io/desired-replicas": desired}
     metadata = {"annotations": annotations, "ownerReferences": owners}
-    assert maker("ReplicaSet", metadata=metadata, replicas=2)["uid-train"].rollout is None
+    assert controller("ReplicaSet", metadata=metadata, replicas=2)["uid-train"].rollout is None
 
 
-def tight(name="q", hard="2"):
-    body = {"metadata": {"name": name}, "status": {"hard": {"pods": hard}, "used": {"pods": "2"}}}
-    return msgspec.convert(body, Quota)
+def test_create_failure_is_reported_in_the_api_servers_words():
+    sentence = f"Job train failed to create a pod: {QUOTA}"
+    assert found(controllers=controller(parallelism=4), failures=FAILURES) == (sentence,)
 
 
-def members(*uids):
-    return tuple(msgspec.convert({"metadata": {"uid": uid}}, Member) for uid in uids)
+def test_create_failure_of_an_unsupported_kind_is_reported():
+    (sentence,) = found(failures={"uid-train": CreateFailure("PyTorchJob train", QUOTA)})
+    assert sentence == f"PyTorchJob train failed to create a pod: {QUOTA}"
 
 
-def test_a_quota_is_told_and_what_the_api_server_said_of_it_is_not_told_again():
-    job = maker(parallelism=4)
-    told = found(
-        makers=job,
-        pods=members("a", "b"),
-        quotas=(tight(),),
-        refusals={"uid-train": CreateFailure("Job train", QUOTA)},
-    )
-    assert told == ("ResourceQuota q allows 2 pods in the namespace, and the gang needs 4",)
+def test_create_failure_of_a_controller_without_pods_in_the_gang_is_left_out():
+    failures = {"uid-other": CreateFailure("Job other", QUOTA)}
+    assert found(controllers=controller(name="other"), failures=failures) == ()
 
 
-@pytest.mark.parametrize("quotas", [(), (tight("other-q", "9"),), (tight("q-2"),)])
-def test_what_the_api_server_said_is_told_where_nothing_explains_it(quotas):
-    job = maker(parallelism=4)
-    *_, last = found(
-        makers=job,
-        pods=members("a", "b"),
-        quotas=quotas,
-        refusals={"uid-train": CreateFailure("Job train", QUOTA)},
-    )
-    assert last == f"Job train could not make a pod when it tried last: {QUOTA}"
-
-
-def test_a_failure_of_a_controller_without_living_pods_of_the_gang_is_not_told():
-    assert (
-        found(makers=maker(name="other"), refusals={"uid-other": CreateFailure("Job other", QUOTA)})
-        == ()
-    )
-
-
-def test_what_a_replica_set_says_of_itself_is_its_refusal():
+def test_condition_replica_failure_is_the_create_failure():
     message = f'pods "d-9b7c54fc8-qvbkp" is forbidden: {QUOTA}'
     conditions = [{"type": "ReplicaFailure", "status": "True", "message": message}]
-    failing = maker("ReplicaSet", status={"conditions": conditions}, replicas=4)["uid-train"]
-    assert failing.refused == QUOTA
+    failing = controller("ReplicaSet", status={"conditions": conditions}, replicas=4)["uid-train"]
+    assert failing.create_failure == QUOTA
     over = [{"type": "ReplicaFailure", "status": "False", "message": message}]
-    assert maker("ReplicaSet", status={"conditions": over})["uid-train"].refused == ""
+    assert controller("ReplicaSet", status={"conditions": over})["uid-train"].create_failure == ""
 
 
-def test_pods_that_ended_count_where_all_are_counted():
+def test_finished_pods_count_with_count_all():
     ended = (pod("a", phase="Succeeded"), pod("b", phase="Succeeded"), pod("c"))
-    job = maker(parallelism=2, completions=9)
+    job = controller(parallelism=2, completions=9)
     assert found(gang(*ended, count_all=True), job) == ()
     assert found(gang(*ended), job) != ()
 
 
-def test_a_gang_with_its_quorum_has_no_obstacles():
+def test_gang_with_quorum_has_no_blockers():
     complete = gang(*map(pod, "abcd"))
-    assert found(complete, maker(gone=True), quotas=(tight(),), pods=members("a")) == ()
+    assert found(complete, controller(gone=True), failures=FAILURES) == ()

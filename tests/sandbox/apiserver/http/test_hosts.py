@@ -21,6 +21,12 @@ async def test_the_loopbacks_names_are_answered(api, host):
     assert (await api.call("GET", PODS, headers={"Host": host})).code == 200
 
 
+async def test_metrics_of_the_server_process_are_served(api):
+    reply = await api.call("GET", "/metrics")
+    assert reply.code == 200
+    assert "process_resident_memory_bytes" in str(reply.body)
+
+
 @pytest.mark.parametrize(
     "host",
     [

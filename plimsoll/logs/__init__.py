@@ -16,8 +16,8 @@ import structlog
 
 from plimsoll import flags, text
 from plimsoll.flags import option
-from plimsoll.logging import values
-from plimsoll.logging.handler import LineHandler
+from plimsoll.logs import values
+from plimsoll.logs.handler import LineHandler
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -7,7 +7,7 @@ import os
 
 import pytest
 
-from plimsoll.logging.handler import LineHandler
+from plimsoll.logs.handler import LineHandler
 
 
 class Disk(io.RawIOBase):

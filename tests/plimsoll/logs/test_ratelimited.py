@@ -1,6 +1,6 @@
 """A crowd that is turned away does not flood the log, and is counted all the same."""
 
-from plimsoll.logging.ratelimited import RateLimitedLogger
+from plimsoll.logs.ratelimited import RateLimitedLogger
 
 
 def test_what_is_too_much_is_counted_and_said_with_the_next():

@@ -10,9 +10,9 @@ import structlog
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from plimsoll.logging import setup
-from plimsoll.logging import values as logvalues
-from plimsoll.logging.values import LONGEST, LONGEST_MESSAGE, LONGEST_TRACE
+from plimsoll import logs
+from plimsoll.logs import values as logvalues
+from plimsoll.logs.values import LONGEST, LONGEST_MESSAGE, LONGEST_TRACE
 
 LIBRARY = "some.library"
 SPLIT = 16 << 10
@@ -53,11 +53,11 @@ class Lines:
     """Logging as a program has it, with its lines in memory."""
 
     def __init__(self, fmt, read):
-        setup.setup("debug", fmt)
+        logs.setup("debug", fmt)
         self._out = io.BytesIO()
         logging.getLogger().handlers[0].setStream(io.TextIOWrapper(self._out))
         self._read = read
-        self.ours, self.theirs = setup.get("test"), logging.getLogger(LIBRARY)
+        self.ours, self.theirs = logs.get("test"), logging.getLogger(LIBRARY)
 
     def one(self):
         """What was logged since, taken apart; it has to be one line."""

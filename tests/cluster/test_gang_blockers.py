@@ -1,4 +1,4 @@
-"""What keeps gangs from their pods on a real Kubernetes: its quotas charge pods that are held, its controllers stop at them."""
+"""The Diagnoser on a real control plane: quotas count gated pods, and controllers wait for them."""
 
 import asyncio
 import contextlib
@@ -12,10 +12,8 @@ from evaluator.gangs.core.index import GangIndex
 from evaluator.gangs.core.podgroup import GangKey
 from evaluator.gangs.core.types import GangDecisions, GangState, GangVerdict
 from evaluator.gangs.diagnoser import Diagnoser
-from evaluator.gangs.diagnosis.quota_usage import Member, charge
 from evaluator.kubeapi.client import Kube
 from evaluator.model.pod_record import decode
-from plimsoll.quantity import exact
 from sandbox.client.client import ApiError, Client
 from sandbox.client.objects import DEPLOYMENTS, EVENTS, NAMESPACES, PODS, REPLICASETS, ObjectKind
 from sandbox.envtest import NoControlPlaneError
@@ -32,12 +30,7 @@ CONTROLLERS = (
     "replicaset-controller",
     "resourcequota-controller",
 )
-SHARED = {"cpu": "100", "memory": "100Gi", "ephemeral-storage": "100Gi", "hugepages-2Mi": "1Gi"}
-HARD = (
-    {"pods": "99", "count/pods": "99", "requests.example.com/gpu": "99", **SHARED}
-    | {f"requests.{name}": amount for name, amount in SHARED.items()}
-    | {f"limits.{name}": SHARED[name] for name in ("cpu", "memory", "ephemeral-storage")}
-)
+QUOTA_OF_PODS = "Job train failed to create a pod: exceeded quota: tight, requested: pods=1, used: pods=2, limited: pods=2"
 
 
 @pytest.fixture
@@ -103,74 +96,8 @@ def container(requests, limits=None, *, name="c", **more):
     return {"name": name, "image": "none", "resources": resources, **more}
 
 
-FULL = {"cpu": "1", "memory": "1Gi", "ephemeral-storage": "1Gi"}
-"""The server asks containers to say all that a quota limits."""
-
-
-@pytest.mark.parametrize(
-    "spec",
-    [
-        {
-            "containers": [
-                container(FULL, FULL),
-                container(FULL, {**FULL, "cpu": "1500m"}, name="d"),
-            ]
-        },
-        {
-            "containers": [container(FULL, FULL)],
-            "initContainers": [container(FULL, {**FULL, "memory": "5Gi"}, name="i")],
-        },
-        {
-            "containers": [container(FULL, FULL)],
-            "initContainers": [
-                container(FULL, FULL, name="s", restartPolicy="Always"),
-                container({**FULL, "cpu": "1250m"}, {**FULL, "cpu": "7"}, name="i"),
-            ],
-        },
-        {
-            "containers": [
-                container(
-                    FULL | {"example.com/gpu": "2", "hugepages-2Mi": "4Mi"},
-                    FULL | {"example.com/gpu": "2", "hugepages-2Mi": "4Mi"},
-                )
-            ]
-        },
-        {
-            "containers": [container(FULL, FULL)],
-            "resources": {"requests": {"cpu": "3"}, "limits": {"cpu": "4", "memory": "2Gi"}},
-        },
-    ],
-    ids=["containers", "init", "sidecar", "extended", "pod-level"],
-)
-async def test_a_held_pod_is_charged_just_so(client, namespace, spec):
-    hugepages = "extended" if any("gpu" in str(one) for one in spec["containers"]) else ""
-    hard = {name: value for name, value in HARD.items() if hugepages or "hugepages" not in name}
-    meta = {"name": "q", "namespace": namespace}
-    await client.create(QUOTAS, {"metadata": meta, "spec": {"hard": hard}})
-    status = {"hard": hard, "used": dict.fromkeys(hard, "0")}
-    await client.patch(QUOTAS, "q", {"status": status}, namespace, subresource="status")
-    body = {
-        "metadata": {"name": "p", "namespace": namespace},
-        "spec": {"schedulingGates": GATES, **spec},
-    }
-
-    async def charged():
-        """The server hears of a new quota a moment after it has taken it in."""
-        with contextlib.suppress(ApiError):
-            made = await client.create(PODS, body)
-            found = (await client.get(QUOTAS, "q", namespace))["status"]["used"]
-            if found["pods"] == "1":
-                return made, found
-            await client.delete(PODS, "p", namespace, grace=0)
-        return None
-
-    made, found = await until(charged)
-    used = {name: exact(amount) for name, amount in found.items() if exact(amount)}
-    assert used == charge(msgspec.convert(made, Member))
-
-
-class Looking:
-    """An inquirer over what the API server says, and time that a test moves on."""
+class Diagnosis:
+    """A Diagnoser on the API server, with a clock that the test advances."""
 
     def __init__(self, kube, client, namespace):
         self._client = client
@@ -179,12 +106,12 @@ class Looking:
         self._inventory = PodCache(clock=lambda: self._now, wall=lambda: self._now)
         key = GangKey(namespace, "train")
         verdict = GangVerdict(GangState.INCOMPLETE, "", 0.0)
-        roster = GangIndex(self._inventory)
-        self._inquirer = Diagnoser(
+        index = GangIndex(self._inventory)
+        self._diagnoser = Diagnoser(
             kube,
-            lambda: roster.by_key,
+            lambda: index.by_key,
             lambda: GangDecisions({key: verdict}),
-            allowed=lambda: True,
+            is_leader=lambda: True,
             clock=lambda: self._now,
         )
 
@@ -202,17 +129,17 @@ class Looking:
     async def finds(self, *expected):
         async def told():
             await self.pods()
-            await self._inquirer.round()
+            await self._diagnoser.run_once()
             self._now += 30.0
-            found = self._inquirer.obstacles(GangKey(self._namespace, "train"))
+            found = self._diagnoser.blockers(GangKey(self._namespace, "train"))
             return found if len(found) == len(expected) else None
 
         assert await until(told) == expected
 
 
 @pytest.fixture
-def looking(kube, client, namespace):
-    return Looking(kube, client, namespace)
+def diagnosis(kube, client, namespace):
+    return Diagnosis(kube, client, namespace)
 
 
 async def limited(client, namespace, **hard):
@@ -270,56 +197,61 @@ def replicated(namespace, **spec):
     }
 
 
-async def test_a_quota_that_stops_a_job_is_named(controllers, client, namespace, looking):
+async def test_quota_of_pods_is_reported_in_the_jobs_words(
+    controllers, client, namespace, diagnosis
+):
     await limited(client, namespace, pods="2")
     await client.create(JOBS, job(namespace))
-    await looking.has(2)
-    await looking.finds("ResourceQuota tight allows 2 pods in the namespace, and the gang needs 4")
+    await diagnosis.has(2)
+    await diagnosis.finds(QUOTA_OF_PODS)
 
 
-async def test_a_quota_of_limits_that_others_use_up_is_named(
-    controllers, client, namespace, looking
+async def test_used_up_quota_of_limits_is_reported_in_the_jobs_words(
+    controllers, client, namespace, diagnosis
 ):
     await limited(client, namespace, **{"limits.cpu": "5"})
     other = {"restartPolicy": "Never", "containers": [container({"cpu": "2"}, {"cpu": "2"})]}
     await client.create(PODS, {"metadata": {"name": "o", "namespace": namespace}, "spec": other})
     await client.create(JOBS, job(namespace))
-    await looking.has(4)
-    await looking.finds(
-        "ResourceQuota tight has 0 of 5 of limits.cpu left, and the gang lacks 1 pod of 1 each"
+    await diagnosis.has(4)
+    await diagnosis.finds(
+        "Job train failed to create a pod: exceeded quota: tight, "
+        "requested: limits.cpu=1, used: limits.cpu=5, limited: limits.cpu=5"
     )
 
 
-async def test_a_job_tells_in_events_what_it_could_not_make(
-    controllers, client, namespace, looking
+async def test_rejection_after_the_first_pods_is_reported(
+    controllers, client, namespace, diagnosis
 ):
-    """Of a quota that came after its first pods, for which these say too little."""
+    """By a quota that was created later and needs limits that the pods do not set."""
     await client.create(JOBS, job(namespace, parallelism=2))
-    await looking.has(2)
+    await diagnosis.has(2)
     await limited(client, namespace, **{"limits.memory": "1Gi"})
     await client.patch(JOBS, "train", {"spec": {"parallelism": 4}}, namespace)
-    await looking.finds(
-        "Job train could not make a pod when it tried last: failed quota: tight: must specify limits.memory for: c"
+    await diagnosis.finds(
+        "Job train failed to create a pod: failed quota: tight: must specify limits.memory for: c"
     )
 
 
-async def test_an_orderly_stateful_set_stops_at_its_first_pod(
-    controllers, client, namespace, looking
+async def test_ordered_stateful_set_waits_for_its_first_gated_pod(
+    controllers, client, namespace, diagnosis
 ):
     body = replicated(namespace, replicas=4, serviceName="train")
     await client.create(STATEFUL_SETS, body)
-    await looking.has(1)
-    await looking.finds(
-        "StatefulSet train makes a pod only when the one before it is ready (podManagementPolicy OrderedReady), "
-        "and one that is held never is: make it anew with podManagementPolicy Parallel"
+    await diagnosis.has(1)
+    await diagnosis.finds(
+        "StatefulSet train waits for each pod to become ready before it creates the next (podManagementPolicy "
+        "OrderedReady), which gated pods never do: recreate it with podManagementPolicy Parallel"
     )
 
 
-async def test_a_job_of_too_little_parallelism_is_named(controllers, client, namespace, looking):
+async def test_job_with_too_little_parallelism_is_reported(
+    controllers, client, namespace, diagnosis
+):
     await client.create(JOBS, job(namespace, parallelism=2))
-    await looking.has(2)
-    await looking.finds(
-        "Job train makes 2 at once (parallelism): no more than 2 of the 4 pods that are needed"
+    await diagnosis.has(2)
+    await diagnosis.finds(
+        "Job train creates at most 2 pods (parallelism): at most 2 of the 4 required pods can exist"
     )
 
 
@@ -344,16 +276,14 @@ async def runs(client, namespace, kind, **spec):
     return held
 
 
-async def test_a_rollout_stops_at_the_first_pods_that_are_held(
-    controllers, client, namespace, looking
-):
+async def test_deployment_rollout_waits_for_gated_pods(controllers, client, namespace, diagnosis):
     held = await runs(client, namespace, DEPLOYMENTS)
     await client.patch(DEPLOYMENTS, "train", {"spec": {"template": held}}, namespace)
     (name,) = await until(lambda: new_sets(client, namespace))
-    await looking.finds(
-        "Deployment train replaces its pods a few at a time, by now 2 of 4, and waits for those to be ready, which one "
-        "that is held never is: the strategy Recreate replaces all at once",
-        f"ReplicaSet {name} makes 2 at once (replicas): no more than 2 of the 4 pods that are needed",
+    await diagnosis.finds(
+        "Deployment train has replaced 2 of 4 pods and waits for them to become ready, which gated pods never do: "
+        "use the strategy Recreate, which replaces all pods at once",
+        f"ReplicaSet {name} creates at most 2 pods (replicas): at most 2 of the 4 required pods can exist",
     )
     recreate = {"type": "Recreate", "rollingUpdate": None}
     await client.patch(DEPLOYMENTS, "train", {"spec": {"strategy": recreate}}, namespace)
@@ -369,11 +299,11 @@ async def test_a_rollout_stops_at_the_first_pods_that_are_held(
     ("policy", "helps"),
     [
         ("Parallel", "delete the pods of the old template"),
-        ("OrderedReady", "make it anew with podManagementPolicy Parallel"),
+        ("OrderedReady", "recreate it with podManagementPolicy Parallel"),
     ],
 )
-async def test_so_does_that_of_a_stateful_set(
-    controllers, client, namespace, looking, policy, helps
+async def test_stateful_set_rollout_waits_for_gated_pods(
+    controllers, client, namespace, diagnosis, policy, helps
 ):
     spec = {"serviceName": "train", "podManagementPolicy": policy}
     held = await runs(client, namespace, STATEFUL_SETS, **spec)
@@ -385,9 +315,9 @@ async def test_so_does_that_of_a_stateful_set(
         return found["status"].get("updatedReplicas") == 1
 
     await until(one_goes)
-    await looking.finds(
-        "StatefulSet train replaces its pods a few at a time, by now 1 of 4, and waits for those to be ready, which one "
-        f"that is held never is: {helps}"
+    await diagnosis.finds(
+        "StatefulSet train has replaced 1 of 4 pods and waits for them to become ready, which gated pods never do: "
+        f"{helps}"
     )
     if policy == "Parallel":
         for pod in (await client.list(PODS, namespace)).items:
@@ -420,9 +350,7 @@ async def new_sets(client, namespace):
 
 
 @pytest.mark.parametrize("plane", ["real"], indirect=True)
-async def test_whoever_describes_a_pod_reads_of_the_quota(
-    controllers, control_plane, client, namespace, world
-):
+async def test_event_on_a_pod_names_the_quota(controllers, control_plane, client, namespace, world):
     if world.plane.server is not control_plane:
         pytest.skip("a cluster's own controllers are not ours to choose")
     await limited(client, namespace, pods="2")
@@ -436,15 +364,13 @@ async def test_whoever_describes_a_pod_reads_of_the_quota(
     (event, *_) = await until(told)
     assert event["involvedObject"]["kind"] == "Pod"
     assert event["type"] == "Warning"
-    assert event["message"] == (
-        "ResourceQuota tight allows 2 pods in the namespace, and the gang needs 4"
-    )
+    assert event["message"] == QUOTA_OF_PODS
     assert await world.evaluator.metric("plimsoll_gangs_obstructed") == 1
 
 
 @pytest.fixture
 async def two_of_three(world):
-    """A ReplicaSet of two pods that are held for a third; on an API server that may serve no quotas, as the sandbox's."""
+    """A ReplicaSet of two gated pods of a gang of three."""
     meta = {"name": "train", "namespace": world.namespace}
     held = template()
     held["metadata"]["labels"] |= {"minAvailable": "3"}
@@ -462,12 +388,10 @@ async def two_of_three(world):
     await until(lambda: emptied(world.client, world.namespace))
 
 
-async def test_too_few_replicas_are_told_on_each_pod(world, two_of_three):
+async def test_too_few_replicas_are_reported_on_each_pod(world, two_of_three):
     await world.start("--gangs")
 
-    too_few = (
-        "ReplicaSet train makes 2 at once (replicas): no more than 2 of the 3 pods that are needed"
-    )
+    too_few = "ReplicaSet train creates at most 2 pods (replicas): at most 2 of the 3 required pods can exist"
 
     async def told():
         found = (await world.client.list(EVENTS, world.namespace)).items
