@@ -53,7 +53,7 @@ class Crowd:
             allocatable={one: np.full(count, size) for one, size in _SIZES.items()}
             | {Resource.PODS: np.full(count, 110.0)},
             requested={**taken, Resource.PODS: np.full(count, float(PODS_EACH))},
-            unmeasured={one: np.zeros(count) for one in _SIZES},
+            recently_bound={one: np.zeros(count) for one in _SIZES},
             usage=usage,
             congestion=self.congestion,
         )
@@ -110,7 +110,7 @@ def arrivals(seed: int = 1) -> Iterator[tuple[int, int]]:
 def pod_view(cpu: float, memory: float) -> PodView:
     """As scorers see one."""
     amounts = {Resource.CPU: cpu, Resource.MEMORY: memory, Resource.PODS: 1.0}
-    return PodView("bench/web-new", "uid-web-new", "web", amounts, amounts)
+    return PodView("bench/web-new", "uid-web-new", "web", amounts)
 
 
 def asked(names: Sequence[str]) -> list[str]:

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import agent.config
+import evaluator.cli.adopt_labels.main
 import evaluator.cli.configure_scheduler.main
 import evaluator.config
 import sandbox.config
@@ -95,6 +96,11 @@ def flags_page() -> Iterator[str]:
         "plimsoll-evaluator configure-scheduler",
         "Usage: [deploy/scheduler](../deploy/scheduler/README.md).",
         evaluator.cli.configure_scheduler.main.Settings,
+    )
+    yield from _program(
+        "plimsoll-evaluator adopt-labels",
+        "Usage: [switching-from-tas.md](switching-from-tas.md).",
+        evaluator.cli.adopt_labels.main.Settings,
     )
     yield from _program("plimsoll-sandbox up", "", sandbox.config.UpSettings)
     yield from _program("plimsoll-sandbox demo", "", sandbox.config.DemoSettings)

@@ -123,7 +123,7 @@ class Service:
             on_refusal=lambda code: self._metrics.agents_refused.labels(code.name).inc(),
             on_end=self._trimmer.stream_ended,
             verifier=agents_port.verifier(self._settings, self._cluster, self._api),
-            limits=self._settings.agent_limits,
+            limits=self._settings.agent_limits.for_metrics(self._settings.max_metrics),
         )
         self._metrics.agents.set_function(lambda: agents.connected)
         return agents

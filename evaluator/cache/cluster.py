@@ -128,7 +128,7 @@ class ClusterCache:
 
         self.running = PodsByPolicy(lambda pod: pod.running)
         self.waiting = PodsByPolicy(lambda pod: pod.waiting)
-        self.places = FeasibleNodes(self.nodes.objects)
+        self.feasible_nodes = FeasibleNodes(self.nodes.objects)
         self._names: NodeIndex | None = None
         self._last_names = NodeIndex()
 
@@ -159,7 +159,7 @@ class ClusterCache:
             for listener in self.listeners.labels:
                 listener(name)
         if before is None or after is None or before.placement != after.placement:
-            self.places.changed(name)
+            self.feasible_nodes.changed(name)
             self._tell(self.listeners.placement)
         if before is None or after is None or before.figures != after.figures:
             for listener in self.listeners.figures:
@@ -170,7 +170,7 @@ class ClusterCache:
         if before is None or after is None or before.placement != after.placement:
             self.running.change(before, after)
             self.waiting.change(before, after)
-            self.places.change_pod(before, after)
+            self.feasible_nodes.change_pod(before, after)
             self._tell(self.listeners.placement)
 
     @staticmethod

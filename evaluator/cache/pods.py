@@ -29,7 +29,7 @@ class NodeUsage:
     """What the pods of one node hold together."""
 
     requested: ResourceVector = NOTHING
-    young: ResourceVector = NOTHING
+    recently_bound: ResourceVector = NOTHING
     """Of those that are younger than the window."""
     others: ExtendedResources = ()
     pods: int = 0
@@ -123,7 +123,7 @@ class PodCache:
             self._young.until[key] = until
             heapq.heappush(self._young.queue, (until, key))
             load = self._loads[resident.node]
-            load.young = plus(load.young, resident.requests)
+            load.recently_bound = plus(load.recently_bound, resident.requests)
 
     def _age_of(self, before: PodRecord | None, resident: PodRecord) -> float:
         """Seconds since it was bound: just now, if it was seen without a node, or nobody says."""
@@ -144,7 +144,7 @@ class PodCache:
     def _grown(self, resident: PodRecord) -> None:
         del self._young.until[resident.key]
         load = self._loads[resident.node]
-        load.young = minus(load.young, resident.requests)
+        load.recently_bound = minus(load.recently_bound, resident.requests)
         self._touch(resident.node)
 
 

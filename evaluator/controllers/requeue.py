@@ -122,7 +122,7 @@ class RequeueController:
 
     async def _looked(self) -> list[RequeueCandidate]:
         """Who has a chance, once it is known of the nodes in question which would take which pod."""
-        now, places = self._clock(), self._cluster.places
+        now, places = self._clock(), self._cluster.feasible_nodes
         if now < self._looked_at:
             self._start_over(now)
         self._looked_at = now
@@ -154,14 +154,14 @@ class RequeueController:
         return found
 
     def _look(self, key: PolicyKey, opening: ReadmittedNodes, line: "_Line", now: float) -> "_Line":
-        waiting, places = self._cluster.waiting, self._cluster.places
+        waiting, places = self._cluster.waiting, self._cluster.feasible_nodes
         version = waiting.version(key)
         if line.version != version:
             line = _Line(version, requeue.rejected_pods(waiting.of(key), line.refused, now))
         if not line.refused:
             return line
         decision = self._decisions.policies.get(key) if self._decisions else None
-        asked = (decision.dontschedule, bool(decision.awaited)) if decision else ()
+        asked = (decision.dontschedule, bool(decision.unreported)) if decision else ()
         basis = (line.refused, opening, *asked)
         if line.rests_on(places.version, basis):
             return line

@@ -2,13 +2,11 @@
 
 from collections.abc import Iterator, Mapping
 
-from prometheus_client import Gauge
-
-from evaluator.metrics import Metrics
+from evaluator.metrics import Metrics, PolicyGauge
 from evaluator.model.names import PolicyKey
 from evaluator.policy.decide import Decision, Decisions
 
-Figures = Mapping[tuple[Gauge, tuple[str, ...]], float]
+Figures = Mapping[tuple[PolicyGauge, tuple[str, ...]], float]
 """Gauge and the values of its labels → its value."""
 
 
@@ -24,7 +22,7 @@ class PolicyGauges:
         metrics = self._metrics
         metrics.decided_timestamp.set_to_current_time()
         metrics.policies.set(len(decisions.policies))
-        metrics.nodes.set(len(decisions.view.nodes))
+        metrics.nodes.set(len(decisions.table.nodes))
         for key in self._shown.keys() - decisions.policies.keys():
             self._change(self._shown.pop(key), {})
             metrics.forget(*key)
@@ -40,22 +38,22 @@ class PolicyGauges:
             return
         for (gauge, labels), figure in figures.items():
             if shown.get((gauge, labels)) != figure:
-                gauge.labels(*labels).set(figure)
+                gauge.set(labels, figure)
         for gauge, labels in shown.keys() - figures.keys():
-            gauge.remove(*labels)
+            gauge.remove(labels)
 
     def _figures(self, key: PolicyKey, decision: Decision) -> Figures:
         metrics = self._metrics
-        figures: dict[tuple[Gauge, tuple[str, ...]], float] = {
+        figures: dict[tuple[PolicyGauge, tuple[str, ...]], float] = {
             (metrics.policy_problems, key): len(decision.problems)
         }
         for strategy, violating in decision.violations.items():
             figures[metrics.violating_nodes, (*key, strategy.value)] = len(violating)
-        for strategy, standing in decision.states.items():
+        for strategy, state in decision.states.items():
             of = (*key, strategy.value)
-            figures[metrics.missing_violations, of] = standing.missing
-            figures[metrics.timed_nodes, (*of, "pending")] = standing.pending
-            figures[metrics.timed_nodes, (*of, "clearing")] = standing.clearing
+            figures[metrics.missing_violations, of] = state.missing_violations
+            figures[metrics.timed_nodes, (*of, "pending")] = state.pending
+            figures[metrics.timed_nodes, (*of, "clearing")] = state.clearing
         for metric in decision.policy.metrics:
             figures[metrics.missing_readings, (*key, metric)] = decision.missing.count(metric)
         return figures

@@ -55,11 +55,11 @@ class ScorerHost:
         )
         self.scoring = Scoring(scorers, self._survey.known)
         """For rules of policies that name what scorers work out."""
-        self._podwise = PerPodDecisions(self.scoring)
+        self._per_pod = PerPodDecisions(self.scoring)
 
     def for_pod(self, args: Args, decision: Decision, decisions: Decisions) -> Decision:
         """A policy's decision as it is for one pod. Raises BadRequestError for a pod that cannot be read."""
-        return self._podwise.decision(decision, decisions, podview.view(args))
+        return self._per_pod.decision(decision, decisions, podview.view(args))
 
     def panel(
         self, pods: Mapping[Key, Pod], latest: Callable[[], Decisions]
@@ -68,7 +68,7 @@ class ScorerHost:
         if not self.on:
             return None
         weights = self._options.weights_of_scorers
-        policies = PolicyLookup(pods, latest, self._podwise)
+        policies = PolicyLookup(pods, latest, self._per_pod)
         return PodExplainer(self._assessor, self.inventory, weights, policies.of)
 
     def routes(self) -> ScorerRoutes | None:

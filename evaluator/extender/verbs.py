@@ -85,8 +85,8 @@ def _lookup(args: Args, decisions: Decisions, for_pod: ForPod) -> tuple[str, Dec
     # A pod without a namespace cannot come from a scheduler; Kubernetes' own default is what a person with curl means.
     key = PolicyKey(args.namespace or "default", policy)
     decision = decisions.policies.get(key)
-    if decision and decision.awaited and not decision.awaited.isdisjoint(args.names):
+    if decision and decision.unreported and not decision.unreported.isdisjoint(args.names):
         raise NotReadyError(f"the first readings for policy {key} are on their way: try again")
-    if decision and decision.policy.podwise:
+    if decision and decision.policy.per_pod_metrics:
         decision = for_pod(args, decision, decisions)
     return policy, decision

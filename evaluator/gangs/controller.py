@@ -148,7 +148,7 @@ class GangController:
     def decided(self) -> None:
         """Policies were decided on: look soon if they let in others than before, or what was waited for may be there."""
         policies = self._decider.latest.policies
-        let_in = [(key, one.dontschedule, one.awaited) for key, one in policies.items()]
+        let_in = [(key, one.dontschedule, one.unreported) for key, one in policies.items()]
         if self._waited_for or not _same(let_in, self._let_in):
             self.wake()
         self._let_in = let_in

@@ -157,10 +157,6 @@ class Kube:
         )
         return _decode(raw, Node, f"PATCH {path}")
 
-    async def read_node(self, name: str) -> dict[str, Any] | None:
-        """A node, whole; None if there is none."""
-        return await self._read(f"{NODES.path}/{_segment(name)}")
-
     async def put_managed_fields(
         self, node: Mapping[str, Any], fields: Sequence[Mapping[str, Any]]
     ) -> None:

@@ -22,7 +22,7 @@ class NodeIndex(tuple[str, ...]):
     """
 
     @cached_property
-    def place(self) -> dict[str, int]:
+    def position(self) -> dict[str, int]:
         """Where each name stands."""
         return {name: place for place, name in enumerate(self)}
 
@@ -36,7 +36,7 @@ class NodeIndex(tuple[str, ...]):
         """The mask of every node; not to be written to, as it is everybody's."""
         return fixed(np.ones(len(self), dtype=bool))
 
-    def nowhere(self, columns: int) -> Mask:
+    def no_rules(self, columns: int) -> Mask:
         """A table of nodes and so many columns that is set nowhere; not to be written to, as it is everybody's."""
         table = self._tables.get(columns)
         if table is None:
@@ -59,7 +59,7 @@ class NodeIndex(tuple[str, ...]):
 
     def find(self, names: Sequence[str]) -> Positions:
         """Where these stand, in their order; -1 for a name that is not here."""
-        found = map(self.place.get, names, repeat(-1))
+        found = map(self.position.get, names, repeat(-1))
         return np.fromiter(found, np.intp, len(names))
 
 

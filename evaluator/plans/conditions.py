@@ -54,14 +54,14 @@ class PolicyCondition:
 
 
 def conditions(
-    decision: Decision, view: MetricTable, problems: Sequence[str]
+    decision: Decision, table: MetricTable, problems: Sequence[str]
 ) -> tuple[PolicyCondition, ...]:
     """All conditions of a policy; `problems` is what is wrong with it."""
     if problems:
         valid = PolicyCondition(VALID, "False", "Problems", _told(problems))
     else:
         valid = PolicyCondition(VALID, "True", "Understood", "every part of the policy is in force")
-    return (valid, *_of_strategies(decision, view))
+    return (valid, *_of_strategies(decision, table))
 
 
 def _told(problems: Sequence[str]) -> str:
@@ -71,43 +71,43 @@ def _told(problems: Sequence[str]) -> str:
     return "; ".join([*problems[:told], *more])
 
 
-def _of_strategies(decision: Decision, view: MetricTable) -> Iterator[PolicyCondition]:
+def _of_strategies(decision: Decision, table: MetricTable) -> Iterator[PolicyCondition]:
     for name, strategy in decision.policy.strategies.items():
         if name is StrategyName.SCHEDULEONMETRIC:
-            status, reason, message = _ranking(decision, view)
+            status, reason, message = _ranking(decision, table)
         else:
-            status, reason, message = _violation(name, strategy, decision, view)
+            status, reason, message = _violation(name, strategy, decision, table)
         yield PolicyCondition(TYPES[name], status, reason, message)
 
 
 def _violation(
-    name: StrategyName, strategy: Strategy, decision: Decision, view: MetricTable
+    name: StrategyName, strategy: Strategy, decision: Decision, table: MetricTable
 ) -> tuple[str, str, str]:
-    standing = decision.states[name]
-    violated = view.nodes.at(standing.found.violated)
+    state = decision.states[name]
+    violated = table.nodes.at(state.found.violated)
     if violated:
-        lacking = standing.missing
+        lacking = state.missing_violations
         want = f", {lacking} of them for want of a reading" if lacking else ""
         reason = "ReadingsMissing" if lacking == len(violated) else "RulesViolated"
-        return "True", reason, f"violated on {listed(violated, len(view.nodes))}{want}"
+        return "True", reason, f"violated on {listed(violated, len(table.nodes))}{want}"
     if not strategy.rules:
         return "False", "NoRules", "it has no rules"
     if strategy.all_of and strategy.impossible:
         return "False", "RuleLeftOut", "one of its rules was left out, so not all can hold"
-    if decision.awaited:
-        nodes = listed(view.nodes.at(view.awaited(decision.policy.metrics)), len(view.nodes))
+    if decision.unreported:
+        nodes = listed(table.nodes.at(table.unreported(decision.policy.metrics)), len(table.nodes))
         return "Unknown", "ReadingsAwaited", f"the first readings of {nodes} are on their way"
     if unknown := missing(decision, strategy):
-        return "Unknown", "ReadingsMissing", "; ".join(lacks(unknown, len(view.nodes)))
-    return "False", "NotViolated", f"no violation on {counted(len(view.nodes), 'node')}"
+        return "Unknown", "ReadingsMissing", "; ".join(lacks(unknown, len(table.nodes)))
+    return "False", "NotViolated", f"no violation on {counted(len(table.nodes), 'node')}"
 
 
-def _ranking(decision: Decision, view: MetricTable) -> tuple[str, str, str]:
+def _ranking(decision: Decision, table: MetricTable) -> tuple[str, str, str]:
     if decision.ranking is None:
         return "False", "NoRules", "it has no rules"
     metric, ranked = decision.ranking.rule.metric, decision.ranking.count
     if ranked:
-        nodes = f"{ranked} of {counted(len(view.nodes), 'node')}"
+        nodes = f"{ranked} of {counted(len(table.nodes), 'node')}"
         return "True", "NodesRanked", f"{nodes} ranked by {metric}"
     return "False", "ReadingsMissing", f"no node has a usable reading of {metric}"
 
@@ -118,7 +118,7 @@ def missing(decision: Decision, *strategies: Strategy) -> Mapping[str, Sequence[
         rule.metric
         for strategy in strategies
         for rule in strategy.rules
-        if rule.terms.when_missing is WhenMissing.IGNORE
+        if rule.options.when_missing is WhenMissing.IGNORE
     }
     return {metric: nodes for metric, nodes in decision.missing.items() if metric in asked}
 

@@ -45,16 +45,16 @@ def overview(decisions: Decisions) -> Iterator[dict[str, Any]]:
         yield {
             "policy": str(key),
             "explain": f"/explain/{key.namespace}/{key.name}",
-            **_violators(decision, StrategyName.DONTSCHEDULE, decisions.view),
-            **_violators(decision, StrategyName.DESCHEDULE, decisions.view),
+            **_violators(decision, StrategyName.DONTSCHEDULE, decisions.table),
+            **_violators(decision, StrategyName.DESCHEDULE, decisions.table),
             "problems": list(decision.problems),
         }
 
 
-def _violators(decision: Decision, name: StrategyName, view: MetricTable) -> dict[str, Any]:
-    standing = decision.states.get(name)
-    mask = standing.found.violated if standing else view.nodes.none
-    return _some(name.value, view.nodes, mask, _FEW)
+def _violators(decision: Decision, name: StrategyName, table: MetricTable) -> dict[str, Any]:
+    state = decision.states.get(name)
+    mask = state.found.violated if state else table.nodes.none
+    return _some(name.value, table.nodes, mask, _FEW)
 
 
 def explain(
@@ -73,8 +73,8 @@ def explain(
     decision = decisions.policies.get(key)
     if decision is None:
         return None
-    view = decisions.view
-    shown = _shown(decision, view.nodes, node)
+    table = decisions.table
+    shown = _shown(decision, table.nodes, node)
     yield
     strategies = {}
     for name, strategy in decision.policy.strategies.items():
@@ -82,7 +82,7 @@ def explain(
             continue
         rules: list[dict[str, Any]] = []
         for number in range(len(strategy.rules)):
-            rules.append(_rule(decision.states[name], number, view, now=now))
+            rules.append(_rule(decision.states[name], number, table, now=now))
             yield
         operator = "allOf" if strategy.all_of else "anyOf"
         strategies[name.value] = {"logicalOperator": operator, "rules": rules}
@@ -94,10 +94,10 @@ def explain(
         "policy": str(key),
         "generation": decision.policy.generation,
         "problems": list(decision.problems),
-        **_limited("awaited", sorted(decision.awaited), MOST_NAMED),
+        **_limited("awaited", sorted(decision.unreported), MOST_NAMED),
         "strategies": strategies,
-        **_ranking(decision, view, shown),
-        **({"nodesMore": len(view.nodes) - len(shown)} if len(shown) < len(view.nodes) else {}),
+        **_ranking(decision, table, shown),
+        **({"nodesMore": len(table.nodes) - len(shown)} if len(shown) < len(table.nodes) else {}),
     }
     return Explanation(head, _nodes(decision, shown, rows, now))
 
@@ -105,7 +105,7 @@ def explain(
 def _shown(decision: Decision, nodes: NodeIndex, node: str) -> NodeIndex:
     """The nodes of a page, in their order."""
     if node:
-        return NodeIndex([node] if node in nodes.place else ())
+        return NodeIndex([node] if node in nodes.position else ())
     most = max(1, MOST_READINGS // max(1, len(decision.policy.metrics)))
     if len(nodes) <= most:
         return nodes
@@ -124,35 +124,39 @@ def _limited(field: str, names: Sequence[str], most: int) -> dict[str, Any]:
     return {field: list(names[:most]), **more}
 
 
-def _rule(standing: StrategyState, number: int, view: MetricTable, *, now: float) -> dict[str, Any]:
+def _rule(state: StrategyState, number: int, table: MetricTable, *, now: float) -> dict[str, Any]:
     """One rule: who violates it, for want of a reading or not, and for whom time is running."""
-    rule, memory = standing.rules[number], standing.memories.get(number)
+    rule, timers = state.rules[number], state.timers.get(number)
     found: dict[str, Any] = {
         "rule": str(rule),
-        **_some("broken", view.nodes, standing.found.broken[:, number]),
+        **_some("broken", table.nodes, state.found.per_rule[:, number]),
     }
     if rule.labels:
         found["labels"] = {label.key: label.value for label in rule.labels}
-    if rule.terms.when_missing is WhenMissing.VIOLATE:
-        found |= _some("missing", view.nodes, standing.found.missing[:, number])
-    if memory is not None:
-        found |= _left("pending", view, memory.pending, memory.since + rule.terms.hold - now)
-        found |= _left("clearing", view, memory.clearing, memory.since + rule.terms.clear - now)
+    if rule.options.when_missing is WhenMissing.VIOLATE:
+        found |= _some("missing", table.nodes, state.found.missing[:, number])
+    if timers is not None:
+        found |= _left(
+            "pending", table, timers.pending, timers.since + rule.options.for_seconds - now
+        )
+        found |= _left(
+            "clearing", table, timers.clearing, timers.since + rule.options.clear_after - now
+        )
     return found
 
 
-def _left(field: str, view: MetricTable, where: Bools, seconds: Floats) -> dict[str, Any]:
+def _left(field: str, table: MetricTable, where: Bools, seconds: Floats) -> dict[str, Any]:
     """Node → the seconds until its `for` or `clearAfter` runs out."""
-    some = _some(field, view.nodes, where)
+    some = _some(field, table.nodes, where)
     places = np.flatnonzero(where)[:MOST_NAMED]
     left = np.maximum(0.0, seconds[places]).round(3).tolist()
     return some | {field: dict(zip(some[field], left, strict=True))}
 
 
-def _ranking(decision: Decision, view: MetricTable, shown: NodeIndex) -> dict[str, Any]:
+def _ranking(decision: Decision, table: MetricTable, shown: NodeIndex) -> dict[str, Any]:
     if decision.ranking is None:
         return {}
-    rule, scores = decision.ranking.rule, dict(decision.ranking.scores(view.nodes))
+    rule, scores = decision.ranking.rule, dict(decision.ranking.scores(table.nodes))
     better = {"LessThan": "lower is better", "GreaterThan": "higher is better"}
     return {
         "scheduleonmetric": {
@@ -192,7 +196,7 @@ class _Reading(NamedTuple):
     at: float
     fresh: bool
     unread: bool
-    awaited: bool
+    unreported: bool
     usable: bool
     source: str = ""
     """Whose reading it is, where there are several sources."""
@@ -210,7 +214,7 @@ class _Reading(NamedTuple):
 
     @property
     def state(self) -> str:
-        if self.awaited:
+        if self.unreported:
             return "awaited: no first report yet"
         if self.unread:
             known = "the last reading still counts" if self.fresh else "nothing is known"
@@ -230,9 +234,9 @@ class _Reading(NamedTuple):
 def _readings(column: Column) -> Iterator[_Reading]:
     parts = (
         *(column.values, column.samples, column.at),
-        *(column.fresh, column.unread, column.awaited, column.usable),
+        *(column.fresh, column.unread, column.unreported, column.usable),
     )
     lists = [part.tolist() for part in parts]
     if (origin := column.origin) is not None:
-        lists.append([origin.names[place] for place in origin.place.tolist()])
+        lists.append([origin.names[place] for place in origin.numbers.tolist()])
     return map(_Reading, *lists)

@@ -121,7 +121,7 @@ def requeue_candidates(
 
     One nudge for each time that a node was let in again, however often its pod is refused after that.
     """
-    if decision is not None and decision.awaited:
+    if decision is not None and decision.unreported:
         return []  # they would be told to come again later
     found: list[RequeueCandidate] = []
     known: dict[int, list[float]] = {}

@@ -48,17 +48,17 @@ def statuses(
     """The status of every policy, one after the other, given what was decided and which labels could not be written."""
     disputes = ConflictsByLabel(conflicts)
     for key, decision in decisions.policies.items():
-        yield key, _status(decision, disputes, decisions.view)
+        yield key, _status(decision, disputes, decisions.table)
 
 
-def _status(decision: Decision, disputes: ConflictsByLabel, view: MetricTable) -> PolicyStatus:
-    nodes = len(view.nodes)
+def _status(decision: Decision, disputes: ConflictsByLabel, table: MetricTable) -> PolicyStatus:
+    nodes = len(table.nodes)
     states = [s for name in _KEPT_OFF if (s := decision.states.get(name)) is not None]
-    violating = view.nodes.at(union((s.found.violated for s in states), view.nodes))
+    violating = table.nodes.at(union((s.found.violated for s in states), table.nodes))
     problems = (*decision.problems, *_refused(decision, disputes))
     unknown = lacks(missing(decision, *decision.policy.strategies.values()), nodes)
     if violating:
-        lacking = int(np.count_nonzero(union((s.lacking for s in states), view.nodes)))
+        lacking = int(np.count_nonzero(union((s.violated_by_missing for s in states), table.nodes)))
         want = f", {lacking} of them for want of a reading" if lacking else ""
         compliance, says = "Violated", [f"violated on {listed(violating, nodes)}{want}"]
     elif unknown:
@@ -72,7 +72,7 @@ def _status(decision: Decision, disputes: ConflictsByLabel, view: MetricTable) -
         problems,
         decision.policy.generation,
         len(violating),
-        conditions(decision, view, problems),
+        conditions(decision, table, problems),
     )
 
 

@@ -25,7 +25,7 @@ from evaluator.policy.types import VIOLATING, Policy, Rule, StrategyName
 from evaluator.policy.violations import MissingReadings, ViolationReasons
 from evaluator.readings.merged import Readings
 from evaluator.readings.store import Column
-from evaluator.scoring.derived import QUANTITIES
+from evaluator.scoring.derived import DERIVED_METRICS
 
 NodeLabels = Mapping[str, Mapping[str, str]]
 """Node → label key → value."""
@@ -55,7 +55,7 @@ class Decision:
     problems: tuple[str, ...] = ()
     stable_problems: tuple[str, ...] = ()
     missing: MissingReadings = field(default_factory=lambda: MissingReadings({}))
-    awaited: frozenset[str] = frozenset()
+    unreported: frozenset[str] = frozenset()
     states: Mapping[StrategyName, StrategyState] = field(default_factory=dict, compare=False)
 
     @property
@@ -74,7 +74,7 @@ class Decisions:
     That is when some reading will have become too old to rely on, or a rule's `for` or `clearAfter` has run out.
     """
 
-    view: MetricTable = field(default_factory=lambda: MetricTable(NodeIndex(), {}))
+    table: MetricTable = field(default_factory=lambda: MetricTable(NodeIndex(), {}))
     policies: Mapping[PolicyKey, Decision] = field(default_factory=dict)
     labels: NodeLabels = field(default_factory=dict)
     valid_until: float = np.inf
@@ -115,24 +115,24 @@ def deciding(
     before = before or Decisions()
     ordered = sorted(policies, key=lambda policy: policy.key)
     names = nodes if isinstance(nodes, NodeIndex) else NodeIndex(sorted(nodes))
-    names = before.view.nodes if before.view.nodes == names else names
+    names = before.table.nodes if before.table.nodes == names else names
     columns: dict[str, Column] = {}
-    view = MetricTable(names, columns)
+    table = MetricTable(names, columns)
     with store.snapshot(names) as readings:
         yield
         comparisons = yield from _comparisons(ordered)
         # Quantities first: they are of the moment at which the first of them is asked for.
-        for metric in sorted(comparisons, key=lambda name: (name not in QUANTITIES, name)):
+        for metric in sorted(comparisons, key=lambda name: (name not in DERIVED_METRICS, name)):
             columns[metric] = readings.column(metric, names, now)
-            sight = view.look(metric, before.view)
+            column = table.prepare(metric, before.table)
             for rule in comparisons[metric]:
-                sight.broken(rule)
+                column.matches(rule)
             yield
         expiry = readings.next_expiry(now)
-    history = _History(before, view, labels_of)
+    history = _History(before, table, labels_of)
     made = []
     for policy in ordered:
-        made.append((yield from _decision(policy, view, history, now=now)))
+        made.append((yield from _decision(policy, table, history, now=now)))
         yield
     claims = [(decision.policy.key, assignments_of(decision.labels)) for decision in made]
     labels, clashes = yield from merged(claims, names)
@@ -146,7 +146,7 @@ def deciding(
     yield
     due = [s.due for decision in made for s in decision.states.values()]
     labels = yield from labels.reuse(assignments_of(before.labels))
-    return Decisions(view, decided, labels, min(expiry, *due, np.inf))
+    return Decisions(table, decided, labels, min(expiry, *due, np.inf))
 
 
 def _comparisons(policies: Iterable[Policy]) -> Steps[dict[str, list[Rule]]]:
@@ -165,18 +165,18 @@ def _comparisons(policies: Iterable[Policy]) -> Steps[dict[str, list[Rule]]]:
 class _History:
     """What was decided before, seen from today's nodes."""
 
-    def __init__(self, before: Decisions, view: MetricTable, labels_of: LabelsOf) -> None:
+    def __init__(self, before: Decisions, table: MetricTable, labels_of: LabelsOf) -> None:
         self._before = before
-        self._worn = _AppliedLabels(view.nodes, labels_of)
+        self._worn = _AppliedLabels(table.nodes, labels_of)
         self._awaited: dict[bytes, NodeMask] = {}
-        self.moves = Reindex(before.view.nodes, view.nodes)
+        self.moves = Reindex(before.table.nodes, table.nodes)
 
     def of(self, policy: Policy) -> Decision | None:
         """What was decided for this very policy, not for another that had its name."""
         decision = self._before.policies.get(policy.key)
         return decision if decision and decision.policy.uid == policy.uid else None
 
-    def past(self, policy: Policy, name: StrategyName) -> PreviousState:
+    def previous(self, policy: Policy, name: StrategyName) -> PreviousState:
         """How a strategy of it stood."""
         decision = self.of(policy)
         return PreviousState(
@@ -191,7 +191,7 @@ class _History:
             return self._worn.by(asked, [(policy.key.name, VIOLATING)])
         return self._worn.by(asked, [(label.key, label.value) for label in rule.labels])
 
-    def awaited(self, mask: Mask) -> frozenset[str]:
+    def unreported(self, mask: Mask) -> frozenset[str]:
         """Names of nodes of which a first word is awaited: for most policies these are the same."""
         nodes = self._worn.nodes
         if mask is nodes.none:
@@ -225,49 +225,49 @@ class _AppliedLabels:
 
 
 def _decision(
-    policy: Policy, view: MetricTable, history: _History, *, now: float
+    policy: Policy, table: MetricTable, history: _History, *, now: float
 ) -> Steps[Decision]:
     states: dict[StrategyName, StrategyState] = {}
     for name, strategy in policy.strategies.items():
         if name is not StrategyName.SCHEDULEONMETRIC:
-            past = history.past(policy, name)
-            states[name] = yield from durations.advance(strategy, view, past, now=now)
+            previous = history.previous(policy, name)
+            states[name] = yield from durations.advance(strategy, table, previous, now=now)
             yield
     before = history.of(policy) or Decision(policy)
-    awaited = view.awaited(policy.metrics)
-    sights = [view.sight(metric) for metric in sorted(policy.metrics)]
+    unreported = table.unreported(policy.metrics)
+    columns = [table.column(metric) for metric in sorted(policy.metrics)]
     yield
-    labelled = yield from _labeling(policy, states, view)
-    labels = _labels(policy, states, labelled, view).keeping(
-        assignments_of(before.labels), awaited, history.moves
+    labelled = yield from _labeling(policy, states, table)
+    labels = _labels(policy, states, labelled, table).keeping(
+        assignments_of(before.labels), unreported, history.moves
     )
     labels = yield from labels.reuse(assignments_of(before.labels))
     preferred = policy.strategies.get(StrategyName.SCHEDULEONMETRIC)
     return Decision(
         policy,
-        dontschedule=_violation_reasons(policy, StrategyName.DONTSCHEDULE, states, view, before),
-        deschedule=_violation_reasons(policy, StrategyName.DESCHEDULE, states, view, before),
-        ranking=scheduleonmetric.rank(preferred.rules[0], view)
+        dontschedule=_violation_reasons(policy, StrategyName.DONTSCHEDULE, states, table, before),
+        deschedule=_violation_reasons(policy, StrategyName.DESCHEDULE, states, table, before),
+        ranking=scheduleonmetric.rank(preferred.rules[0], table)
         if preferred and preferred.rules
         else None,
         labels=labels,
-        problems=_problems(policy, sights, labelled),
-        stable_problems=_lessons(policy, sights, labelled),
-        missing=MissingReadings({sight.metric: sight.lacking for sight in sights}),
-        awaited=history.awaited(awaited),
+        problems=_problems(policy, columns, labelled),
+        stable_problems=_lessons(policy, columns, labelled),
+        missing=MissingReadings({column.metric: column.unusable for column in columns}),
+        unreported=history.unreported(unreported),
         states=states,
     )
 
 
-def _problems(policy: Policy, sights: Sequence[MetricColumn], labelled: Wanted) -> tuple[str, ...]:
-    ambiguous = [s.ambiguity(_uses(policy, s.metric)) for s in sights if s.ambiguous]
+def _problems(policy: Policy, columns: Sequence[MetricColumn], labelled: Wanted) -> tuple[str, ...]:
+    ambiguous = [s.ambiguity(_uses(policy, s.metric)) for s in columns if s.ambiguous]
     contradicted = [contradiction.problem for contradiction in labelled.contradictions]
-    faults = [sight.fault for sight in sights if sight.fault]
+    faults = [column.fault for column in columns if column.fault]
     return (*policy.problems, *ambiguous, *contradicted, *faults)
 
 
-def _lessons(policy: Policy, sights: Sequence[MetricColumn], labelled: Wanted) -> tuple[str, ...]:
-    ambiguous = [s.stable_problem(_uses(policy, s.metric)) for s in sights if s.ambiguous]
+def _lessons(policy: Policy, columns: Sequence[MetricColumn], labelled: Wanted) -> tuple[str, ...]:
+    ambiguous = [s.stable_problem(_uses(policy, s.metric)) for s in columns if s.ambiguous]
     return (
         *ambiguous,
         *(contradiction.stable_problem for contradiction in labelled.contradictions),
@@ -288,39 +288,37 @@ def _violation_reasons(
     policy: Policy,
     name: StrategyName,
     states: Mapping[StrategyName, StrategyState],
-    view: MetricTable,
+    table: MetricTable,
     before: Decision,
 ) -> Mapping[str, str]:
     if name not in states:
         return _NOBODY
     strategy, found = policy.strategies[name], states[name].found
-    reasons_of = ViolationReasons(policy.key.name, strategy, view.nodes, found)
+    reasons_of = ViolationReasons(policy.key.name, strategy, table.nodes, found)
     return reasons_of.reuse(before.violations[name])
 
 
 def _labeling(
-    policy: Policy, states: Mapping[StrategyName, StrategyState], view: MetricTable
+    policy: Policy, states: Mapping[StrategyName, StrategyState], table: MetricTable
 ) -> Steps[Wanted]:
-    if (standing := states.get(StrategyName.LABELING)) is None:
+    if (state := states.get(StrategyName.LABELING)) is None:
         return Wanted()
     strategy = policy.strategies[StrategyName.LABELING]
-    return (yield from labeling.wanted(strategy, view, standing.found))
+    return (yield from labeling.wanted(strategy, table, state.found))
 
 
 def _labels(
     policy: Policy,
     states: Mapping[StrategyName, StrategyState],
     labelled: Wanted,
-    view: MetricTable,
+    table: MetricTable,
 ) -> LabelAssignments:
     marks = []
-    if (standing := states.get(StrategyName.DESCHEDULE)) is not None:
+    if (state := states.get(StrategyName.DESCHEDULE)) is not None:
         marks.append(
-            LabelAssignment(
-                policy.key.name, VIOLATING, NodeMask(view.nodes, standing.found.violated)
-            )
+            LabelAssignment(policy.key.name, VIOLATING, NodeMask(table.nodes, state.found.violated))
         )
-    return LabelAssignments(view.nodes, (*marks, *labelled.marks))
+    return LabelAssignments(table.nodes, (*marks, *labelled.assignments))
 
 
 class NotReadyError(Exception):

@@ -41,30 +41,30 @@ class StrategyState:
     rules: tuple[Rule, ...]
     found: Violations
     settled: Bools
-    memories: Mapping[int, RuleTimers] = field(default_factory=dict)
+    timers: Mapping[int, RuleTimers] = field(default_factory=dict)
     """By the number of the rule; only for those that have a `for` or a `clearAfter`."""
     due: float = np.inf
 
     @property
     def pending(self) -> int:
         """On how many nodes a `for` is running."""
-        return _anywhere([memory.pending for memory in self.memories.values()])
+        return _anywhere([timers.pending for timers in self.timers.values()])
 
     @property
     def clearing(self) -> int:
         """On how many nodes a `clearAfter` is running."""
-        return _anywhere([memory.clearing for memory in self.memories.values()])
+        return _anywhere([timers.clearing for timers in self.timers.values()])
 
     @property
-    def lacking(self) -> Bools:
+    def violated_by_missing(self) -> Bools:
         """Which nodes violate the strategy by a rule that lacks a reading."""
         lacks: Bools = self.found.violated & self.found.missing.any(axis=1)
         return lacks
 
     @property
-    def missing(self) -> int:
+    def missing_violations(self) -> int:
         """How many nodes those are."""
-        return int(np.count_nonzero(self.lacking)) if self.found.missing.any() else 0
+        return int(np.count_nonzero(self.violated_by_missing)) if self.found.missing.any() else 0
 
 
 def _anywhere(masks: Sequence[Bools]) -> int:
@@ -79,63 +79,65 @@ class PreviousState:
     the label that a rule set in an earlier life.
     """
 
-    standing: StrategyState | None
+    state: StrategyState | None
     moves: Reindex
     marked: Callable[[Rule, Bools], Bools]
 
     def settled(self, nodes: NodeIndex) -> Bools:
         """About which of today's nodes something was decided."""
-        return nodes.none if self.standing is None else self.moves.mask(self.standing.settled)
+        return nodes.none if self.state is None else self.moves.mask(self.state.settled)
 
 
 def advance(
-    strategy: Strategy, view: MetricTable, past: PreviousState, *, now: float
+    strategy: Strategy, table: MetricTable, previous: PreviousState, *, now: float
 ) -> Steps[StrategyState]:
     """How a strategy stands at `now`, after how it stood before; a step for each rule that is timed."""
-    nodes = view.nodes
-    by_reading, by_lack = evaluate.by_rule(strategy, view)
-    nowhere = nodes.nowhere(len(strategy.rules))
-    broken = by_reading if by_lack is nowhere else by_reading | by_lack
-    settled = _settled(strategy, view, past)
-    timed = [number for number, rule in enumerate(strategy.rules) if rule.terms.timed]
+    nodes = table.nodes
+    by_reading, by_missing = evaluate.match_rules(strategy, table)
+    nowhere = nodes.no_rules(len(strategy.rules))
+    matches = by_reading if by_missing is nowhere else by_reading | by_missing
+    settled = _settled(strategy, table, previous)
+    timed = [number for number, rule in enumerate(strategy.rules) if rule.options.timed]
     yield
     if not timed:
-        found = evaluate.combined(strategy, broken, by_lack, nowhere)
+        found = evaluate.combine(strategy, matches, by_missing, nowhere)
         return StrategyState(strategy.rules, found, settled)
-    sights = [view.sight(rule.metric) for rule in strategy.rules]
+    prepared = [table.column(rule.metric) for rule in strategy.rules]
     seen = [
         TimedState(
-            broken[:, number],
-            nodes.none if by_lack is nowhere else by_lack[:, number],
-            sight.never_reported,
+            matches[:, number],
+            nodes.none if by_missing is nowhere else by_missing[:, number],
+            column.never_reported,
         )
-        for number, sight in enumerate(sights)
+        for number, column in enumerate(prepared)
     ]
     yield
-    memories: dict[int, RuleTimers] = {}
+    timers: dict[int, RuleTimers] = {}
     for number in timed:
-        memories[number] = _remember(strategy, number, seen[number], view, past, now)
+        timers[number] = _remember(strategy, number, seen[number], table, previous, now)
         yield
     columns = []
-    for number, sight in enumerate(sights):
-        columns.append(_column(memories.get(number), seen[number], sight))
+    for number, column in enumerate(prepared):
+        columns.append(_column(timers.get(number), seen[number], column))
         yield
-    found = evaluate.combined(
-        strategy, *(evaluate.table(c, nodes) for c in zip(*columns, strict=True))
+    found = evaluate.combine(
+        strategy, *(evaluate.stack_rules(c, nodes) for c in zip(*columns, strict=True))
     )
-    due = min(memory.due(strategy.rules[number].terms) for number, memory in memories.items())
-    return StrategyState(strategy.rules, found, settled, memories, due)
+    due = min(timers.due(strategy.rules[number].options) for number, timers in timers.items())
+    return StrategyState(strategy.rules, found, settled, timers, due)
 
 
 def _column(
-    memory: RuleTimers | None, seen: TimedState, sight: MetricColumn
+    timers: RuleTimers | None, seen: TimedState, column: MetricColumn
 ) -> tuple[Bools, Bools, Bools]:
     """Where a rule is violated; where for the lack of a reading; where only a label of an earlier life tells of it."""
-    if memory is None:
-        return seen.broken, seen.by_lack, sight.lacking.nodes.none
+    if timers is None:
+        return seen.matches, seen.by_missing, column.unusable.nodes.none
     # Before its first word, a node is neither in violation nor out of it.
-    violated = memory.violated & ~sight.column.awaited if sight.awaiting else memory.violated
-    missing, carried, none = memory.missing, memory.carried, memory.none
+    violated = (
+        timers.violated & ~column.readings.unreported if column.any_unreported else timers.violated
+    )
+    missing, carried, none = timers.missing, timers.from_previous_leader, timers.none
     return (
         violated,
         none if missing is none else missing & violated,
@@ -143,67 +145,67 @@ def _column(
     )
 
 
-def _settled(strategy: Strategy, view: MetricTable, past: PreviousState) -> Bools:
-    awaited = view.awaited(rule.metric for rule in strategy.rules)
-    everybody = awaited is view.nodes.none
-    return view.nodes.all if everybody else past.settled(view.nodes) | ~awaited
+def _settled(strategy: Strategy, table: MetricTable, previous: PreviousState) -> Bools:
+    unreported = table.unreported(rule.metric for rule in strategy.rules)
+    everybody = unreported is table.nodes.none
+    return table.nodes.all if everybody else previous.settled(table.nodes) | ~unreported
 
 
 def _remember(
     strategy: Strategy,
     number: int,
     seen: TimedState,
-    view: MetricTable,
-    past: PreviousState,
+    table: MetricTable,
+    previous: PreviousState,
     now: float,
 ) -> RuleTimers:
     """What is to be remembered of one rule."""
     rule = strategy.rules[number]
-    sight = view.sight(rule.metric)
-    before = _remembered(past, strategy, number, view.nodes)
+    column = table.column(rule.metric)
+    before = _remembered(previous, strategy, number, table.nodes)
     was = before.violated
-    if before.blank is not view.nodes.none:
-        was = was | _once_violated(past, strategy, number, view, before.blank)
-    memory = before.after(seen, was, rule.terms, now=now)
-    return memory.unless(sight.column.awaited, before) if sight.awaiting else memory
+    if before.blank is not table.nodes.none:
+        was = was | _once_violated(previous, strategy, number, table, before.blank)
+    timers = before.after(seen, was, rule.options, now=now)
+    return timers.unless(column.readings.unreported, before) if column.any_unreported else timers
 
 
 def _remembered(
-    past: PreviousState, strategy: Strategy, number: int, nodes: NodeIndex
+    previous: PreviousState, strategy: Strategy, number: int, nodes: NodeIndex
 ) -> RuleTimers:
-    if past.standing is not None:
-        old = _place(past.standing.rules, strategy.rules, number)
-        if (memory := past.standing.memories.get(old)) is not None:
-            return memory.moved(past.moves, nodes)
+    if previous.state is not None:
+        old = _place(previous.state.rules, strategy.rules, number)
+        if (timers := previous.state.timers.get(old)) is not None:
+            return timers.moved(previous.moves, nodes)
     return RuleTimers.new(nodes)
 
 
 def _once_violated(
-    past: PreviousState, strategy: Strategy, number: int, view: MetricTable, blank: Bools
+    previous: PreviousState, strategy: Strategy, number: int, table: MetricTable, blank: Bools
 ) -> Bools:
     """Who was in violation of a rule about which nothing is remembered: it is new, or this process is.
 
     An edit of a rule makes another one of it. So that nothing flaps, a new rule inherits the violators of the strategy if
     some rule of it is no more.
     """
-    rule, settled = strategy.rules[number], past.settled(view.nodes) & blank
+    rule, settled = strategy.rules[number], previous.settled(table.nodes) & blank
     was = settled
-    if past.standing is not None and settled.any():
-        was = settled & past.moves.mask(_inherited(past.standing, strategy, number))
+    if previous.state is not None and settled.any():
+        was = settled & previous.moves.mask(_inherited(previous.state, strategy, number))
     asked = blank & ~settled
     if rule.labels:  # of several rules of labeling, it is the one whose label the node bears
         asked |= was
-    return (was & ~asked) | past.marked(rule, asked)
+    return (was & ~asked) | previous.marked(rule, asked)
 
 
-def _inherited(standing: StrategyState, strategy: Strategy, number: int) -> Bools:
+def _inherited(state: StrategyState, strategy: Strategy, number: int) -> Bools:
     """Over the nodes of that time."""
-    old = _place(standing.rules, strategy.rules, number)
+    old = _place(state.rules, strategy.rules, number)
     if old >= 0:
-        return standing.found.broken[:, old]
-    if {*_keys(standing.rules)} - {*_keys(strategy.rules)}:
-        return standing.found.violated
-    return np.zeros_like(standing.found.violated)
+        return state.found.per_rule[:, old]
+    if {*_keys(state.rules)} - {*_keys(strategy.rules)}:
+        return state.found.violated
+    return np.zeros_like(state.found.violated)
 
 
 def _place(old: Sequence[Rule], new: Sequence[Rule], number: int) -> int:

@@ -6,6 +6,7 @@ from functools import cached_property
 from typing import assert_never
 
 import numpy as np
+import numpy.ma
 import numpy.typing as npt
 
 from evaluator.model.node_index import NodeIndex, NodeMask, Positions, alike, union
@@ -25,26 +26,26 @@ class MetricColumn:
     """
 
     def __init__(
-        self, metric: str, column: Column, nodes: NodeIndex, before: "MetricColumn | None" = None
+        self, metric: str, readings: Column, nodes: NodeIndex, before: "MetricColumn | None" = None
     ) -> None:
         self.metric = metric
-        self.column = column
-        self.usable = column.usable
-        self.lacking: NodeMask = NodeMask(nodes, ~self.usable).reuse(
-            before.lacking if before else None
+        self.readings = readings
+        self.usable = readings.usable
+        self.unusable: NodeMask = NodeMask(nodes, ~self.usable).reuse(
+            before.unusable if before else None
         )
-        self.awaiting = bool(column.awaited.any())
+        self.any_unreported = bool(readings.unreported.any())
         self._met: dict[tuple[Operator, float], Bools] = {}
         self._classes: dict[Operator, Positions] = {}
 
     @cached_property
     def values(self) -> Floats:
         """The readings that count."""
-        if not self.lacking.count:
-            return self.column.values
-        return np.where(self.usable, self.column.values, np.nan)
+        if not self.unusable.count:
+            return self.readings.values
+        return np.where(self.usable, self.readings.values, np.nan)
 
-    def broken(self, rule: Rule) -> Bools:
+    def matches(self, rule: Rule) -> Bools:
         """Per node, whether its reading compares true with a rule's target; not to be written to.
 
         Comparison is on doubles and strict, so it is exact for integers up to 2^53. NaN compares false with everything,
@@ -88,8 +89,8 @@ class MetricColumn:
     @cached_property
     def _several(self) -> Counts | None:
         """The number of samples where it is more than one: such a reading is no value, and fires no rule."""
-        several = (self.column.samples > 1) & self.column.fresh
-        return np.where(several, self.column.samples, 0) if several.any() else None
+        several = (self.readings.samples > 1) & self.readings.fresh
+        return np.where(several, self.readings.samples, 0) if several.any() else None
 
     @property
     def ambiguous(self) -> bool:
@@ -98,7 +99,7 @@ class MetricColumn:
 
     def ambiguity(self, uses: tuple[Use, ...]) -> str:
         """What there is to say of an ambiguous metric to a policy that uses it like this."""
-        samples, nodes = self._several, self.lacking.nodes
+        samples, nodes = self._several, self.unusable.nodes
         assert samples is not None
         worst = int(samples.argmax())
         return (
@@ -114,27 +115,31 @@ class MetricColumn:
 
     def _remedy(self, uses: tuple[Use, ...]) -> str:
         assert self._several is not None
-        source = self.column.source_at(int(self._several.argmax()))
+        source = self.readings.source_at(int(self._several.argmax()))
         return hints.aggregation_hint(self.metric, source, uses)
 
     @cached_property
     def fault(self) -> str:
         """What there is to say of a metric that no node has, if some source says why it has not got it."""
-        column = self.column
-        if not column.fault or (column.awaited | (column.fresh & (column.samples > 0))).any():
+        found = self.readings
+        if not found.fault or (found.unreported | (found.fresh & (found.samples > 0))).any():
             return ""
-        return f"no source has metric {self.metric} ({column.fault})"
+        return f"no source has metric {self.metric} ({found.fault})"
 
     @cached_property
     def never_reported(self) -> Bools:
         """Where there never was a reading."""
-        never: Bools = self.column.at == NEVER
-        return never if never.any() else self.lacking.nodes.none
+        never: Bools = self.readings.at == NEVER
+        return never if never.any() else self.unusable.nodes.none
 
     @cached_property
     def missing(self) -> Bools:
         """Where there is no reading, and no first one is on its way."""
-        return self.lacking.mask & ~self.column.awaited if self.awaiting else self.lacking.mask
+        return (
+            self.unusable.mask & ~self.readings.unreported
+            if self.any_unreported
+            else self.unusable.mask
+        )
 
 
 @dataclass(frozen=True)
@@ -143,7 +148,7 @@ class MetricTable:
 
     nodes: NodeIndex
     columns: Mapping[str, Column]
-    sights: dict[str, MetricColumn] = field(
+    prepared: dict[str, MetricColumn] = field(
         default_factory=dict, init=False, repr=False, compare=False
     )
     """The columns as rules see them."""
@@ -152,23 +157,25 @@ class MetricTable:
         if type(self.nodes) is not NodeIndex:
             object.__setattr__(self, "nodes", NodeIndex(self.nodes))
 
-    def look(self, metric: str, before: "MetricTable") -> MetricColumn:
+    def prepare(self, metric: str, before: "MetricTable") -> MetricColumn:
         """A column as rules see it, sharing with the view before what is the same."""
-        column, known = self.columns[metric], before.sights.get(metric)
-        sight = self.sights[metric] = MetricColumn(metric, column, self.nodes, known)
-        return sight
+        readings, known = self.columns[metric], before.prepared.get(metric)
+        column = self.prepared[metric] = MetricColumn(metric, readings, self.nodes, known)
+        return column
 
-    def sight(self, metric: str) -> MetricColumn:
+    def column(self, metric: str) -> MetricColumn:
         """A column as rules see it."""
-        sight = self.sights.get(metric)
-        if sight is None:
-            sight = self.sights[metric] = MetricColumn(metric, self.columns[metric], self.nodes)
-        return sight
+        column = self.prepared.get(metric)
+        if column is None:
+            column = self.prepared[metric] = MetricColumn(metric, self.columns[metric], self.nodes)
+        return column
 
-    def awaited(self, metrics: Iterable[str]) -> Bools:
+    def unreported(self, metrics: Iterable[str]) -> Bools:
         """Where a first word on any of these metrics is still to come; `nodes.none` itself if nowhere."""
-        awaited = [s.column.awaited for m in metrics if (s := self.sight(m)).awaiting]
-        return union(awaited, self.nodes)
+        unreported = [
+            s.readings.unreported for m in metrics if (s := self.column(m)).any_unreported
+        ]
+        return union(unreported, self.nodes)
 
 
 @dataclass(frozen=True)
@@ -180,49 +187,52 @@ class Violations:
     """
 
     violated: Bools
-    broken: Bools
+    per_rule: Bools
     missing: Bools
-    carried: Bools
+    from_previous_leader: Bools
 
     def same(self, other: "Violations") -> bool:
         """Whether the other, of the same strategy and nodes, says the same; `violated` follows from the rest."""
         return (
-            alike(self.broken, other.broken)
+            alike(self.per_rule, other.per_rule)
             and alike(self.missing, other.missing)
-            and alike(self.carried, other.carried)
+            and alike(self.from_previous_leader, other.from_previous_leader)
         )
 
     def first(self) -> npt.NDArray[np.intp]:
         """Per violating node the number of its first violated rule, of those known by more than a label if there are any."""
-        broken = self.broken[self.violated]
-        if broken.shape[1] == 1:
-            return np.zeros(len(broken), np.intp)
-        known = broken & ~self.carried[self.violated]
-        best = np.where(known.any(axis=1, keepdims=True), known, broken)
-        first: npt.NDArray[np.intp] = np.argmax(best, axis=1)
-        return first
+        first = np.zeros(len(self.violated), np.int32)
+        tables = [self.per_rule]
+        if self.from_previous_leader.any():
+            tables.append(self.per_rule & ~self.from_previous_leader)
+        for table in tables:  # the last write counts; each rule's nodes lie in one piece
+            for number in reversed(range(table.shape[1])):
+                np.putmask(first, table[:, number], number)
+        return first[self.violated].astype(np.intp)
 
 
-def violations(strategy: Strategy, view: MetricTable) -> Violations:
+def violations(strategy: Strategy, table: MetricTable) -> Violations:
     """Which nodes violate a strategy at this moment, whatever was before."""
-    broken_by_reading, missing = by_rule(strategy, view)
-    carried = view.nodes.nowhere(len(strategy.rules))
-    return combined(strategy, broken_by_reading | missing, missing, carried)
+    broken_by_reading, missing = match_rules(strategy, table)
+    carried = table.nodes.no_rules(len(strategy.rules))
+    return combine(strategy, broken_by_reading | missing, missing, carried)
 
 
-def by_rule(strategy: Strategy, view: MetricTable) -> tuple[Bools, Bools]:
+def match_rules(strategy: Strategy, table: MetricTable) -> tuple[Bools, Bools]:
     """Per node and rule, whether the reading breaks it, and whether the lack of one does. Not to be written to."""
-    nodes = view.nodes
-    by_reading = table([view.sight(rule.metric).broken(rule) for rule in strategy.rules], nodes)
-    strict = [rule.terms.when_missing is WhenMissing.VIOLATE for rule in strategy.rules]
+    nodes = table.nodes
+    by_reading = stack_rules(
+        [table.column(rule.metric).matches(rule) for rule in strategy.rules], nodes
+    )
+    strict = [rule.options.when_missing is WhenMissing.VIOLATE for rule in strategy.rules]
     if True not in strict:
-        return by_reading, nodes.nowhere(len(strict))
+        return by_reading, nodes.no_rules(len(strict))
     pairs = zip(strategy.rules, strict, strict=True)
-    lacks = [view.sight(rule.metric).missing if asked else nodes.none for rule, asked in pairs]
-    return by_reading, table(lacks, nodes)
+    lacks = [table.column(rule.metric).missing if asked else nodes.none for rule, asked in pairs]
+    return by_reading, stack_rules(lacks, nodes)
 
 
-def table(masks: Sequence[Bools], nodes: NodeIndex) -> Bools:
+def stack_rules(masks: Sequence[Bools], nodes: NodeIndex) -> Bools:
     """Masks, one for each rule, as a table of nodes and rules in which each rule's lies in one piece."""
     if len(masks) == 1:
         return masks[0].reshape(-1, 1)
@@ -231,16 +241,16 @@ def table(masks: Sequence[Bools], nodes: NodeIndex) -> Bools:
     return np.concatenate(masks).reshape(len(masks), -1).T
 
 
-def combined(strategy: Strategy, broken: Bools, missing: Bools, carried: Bools) -> Violations:
+def combine(strategy: Strategy, per_rule: Bools, missing: Bools, carried: Bools) -> Violations:
     """Rules put together: any violated rule violates the strategy, or for `all_of` only all of them."""
     violated: Bools
     if strategy.all_of and (strategy.impossible or not strategy.rules):
-        violated = np.zeros(len(broken), dtype=bool)
+        violated = np.zeros(len(per_rule), dtype=bool)
     elif len(strategy.rules) == 1:
-        violated = broken[:, 0]
+        violated = per_rule[:, 0]
     else:
-        violated = np.all(broken, axis=1) if strategy.all_of else np.any(broken, axis=1)
-    return Violations(violated, broken, missing, carried)
+        violated = np.all(per_rule, axis=1) if strategy.all_of else np.any(per_rule, axis=1)
+    return Violations(violated, per_rule, missing, carried)
 
 
 def reason_prefix(policy: str) -> str:
@@ -271,9 +281,10 @@ def _texts(strategy: Strategy, found: Violations) -> tuple[list[str], npt.NDArra
     lacks = found.missing[found.violated.nonzero()[0], first]
     if len(strategy.rules) == 1 and not lacks.any():
         return [_text(strategy.rules[0], missing=False)], first
-    said, which = np.unique(2 * first + lacks, return_inverse=True)
+    codes = 2 * first + lacks
+    said = np.bincount(codes).nonzero()[0]
     texts = [_text(strategy.rules[code // 2], missing=code % 2 == 1) for code in said.tolist()]
-    return texts, which
+    return texts, np.searchsorted(said, codes)
 
 
 def _texts_of_all(strategy: Strategy, found: Violations) -> tuple[list[str], npt.NDArray[np.intp]]:

@@ -27,17 +27,17 @@ class LabelAssignments(Mapping[str, Mapping[str, str]]):
 
     def __init__(self, nodes: NodeIndex, marks: Sequence[LabelAssignment]) -> None:
         self.nodes = nodes
-        self.marks = tuple(mark for mark in marks if mark.nodes.count)
+        self.assignments = tuple(mark for mark in marks if mark.nodes.count)
 
     @cached_property
     def by_label(self) -> Mapping[tuple[str, str], NodeMask]:
         """Who bears a label, given its key and value."""
-        return {(key, value): nodes for key, value, nodes in self.marks}
+        return {(key, value): nodes for key, value, nodes in self.assignments}
 
     @cached_property
     def anyone(self) -> Mask:
         """The nodes that bear a label."""
-        return union((mark.nodes.mask for mark in self.marks), self.nodes)
+        return union((mark.nodes.mask for mark in self.assignments), self.nodes)
 
     def reuse(self, before: "LabelAssignments") -> "Steps[LabelAssignments]":
         """The object of before if it says the same, and else this one with the parts that are the same."""
@@ -46,12 +46,12 @@ class LabelAssignments(Mapping[str, Mapping[str, str]]):
         known = before.by_label
         yield
         marks: list[LabelAssignment] = []
-        for key, value, found in self.marks:
+        for key, value, found in self.assignments:
             marks.append(LabelAssignment(key, value, found.reuse(known.get((key, value)))))
             yield
-        if len(marks) == len(before.marks) and all(
+        if len(marks) == len(before.assignments) and all(
             one.nodes is other.nodes and one[:2] == other[:2]
-            for one, other in zip(marks, before.marks, strict=True)
+            for one, other in zip(marks, before.assignments, strict=True)
         ):
             return before
         yield
@@ -59,7 +59,7 @@ class LabelAssignments(Mapping[str, Mapping[str, str]]):
 
     def keeping(self, old: "LabelAssignments", where: Mask, moves: Reindex) -> "LabelAssignments":
         """This, but the labels of old on some nodes, if they bore any then."""
-        if where is self.nodes.none or not old.marks:
+        if where is self.nodes.none or not old.assignments:
             return self
         held = where & moves.mask(old.anyone)
         masks = {label: found.mask & ~held for label, found in self.by_label.items()}
@@ -95,7 +95,7 @@ class LabelAssignments(Mapping[str, Mapping[str, str]]):
     @cached_property
     def _numbers(self) -> tuple[list[int], list[int]]:
         """The numbers of each node's marks, one node after the other, and where each node's begin (and the last end)."""
-        places = [mark.nodes.mask.nonzero()[0] for mark in self.marks]
+        places = [mark.nodes.mask.nonzero()[0] for mark in self.assignments]
         numbers = np.repeat(np.arange(len(places)), [len(found) for found in places])
         where = np.concatenate(places) if places else numbers
         if len(self.nodes) < 1 << 16:  # short numbers are sorted in no time
@@ -106,10 +106,10 @@ class LabelAssignments(Mapping[str, Mapping[str, str]]):
 
     @cached_property
     def _labels(self) -> list[tuple[str, str]]:
-        return [(key, value) for key, value, _ in self.marks]
+        return [(key, value) for key, value, _ in self.assignments]
 
     def __getitem__(self, node: str) -> Mapping[str, str]:
-        place = self.nodes.place[node]
+        place = self.nodes.position[node]
         numbers, begins = self._numbers
         own = numbers[begins[place] : begins[place + 1]]
         if not own:
@@ -117,7 +117,7 @@ class LabelAssignments(Mapping[str, Mapping[str, str]]):
         return dict(map(self._labels.__getitem__, own))
 
     def __contains__(self, node: object) -> bool:
-        place = self.nodes.place.get(node) if isinstance(node, str) else None
+        place = self.nodes.position.get(node) if isinstance(node, str) else None
         return place is not None and bool(self.anyone[place])
 
     def __iter__(self) -> Iterator[str]:
@@ -150,7 +150,7 @@ def merged(claims: Claims, nodes: NodeIndex) -> Steps[tuple[LabelAssignments, Cl
     """
     by_key: dict[str, list[tuple[PolicyKey, LabelAssignment]]] = {}
     for policy, marks in claims:
-        for mark in marks.marks:
+        for mark in marks.assignments:
             by_key.setdefault(mark.key, []).append((policy, mark))
         yield
     found: list[LabelAssignment] = []

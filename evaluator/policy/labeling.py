@@ -52,7 +52,7 @@ class Contradiction:
 class Wanted:
     """The labels to set, with the nodes of each, and those that are left out somewhere. A key has one value on a node."""
 
-    marks: tuple[LabelAssignment, ...] = ()
+    assignments: tuple[LabelAssignment, ...] = ()
     contradictions: tuple[Contradiction, ...] = ()
 
 
@@ -62,54 +62,56 @@ def shown_values(values: tuple[str, ...]) -> str:
     return ", ".join(values[:_SHOWN]) + more
 
 
-def wanted(strategy: Strategy, view: MetricTable, found: Violations) -> Steps[Wanted]:
+def wanted(strategy: Strategy, table: MetricTable, found: Violations) -> Steps[Wanted]:
     """The labels that violated rules name, in steps."""
     marks: list[LabelAssignment] = []
     contradictions: list[Contradiction] = []
     for key, by_value in rules_by_label(strategy).items():
         if len(strategy.rules) == 1:
             (value,) = by_value
-            marks.append(LabelAssignment(key, value, NodeMask(view.nodes, found.violated)))
+            marks.append(LabelAssignment(key, value, NodeMask(table.nodes, found.violated)))
             continue
         places = found.violated.nonzero()[0]
-        broken = found.broken[places]
-        contradicted = _contradicted(strategy, broken, by_value)
+        per_rule = found.per_rule[places]
+        contradicted = _contradicted(strategy, per_rule, by_value)
         if contradicted.any():
-            nodes = _at(places[contradicted], view)
+            nodes = _at(places[contradicted], table)
             contradictions.append(Contradiction(key, tuple(by_value), nodes))
         yield
         numbers = sorted(number for same in by_value.values() for number in same)
-        winner = yield from _winner(strategy, view, found.broken, numbers, places)
+        winner = yield from _winner(strategy, table, found.per_rule, numbers, places)
         for value, same in by_value.items():
             marks.append(
                 LabelAssignment(
-                    key, value, _at(places[np.isin(winner, same) & ~contradicted], view)
+                    key, value, _at(places[np.isin(winner, same) & ~contradicted], table)
                 )
             )
             yield
     return Wanted(tuple(marks), tuple(contradictions))
 
 
-def _at(places: Positions, view: MetricTable) -> NodeMask:
-    mask = np.zeros(len(view.nodes), dtype=bool)
+def _at(places: Positions, table: MetricTable) -> NodeMask:
+    mask = np.zeros(len(table.nodes), dtype=bool)
     mask[places] = True
-    return NodeMask(view.nodes, mask)
+    return NodeMask(table.nodes, mask)
 
 
-def _contradicted(strategy: Strategy, broken: Bools, by_value: Mapping[str, list[int]]) -> Bools:
+def _contradicted(strategy: Strategy, per_rule: Bools, by_value: Mapping[str, list[int]]) -> Bools:
     """At each of these places, whether broken rules with several operators name several values of one label."""
     by_operator: dict[Operator, list[int]] = {}
     for number in (number for same in by_value.values() for number in same):
         by_operator.setdefault(strategy.rules[number].operator, []).append(number)
     if len(by_operator) == 1 or len(by_value) == 1:
-        return np.zeros(len(broken), dtype=bool)
-    several: Bools = _several(broken, by_operator.values()) & _several(broken, by_value.values())
+        return np.zeros(len(per_rule), dtype=bool)
+    several: Bools = _several(per_rule, by_operator.values()) & _several(
+        per_rule, by_value.values()
+    )
     return several
 
 
-def _several(broken: Bools, groups: Iterable[list[int]]) -> Bools:
+def _several(per_rule: Bools, groups: Iterable[list[int]]) -> Bools:
     """At each place, whether rules of more than one group are broken."""
-    several: Bools = np.sum([broken[:, group].any(axis=1) for group in groups], axis=0) > 1
+    several: Bools = np.sum([per_rule[:, group].any(axis=1) for group in groups], axis=0) > 1
     return several
 
 
@@ -123,15 +125,15 @@ def rules_by_label(strategy: Strategy) -> Mapping[str, Mapping[str, list[int]]]:
 
 
 def _winner(
-    strategy: Strategy, view: MetricTable, broken: Bools, numbers: list[int], places: Positions
+    strategy: Strategy, table: MetricTable, per_rule: Bools, numbers: list[int], places: Positions
 ) -> Steps[Floats]:
     """At each of these places the number of the rule that decides a key, -1 where none of these rules is broken."""
     winner = np.full(len(places), -1.0)
     best = np.full(len(places), np.nan)
     for number in numbers:
         rule = strategy.rules[number]
-        values = view.sight(rule.metric).values[places]
-        takes = broken[places, number] & ((winner < 0) | _beats(rule.operator, values, best))
+        values = table.column(rule.metric).values[places]
+        takes = per_rule[places, number] & ((winner < 0) | _beats(rule.operator, values, best))
         winner[takes], best[takes] = number, values[takes]
         yield
     return winner

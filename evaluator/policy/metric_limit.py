@@ -116,7 +116,7 @@ class LimitedReadings:
     def column(self, metric: str, nodes: Sequence[str], now: float) -> Column:
         """One metric over some nodes at a time."""
         if metric in self._left_out:
-            return unknown(len(nodes), awaited=False, fault=self._fault)
+            return unknown(len(nodes), unreported=False, fault=self._fault)
         return self._readings.column(metric, nodes, now)
 
     @contextlib.contextmanager

@@ -13,7 +13,15 @@ from evaluator.model import node_labels
 from evaluator.model.names import PolicyKey
 from evaluator.policy import rule_options
 from evaluator.policy.rule_options import PLAIN, RuleOptions
-from evaluator.policy.types import PODWISE, Label, Operator, Policy, Rule, Strategy, StrategyName
+from evaluator.policy.types import (
+    PER_POD_STRATEGIES,
+    Label,
+    Operator,
+    Policy,
+    Rule,
+    Strategy,
+    StrategyName,
+)
 from evaluator.scoring import derived
 from plimsoll.text import one_line, shown
 
@@ -144,7 +152,7 @@ class _Reader:
                 f"{self._name}: Equals ranks nothing, every node with a reading scores the same: "
                 "use LessThan (lower is better) or GreaterThan"
             )
-        if rules and rules[0].terms != PLAIN:
+        if rules and rules[0].options != PLAIN:
             self._problems.append(
                 f"{self._name}: for, clearAfter and whenMissing mean nothing to a ranking, and a "
                 "node without a reading is always left out of it"
@@ -173,7 +181,7 @@ class _Reader:
             raise _FlawError(f"operator {shown(operator)} is not known (one of {known})")
         written, patience = body.get("target"), _terms(body, common)
         target = _target(written)
-        if metric in derived.QUANTITIES and self._name in PODWISE:
+        if metric in derived.DERIVED_METRICS and self._name in PER_POD_STRATEGIES:
             patience = self._without_past(where, metric, patience)
         labeling = self._name is StrategyName.LABELING
         return Rule(
@@ -192,7 +200,7 @@ class _Reader:
                 f"{where}: for and clearAfter have no effect here: {metric} depends on the pod that is to be placed, "
                 "so it is compared anew for each pod, and at once"
             )
-        return replace(patience, hold=0.0, clear=0.0)
+        return replace(patience, for_seconds=0.0, clear_after=0.0)
 
     def _labels(self, where: str, given: object) -> tuple[Label, ...]:
         if not isinstance(given, list) or not given:

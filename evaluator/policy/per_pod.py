@@ -19,7 +19,7 @@ from evaluator.policy.scorer_metrics import Scoring
 from evaluator.policy.types import StrategyName
 from evaluator.policy.violations import ViolationReasons
 from evaluator.scoring import derived
-from evaluator.scoring.derived import QUANTITIES
+from evaluator.scoring.derived import DERIVED_METRICS
 from evaluator.scoring.snapshot import ClusterSnapshot
 
 MOST_REMEMBERED = 64
@@ -33,14 +33,14 @@ class PerPodDecisions:
 
     def __init__(self, scoring: Scoring) -> None:
         self._scorers = scoring.scorers
-        self._survey = scoring.survey
+        self._snapshot = scoring.snapshot
         self._of: tuple[Decisions, ClusterSnapshot] | None = None
         self._known: dict[_Asked, Decision] = {}
 
     def decision(self, decision: Decision, decisions: Decisions, pod: PodView) -> Decision:
         """One of some decisions, as it is for a pod. Raises QuantityError where a scorer fails."""
-        asked = decision.policy.podwise
-        cluster = self._survey() if asked else None
+        asked = decision.policy.per_pod_metrics
+        cluster = self._snapshot() if asked else None
         if cluster is None:
             return decision  # then the decision awaits its nodes, or has no such rule
         if self._of is None or self._of[0] is not decisions or self._of[1] is not cluster:
@@ -49,16 +49,16 @@ class PerPodDecisions:
         found = self._known.get(key)
         if found is None:
             values = derived.values(sorted(asked), self._scorers, cluster, pod)
-            nodes = decisions.view.nodes
+            nodes = decisions.table.nodes
             placed = {name: scorer_metrics.over(v, cluster, nodes) for name, v in values.items()}
             if len(self._known) >= MOST_REMEMBERED:
                 del self._known[next(iter(self._known))]
-            found = self._known[key] = for_values(decision, decisions.view, placed)
+            found = self._known[key] = for_values(decision, decisions.table, placed)
         return found
 
 
 def _asked(decision: Decision, pod: PodView) -> _Asked:
-    kind = any(QUANTITIES[name].by_kind for name in decision.policy.podwise)
+    kind = any(DERIVED_METRICS[name].by_kind for name in decision.policy.per_pod_metrics)
     return (
         decision.policy.key,
         _amounts(pod.requests),
@@ -71,55 +71,57 @@ def _amounts(amounts: Amounts) -> frozenset[tuple[str, float]]:
     return frozenset((name, amount) for name, amount in amounts.items() if amount)
 
 
-def for_values(decision: Decision, view: MetricTable, values: Mapping[str, Floats]) -> Decision:
+def for_values(decision: Decision, table: MetricTable, values: Mapping[str, Floats]) -> Decision:
     """A decision where quantities have these values, over the nodes of its view; the others stay what they are there."""
-    sights = {name: _sight(name, view, found) for name, found in values.items()}
+    columns = {name: _prepared(name, table, found) for name, found in values.items()}
     return replace(
         decision,
-        dontschedule=_violation_reasons(decision, view, sights),
-        ranking=_ranking(decision, view, sights),
+        dontschedule=_violation_reasons(decision, table, columns),
+        ranking=_ranking(decision, table, columns),
     )
 
 
-def _sight(name: str, view: MetricTable, values: Floats) -> MetricColumn:
-    return MetricColumn(name, scorer_metrics.with_values(view.columns[name], values), view.nodes)
+def _prepared(name: str, table: MetricTable, values: Floats) -> MetricColumn:
+    return MetricColumn(name, scorer_metrics.with_values(table.columns[name], values), table.nodes)
 
 
 def _violation_reasons(
-    decision: Decision, view: MetricTable, sights: Mapping[str, MetricColumn]
+    decision: Decision, table: MetricTable, columns: Mapping[str, MetricColumn]
 ) -> Mapping[str, str]:
     strategy = decision.policy.strategies.get(StrategyName.DONTSCHEDULE)
-    if strategy is None or all(rule.metric not in sights for rule in strategy.rules):
+    if strategy is None or all(rule.metric not in columns for rule in strategy.rules):
         return decision.dontschedule
     return ViolationReasons(
-        decision.policy.key.name, strategy, view.nodes, _found(decision, view, sights)
+        decision.policy.key.name, strategy, table.nodes, _found(decision, table, columns)
     )
 
 
-def _found(decision: Decision, view: MetricTable, sights: Mapping[str, MetricColumn]) -> Violations:
+def _found(
+    decision: Decision, table: MetricTable, columns: Mapping[str, MetricColumn]
+) -> Violations:
     """The standing of dontschedule with the verdicts of some rules put in its place."""
-    standing = decision.states[StrategyName.DONTSCHEDULE]
+    state = decision.states[StrategyName.DONTSCHEDULE]
     strategy = decision.policy.strategies[StrategyName.DONTSCHEDULE]
-    stands = standing.found
-    columns: list[tuple[Mask, Mask, Mask]] = []
+    stands = state.found
+    results: list[tuple[Mask, Mask, Mask]] = []
     for number, rule in enumerate(strategy.rules):
-        sight = sights.get(rule.metric)
-        if sight is None:
-            tables = (stands.broken, stands.missing, stands.carried)
-            broken, missing, carried = (table[:, number] for table in tables)
-            columns.append((broken, missing, carried))
+        column = columns.get(rule.metric)
+        if column is None:
+            tables = (stands.per_rule, stands.missing, stands.from_previous_leader)
+            per_rule, missing, carried = (table[:, number] for table in tables)
+            results.append((per_rule, missing, carried))
         else:
-            strict = rule.terms.when_missing is WhenMissing.VIOLATE
-            lacks = sight.missing if strict else view.nodes.none
-            columns.append((sight.broken(rule) | lacks, lacks, view.nodes.none))
-    parts = (evaluate.table(part, view.nodes) for part in zip(*columns, strict=True))
-    return evaluate.combined(strategy, *parts)
+            strict = rule.options.when_missing is WhenMissing.VIOLATE
+            lacks = column.missing if strict else table.nodes.none
+            results.append((column.matches(rule) | lacks, lacks, table.nodes.none))
+    parts = (evaluate.stack_rules(part, table.nodes) for part in zip(*results, strict=True))
+    return evaluate.combine(strategy, *parts)
 
 
 def _ranking(
-    decision: Decision, view: MetricTable, sights: Mapping[str, MetricColumn]
+    decision: Decision, table: MetricTable, columns: Mapping[str, MetricColumn]
 ) -> scheduleonmetric.Ranking | None:
     ranking = decision.ranking
-    if ranking is None or (sight := sights.get(ranking.rule.metric)) is None:
+    if ranking is None or (column := columns.get(ranking.rule.metric)) is None:
         return ranking
-    return scheduleonmetric.Ranking(ranking.rule, view.nodes, sight)
+    return scheduleonmetric.Ranking(ranking.rule, table.nodes, column)

@@ -16,19 +16,19 @@ MAX_SCORE = 10
 class Ranking:
     """Which nodes have a reading, and how it compares: worked out when somebody asks, once for all who rank alike."""
 
-    def __init__(self, rule: Rule, nodes: NodeIndex, sight: MetricColumn) -> None:
+    def __init__(self, rule: Rule, nodes: NodeIndex, column: MetricColumn) -> None:
         self.rule = rule
         self._nodes = nodes
-        self._sight = sight
+        self._column = column
 
     @property
     def count(self) -> int:
         """How many nodes have a reading."""
-        return len(self._nodes) - self._sight.lacking.count
+        return len(self._nodes) - self._column.unusable.count
 
     def scores(self, nodes: Sequence[str]) -> list[tuple[str, int]]:
         """Scores 0..10 for those of these nodes that have a reading, in the order given."""
-        classes = self._sight.classes(self.rule.operator)[self._nodes.find(nodes)]
+        classes = self._column.classes(self.rule.operator)[self._nodes.find(nodes)]
         known = classes >= 0
         if not known.all():
             nodes = [nodes[place] for place in known.nonzero()[0].tolist()]
@@ -36,9 +36,9 @@ class Ranking:
         return list(zip(nodes, _spread(classes), strict=True))
 
 
-def rank(rule: Rule, view: MetricTable) -> Ranking:
+def rank(rule: Rule, table: MetricTable) -> Ranking:
     """Order the nodes of a view by a rule's metric; its target plays no part, nodes without the metric are left out."""
-    return Ranking(rule, view.nodes, view.sight(rule.metric))
+    return Ranking(rule, table.nodes, table.column(rule.metric))
 
 
 def score(costs: Floats) -> list[int]:

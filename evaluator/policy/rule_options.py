@@ -29,14 +29,14 @@ class RuleOptions:
     And whether a missing reading is as if the comparison were true.
     """
 
-    hold: float = 0.0
-    clear: float = 0.0
+    for_seconds: float = 0.0
+    clear_after: float = 0.0
     when_missing: WhenMissing = WhenMissing.IGNORE
 
     @property
     def timed(self) -> bool:
         """Whether the past matters."""
-        return self.hold > 0 or self.clear > 0
+        return self.for_seconds > 0 or self.clear_after > 0
 
 
 PLAIN = RuleOptions()
@@ -46,8 +46,8 @@ PLAIN = RuleOptions()
 def parse_options(body: Mapping[str, Any], common: RuleOptions) -> RuleOptions:
     """The terms of a rule or a strategy; `common` where it says nothing. Raises ValueError with a sentence."""
     return RuleOptions(
-        _seconds(body, "for", common.hold),
-        _seconds(body, "clearAfter", common.clear),
+        _seconds(body, "for", common.for_seconds),
+        _seconds(body, "clearAfter", common.clear_after),
         _when_missing(body.get("whenMissing"), common.when_missing),
     )
 

@@ -14,17 +14,17 @@ from evaluator.readings.store import Bools, Floats
 class TimedState(NamedTuple):
     """One rule at one moment: where it is broken, where only for the lack of a reading, where there never was one."""
 
-    broken: Bools
-    by_lack: Bools
+    matches: Bools
+    by_missing: Bools
     never_reported: Bools
 
     def at(self, places: Positions, none: Bools) -> "TimedState":
         """Of a few nodes; `none` is the mask of none of all nodes."""
-        by_lack, never_reported = (
-            _few(self.by_lack, places, none),
+        by_missing, never_reported = (
+            _few(self.by_missing, places, none),
             _few(self.never_reported, places, none),
         )
-        return TimedState(self.broken[places], by_lack, never_reported)
+        return TimedState(self.matches[places], by_missing, never_reported)
 
 
 @dataclass(frozen=True)
@@ -40,10 +40,10 @@ class RuleTimers:
 
     none: Bools
     blank: Bools
-    broken: Bools
+    matches: Bools
     violated: Bools
     missing: Bools
-    carried: Bools
+    from_previous_leader: Bools
     never_reported: Bools
     waiting: Positions
     began: Floats
@@ -58,16 +58,16 @@ class RuleTimers:
         """The same over the nodes of today."""
         if moves.nothing:
             return self
-        broken, violated = moves.mask(self.broken), moves.mask(self.violated)
+        matches, violated = moves.mask(self.matches), moves.mask(self.violated)
         none = nodes.none
-        waiting = (broken ^ violated).nonzero()[0]
+        waiting = (matches ^ violated).nonzero()[0]
         return RuleTimers(
             none,
             _tidy(~moves.mask(~self.blank), none),
-            broken,
+            matches,
             violated,
             _tidy(moves.mask(self.missing), none),
-            _tidy(moves.mask(self.carried), none),
+            _tidy(moves.mask(self.from_previous_leader), none),
             _tidy(moves.mask(self.never_reported), none),
             waiting,
             moves.values(self.since)[waiting],
@@ -83,18 +83,18 @@ class RuleTimers:
     @property
     def pending(self) -> Bools:
         """Where the rule is broken, but not for long enough."""
-        return self.broken & ~self.violated
+        return self.matches & ~self.violated
 
     @property
     def clearing(self) -> Bools:
         """Where it is no longer broken, but not for long enough."""
-        return self.violated & ~self.broken
+        return self.violated & ~self.matches
 
     def due(self, terms: RuleOptions) -> float:
         """When time alone will change something: a `for` or a `clearAfter` runs out."""
         if not self.waiting.size:
             return np.inf
-        patience = np.where(self.broken[self.waiting], terms.hold, terms.clear)
+        patience = np.where(self.matches[self.waiting], terms.for_seconds, terms.clear_after)
         return float((self.began + patience).min())
 
     def after(
@@ -113,10 +113,10 @@ class RuleTimers:
         return RuleTimers(
             self.none,
             _put(self.blank, places, few.blank, self.none),
-            seen.broken,
+            seen.matches,
             _put(self.violated, places, few.violated, self.none),
             _put(self.missing, places, few.missing, self.none),
-            _put(self.carried, places, few.carried, self.none),
+            _put(self.from_previous_leader, places, few.from_previous_leader, self.none),
             _put(self.never_reported, places, few.never_reported, self.none),
             places[few.waiting],
             few.began,
@@ -124,16 +124,18 @@ class RuleTimers:
 
     def unless(self, where: Bools, other: "RuleTimers") -> "RuleTimers":
         """This, but another on some nodes."""
-        broken = np.where(where, other.broken, self.broken)
+        matches = np.where(where, other.matches, self.matches)
         violated = np.where(where, other.violated, self.violated)
-        waiting = (broken ^ violated).nonzero()[0]
+        waiting = (matches ^ violated).nonzero()[0]
         return RuleTimers(
             self.none,
             _tidy(np.where(where, other.blank, self.blank), self.none),
-            broken,
+            matches,
             violated,
             _tidy(np.where(where, other.missing, self.missing), self.none),
-            _tidy(np.where(where, other.carried, self.carried), self.none),
+            _tidy(
+                np.where(where, other.from_previous_leader, self.from_previous_leader), self.none
+            ),
             _tidy(np.where(where, other.never_reported, self.never_reported), self.none),
             waiting,
             np.where(where, other.since, self.since)[waiting],
@@ -144,18 +146,18 @@ class RuleTimers:
         # A first reading ends what the lack of it began, or it would matter who came first: the node or its readings.
         anew = self.never_reported & ~seen.never_reported
         was = was & ~anew
-        since = np.where(anew | self.blank | (self.broken != seen.broken), now, self.since)
+        since = np.where(anew | self.blank | (self.matches != seen.matches), now, self.since)
         # Where nothing is waited for `since` is not known, and makes no difference.
-        ripe, lasting = now >= since + terms.hold, now < since + terms.clear
-        violated = np.where(seen.broken, was | ripe, was & lasting)
-        waiting = (seen.broken ^ violated).nonzero()[0]
+        ripe, lasting = now >= since + terms.for_seconds, now < since + terms.clear_after
+        violated = np.where(seen.matches, was | ripe, was & lasting)
+        waiting = (seen.matches ^ violated).nonzero()[0]
         return RuleTimers(
             self.none,
             self.none,
-            seen.broken,
+            seen.matches,
             violated,
-            _tidy(np.where(seen.broken, seen.by_lack, self.missing & ~anew), self.none),
-            _tidy(~seen.broken & np.where(self.blank, was, self.carried), self.none),
+            _tidy(np.where(seen.matches, seen.by_missing, self.missing & ~anew), self.none),
+            _tidy(~seen.matches & np.where(self.blank, was, self.from_previous_leader), self.none),
             _tidy(seen.never_reported & np.where(self.blank, ~was, self.never_reported), self.none),
             waiting,
             since[waiting],
@@ -167,10 +169,10 @@ class RuleTimers:
         return RuleTimers(
             none[: places.size],
             _few(self.blank, places, none),
-            self.broken[places],
+            self.matches[places],
             self.violated[places],
             _few(self.missing, places, none),
-            _few(self.carried, places, none),
+            _few(self.from_previous_leader, places, none),
             _few(self.never_reported, places, none),
             np.searchsorted(places, self.waiting),
             self.began,
@@ -178,13 +180,13 @@ class RuleTimers:
 
     def _unquiet(self, seen: TimedState) -> Bools:
         """Where a step may change something."""
-        found: Bools = (self.broken ^ self.violated) | (self.broken ^ seen.broken)
+        found: Bools = (self.matches ^ self.violated) | (self.matches ^ seen.matches)
         if self.blank is not self.none:
             found |= self.blank
         if self.never_reported is not self.none:
             found |= self.never_reported & ~seen.never_reported
-        if self.missing is not self.none or seen.by_lack is not self.none:
-            found |= seen.broken & (seen.by_lack ^ self.missing)
+        if self.missing is not self.none or seen.by_missing is not self.none:
+            found |= seen.matches & (seen.by_missing ^ self.missing)
         return found
 
 

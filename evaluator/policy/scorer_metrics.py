@@ -11,7 +11,7 @@ from evaluator.model.node_index import Floats, NodeIndex, Reindex
 from evaluator.readings.merged import Readings
 from evaluator.readings.store import NEVER, Bools, Column, unknown
 from evaluator.scoring import derived
-from evaluator.scoring.derived import NOBODY, QUANTITIES, DerivedMetricError
+from evaluator.scoring.derived import DERIVED_METRICS, NOBODY, DerivedMetricError
 from evaluator.scoring.plugin import Scorer
 from evaluator.scoring.snapshot import ClusterSnapshot
 
@@ -34,7 +34,7 @@ class Scoring:
     """What quantities are worked out with: scorers by name, and what they look at."""
 
     scorers: Mapping[str, Scorer] = field(default_factory=dict)
-    survey: SnapshotSource = nothing
+    snapshot: SnapshotSource = nothing
 
 
 OFF = Scoring()
@@ -63,37 +63,37 @@ class ScorerMetrics:
     ) -> None:
         self._readings = readings
         self._scorers = scoring.scorers
-        self._survey = scoring.survey
+        self._snapshot = scoring.snapshot
         self._known = known or _Known()
 
     def column(self, metric: str, nodes: Sequence[str], now: float) -> Column:
         """One metric or quantity over some nodes at a time."""
-        quantity = QUANTITIES.get(metric)
+        quantity = DERIVED_METRICS.get(metric)
         if quantity is None:
             return self._readings.column(metric, nodes, now)
         if quantity.scorer not in self._scorers:
-            return unknown(len(nodes), awaited=False, fault=_switch_on(quantity.scorer))
-        view = self._survey()
+            return unknown(len(nodes), unreported=False, fault=_switch_on(quantity.scorer))
+        view = self._snapshot()
         self._known.again = LOOK if view is not None else SOON
         if view is None:
-            return unknown(len(nodes), awaited=True)
+            return unknown(len(nodes), unreported=True)
         try:
             values = over(self._now(metric, view), view, nodes)
         except DerivedMetricError as error:
-            return unknown(len(nodes), awaited=False, fault=str(error))
-        column = unknown(len(nodes), awaited=False)._replace(at=np.full(len(nodes), now))
-        lacking = np.isnan(values)
-        if lacking.any():
-            awaited, heard = self._taken(quantity.scorer, nodes, now)
-            at = np.where(lacking, heard, now)
-            column = column._replace(awaited=lacking & awaited, at=at)
+            return unknown(len(nodes), unreported=False, fault=str(error))
+        column = unknown(len(nodes), unreported=False)._replace(at=np.full(len(nodes), now))
+        unusable = np.isnan(values)
+        if unusable.any():
+            unreported, heard = self._taken(quantity.scorer, nodes, now)
+            at = np.where(unusable, heard, now)
+            column = column._replace(unreported=unusable & unreported, at=at)
         return with_values(column, values)
 
     @contextlib.contextmanager
     def snapshot(self, nodes: Sequence[str]) -> Iterator["ScorerMetrics"]:
         """Readings of one moment, and quantities of one view: that of when the first of them is asked for."""
         with self._readings.snapshot(nodes) as readings:
-            scoring = Scoring(self._scorers, cache(self._survey))
+            scoring = Scoring(self._scorers, cache(self._snapshot))
             yield ScorerMetrics(readings, scoring, known=self._known)
 
     def _now(self, metric: str, view: ClusterSnapshot) -> Floats:
@@ -102,19 +102,19 @@ class ScorerMetrics:
             self._known.view, self._known.values = view, {}
         known = self._known.values
         if metric not in known:
-            scorer = QUANTITIES[metric].scorer
-            alike = [name for name, other in QUANTITIES.items() if other.scorer == scorer]
+            scorer = DERIVED_METRICS[metric].scorer
+            alike = [name for name, other in DERIVED_METRICS.items() if other.scorer == scorer]
             known.update(derived.values(alike, self._scorers, view, NOBODY))
         return known[metric]
 
     def _taken(self, scorer: str, nodes: Sequence[str], now: float) -> tuple[Bools, Floats]:
         """Where a first word on something that a scorer takes is awaited, and when it last came."""
-        awaited, heard = np.zeros(len(nodes), dtype=bool), np.full(len(nodes), NEVER)
+        unreported, heard = np.zeros(len(nodes), dtype=bool), np.full(len(nodes), NEVER)
         for metric in self._scorers[scorer].metrics:
             column = self._readings.column(metric, nodes, now)
-            awaited |= column.awaited
+            unreported |= column.unreported
             heard = np.maximum(heard, column.at)
-        return awaited, heard
+        return unreported, heard
 
     def next_expiry(self, now: float) -> float:
         """When time alone will change a column, or may have done so."""

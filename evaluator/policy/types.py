@@ -31,7 +31,7 @@ class StrategyName(StrEnum):
     LABELING = "labeling"
 
 
-PODWISE = (StrategyName.DONTSCHEDULE, StrategyName.SCHEDULEONMETRIC)
+PER_POD_STRATEGIES = (StrategyName.DONTSCHEDULE, StrategyName.SCHEDULEONMETRIC)
 """The strategies that kube-scheduler asks about, for one pod at a time."""
 
 
@@ -51,7 +51,7 @@ class Rule:
     operator: Operator
     target: float
     labels: tuple[Label, ...] = ()
-    terms: RuleOptions = PLAIN
+    options: RuleOptions = PLAIN
     written: str = ""
     """The target as its author wrote it, where that is more than the number: 1500m."""
 
@@ -92,9 +92,9 @@ class Policy:
         )
 
     @cached_property
-    def podwise(self) -> frozenset[str]:
+    def per_pod_metrics(self) -> frozenset[str]:
         """The quantities that rules name which are asked about when a pod is placed: their values are for that pod."""
-        strategies = [self.strategies.get(name) for name in PODWISE]
+        strategies = [self.strategies.get(name) for name in PER_POD_STRATEGIES]
         return derived.named(
             {rule.metric for strategy in strategies if strategy for rule in strategy.rules}
         )

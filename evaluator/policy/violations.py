@@ -1,9 +1,12 @@
 """Decisions that read as mappings: masks at once, names and words when somebody asks, and then kept."""
 
 from collections.abc import ItemsView, Iterator, KeysView, Mapping, Sequence
+from dataclasses import replace
 from functools import cached_property
 
-from evaluator.model.node_index import NodeIndex, NodeMask
+import numpy as np
+
+from evaluator.model.node_index import Mask, NodeIndex, NodeMask
 from evaluator.policy import evaluate
 from evaluator.policy.evaluate import Violations
 from evaluator.policy.types import Strategy
@@ -24,6 +27,13 @@ class ViolationReasons(Mapping[str, str]):
     def by_name(self) -> dict[str, str]:
         """All of it; not to be written to."""
         return evaluate.reasons(self.policy, self.strategy, self.nodes.nodes, self.found)
+
+    def some(self, count: int, among: NodeMask) -> dict[str, str]:
+        """The reasons of the first `count` of some violating nodes, without making those of all others."""
+        few = np.zeros_like(among.mask)
+        few[among.mask.nonzero()[0][:count]] = True
+        found = replace(self.found, violated=few)
+        return evaluate.reasons(self.policy, self.strategy, among.nodes, found)
 
     def reuse(self, before: Mapping[str, str]) -> Mapping[str, str]:
         """The object of before if it says the same of the same nodes, in the same words."""
@@ -65,11 +75,20 @@ def plain(reasons: Mapping[str, str]) -> Mapping[str, str]:
     return reasons.by_name if isinstance(reasons, ViolationReasons) else reasons
 
 
+def violators(reasons: Mapping[str, str], nodes: NodeIndex) -> Mask:
+    """The violating nodes as a mask over `nodes`, which are those of the decision; not to be written to."""
+    if isinstance(reasons, ViolationReasons):
+        return reasons.nodes.mask
+    if not reasons:
+        return nodes.none
+    return np.fromiter((node in reasons for node in nodes), np.bool_, len(nodes))
+
+
 class MissingReadings(Mapping[str, Sequence[str]]):
     """Metric → the nodes without a reading of it that a rule could use; only metrics that some node lacks are in it."""
 
-    def __init__(self, lacking: Mapping[str, NodeMask]) -> None:
-        self._lacking = {metric: nodes for metric, nodes in lacking.items() if nodes.count}
+    def __init__(self, unusable: Mapping[str, NodeMask]) -> None:
+        self._lacking = {metric: nodes for metric, nodes in unusable.items() if nodes.count}
 
     def count(self, metric: str) -> int:
         """How many nodes lack a metric."""

@@ -114,10 +114,10 @@ def _rank(column: Column, places: Positions) -> npt.NDArray[np.int8]:
     return rank
 
 
-def _put_together(one: Column, other: Column, better: Positions, awaited: Positions) -> Column:
+def _put_together(one: Column, other: Column, better: Positions, unreported: Positions) -> Column:
     """One column, but where `better` the other; and where `awaited`, waiting for either."""
-    waits = one.awaited.copy()
-    waits[awaited] |= other.awaited[awaited]
+    waits = one.unreported.copy()
+    waits[unreported] |= other.unreported[unreported]
     return Column(
         _put(one.values, other.values, better),
         _put(one.samples, other.samples, better),

@@ -140,11 +140,11 @@ class PolledReadings:
         """One metric over some nodes, in arrays that later answers leave alone and that nobody is to write to."""
         topic = self._topics.get(metric)
         if topic is None:
-            return unknown(len(nodes), awaited=self._starting(now))
+            return unknown(len(nodes), unreported=self._starting(now))
         fault = topic.fault and f"{self.name}: {topic.fault}"
         if topic.answered == NEVER:
-            awaited = self._awaits(topic, now)
-            return unknown(len(nodes), awaited=awaited, unread=topic.failing, fault=fault)
+            unreported = self._awaits(topic, now)
+            return unknown(len(nodes), unreported=unreported, unread=topic.failing, fault=fault)
         values, samples, at = topic.at_rows(self._roster.find(nodes))
         fresh, hidden = at >= now - self.stale_after, np.zeros(len(nodes), bool)
         if self.pause.matters(now, self.stale_after):

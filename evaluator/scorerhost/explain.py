@@ -74,7 +74,7 @@ def of_policy(
         left = nodes.at(_passing(nodes, (*others, alone)))
         scores = np.zeros(len(nodes), dtype=np.int64)
         for name, score in decision.ranking.scores(left):
-            scores[nodes.place[name]] = score
+            scores[nodes.position[name]] = score
         said = replace(said, scores={ranked: scores})
     return Opinion(POLICIES, dontschedule, ranked, weight, nodes, said)
 

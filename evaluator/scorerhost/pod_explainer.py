@@ -23,11 +23,11 @@ class PolicyLookup:
     """The policies that pods follow, as they decide for each of them. `pods` are those that follow one, living."""
 
     def __init__(
-        self, pods: Mapping[Key, Pod], latest: Callable[[], Decisions], podwise: PerPodDecisions
+        self, pods: Mapping[Key, Pod], latest: Callable[[], Decisions], per_pod: PerPodDecisions
     ) -> None:
         self._pods = pods
         self._latest = latest
-        self._podwise = podwise
+        self._per_pod = per_pod
 
     def of(self, resident: PodRecord) -> tuple[Decision, NodeIndex] | None:
         """What a pod's policy asks for, and of which nodes; None where it follows none that there is."""
@@ -36,8 +36,8 @@ class PolicyLookup:
         decision = decisions.policies.get(policy) if policy else None
         if decision is None:
             return None
-        found = self._podwise.decision(decision, decisions, resident.view)
-        return found, decisions.view.nodes
+        found = self._per_pod.decision(decision, decisions, resident.view)
+        return found, decisions.table.nodes
 
 
 def no_policy(_resident: PodRecord) -> None:

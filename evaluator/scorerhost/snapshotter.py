@@ -81,11 +81,11 @@ class Snapshotter:
         self._inventory.age()
         nodes = self._cluster.names
         if nodes != self._view.nodes:
-            self._changed.update(name for name in nodes if name not in self._view.nodes.place)
+            self._changed.update(name for name in nodes if name not in self._view.nodes.position)
             self._view, self._read_at = _measured(_moved(self._view, nodes)), -np.inf
         parts: dict[str, object] = {"nodes": nodes, "rewards": self._rewards()}
         if self._changed:
-            parts |= self._counted(nodes.find([n for n in self._changed if n in nodes.place]))
+            parts |= self._counted(nodes.find([n for n in self._changed if n in nodes.position]))
             self._changed.clear()
         if now - self._read_at >= PERIOD:
             self._read_at = now
@@ -102,19 +102,21 @@ class Snapshotter:
             "allocatable": _put(view.allocatable, RESOURCES, places, map(_room, nodes)),
             "annotations": _put(view.annotations, ANNOTATIONS, places, map(_figures, nodes)),
             "requested": _put(view.requested, RESOURCES, places, (x.requested for x in held)),
-            "unmeasured": _put(view.unmeasured, RESOURCES, places, (x.young for x in held)),
+            "recently_bound": _put(
+                view.recently_bound, RESOURCES, places, (x.recently_bound for x in held)
+            ),
         }
 
     def _read(self, nodes: NodeIndex, now: float) -> Mapping[str, Floats]:
-        before, awaited = self._view.readings, False
+        before, unreported = self._view.readings, False
         found = {}
         for metric in self._metrics:
             column = self._readings.column(metric, nodes, now)
-            awaited |= bool(column.awaited.any())
+            unreported |= bool(column.unreported.any())
             values = np.where(column.usable, column.values, np.nan)
             found[metric] = _kept(before.get(metric), values)
         if self._cluster.nodes.synced:
-            self._awaited &= awaited
+            self._awaited &= unreported
         return before if _same(found, before) else found
 
     def _with(self, parts: Mapping[str, object]) -> ClusterSnapshot:
@@ -137,7 +139,7 @@ def _blank(nodes: NodeIndex) -> ClusterSnapshot:
         nodes,
         allocatable=amounts,
         requested=amounts,
-        unmeasured=amounts,
+        recently_bound=amounts,
         annotations=dict.fromkeys(ANNOTATIONS, nothing),
     )
 
@@ -159,7 +161,7 @@ def _moved(view: ClusterSnapshot, nodes: NodeIndex) -> ClusterSnapshot:
         nodes,
         allocatable=move(view.allocatable),
         requested=move(view.requested),
-        unmeasured=move(view.unmeasured),
+        recently_bound=move(view.recently_bound),
         annotations=move(view.annotations),
     )
 

@@ -39,7 +39,7 @@ class DerivedMetric:
         return first
 
 
-QUANTITIES: Mapping[str, DerivedMetric] = {
+DERIVED_METRICS: Mapping[str, DerivedMetric] = {
     "plimsoll_risk": DerivedMetric("safe", ("cpu.risk", "memory.risk")),
     "plimsoll_risk_cpu": DerivedMetric("safe", ("cpu.risk",)),
     "plimsoll_risk_memory": DerivedMetric("safe", ("memory.risk",)),
@@ -54,12 +54,12 @@ NOBODY = PodView()
 
 def named(metrics: Collection[str]) -> frozenset[str]:
     """Which of these are quantities, and not metrics of nodes."""
-    return frozenset(metrics) & QUANTITIES.keys()
+    return frozenset(metrics) & DERIVED_METRICS.keys()
 
 
 def measured(metrics: frozenset[str]) -> frozenset[str]:
     """Which of these are metrics of nodes: all that sources of readings may be asked for."""
-    return metrics if metrics.isdisjoint(QUANTITIES) else metrics - QUANTITIES.keys()
+    return metrics if metrics.isdisjoint(DERIVED_METRICS) else metrics - DERIVED_METRICS.keys()
 
 
 def values(
@@ -72,7 +72,7 @@ def values(
     assessments: dict[str, ScorerResult] = {}
     found = {}
     for name in names:
-        quantity = QUANTITIES[name]
+        quantity = DERIVED_METRICS[name]
         scorer = scorers.get(quantity.scorer)
         if scorer is None:
             continue

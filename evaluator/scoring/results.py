@@ -56,7 +56,7 @@ def refused(
 
 def scored(nodes: NodeIndex, scores: Scores, names: Sequence[str]) -> list[tuple[str, int]]:
     """The scores of `names`, in their order, without nodes that are not known yet: to the scheduler these have 0."""
-    place = nodes.place
+    place = nodes.position
     known = [name for name in names if name in place]
     picked: list[int] = scores[nodes.find(known)].tolist()
     return list(zip(known, picked, strict=True))

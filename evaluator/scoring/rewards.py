@@ -50,7 +50,7 @@ class Rewards:
         """Of one kind on each of some nodes."""
         found = np.full(len(nodes), START)
         for node, value in self.kinds.get(kind, {}).items():
-            if (place := nodes.place.get(node)) is not None:
+            if (place := nodes.position.get(node)) is not None:
                 found[place] = value
         return found
 

@@ -35,7 +35,7 @@ class ClusterSnapshot:
     allocatable: Mapping[Resource, Floats] = field(default_factory=dict)
     requested: Mapping[Resource, Floats] = field(default_factory=dict)
     """Of all pods that are bound to a node and not finished."""
-    unmeasured: Mapping[Resource, Floats] = field(default_factory=dict)
+    recently_bound: Mapping[Resource, Floats] = field(default_factory=dict)
     """Of those among them that are younger than the window of `usage`, so that it does not show them yet."""
     usage: Mapping[Resource, NodeUsageArrays] = field(default_factory=dict)
     """For CPU and MEMORY."""

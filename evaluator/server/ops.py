@@ -17,7 +17,7 @@ from prometheus_client.samples import Sample
 from evaluator.engine.loop import DecisionLoop
 from evaluator.gangs.core import explain as explaingang
 from evaluator.gangs.core.explain import GangExplainer
-from evaluator.metrics import Metrics
+from evaluator.metrics import SLICE, Metrics
 from evaluator.model.names import PolicyKey
 from evaluator.model.steps import Steps
 from evaluator.plans import explain
@@ -40,8 +40,6 @@ _GZIP_FROM = 1400
 """Bytes: what fits one packet gains nothing."""
 _DEFLATED = 64 << 10
 """Bytes that are compressed at a time, in a millisecond or less."""
-_SERIES = 200
-"""Series of one gauge that are written at a time, in a millisecond or less."""
 _EOF = b"# EOF\n"
 """The end of OpenMetrics; what an encoder writes where there is no family."""
 _SLICE = 0.001
@@ -142,7 +140,7 @@ class OpsServer:
         async with self._making.turn():
             decisions, now = self._decider.latest, self._clock()
             node = request.query.get("node", ("",))[-1]
-            if node and node not in decisions.view.nodes.place:
+            if node and node not in decisions.table.nodes.position:
                 return _error(f"no node {node[:_SHOWN]}")
             with self._decider.readings() as readings:
                 found = await _stepwise(
@@ -278,16 +276,22 @@ async def _stepwise(steps: Steps[T]) -> T:
 
 
 def _exposed(families: Iterable[Metric], encode: Callable[[Any], bytes]) -> Iterator[bytes]:
-    """An exposition in pieces; a gauge of thousands of series in several."""
-    for family in families:
-        piece, rest = family, family.samples[_SERIES:] if family.type == "gauge" else []
-        if rest:
-            piece = _with_samples(family, family.samples[:_SERIES])
-        yield encode(_Family(piece)).removesuffix(_EOF)
-        for begin in range(0, len(rest), _SERIES):
-            more = _with_samples(family, rest[begin : begin + _SERIES])
-            yield _without_header(encode(_Family(more)).removesuffix(_EOF))
+    """An exposition in pieces of some samples. Only the first piece of a family has its header."""
+    name = ""
+    for family in itertools.chain.from_iterable(map(_sliced, families)):
+        piece = encode(_Family(family)).removesuffix(_EOF)
+        yield _without_header(piece) if family.name == name else piece
+        name = family.name
     yield encode(_Family())
+
+
+def _sliced(family: Metric) -> Iterator[Metric]:
+    """A family as several of its name; a histogram whole, as its buckets belong together."""
+    if family.type not in {"gauge", "counter"} or len(family.samples) <= SLICE:
+        yield family
+        return
+    for begin in range(0, len(family.samples), SLICE):
+        yield _with_samples(family, family.samples[begin : begin + SLICE])
 
 
 def _with_samples(family: Metric, samples: list[Sample]) -> Metric:

@@ -7,7 +7,7 @@ import subprocess
 
 import pytest
 
-from evaluator.scoring.derived import QUANTITIES
+from evaluator.scoring.derived import DERIVED_METRICS
 from sandbox import manifests
 from sandbox.apiserver.server import ApiServer
 from sandbox.client.client import ensure
@@ -83,7 +83,7 @@ async def test_what_is_left_out_is_said_at_once_and_admitted_all_the_same(apply)
 
 async def test_rules_that_depend_on_the_pod_have_no_past(apply):
     """And those that do are all that the evaluator knows."""
-    for metric in sorted(QUANTITIES):
+    for metric in sorted(DERIVED_METRICS):
         rules = [{**RULE, "metricname": metric, "for": "30s"}]
         (said,) = apply({"dontschedule": {"rules": rules}})
         assert said.startswith("for and clearAfter have no effect")

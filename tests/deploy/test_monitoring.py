@@ -15,7 +15,7 @@ from agent.rules.groups import metrics
 from agent.scrape import runner
 from agent.scrape.self_metrics import SelfMetrics
 from collectors.base import catalog
-from evaluator.metrics import Metrics
+from evaluator.metrics import Metrics, PolicyGauge
 
 ROOT = Path(__file__).parents[2]
 DEPLOY = ROOT / "deploy"
@@ -104,9 +104,11 @@ def known():
         labels = {label for sample in family.samples for label in sample.labels}
         found |= {family.name + end: labels for end in ENDINGS.get(family.type, [""])}
     for metric in vars(Metrics()).values():
-        if isinstance(metric, MetricWrapperBase):
+        if isinstance(metric, MetricWrapperBase | PolicyGauge):
             (family,) = metric.describe()
-            labels = set(metric._labelnames)
+            labels = set(
+                metric.labelnames if isinstance(metric, PolicyGauge) else metric._labelnames
+            )
             found |= {family.name + end: labels for end in ENDINGS.get(family.type, [""])}
     return found | {"up": set(), "plimsoll_build_info": {"version"}}
 

@@ -26,10 +26,8 @@ _FEW_TICKS = 2
 # What a mistake of ours in a function raises: the other rules of the group know nothing of it.
 _DEFECTS = (ArithmeticError, AssertionError, LookupError, RecursionError, TypeError, ValueError)
 _KEPT = 1 << 12  # label sets of results that are remembered, by each rule
-_RESULT, _RESULT_LABEL = (
-    600,
-    100,
-)  # bytes of a recorded series, and of each of its labels (measured)
+# Bytes counted for a recorded series and for each of its labels: estimates that include what the exposition remembers.
+_RESULT, _RESULT_LABEL = 600, 100
 _REST = 60_000  # milliseconds for which a rule that exceeded a limit is not evaluated
 
 Results = Mapping[str, Vector]

@@ -24,6 +24,9 @@ _PLAIN = re.compile(r"[^\\.+*?()|\[\]{}^$]*(?:\|[^\\.+*?()|\[\]{}^$]*)*|\(?\.[*+
 _TOKEN = re.compile(r"\\Q.*?(?:\\E|\Z)|(?P<newer>\\C|\(\?<)|\(\?P<(?P<name>\w+)>|\\.", re.DOTALL)
 
 
+_SURROGATE = re.compile("[\ud800-\udfff]")
+
+
 class Match(Protocol):
     """What a pattern matched."""
 
@@ -44,13 +47,19 @@ class Pattern:
 
     def fullmatch(self, text: str) -> Match | None:
         """The match of the whole text; None if there is none."""
-        return _program(self.text).fullmatch(text)
+        program = _program(self.text)
+        try:
+            return program.fullmatch(text)
+        except UnicodeEncodeError:  # RE2 reads UTF-8; Go matches a byte that is not UTF-8 as U+FFFD
+            return program.fullmatch(_SURROGATE.sub("\ufffd", text))
 
 
 def compiled(pattern: str) -> Pattern:
     """The pattern of a text. ExpressionError if it is invalid, too large, or of a syntax that Prometheus 2.42 lacks."""
     if len(pattern) > LONGEST:
         raise _unsupported(pattern, f"more than {LONGEST} characters")
+    if _SURROGATE.search(pattern):
+        raise _invalid(pattern, "invalid UTF-8")
     names = []
     for token in _TOKEN.finditer(pattern):
         if token["newer"]:

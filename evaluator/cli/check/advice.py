@@ -84,7 +84,7 @@ def _of_descheduling(policy: Policy) -> Iterator[str]:
             f"{StrategyName.DESCHEDULE}: not every node that pods should leave is refused by "
             f"{StrategyName.DONTSCHEDULE}: they may come back at once, to leave again"
         )
-    if any(rule.terms.when_missing is WhenMissing.VIOLATE for rule in leave.rules):
+    if any(rule.options.when_missing is WhenMissing.VIOLATE for rule in leave.rules):
         yield (
             f"{StrategyName.DESCHEDULE}: with whenMissing: violate, pods leave a node whose telemetry fails"
         )
@@ -106,12 +106,15 @@ def implies(one: Rule, other: Rule) -> bool:
     """Whether every reading that breaks a rule breaks the other as well, as soon and as long."""
     if one.metric != other.metric:
         return False
-    if (one.terms.when_missing, other.terms.when_missing) == (
+    if (one.options.when_missing, other.options.when_missing) == (
         WhenMissing.VIOLATE,
         WhenMissing.IGNORE,
     ):
         return False
-    if one.terms.hold < other.terms.hold or one.terms.clear > other.terms.clear:
+    if (
+        one.options.for_seconds < other.options.for_seconds
+        or one.options.clear_after > other.options.clear_after
+    ):
         return False
     match one.operator, other.operator:
         case Operator.EQUALS, Operator.LESS_THAN:
@@ -129,7 +132,9 @@ def implies(one: Rule, other: Rule) -> bool:
 def _contradict(rules: Sequence[Rule]) -> bool:
     """Whether some two rules about one metric cannot be broken by one reading."""
     plain = [
-        r for r in rules if not r.terms.timed and r.terms.when_missing is not WhenMissing.VIOLATE
+        r
+        for r in rules
+        if not r.options.timed and r.options.when_missing is not WhenMissing.VIOLATE
     ]
     return any(
         one.metric == other.metric and _exclude(one, other) for one in plain for other in plain

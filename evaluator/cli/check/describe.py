@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from evaluator.policy import rule_options
 from evaluator.policy.rule_options import WhenMissing
 from evaluator.policy.types import (
-    PODWISE,
+    PER_POD_STRATEGIES,
     VIOLATING,
     Operator,
     Policy,
@@ -13,7 +13,7 @@ from evaluator.policy.types import (
     Strategy,
     StrategyName,
 )
-from evaluator.scoring.derived import QUANTITIES
+from evaluator.scoring.derived import DERIVED_METRICS
 from plimsoll.durations import format_duration
 
 _COMPARED = {
@@ -61,7 +61,7 @@ def sentence(name: StrategyName, rule: Rule) -> str:
     if name is StrategyName.SCHEDULEONMETRIC:
         return _ranked(rule, _subject(name, rule))
     says = f"Holds {_when(rule, _subject(name, rule))}."
-    if rule.terms.when_missing is WhenMissing.VIOLATE:
+    if rule.options.when_missing is WhenMissing.VIOLATE:
         says += " A node without a reading counts as if it were so."
     if rule.labels:
         wanted = " and ".join(f"{label.key}={label.value}" for label in rule.labels)
@@ -70,7 +70,7 @@ def sentence(name: StrategyName, rule: Rule) -> str:
 
 
 def _subject(name: StrategyName, rule: Rule) -> str:
-    for_the_pod = rule.metric in QUANTITIES and name in PODWISE
+    for_the_pod = rule.metric in DERIVED_METRICS and name in PER_POD_STRATEGIES
     return f"{rule.metric} (for the pod that is to be placed)" if for_the_pod else rule.metric
 
 
@@ -79,12 +79,14 @@ def _when(rule: Rule, subject: str) -> str:
     number = rule_options.spelled(rule.target)
     value = target if target == number else f"{target} ({number})"
     compared = f"{_COMPARED[rule.operator]} {value}"
-    clear = format_duration(rule.terms.clear)
-    if not rule.terms.hold:
-        after = f", and for {clear} after" if rule.terms.clear else ""
+    clear = format_duration(rule.options.clear_after)
+    if not rule.options.for_seconds:
+        after = f", and for {clear} after" if rule.options.clear_after else ""
         return f"while {subject} is {compared}{after}"
-    after = f", until {clear} after it no longer is" if rule.terms.clear else ""
-    return f"once {subject} has been {compared} for {format_duration(rule.terms.hold)}{after}"
+    after = f", until {clear} after it no longer is" if rule.options.clear_after else ""
+    return (
+        f"once {subject} has been {compared} for {format_duration(rule.options.for_seconds)}{after}"
+    )
 
 
 def _ranked(rule: Rule, subject: str) -> str:

@@ -68,10 +68,10 @@ class CapacityTracker:
             self._space = self._blank(nodes, resources)
             self._touched.update(nodes)
         elif nodes is not self._space.nodes:
-            self._touched.update(name for name in nodes if name not in self._space.nodes.place)
+            self._touched.update(name for name in nodes if name not in self._space.nodes.position)
             self._space = self._moved(nodes)
         if self._touched:
-            self._count([name for name in self._touched if name in nodes.place])
+            self._count([name for name in self._touched if name in nodes.position])
             self._touched.clear()
         return self._space
 

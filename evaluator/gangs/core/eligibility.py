@@ -75,8 +75,8 @@ class Eligibility:
             self._pods[after] += 1
             if after not in self._kinds:
                 pod = _standing_for(after)
-                self._cluster.places.change_pod(None, pod)
-                self._kinds[after] = _Kind(pod, self._cluster.places.takers(pod))
+                self._cluster.feasible_nodes.change_pod(None, pod)
+                self._kinds[after] = _Kind(pod, self._cluster.feasible_nodes.takers(pod))
         if before is not None:
             self._pods[before] -= 1
             if self._pods[before] <= 0:
@@ -84,7 +84,7 @@ class Eligibility:
 
     def catching_up(self) -> Iterator[None]:
         """Look at the nodes that are other than before, in steps between which others may have a turn."""
-        return self._cluster.places.catching_up()
+        return self._cluster.feasible_nodes.catching_up()
 
     def allowed(self, nodes: NodeIndex, where: Where, policy: PolicyKey | None) -> Mask:
         """The nodes that may take pods that ask this; not to be written to. True once `catching_up()` is through."""
@@ -105,12 +105,12 @@ class Eligibility:
         return fixed(np.fromiter(takes, bool, len(nodes)))
 
     def _let_in_by(self, policy: PolicyKey, decision: Decision, nodes: NodeIndex) -> Mask:
-        basis = (nodes, decision.dontschedule, decision.awaited)
+        basis = (nodes, decision.dontschedule, decision.unreported)
         return _kept(self._let_in, policy, basis, lambda: _let_in(decision, nodes))
 
     def _forget(self, where: Where) -> None:
         del self._pods[where]
-        self._cluster.places.change_pod(self._kinds.pop(where).pod, None)
+        self._cluster.feasible_nodes.change_pod(self._kinds.pop(where).pod, None)
         self._both = {key: found for key, found in self._both.items() if key[0] != where}
         if not self._kinds:
             self._let_in.clear()
@@ -128,12 +128,12 @@ def _kept(
 
 def _let_in(decision: Decision, nodes: NodeIndex) -> Mask:
     """Those that a policy does not turn away, nor would be asked to wait for: the first word of them is on its way."""
-    refused, awaited = decision.dontschedule, decision.awaited
+    refused, unreported = decision.dontschedule, decision.unreported
     if isinstance(refused, ViolationReasons) and refused.nodes.nodes is nodes:
         mask = ~refused.nodes.mask
     else:
         mask = ~_mask(refused, nodes)
-    return fixed(mask & ~_mask(awaited, nodes) if awaited else mask)
+    return fixed(mask & ~_mask(unreported, nodes) if unreported else mask)
 
 
 def _mask(names: Collection[str], nodes: NodeIndex) -> Mask:

@@ -131,7 +131,7 @@ class Safe:
             if (usage := view.usage.get(resource)) is not None:
                 free[row], deviation[row] = usage.free, usage.deviation
                 forecast[row] = usage.forecast
-            young[row] = view.of(view.unmeasured, resource)
+            young[row] = view.of(view.recently_bound, resource)
         known = np.isfinite(capacity) & np.isfinite(free)
         weight = self._options.safe_forecast_weight
         with np.errstate(all="ignore"):

@@ -32,7 +32,7 @@ class World:
         """CPU that is requested of each node, and of that by young pods."""
         self.inventory.age()
         return {
-            node: (_cpu(load.requested), _cpu(load.young))
+            node: (_cpu(load.requested), _cpu(load.recently_bound))
             for node, load in self.inventory.loads.items()
         }
 
@@ -306,7 +306,9 @@ class Ledger:
                 load = found[one.node]
                 load.pods += 1
                 load.requested = _add(load.requested, one.requests)
-                load.young = _add(load.young, one.requests if now - at < WINDOW else NOTHING)
+                load.recently_bound = _add(
+                    load.recently_bound, one.requests if now - at < WINDOW else NOTHING
+                )
         return dict(found)
 
 

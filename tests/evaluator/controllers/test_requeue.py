@@ -69,8 +69,10 @@ class Nudging:
     def refuse(self, *nodes):
         self.decide(nodes)
 
-    def decide(self, refused, awaited=frozenset()):
-        decision = Decision(Policy(KEY), dontschedule=reasons(frozenset(refused)), awaited=awaited)
+    def decide(self, refused, unreported=frozenset()):
+        decision = Decision(
+            Policy(KEY), dontschedule=reasons(frozenset(refused)), unreported=unreported
+        )
         self.decided.latest = Decisions(MetricTable(("node-a", "node-b"), {}), {KEY: decision})
         self.decided.waiting_for = []
         self.requeuer.decided()

@@ -153,19 +153,19 @@ def test_after_a_stop_nothing_is_said_of_a_node_until_it_is_heard_again(world):
     world.decider.evaluate()
     world.clock.now += STALE + 60.0
     decision = world.decider.current().policies[KEY]
-    assert decision.awaited == {"node-a", "node-b"}
+    assert decision.unreported == {"node-a", "node-b"}
     assert not decision.dontschedule
     world.hear(node_a=1.0)
     world.decider.evaluate()
     decision = world.decider.current().policies[KEY]
-    assert decision.awaited == {"node-b"}
+    assert decision.unreported == {"node-b"}
     assert set(decision.dontschedule) == {"node-a"}
     world.clock.now += STALE - 1.0
     world.hear(node_a=1.0)
     world.clock.now += 1.0
     world.decider.evaluate()
     decision = world.decider.current().policies[KEY]
-    assert not decision.awaited, "who says nothing for so long has nothing to say"
+    assert not decision.unreported, "who says nothing for so long has nothing to say"
     assert decision.missing["health_metric"] == ("node-b",)
 
 
@@ -179,7 +179,7 @@ def test_a_stop_keeps_the_labels_and_does_not_wait_for_who_was_silent_before(wor
     assert set(world.decider.latest.labels) == {"node-a"}
     world.clock.now += 10 * STALE
     decisions = world.decider.current()
-    assert decisions.policies[KEY].awaited == {"node-a"}
+    assert decisions.policies[KEY].unreported == {"node-a"}
     assert decisions.labels == {"node-a": {"demo-policy": "violating"}}
 
 
@@ -208,7 +208,7 @@ def test_ready_although_a_node_cannot_read_a_source_once_the_start_is_over(world
     world.store.report("node-b", Delta(unread=["health_metric"]), world.clock.now)
     world.decider.evaluate()
     assert not world.decider.waiting_for
-    assert world.decider.latest.policies[KEY].awaited == frozenset()
+    assert world.decider.latest.policies[KEY].unreported == frozenset()
 
 
 def test_once_ready_a_new_policy_does_not_make_it_unready(world, demo, parsed, rule):
@@ -217,7 +217,7 @@ def test_once_ready_a_new_policy_does_not_make_it_unready(world, demo, parsed, r
     world.cluster.policies.put(parsed("new", dontschedule=[rule("other Equals 1")]))
     world.decider.evaluate()
     assert not world.decider.waiting_for
-    assert world.decider.latest.policies[PolicyKey("ns", "new")].awaited == {"node-a", "node-b"}
+    assert world.decider.latest.policies[PolicyKey("ns", "new")].unreported == {"node-a", "node-b"}
 
 
 def test_stopping_is_not_ready_for_good(world):
@@ -353,7 +353,7 @@ def test_confirmed_readings_are_explained_with_their_age_of_now(world):
     world.decider.evaluate()
     world.clock.now += 20
     world.store.report("node-a", Delta(), world.clock.now)  # a heartbeat: nothing to decide
-    nodes = world.decider.latest.view.nodes
+    nodes = world.decider.latest.table.nodes
     with world.decider.readings() as readings:
         column = readings.column("health_metric", nodes, world.clock.now)
     assert (world.clock.now - column.at).tolist() == [0.0, 20.0]

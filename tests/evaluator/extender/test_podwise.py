@@ -41,10 +41,10 @@ async def server(extender, parsed):
     safe = parsed("safe", dontschedule=[rule], scheduleonmetric=[{**rule, "operator": "LessThan"}])
     readings = ScorerMetrics(Store(stale_after=30.0, started=0.0), scoring)
     decisions = decide([safe], NODES, readings, now=NOW)
-    podwise = PerPodDecisions(scoring)
+    per_pod = PerPodDecisions(scoring)
 
     def for_pod(args, decision, decisions):
-        return podwise.decision(decision, decisions, podview.view(args))
+        return per_pod.decision(decision, decisions, podview.view(args))
 
     return await extender(decisions, for_pod=for_pod)
 

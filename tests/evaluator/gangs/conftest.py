@@ -61,12 +61,12 @@ def _space(pods=(), *, others=(), only=None, **nodes):
     whole = np.zeros((len(resources), len(names)))
     whole[resources.index("pods")] = 110
     for name, cores in nodes.items():
-        whole[0, names.place[name]] = math.nan if cores is None else cores * CPU
+        whole[0, names.position[name]] = math.nan if cores is None else cores * CPU
     free = whole.copy()
     for pod in pods:
         if pod.node and pod.phase not in {"Succeeded", "Failed"}:
             for row, amount in enumerate(pod.requests):
-                free[row, names.place[pod.node]] -= amount
+                free[row, names.position[pod.node]] -= amount
 
     def allowed(where: Where, policy):
         told = (only or {}).get(policy if policy is not None else where.asked)

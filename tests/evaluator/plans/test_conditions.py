@@ -26,7 +26,7 @@ def found(parsed):
                 delta = Delta(absent=["m"]) if value is None else Delta({"m": value})
                 store.report(node, delta, NOW)
         decisions = decide([policy], nodes, store, now=NOW)
-        made = conditions(decisions.policies[policy.key], decisions.view, problems)
+        made = conditions(decisions.policies[policy.key], decisions.table, problems)
         assert all(
             re.fullmatch(r"[A-Z][A-Za-z]+", word) for c in made for word in (c.type, c.reason)
         )

@@ -44,14 +44,14 @@ def pod(name="web", on="sick", *, policy="demo", namespace="ns", phase="Running"
     )
 
 
-def decided(*, sick=("sick",), unwelcome=(), awaited=(), key=KEY):
+def decided(*, sick=("sick",), unwelcome=(), unreported=(), key=KEY):
     return Decisions(
         policies={
             key: Decision(
                 Policy(key),
                 deschedule=dict.fromkeys(sick, REASON),
                 dontschedule=dict.fromkeys(unwelcome, REASON),
-                awaited=frozenset(awaited),
+                unreported=frozenset(unreported),
             )
         }
     )
@@ -69,9 +69,10 @@ def evicted(pods, nodes=None, decisions=None, *, recent=None, period=10.0, limit
 
     def plan():
         pace = EvictionRate(period, limit)
-        return evictions.plan(
+        found = evictions.plan(
             decisions or decided(), running, places, recent or {}, pace=pace, now=NOW
         )
+        return [eviction for eviction in found if eviction is not None]
 
     assert plan() == [], "nobody, as long as no node was looked at"
     for _ in places.catching_up():
@@ -167,7 +168,7 @@ def test_a_pod_that_cannot_go_anywhere_does_not_use_up_the_turn_of_one_that_can(
         (node("well", taints=[Taint("k", "v", "NoExecute")]), decided()),
         (node("well"), decided(sick=["sick", "well"])),
         (node("well"), decided(unwelcome=["well"])),
-        (node("well"), decided(awaited=["well"])),
+        (node("well"), decided(unreported=["well"])),
     ],
     ids=[
         "not ready",

@@ -2,11 +2,13 @@
 
 import itertools
 
+import numpy as np
 import pytest
 
 from evaluator.cache.cluster import decode_node, decode_pod
 from evaluator.cache.feasible_nodes import FeasibleNodes
 from evaluator.model.names import PolicyKey
+from evaluator.model.node_index import NodeIndex
 from evaluator.model.objects import NUDGED
 from evaluator.plans import readmitted, requeue
 from evaluator.plans.readmitted import ReadmittedNodes
@@ -20,11 +22,11 @@ PACE = RequeueTimings(first=1.0, longest=8.0, settle=0.0, memory=300.0)
 TEXT = "0/2 nodes are available: 2 violating demo: heat GreaterThan 50. preemption: none"
 
 
-def decisions(*refused, awaited=(), policy=DEMO):
+def decisions(*refused, unreported=(), policy=DEMO):
     decision = Decision(
         Policy(policy),
         dontschedule=dict.fromkeys(refused, "violating demo: heat GreaterThan 50"),
-        awaited=frozenset(awaited),
+        unreported=frozenset(unreported),
     )
     return Decisions(MetricTable(("a", "b"), {}), {policy: decision})
 
@@ -136,7 +138,7 @@ def test_nothing_is_nudged_onto_a_node_that_takes_no_pods():
 
 def test_nothing_is_nudged_while_the_answer_would_be_to_come_again():
     queue = Queue(make_pod())
-    queue.decide(decisions("b", awaited=["b"]), 10.0)
+    queue.decide(decisions("b", unreported=["b"]), 10.0)
     assert queue.at(10.0) == []
     queue.decide(decisions("b"), 11.0)
     assert queue.at(11.0) == ["web"]
@@ -144,7 +146,7 @@ def test_nothing_is_nudged_while_the_answer_would_be_to_come_again():
 
 def test_a_policy_that_goes_lets_all_nodes_in():
     queue = Queue(make_pod())
-    queue.decide(Decisions(), 10.0)
+    queue.decide(Decisions(MetricTable(("a", "b"), {})), 10.0)
     assert queue.at(10.0) == ["web"]
 
 
@@ -207,7 +209,7 @@ def test_a_nudge_waits_until_every_replica_has_decided():
     pods = [make_pod()]
     found = requeue.requeue_candidates(
         requeue.rejected_pods(pods, {}, 0.0).values(),
-        ReadmittedNodes({"a": 10.0}),
+        ReadmittedNodes(NodeIndex(["a"]), np.array([10.0])),
         decisions("b").policies[DEMO],
         places_of(NODES, pods),
         RequeueTimings(settle=0.5),

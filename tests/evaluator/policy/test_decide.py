@@ -72,7 +72,7 @@ def test_the_whole_of_a_decision(store, decided, demo):
     assert decision.ranking.scores(NODES) == [("node-a", 10), ("node-b", 9), ("node-c", 8)]
     ill = {"telemetry.aware.scheduling.demo/ill": "yes"}
     assert found.labels == {"node-b": ill, "node-c": {"demo": "violating", **ill}}
-    assert (decision.problems, decision.missing, decision.awaited) == ((), {}, frozenset())
+    assert (decision.problems, decision.missing, decision.unreported) == ((), {}, frozenset())
     assert found.valid_until == NOW + STALE
     assert decision.violations == {
         StrategyName.DONTSCHEDULE: decision.dontschedule,
@@ -220,9 +220,9 @@ def test_at_the_start_every_silent_node_is_awaited(decided, demo, store):
     store.subscribe(["health"])
     report(store, {"node-a": {"health": 2.0}}, at=1.0)
     found = decided(demo, now=1.0)
-    assert found.policies[KEY].awaited == {"node-b", "node-c"}
+    assert found.policies[KEY].unreported == {"node-b", "node-c"}
     assert found.valid_until == STALE
-    assert decided(demo, now=STALE + 0.001).policies[KEY].awaited == frozenset()
+    assert decided(demo, now=STALE + 0.001).policies[KEY].unreported == frozenset()
 
 
 def test_while_the_readings_of_an_edited_policy_are_awaited_labels_stay(
@@ -236,13 +236,13 @@ def test_while_the_readings_of_an_edited_policy_are_awaited_labels_stay(
     assert set(first.labels) == set(NODES)
 
     second = decided(new, before=first)
-    assert second.policies[KEY].awaited == set(NODES)
+    assert second.policies[KEY].unreported == set(NODES)
     assert second.labels == first.labels
     assert second.policies[KEY].deschedule == {}
 
     report(store, {"node-a": {"wellness": 2.0}, "node-b": {"wellness": 0.0}})
     third = decided(new, before=second)
-    assert third.policies[KEY].awaited == {"node-c"}
+    assert third.policies[KEY].unreported == {"node-c"}
     assert third.labels == {key: {"demo": "violating"} for key in ["node-a", "node-c"]}
 
     report(store, {"node-c": {}})
@@ -390,17 +390,17 @@ def told(decisions, store):
         seen(decisions, store),
         decisions.valid_until,
         [
-            (key, name, standing.found.violated.tolist(), standing.settled.tolist(), standing.due)
+            (key, name, state.found.violated.tolist(), state.settled.tolist(), state.due)
             for key, decision in decisions.policies.items()
-            for name, standing in decision.states.items()
+            for name, state in decision.states.items()
         ],
     )
 
 
 def strange(decisions):
     """The same decisions about another list of the same nodes: nothing of them can be used again."""
-    view = MetricTable(NodeIndex(decisions.view.nodes), decisions.view.columns)
-    return replace(decisions, view=view)
+    table = MetricTable(NodeIndex(decisions.table.nodes), decisions.table.columns)
+    return replace(decisions, table=table)
 
 
 terms = st.sampled_from([{}, {"for": "5s"}, {"clearAfter": "5s"}, {"whenMissing": "violate"}])
@@ -449,7 +449,7 @@ def test_what_did_not_change_is_the_very_same_object(store, decided, demo, parse
     report(store, {"node-a": {"cpu": 7.0, "health": 2.0}})
     second = decided(demo, other, before=first)
     before, after = first.policies, second.policies
-    assert second.view.nodes is first.view.nodes
+    assert second.table.nodes is first.table.nodes
     assert after[KEY].dontschedule is before[KEY].dontschedule
     assert after[KEY].labels is before[KEY].labels
     assert after[other.key].dontschedule is before[other.key].dontschedule

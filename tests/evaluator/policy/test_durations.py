@@ -206,7 +206,7 @@ def test_nothing_is_missing_that_is_on_its_way():
     world = World(policy(whenMissing="violate"), stale_after=30.0)
     world.store = Store(stale_after=30.0, started=START)
     assert not world.at(1)
-    assert world.decision.awaited == {"n"}
+    assert world.decision.unreported == {"n"}
     assert world.at(31) == {"n"}
 
 
@@ -277,7 +277,7 @@ def test_a_label_of_ours_waits_for_the_first_reading_before_its_time_runs():
     world = World(policy(clearAfter="60s"), labels={"n": {"demo": "violating"}}, stale_after=30.0)
     world.store = Store(stale_after=30.0, started=START)
     world.at(1)
-    assert world.decision.awaited == {"n"}
+    assert world.decision.unreported == {"n"}
     assert world.at(20, FINE) == {"n"}
     assert world.due <= 80
     world.at(45, FINE)
@@ -388,7 +388,7 @@ def test_a_new_metric_that_is_awaited_stops_nobody_elses_time():
     world.at(0, BROKEN)
     world.policy = policy(RULE, {**RULE, "metricname": "o"}, for_="30s")
     world.at(10)
-    assert world.decision.awaited == {"n"}
+    assert world.decision.unreported == {"n"}
     world.at(20, BROKEN, o=FINE)
     assert world.at(30) == {"n"}
 

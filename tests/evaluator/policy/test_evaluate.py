@@ -31,8 +31,8 @@ def view_of(readings, metrics=("m",), *, silent=()):
 
 
 def broken(operator, target, value):
-    view = view_of({"n": {"m": value}})
-    return bool(view.sight("m").broken(Rule("m", Operator(operator), target))[0])
+    table = view_of({"n": {"m": value}})
+    return bool(table.column("m").matches(Rule("m", Operator(operator), target))[0])
 
 
 @pytest.mark.parametrize(
@@ -72,9 +72,9 @@ def test_what_is_no_single_number_breaks_nothing(operator, value):
 
 @pytest.mark.parametrize("operator", list(Operator))
 def test_what_is_absent_or_stale_breaks_nothing(operator):
-    view = view_of({"absent": {}, "stale": {"m": 0.0}}, silent=["stale"])
+    table = view_of({"absent": {}, "stale": {"m": 0.0}}, silent=["stale"])
     for target in (-1, 0, 1):
-        assert not view.sight("m").broken(Rule("m", operator, target)).any()
+        assert not table.column("m").matches(Rule("m", operator, target)).any()
 
 
 def test_infinities_are_more_and_less_than_anything():
@@ -99,9 +99,9 @@ BOTH = (Rule("a", Operator.GREATER_THAN, 5), Rule("b", Operator.GREATER_THAN, 5)
 
 
 def violators(strategy):
-    view = view_of(READINGS, ("a", "b"))
-    found = evaluate.violations(strategy, view)
-    return evaluate.reasons("p", strategy, view.nodes, found)
+    table = view_of(READINGS, ("a", "b"))
+    found = evaluate.violations(strategy, table)
+    return evaluate.reasons("p", strategy, table.nodes, found)
 
 
 def test_any_of_fires_on_one_rule_and_names_the_first_that_is_broken():
@@ -131,10 +131,10 @@ def test_all_of_with_a_rule_that_was_left_out_never_fires():
 
 def test_no_nodes_are_no_violators():
     empty = Store(stale_after=1.0, started=0.0).column("a", (), NOW)
-    view = MetricTable((), {"a": empty, "b": empty})
+    table = MetricTable((), {"a": empty, "b": empty})
     for strategy in (Strategy(BOTH), Strategy(BOTH, all_of=True)):
         assert (
-            evaluate.reasons("p", strategy, view.nodes, evaluate.violations(strategy, view)) == {}
+            evaluate.reasons("p", strategy, table.nodes, evaluate.violations(strategy, table)) == {}
         )
 
 
@@ -144,10 +144,10 @@ def test_the_reason_stays_the_same_while_the_value_changes(values, all_of):
     strategy = Strategy((Rule("m", Operator.GREATER_THAN, 5),), all_of=all_of)
     texts = set()
     for value in values:
-        view = view_of({"n": {"m": value}})
+        table = view_of({"n": {"m": value}})
         texts |= set(
             evaluate.reasons(
-                "p", strategy, view.nodes, evaluate.violations(strategy, view)
+                "p", strategy, table.nodes, evaluate.violations(strategy, table)
             ).values()
         )
     assert texts <= {"violating p: m GreaterThan 5"}
@@ -178,9 +178,9 @@ def test_columns_say_what_one_node_at_a_time_would(given_rules, all_of, readings
         Operator.EQUALS: float.__eq__,
     }
     strategy = Strategy(tuple(given_rules), all_of=all_of)
-    view = view_of(readings, ("a", "b"))
-    violated = evaluate.violations(strategy, view).violated
-    for position, node in enumerate(view.nodes):
+    table = view_of(readings, ("a", "b"))
+    violated = evaluate.violations(strategy, table).violated
+    for position, node in enumerate(table.nodes):
         fires = [
             rule.metric in readings[node]
             and compare[rule.operator](readings[node][rule.metric], float(rule.target))

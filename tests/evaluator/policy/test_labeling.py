@@ -18,9 +18,9 @@ def wanted(strategy, values):
     store = Store(stale_after=10.0, started=0.0)
     store.subscribe({rule.metric for rule in strategy.rules})
     store.report("n", Delta({metric: float(value) for metric, value in values.items()}), NOW)
-    view = MetricTable(("n",), {m: store.column(m, ("n",), NOW) for m in store.metrics})
-    found = finished(labeling.wanted(strategy, view, evaluate.violations(strategy, view)))
-    return dict(LabelAssignments(view.nodes, found.marks).get("n", {}))
+    table = MetricTable(("n",), {m: store.column(m, ("n",), NOW) for m in store.metrics})
+    found = finished(labeling.wanted(strategy, table, evaluate.violations(strategy, table)))
+    return dict(LabelAssignments(table.nodes, found.assignments).get("n", {}))
 
 
 def rule(metric, operator, target, **labels):

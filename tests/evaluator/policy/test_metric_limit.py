@@ -45,8 +45,8 @@ def test_nobody_waits_for_what_is_not_asked_for_and_it_says_why():
     readings.subscribe(["a"])
     asked = readings.column("a", ["node-a"], 1.0)
     left_out = readings.column("b", ["node-a"], 1.0)
-    assert (asked.awaited.all(), asked.fault) == (True, "")
-    assert not left_out.awaited.any()
+    assert (asked.unreported.all(), asked.fault) == (True, "")
+    assert not left_out.unreported.any()
     assert np.isnan(left_out.values).all()
     assert left_out.fault == "not asked for: policies name more than --maxMetrics=1"
 

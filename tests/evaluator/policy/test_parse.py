@@ -150,12 +150,12 @@ def test_terms_of_a_rule_and_of_the_strategy_around_it():
         }
     )
     assert found.problems == ()
-    assert [rule.terms for rule in found.strategies[StrategyName.DESCHEDULE].rules] == [
+    assert [rule.options for rule in found.strategies[StrategyName.DESCHEDULE].rules] == [
         RuleOptions(30, 60, WhenMissing.VIOLATE),
         RuleOptions(90, 60, WhenMissing.IGNORE),
         RuleOptions(30, 0, WhenMissing.VIOLATE),
     ]
-    assert found.strategies[StrategyName.DONTSCHEDULE].rules[0].terms == PLAIN
+    assert found.strategies[StrategyName.DONTSCHEDULE].rules[0].options == PLAIN
 
 
 @pytest.mark.parametrize("terms", [{"for": "x"}, {"clearAfter": 5}, {"whenMissing": "no"}])
@@ -511,7 +511,7 @@ def test_what_depends_on_the_pod_has_no_past(terms, of_the_strategy):
         "placed, so it is compared anew for each pod, and at once",
     )
     (rule,) = found.strategies[StrategyName.DONTSCHEDULE].rules
-    assert not rule.terms.timed
+    assert not rule.options.timed
 
 
 def test_a_ranking_by_what_depends_on_the_pod_has_no_past():
@@ -523,13 +523,13 @@ def test_a_ranking_by_what_depends_on_the_pod_has_no_past():
 def test_where_no_pod_is_placed_a_rule_on_a_scorer_waits_as_others_do():
     found = parse({"deschedule": rules({**RISK, "for": "30s"})})
     assert found.problems == ()
-    assert found.strategies[StrategyName.DESCHEDULE].rules[0].terms.hold == 30
+    assert found.strategies[StrategyName.DESCHEDULE].rules[0].options.for_seconds == 30
 
 
 def test_when_missing_is_kept_where_time_is_not():
     found = parse({"dontschedule": rules({**RISK, "for": "30s", "whenMissing": "violate"})})
     (rule,) = found.strategies[StrategyName.DONTSCHEDULE].rules
-    assert rule.terms == replace(PLAIN, when_missing=WhenMissing.VIOLATE)
+    assert rule.options == replace(PLAIN, when_missing=WhenMissing.VIOLATE)
 
 
 def test_which_policies_are_asked_about_pod_by_pod():
@@ -538,5 +538,8 @@ def test_which_policies_are_asked_about_pod_by_pod():
         "scheduleonmetric": rules({"metricname": "plimsoll_reward", "operator": "GreaterThan"}),
         "deschedule": rules({**RISK, "metricname": "plimsoll_congestion"}),
     }
-    assert parse(strategies).podwise == {"plimsoll_risk_cpu", "plimsoll_reward"}
-    assert parse({"dontschedule": rules(GOOD), "deschedule": rules(RISK)}).podwise == frozenset()
+    assert parse(strategies).per_pod_metrics == {"plimsoll_risk_cpu", "plimsoll_reward"}
+    assert (
+        parse({"dontschedule": rules(GOOD), "deschedule": rules(RISK)}).per_pod_metrics
+        == frozenset()
+    )

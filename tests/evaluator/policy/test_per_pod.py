@@ -41,8 +41,10 @@ class World:
     def __init__(self, requested, nodes=NODES, m=(0.0, 1.0, 2.0, 3.0)):
         self.scorer = Share()
         self.view = self.seen(requested, nodes)
-        self.scoring = Scoring({"safe": self.scorer, "reward": Taught()}, survey=lambda: self.view)
-        self.podwise = PerPodDecisions(self.scoring)
+        self.scoring = Scoring(
+            {"safe": self.scorer, "reward": Taught()}, snapshot=lambda: self.view
+        )
+        self.per_pod = PerPodDecisions(self.scoring)
         self.store = Store(stale_after=30.0, started=0.0)
         self.store.subscribe(["m"])
         for node, value in zip(NODES, m, strict=True):
@@ -59,7 +61,7 @@ class World:
 
     def ask(self, decisions, pod=NOBODY):
         (decision,) = decisions.policies.values()
-        return self.podwise.decision(decision, decisions, pod)
+        return self.per_pod.decision(decision, decisions, pod)
 
 
 def asks(cpu, **more):

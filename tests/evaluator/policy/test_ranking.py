@@ -31,8 +31,8 @@ def listed(readings, asked=None, operator="LessThan", *, target=0, silent=()):
         else:
             store.report(node, Delta({"m": float(value)}), at)
     nodes = tuple(sorted(readings))
-    view = MetricTable(nodes, {"m": store.column("m", nodes, NOW)})
-    ranking = scheduleonmetric.rank(Rule("m", Operator(operator), target), view)
+    table = MetricTable(nodes, {"m": store.column("m", nodes, NOW)})
+    ranking = scheduleonmetric.rank(Rule("m", Operator(operator), target), table)
     return ranking.scores(list(nodes) if asked is None else asked)
 
 

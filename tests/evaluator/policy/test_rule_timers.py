@@ -18,14 +18,20 @@ def moments(draw):
     """What is seen of a rule at some moments, each so many seconds after the one before, and who bears its label."""
     script = []
     for _ in range(draw(st.integers(1, 8))):
-        broken, lacks, never = draw(masks), draw(masks), draw(masks)
-        script.append((draw(seconds), TimedState(broken | lacks, lacks & ~broken, lacks & never)))
+        matches, lacks, never = draw(masks), draw(masks), draw(masks)
+        script.append((draw(seconds), TimedState(matches | lacks, lacks & ~matches, lacks & never)))
     return script, draw(masks)
 
 
 def told(memory):
-    columns = (memory.blank, memory.broken, memory.violated, memory.missing, memory.carried)
-    since = np.where(memory.broken ^ memory.violated, memory.since, np.nan)
+    columns = (
+        memory.blank,
+        memory.matches,
+        memory.violated,
+        memory.missing,
+        memory.from_previous_leader,
+    )
+    since = np.where(memory.matches ^ memory.violated, memory.since, np.nan)
     return [column.tolist() for column in (*columns, memory.never_reported)], np.nan_to_num(
         since
     ).tolist()
@@ -46,7 +52,7 @@ def test_working_out_a_few_is_working_out_all(script, hold, clear):
 
 def test_where_nothing_can_change_nothing_is_made():
     seen = TimedState(np.ones(6, dtype=bool), np.zeros(6, dtype=bool), np.zeros(6, dtype=bool))
-    terms = RuleOptions(hold=10.0)
+    terms = RuleOptions(for_seconds=10.0)
     first = RuleTimers.new(NODES).after(seen, np.zeros(6, dtype=bool), terms, now=0.0)
     ripe = first.after(seen, first.violated, terms, now=10.0)
     assert ripe.violated.all()

@@ -37,7 +37,7 @@ def test_a_column_is_of_this_moment_and_for_a_pod_that_asks_for_nothing(store):
     column = quantified(store, seen(100, 500, 900)).column("plimsoll_risk_cpu", NODES, NOW)
     assert column.values.tolist() == [0.1, 0.5, 0.9]
     assert column.usable.all()
-    assert not column.awaited.any()
+    assert not column.unreported.any()
     assert column.at.tolist() == [NOW] * 3
 
 
@@ -47,18 +47,18 @@ def test_where_the_scorer_cannot_tell_it_is_missing(store):
     column = quantified(store, seen(100, np.nan, np.nan)).column("plimsoll_risk_cpu", NODES, later)
     assert column.usable.tolist() == [True, False, False]
     assert column.at.tolist() == [later, NOW, NEVER]
-    assert not column.awaited.any()
+    assert not column.unreported.any()
 
 
 def test_it_is_awaited_where_the_first_word_on_what_the_scorer_takes_is(store):
     store.report("b", Delta({"used": 1.0}), NOW)
     column = quantified(store, seen(np.nan, np.nan, 900)).column("plimsoll_risk_cpu", NODES, NOW)
-    assert column.awaited.tolist() == [True, False, False]
+    assert column.unreported.tolist() == [True, False, False]
 
 
 def test_all_is_awaited_until_there_is_a_survey(store):
     column = quantified(store, None).column("plimsoll_risk_cpu", NODES, NOW)
-    assert column.awaited.all()
+    assert column.unreported.all()
     assert not column.usable.any()
 
 
@@ -125,7 +125,7 @@ def test_without_the_scorer_the_policy_says_what_to_switch_on(store, parsed, rul
         "no source has metric plimsoll_congestion (the scorer congestion works it out, and is off: "
         "start the evaluator with --scorers=congestion)",
     )
-    assert not decision.awaited
+    assert not decision.unreported
     assert not decision.dontschedule
 
 

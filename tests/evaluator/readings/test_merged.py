@@ -50,7 +50,7 @@ def sources():
 
 
 def origins(column):
-    return [column.origin.names[place] for place in column.origin.place.tolist()]
+    return [column.origin.names[place] for place in column.origin.numbers.tolist()]
 
 
 def test_the_first_fresh_reading_wins_node_by_node(sources):
@@ -83,10 +83,10 @@ def test_several_samples_are_told_to_whoever_can_make_one_of_them(sources):
     sources.agent("b", 1.0, 2.0)
     sources.polls.answer("m", {"c": Reading(2, math.nan, NOW)}, NOW)
     view = MetricTable(("a", "b", "c"), {"m": sources.column(nodes=("a", "b", "c"))})
-    assert "on 2 of 3 nodes: 2 series on b" in view.sight("m").ambiguity(())
-    assert "agent's --rules.file" in view.sight("m").ambiguity(())
+    assert "on 2 of 3 nodes: 2 series on b" in view.column("m").ambiguity(())
+    assert "agent's --rules.file" in view.column("m").ambiguity(())
     alone = MetricTable(("c",), {"m": sources.polls.column("m", ("c",), NOW)})
-    assert "have Prometheus reduce them" in alone.sight("m").ambiguity(())
+    assert "have Prometheus reduce them" in alone.column("m").ambiguity(())
 
 
 def test_a_fresh_word_that_there_is_none_goes_before_an_old_reading(sources):
@@ -110,23 +110,23 @@ def test_one_source_that_fails_does_no_harm_while_the_other_has_it(sources):
     column = sources.column()
     assert column.usable.all()
     assert not column.unread.any()
-    assert not column.awaited.any()
+    assert not column.unreported.any()
 
 
 def test_the_preferred_source_is_awaited_although_the_next_has_spoken(sources):
     """Or a label would turn twice at a restart, where the two differ."""
     early = START + 1
     sources.polls.answer("m", {node: Reading(1, 1.0, early) for node in NODES}, early)
-    assert sources.column(now=early).awaited.all()
+    assert sources.column(now=early).unreported.all()
     sources.agent("a", 2.0, at=early)
-    assert sources.column(now=early).awaited.tolist() == [False, True, True]
+    assert sources.column(now=early).unreported.tolist() == [False, True, True]
 
 
 def test_the_next_source_is_not_awaited_where_the_preferred_one_has_spoken(sources):
     early = START + 1
     sources.agent("a", 2.0, at=early)
     sources.agent("b", at=early)  # it has no such metric: then Prometheus' word counts
-    assert sources.column(now=early).awaited.tolist() == [False, True, True]
+    assert sources.column(now=early).unreported.tolist() == [False, True, True]
 
 
 def test_what_ails_each_source_is_said(sources):
@@ -199,8 +199,8 @@ def test_every_cell_is_one_source_s_own(answers):
             (bool(c.fresh[position]), bool(c.fresh[position] and c.samples[position]))
             for c in columns
         ]
-        chosen = columns[merged.origin.place[position]]
-        assert states[merged.origin.place[position]] == max(states), node
+        chosen = columns[merged.origin.numbers[position]]
+        assert states[merged.origin.numbers[position]] == max(states), node
         for part in ("values", "samples", "at", "fresh", "unread"):
             np.testing.assert_equal(
                 getattr(merged, part)[position], getattr(chosen, part)[position]

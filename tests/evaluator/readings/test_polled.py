@@ -128,7 +128,7 @@ def test_a_metric_that_nobody_subscribed_to_is_passed_over(polls):
     polls.failed("net", "404")
     column = polls.column("disk", ("a",), LATER)
     assert not column.usable.any()
-    assert not column.awaited.any()
+    assert not column.unreported.any()
     assert polls.metrics == {"cpu", "mem"}
 
 

@@ -96,8 +96,8 @@ def test_what_nodes_have_and_pods_hold(world: World) -> None:
     assert told(view.allocatable[Resource.MEMORY]) == [8 * GI, 8 * GI]
     assert told(view.requested[Resource.CPU]) == [1300, 0]
     assert told(view.requested[Resource.PODS]) == [2, 0]
-    assert told(view.unmeasured[Resource.CPU]) == [300, 0]
-    assert told(world.later(usage_metrics.WINDOW).unmeasured[Resource.CPU]) == [0, 0]
+    assert told(view.recently_bound[Resource.CPU]) == [300, 0]
+    assert told(world.later(usage_metrics.WINDOW).recently_bound[Resource.CPU]) == [0, 0]
 
 
 def test_free_is_what_use_leaves_of_the_allocatable(world: World) -> None:
@@ -177,7 +177,7 @@ def test_a_view_shares_with_the_next_what_is_the_same(world: World) -> None:
     world.inventory.pods.put(pod("web", "b", bound=0))
     second = world.survey.view()
     assert second is not first
-    for name in ("nodes", "allocatable", "annotations", "unmeasured", "readings", "usage"):
+    for name in ("nodes", "allocatable", "annotations", "recently_bound", "readings", "usage"):
         assert getattr(second, name) is getattr(first, name), name
     assert second.requested[Resource.GPU] is first.requested[Resource.GPU]
     for row in second.requested.values():
@@ -296,7 +296,7 @@ def test_however_it_came_about_it_is_what_putting_it_together_anew_gives(soak: b
 
 def assert_alike(one: ClusterSnapshot, other: ClusterSnapshot) -> None:
     assert one.nodes == other.nodes
-    for name in ("allocatable", "requested", "unmeasured", "annotations", "readings"):
+    for name in ("allocatable", "requested", "recently_bound", "annotations", "readings"):
         mine, theirs = getattr(one, name), getattr(other, name)
         assert mine.keys() == theirs.keys()
         for key, row in mine.items():

@@ -6,7 +6,7 @@ import pytest
 from evaluator.model.node_index import NodeIndex
 from evaluator.model.pod_demand import PodView, Resource
 from evaluator.scoring import derived
-from evaluator.scoring.derived import NOBODY, QUANTITIES
+from evaluator.scoring.derived import DERIVED_METRICS, NOBODY
 from evaluator.scoring.plugin import ScorerResult
 from evaluator.scoring.plugins.congestion import Congestion, CongestionOptions
 from evaluator.scoring.plugins.reward import Reward
@@ -56,7 +56,7 @@ def test_what_has_no_scorer_is_left_out(safe):
 
 
 def test_sources_are_never_asked_for_a_quantity():
-    assert derived.measured(frozenset({"load1", *QUANTITIES})) == {"load1"}
+    assert derived.measured(frozenset({"load1", *DERIVED_METRICS})) == {"load1"}
 
 
 def test_metrics_alone_are_left_as_they_are():
@@ -84,7 +84,7 @@ def test_scorers_tell_what_is_read_of_them():
         "reward": Reward(),
     }
     pod = PodView(requests={Resource.CPU: 5.0}, kind="web")
-    found = derived.values(QUANTITIES, scorers, view, pod)
+    found = derived.values(DERIVED_METRICS, scorers, view, pod)
     known = {name: np.round(values, 6).tolist() for name, values in found.items()}
     assert known.pop("plimsoll_risk_cpu")[:2] == [0.0, 1.0]
     assert np.isnan(found["plimsoll_risk_cpu"][2])

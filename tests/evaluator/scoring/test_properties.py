@@ -172,7 +172,7 @@ def crowd(rng, count=50):
         nodes=NodeIndex(f"node-{number}" for number in range(count)),
         allocatable=sizes,
         requested=shares(),
-        unmeasured=shares(),
+        recently_bound=shares(),
         usage=usage,
         congestion=rng.random(count),
     )

@@ -33,8 +33,8 @@ def registrations(store, polls):
     return Registrations(store, [polls])
 
 
-def awaited(store, node, now):
-    return bool(store.column("m", (node,), now).awaited[0])
+def unreported(store, node, now):
+    return bool(store.column("m", (node,), now).unreported[0])
 
 
 def test_a_node_that_is_deleted_has_no_reading_any_more(registrations, store, polls):
@@ -43,26 +43,26 @@ def test_a_node_that_is_deleted_has_no_reading_any_more(registrations, store, po
     column = polls.column("m", ("a", "b"), NOW + 1)
     assert column.samples.tolist() == [0, 1]
     assert np.isnan(column.values[0])
-    assert not awaited(store, "a", NOW + 1)
+    assert not unreported(store, "a", NOW + 1)
 
 
 def test_a_node_that_is_back_within_seconds_is_awaited(registrations, store):
     registrations.changed("a", registered=False, now=NOW + 1)
     registrations.changed("a", registered=True, now=NOW + 3)
-    assert awaited(store, "a", NOW + 4)
-    assert not awaited(store, "a", NOW + 3 + STALE)
+    assert unreported(store, "a", NOW + 4)
+    assert not unreported(store, "a", NOW + 3 + STALE)
 
 
 def test_a_node_that_was_replaced_unseen_is_awaited(registrations, store):
     """A watch that broke finds another uid under the same name."""
     registrations.changed("a", registered=True, now=NOW + 3)
-    assert awaited(store, "a", NOW + 4)
+    assert unreported(store, "a", NOW + 4)
     assert store.reading("m", "a").samples == 0
 
 
 def test_a_node_of_a_new_name_is_not_awaited(registrations, store):
     registrations.changed("new", registered=True, now=NOW + 3)
-    assert not awaited(store, "new", NOW + 4)
+    assert not unreported(store, "new", NOW + 4)
 
 
 def test_names_that_come_and_go_do_not_pile_up(registrations, store):

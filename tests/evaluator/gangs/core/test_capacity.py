@@ -47,8 +47,10 @@ class World:
         self.inventory.pods.put(found)
         return found
 
-    def refuses(self, *nodes: str, awaited: Any = ()) -> None:
-        decision = Decision(Policy(COOL), dict.fromkeys(nodes, "hot"), awaited=frozenset(awaited))
+    def refuses(self, *nodes: str, unreported: Any = ()) -> None:
+        decision = Decision(
+            Policy(COOL), dict.fromkeys(nodes, "hot"), unreported=frozenset(unreported)
+        )
         self.decisions = Decisions(policies={COOL: decision})
 
     def free(self, resource: str = "cpu") -> dict[str, float]:
@@ -208,7 +210,7 @@ def test_a_pod_goes_where_its_policy_lets_it(world: World) -> None:
     assert world.allowed(follows) == ["a", "b", "c"], "a policy that there is not keeps nobody off"
     world.refuses("b", "gone")
     assert world.allowed(follows) == ["a", "c"]
-    world.refuses("a", awaited=["c"])
+    world.refuses("a", unreported=["c"])
     assert world.allowed(follows) == ["b"]
     assert world.allowed(other) == ["a", "b", "c"]
     world.refuses()
@@ -246,9 +248,9 @@ def test_what_is_known_is_looked_at_only_once_and_is_forgotten_when_nobody_asks(
     space, asked = world.rooms.space(), shape(follows)
     assert world.rooms.space() is space
     assert space.allowed(asked.where, asked.policy) is space.allowed(asked.where, asked.policy)
-    assert world.cluster.places._kinds
+    assert world.cluster.feasible_nodes._kinds
     world.inventory.pods.drop(follows)
-    assert not world.cluster.places._kinds
+    assert not world.cluster.feasible_nodes._kinds
 
 
 def test_what_was_told_before_there_were_rooms_counts_too(world: World) -> None:

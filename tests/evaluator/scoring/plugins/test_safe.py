@@ -37,7 +37,7 @@ def cluster(cpu=None, memory=None, *, capacity=8000.0, young=None, memory_capaci
             resource: np.broadcast_to(np.asarray(amount, dtype=float), size)
             for resource, amount in allocatable.items()
         },
-        unmeasured={Resource.CPU: np.full(size, young)} if young is not None else {},
+        recently_bound={Resource.CPU: np.full(size, young)} if young is not None else {},
         usage=use,
     )
 
@@ -234,7 +234,7 @@ def drawn(nodes):
     return ClusterSnapshot(
         NodeIndex(f"n{place}" for place in range(size)),
         allocatable={Resource.CPU: capacity},
-        unmeasured={Resource.CPU: young},
+        recently_bound={Resource.CPU: young},
         usage={
             Resource.CPU: NodeUsageArrays(free * capacity, deviation * capacity, np.full(size, NAN))
         },
@@ -282,7 +282,7 @@ def test_any_numbers_at_all_give_scores_from_0_to_10(nodes, cpu, risk, utilisati
     view = ClusterSnapshot(
         NodeIndex(f"n{place}" for place in range(len(nodes))),
         allocatable={Resource.CPU: capacity, Resource.MEMORY: free},
-        unmeasured={Resource.CPU: young},
+        recently_bound={Resource.CPU: young},
         usage={
             Resource.CPU: NodeUsageArrays(free, deviation, forecast),
             Resource.MEMORY: NodeUsageArrays(capacity, forecast, deviation),
