@@ -1,4 +1,4 @@
-"""The node agent: serves what the collectors read, and streams what the policies name to an evaluator."""
+"""The node agent: serves the metrics of its collectors, and streams those that policies use to the evaluator."""
 
 import asyncio
 import gc
@@ -28,12 +28,12 @@ from plimsoll.http.server import Server
 
 log = logs.get(__name__)
 
-# A scrape has no body; a request that announces one is refused. A page is a megabyte or two, for each who does not take it.
+# A scrape has no body; requests that announce one are rejected. A slow client holds one page of 1 to 2 MB.
 _LIMITS = Limits(body_bytes=0, bodies_bytes=0, connections=128, sending=16)
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Run until SIGTERM or SIGINT, or only the command that the first argument names. Returns the exit status."""
+    """Run the agent until SIGTERM or SIGINT, or run the command in the first argument. Returns the exit status."""
     arguments = sys.argv[1:] if argv is None else argv
     if [*arguments[:1]] == ["eval"]:
         from agent.eval import command
@@ -55,7 +55,7 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 
 async def run(settings: Settings) -> None:
-    """Everything the agent does, until a signal ends it."""
+    """Run the agent until a signal ends it."""
     stop = asyncio.Event()
     loop = asyncio.get_running_loop()
     for number in (signal.SIGTERM, signal.SIGINT):
@@ -106,7 +106,7 @@ def _server(settings: Settings, endpoints: Endpoints) -> Server:
 
 
 def _recorder(settings: Settings, rounds: CollectorRunner) -> RuleResults | None:
-    """The one place where rules are loaded: an agent without them does without a parser of YAML and one of PromQL."""
+    """Load the rules. The parsers of YAML and PromQL are imported here only, so that an agent without rules saves their memory."""
     if not settings.rules.files:
         return None
     from agent.rules.engine import RuleEngine
@@ -126,7 +126,7 @@ async def _work(
     recorder: RuleResults | None,
     loaded: asyncio.Event,
 ) -> None:
-    """Collect once, after which the agent is ready; then load the rules and evaluate them."""
+    """Run the collectors once, after which the agent is ready; then load the rules and evaluate them."""
     await asyncio.to_thread(rounds.run)
     endpoints.ready = True
     if recorder is not None:
@@ -138,8 +138,8 @@ async def _work(
 
 
 def _settle() -> None:
-    # What is alive now stays for good: later collections need not look at it again. And what a round makes goes when it is
-    # over, without a collection, so none has to look for it in between: a round has fewer objects than this.
+    # Objects alive now stay for good, so later collections can skip them. A scrape's objects are freed by reference
+    # counting; it makes fewer than this threshold.
     gc.collect()
     gc.freeze()
     gc.set_threshold(10_000)
@@ -152,14 +152,14 @@ async def _stream(
     own: SelfMetrics,
     loaded: asyncio.Event,
 ) -> None:
-    """Keep a stream to the evaluator. The one place where gRPC is loaded: an agent that only serves does without."""
+    """Stream to the evaluator. gRPC is imported here only, so that an agent without a stream saves its memory."""
     from agent.stream.client import StreamClient, Target
-    from agent.stream.credentials import Credentials  # gRPC: 12 MB that serving does without
+    from agent.stream.credentials import Credentials  # gRPC: 12 MB
 
     own.watch_stream()
     await (
         loaded.wait()
-    )  # until then, a recorded metric would count as absent instead of not read yet
+    )  # before that, a recorded metric would be reported as absent instead of unread
     evaluator = addresses.parse(settings.evaluator_address)
     credentials = Credentials(
         settings.evaluator_ca,

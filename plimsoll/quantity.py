@@ -3,6 +3,7 @@
 Format: https://kubernetes.io/docs/reference/kubernetes-api/common-definitions/quantity/
 """
 
+import functools
 import re
 from fractions import Fraction
 
@@ -32,6 +33,7 @@ _QUANTITY = re.compile(
 )
 
 
+@functools.lru_cache(maxsize=1024)
 def exact(text: str) -> Fraction:
     """The value of a quantity.
 

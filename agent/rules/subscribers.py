@@ -1,4 +1,4 @@
-"""Who follows which recorded metrics, and what each was told last: a value is worth saying at once if it moved notably since."""
+"""Subscribers to recorded metrics, with the values last sent to each: a notable change is sent at once."""
 
 from collections.abc import Collection, Hashable
 from dataclasses import dataclass, field
@@ -16,7 +16,7 @@ class _Subscriber:
 
 
 class Subscribers:
-    """Any thread may call any method. `share`: what part of itself a value has to move by."""
+    """Subscriptions by subscriber. Any thread may call its methods. `share`: relative change of a value that is notable."""
 
     def __init__(self, share: float) -> None:
         self._share = share
@@ -24,30 +24,30 @@ class Subscribers:
         self._lock = Lock()
 
     def subscribe(self, who: Hashable, metrics: Collection[str]) -> None:
-        """Somebody wants these metrics, in place of those before; as policies name them."""
+        """Subscribe to these metrics, by their names in policies, replacing the subscriber's earlier ones."""
         names = frozenset(name for metric in metrics for name in candidates(metric))
         with self._lock:
             self._followers[who] = _Subscriber(names)
 
     def forget(self, who: Hashable) -> None:
-        """Somebody wants nothing any longer."""
+        """Remove a subscriber."""
         with self._lock:
             self._followers.pop(who, None)
 
     @property
     def metrics(self) -> frozenset[str]:
-        """What anybody wants."""
+        """Return all metrics with a subscriber."""
         with self._lock:
             return frozenset[str]().union(*(f.metrics for f in self._followers.values()))
 
     def sent(self, who: Hashable, now: Numbers) -> None:
-        """Somebody is told this."""
+        """Record the values sent to a subscriber."""
         with self._lock:
             if (follower := self._followers.get(who)) is not None:
                 follower.told = now
 
     def following(self, who: Hashable, now: Numbers) -> int:
-        """How many times there was news for somebody, as of now."""
+        """Return how many notable changes a subscriber has had, as of `now`."""
         with self._lock:
             follower = self._followers.get(who)
             if follower is None:

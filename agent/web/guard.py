@@ -21,6 +21,7 @@ from plimsoll import logs
 from plimsoll.fairlock import TooManyWaitError
 from plimsoll.http.tls import Tls
 from plimsoll.http.types import Handler, Request, Response
+from plimsoll.ratelimit import TokenBucket
 
 log = logs.get(__name__)
 
@@ -57,7 +58,8 @@ class WebGuard:
         self._passwords = BasicAuth()
         self._house = self._read()
         limit = self._house.config.rate_limit
-        self._bucket = _Bucket(limit.seconds, limit.burst, clock) if limit.seconds else None
+        self._clock = clock
+        self._bucket = TokenBucket(1 / limit.seconds, limit.burst) if limit.seconds else None
 
     def tls(self) -> Tls | None:
         """How a new connection is to shake hands; None for plain HTTP."""
@@ -78,7 +80,7 @@ class WebGuard:
         return answer
 
     async def _refusal(self, request: Request, config: WebConfig) -> Response | None:
-        if self._bucket is not None and not self._bucket.take():
+        if self._bucket is not None and not self._bucket.take_now(self._clock()):
             return Response(HTTPStatus.TOO_MANY_REQUESTS, b"too many requests\n")
         given = request.headers.get("authorization", "")
         try:
@@ -152,23 +154,3 @@ def _loss(before: WebConfig, now: WebConfig) -> str:
     if asked and not (now.tls is not None and now.tls.verifies_clients):
         return "client certificates are not required any more"
     return ""
-
-
-class _Bucket:
-    """The token bucket of `rate_limit`."""
-
-    def __init__(self, interval: float, burst: int, clock: Callable[[], float]) -> None:
-        self._interval = interval
-        self._burst = burst
-        self._clock = clock
-        self._tokens = float(burst)
-        self._at = clock()
-
-    def take(self) -> bool:
-        now = self._clock()
-        self._tokens = min(self._burst, self._tokens + (now - self._at) / self._interval)
-        self._at = now
-        if self._tokens < 1:
-            return False
-        self._tokens -= 1
-        return True

@@ -8,16 +8,17 @@ from collections.abc import AsyncIterator, Callable
 from http import HTTPStatus
 
 from plimsoll.http.chunks import Chunks
-from plimsoll.http.limits import Budget, Limits, Pace
+from plimsoll.http.limits import Budget, Limits
 from plimsoll.http.parser import CONTINUE, Framing
 from plimsoll.http.transport import Transport
 from plimsoll.http.types import Buffer, RejectedRequestError
+from plimsoll.ratelimit import TokenBucket
 
 _RETRY = (("retry-after", "1"),)
 _FIRST, _LARGEST = 256 << 10, 1 << 20
 """Bytes that may come before they count as held: as many as came before, within these bounds."""
-_DISCARDED = 0.001
-"""Seconds between two reads of bytes that are dropped: 16 MB a second, however many clients send them."""
+_DISCARDED_READS = 1_000
+"""Reads per second of data that is dropped, over all connections: 16 MB/s."""
 _SLICE = 0.001
 """Seconds of work on chunks between two yields to the event loop."""
 
@@ -28,12 +29,14 @@ class BodyReader:
     def __init__(self, limits: Limits) -> None:
         self._limits = limits
         self._budget = Budget(limits.bodies_bytes)
-        self._discarding = Pace(_DISCARDED)
+        self._discarding = TokenBucket(_DISCARDED_READS, burst=1)
 
     async def discard(self, stream: Transport) -> None:
         """Read and drop what comes until the peer has ended its half. All connections of the server share one pace."""
+        now = asyncio.get_running_loop().time
         while await stream.some():
-            await self._discarding.turn()
+            wait = self._discarding.take(now())
+            await asyncio.sleep(wait)
 
     @contextlib.asynccontextmanager
     async def read(self, stream: Transport, framing: Framing) -> AsyncIterator[Buffer]:

@@ -1,6 +1,5 @@
 """What one client may take of a server, and all of them together."""
 
-import asyncio
 from dataclasses import dataclass
 
 
@@ -47,18 +46,3 @@ class Budget:
     def give_back(self, size: int) -> None:
         """So many are held no longer."""
         self.left += size
-
-
-class Pace:
-    """Turns at a bounded rate, in the order in which they are asked for."""
-
-    def __init__(self, interval: float) -> None:
-        """`interval`: seconds between two turns."""
-        self._interval = interval
-        self._next = 0.0
-
-    async def turn(self) -> None:
-        """Wait for a turn."""
-        now = asyncio.get_running_loop().time()
-        self._next = max(now, self._next) + self._interval
-        await asyncio.sleep(self._next - now)
