@@ -110,7 +110,7 @@ def arrivals(seed: int = 1) -> Iterator[tuple[int, int]]:
 def pod_view(cpu: float, memory: float) -> PodView:
     """As scorers see one."""
     amounts = {Resource.CPU: cpu, Resource.MEMORY: memory, Resource.PODS: 1.0}
-    return PodView("bench/web-new", "uid-web-new", "web", amounts, amounts)
+    return PodView("bench/web-new", "uid-web-new", "web", amounts)
 
 
 def asked(names: Sequence[str]) -> list[str]:

@@ -1,26 +1,24 @@
-"""What is decided, as gauges. Only what changed is written: there may be thousands of them, and a few change each time."""
+"""Gauges of decisions. Only changed values are written: of thousands, a few change per evaluation."""
 
 from collections.abc import Iterator, Mapping
 
-from prometheus_client import Gauge
-
-from evaluator.metrics import Metrics
+from evaluator.metrics import Metrics, PolicyGauge
 from evaluator.model.names import PolicyKey
 from evaluator.policy.decide import Decision, Decisions
 
-Figures = Mapping[tuple[Gauge, tuple[str, ...]], float]
-"""Gauge and the values of its labels → its value."""
+Figures = Mapping[tuple[PolicyGauge, tuple[str, ...]], float]
+"""(gauge, label values) → value."""
 
 
 class PolicyGauges:
-    """Owns the gauges of policies, and knows what they show."""
+    """Owns the gauges of policies and their current values."""
 
     def __init__(self, metrics: Metrics) -> None:
         self._metrics = metrics
         self._shown: dict[PolicyKey, Figures] = {}
 
     def show(self, decisions: Decisions) -> Iterator[None]:
-        """Bring the gauges up to date, one policy with each step."""
+        """Update the gauges, one policy per step."""
         metrics = self._metrics
         metrics.decided_timestamp.set_to_current_time()
         metrics.policies.set(len(decisions.policies))
@@ -40,13 +38,13 @@ class PolicyGauges:
             return
         for (gauge, labels), figure in figures.items():
             if shown.get((gauge, labels)) != figure:
-                gauge.labels(*labels).set(figure)
+                gauge.set(labels, figure)
         for gauge, labels in shown.keys() - figures.keys():
-            gauge.remove(*labels)
+            gauge.remove(labels)
 
     def _figures(self, key: PolicyKey, decision: Decision) -> Figures:
         metrics = self._metrics
-        figures: dict[tuple[Gauge, tuple[str, ...]], float] = {
+        figures: dict[tuple[PolicyGauge, tuple[str, ...]], float] = {
             (metrics.policy_problems, key): len(decision.problems)
         }
         for strategy, violating in decision.violations.items():

@@ -80,7 +80,7 @@ ODDITIES = {
     "extreme-targets": strategies(
         dontschedule=["m Equals 9223372036854775807", "m Equals -9223372036854775808", "m Equals 0"]
     ),
-    "many": strategies(**{f"s{n}": [f"m{m} Equals {m}" for m in range(50)] for n in range(20)}),
+    "many": strategies(**{f"s{n}": [f"m{m} Equals {m}" for m in range(70)] for n in range(16)}),
 }
 
 
@@ -120,6 +120,24 @@ async def test_every_policy_that_tas_took_is_taken_as_it_is(admit):
         assert await admit(spec) == spec, name
     long = "a" * 253  # no label can be made of it, but that matters to two of the strategies only
     assert await admit(EXAMPLES["traits"], name=long) == EXAMPLES["traits"]
+
+
+TOO_LARGE = {
+    "strategies": strategies(**{f"s{n}": ["m Equals 1"] for n in range(17)}),
+    r"strategies\.dontschedule\.rules": strategies(dontschedule=["m Equals 1"] * 501),
+    r"labeling\.rules\[0\]\.labels": strategies(
+        labeling=[f"m Equals 1: {' '.join(f'a{n}=b' for n in range(201))}"]
+    ),
+    r"labeling\.rules\[0\]\.labels\[0\]": strategies(labeling=[f"m Equals 1: a={'b' * 255}"]),
+}
+"""Specs over the sizes that the CRD admits, by the field that the refusal names. TAS's CRD had no limits."""
+
+
+async def test_specs_over_the_limits_of_the_crd_are_refused_with_their_place(admit):
+    for place, spec in TOO_LARGE.items():
+        with pytest.raises(ApiError, match=rf"{place}: Too (?:many|long)") as refused:
+            await admit(spec)
+        assert refused.value.status == 422, place
 
 
 async def test_targets_are_numbers_or_quantities(admit):

@@ -97,4 +97,5 @@ async def test_a_running_replica_that_loses_the_crd_is_not_ready_until_it_is_bac
     await world.eventually(refused)
     log = (tmp_path / "logs/evaluator.log").read_text()
     assert log.count("taspolicies are not served by the API server") == 1
-    assert "404" not in log
+    assert "404 Not Found" not in log
+    assert "status=404" not in log

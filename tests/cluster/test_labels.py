@@ -1,5 +1,7 @@
 """The life of a node's labels, written by the real evaluator: set, changed, taken off, and never a user's."""
 
+import time
+
 import pytest
 
 from sandbox.client.client import ApiError
@@ -125,6 +127,22 @@ async def test_a_restart_writes_nothing_that_is_right_already(world, kill):
     world.fleet.say(other, health=2)
     await world.labelled(other, **{policy: "violating"})
     assert await versions(world, sick, well) == before, world.evaluator.log()
+
+
+async def test_labels_stay_after_a_restart_for_as_long_as_agents_may_take_to_reconnect(world):
+    node = await world.add_node("a")
+    policy = await world.add_policy("demo", deschedule=["health Equals 2"])
+    world.fleet.say(node, health=2)
+    await world.start("--staleAfter=5s")
+    await world.labelled(node, **{policy: "violating"})
+    await world.evaluator.stop()
+    await world.fleet.silence(node)
+    assert await world.labels(node) == {policy: "violating"}
+    began = time.monotonic()
+    await world.start("--staleAfter=5s")
+    await world.labelled(node)
+    # Agents wait up to 15 s between two attempts. A busy machine only makes it longer.
+    assert time.monotonic() - began > 15, world.evaluator.log()
 
 
 async def test_a_policy_deleted_while_nobody_looked_leaves_no_label(world):

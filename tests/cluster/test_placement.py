@@ -126,7 +126,7 @@ async def test_the_evaluator_judges_nodes_as_the_scheduler_does(world, tmp_path)
             selector = {**spec.get("nodeSelector", {}), HOST: world.name(name)}
             await world.add_pod(f"{case}.{name}", **{**spec, "nodeSelector": selector})
     async with world.plane.scheduler(world.evaluator.extender, tmp_path):
-        pods = await world.eventually(partial(scheduled, world), patience=120.0)
+        pods = await world.eventually(partial(scheduled, world))
     by_scheduler = {pod["metadata"]["name"]: judged(pod) for pod in pods}
     by_evaluator = {}
     for pod in pods:

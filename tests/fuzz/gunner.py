@@ -13,6 +13,8 @@ import msgspec
 from tests.fuzz.shots import ANSWERS, BOOK, PATHS, Shot, Shots, question
 
 _STATUS = re.compile(rb"HTTP/1\.1 (\d{3}) [ -~]+")
+_PLAIN_REFUSED = re.compile(rb"HTTP/1\.0 400 Bad Request\r\n(?:[ -~]+\r\n)+\r\n[ -~]+\n")
+_ALERT = b"\x15"
 _PATIENCE = 60.0
 _JSON = b"application/json"
 _CONNECTIONS = 8
@@ -102,6 +104,13 @@ class Line:
         del self._buffer[:size]
         return Answer(int(status[1]), body, headers.get(b"connection") == b"close")
 
+    def rest(self) -> bytes:
+        """All bytes until the server closes the connection."""
+        with contextlib.suppress(ClosedError):
+            while True:
+                self._receive()
+        return bytes(self._buffer)
+
     def _receive(self, *, begun: bool = False) -> None:
         try:
             data = self._socket.recv(1 << 16)
@@ -188,8 +197,24 @@ class Gunner:
             assert json.loads(answer.body) == ANSWERS[path], answer
 
     def _spoil(self) -> None:
-        """A connection of its own, with what is no request; over TLS nobody could say that it is at its end."""
-        self.try_alone(self._shots.broken(), Line(self._port))
+        """Send malformed bytes, or any plain bytes to a TLS port, on a connection of their own."""
+        if self._tls:
+            self._try_plain(self._shots.broken())
+        else:
+            self.try_alone(self._shots.broken(), Line(self._port))
+
+    def _try_plain(self, shot: Shot) -> None:
+        """Send plain bytes to the TLS port: the answer is a 400, or the connection is closed."""
+        line = Line(self._port)
+        try:
+            line.send(shot)
+            line.end()
+            told = line.rest()
+        finally:
+            line.close()
+        # No other byte of this port is printable: a TLS alert begins with 0x15.
+        assert told[:1] in {b"", _ALERT} or _PLAIN_REFUSED.fullmatch(told), (told, shot.raw[:2000])
+        self.counted[400 if told[:1] == b"H" else "closed"] += 1
 
     def try_alone(self, shot: Shot, line: Line) -> None:
         """What may be no request at all, on a connection of its own."""
@@ -201,7 +226,7 @@ class Gunner:
                 self.counted[answer.status] += 1
                 assert answer.status in BOOK, (answer, shot.raw[:2000])
         except ClosedError as closed:
-            if closed.begun and b"HEAD" not in shot.raw and not self._tls:
+            if closed.begun and b"HEAD" not in shot.raw:
                 raise AssertionError(shot.raw[:2000]) from closed
             self.counted["closed"] += 1
         finally:

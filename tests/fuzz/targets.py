@@ -112,9 +112,8 @@ def a_pod_to_place(data):
     """As scorers take it: out of a question, with whatever its containers ask for."""
     with documented(messages.BadRequestError):
         found = podview.view(messages.decode(data))
-        for amounts in (found.requests, found.peak):
-            assert set(amounts) <= set(Resource)
-            assert all(math.isfinite(value) and value >= 0 for value in amounts.values())
+        assert set(found.requests) <= set(Resource)
+        assert all(math.isfinite(value) and value >= 0 for value in found.requests.values())
         assert all(isinstance(word, str) for word in (found.name, found.uid, found.kind))
 
 
@@ -151,7 +150,7 @@ def lacking(name):
     about = Membership("train", 3, owner=Owner("Job", "train", "o"), gated=True)
     state = {"kind": "train", "node": "", "phase": "Pending", "bound": None, "created": 0.0}
     signs = {"leaving": False, "ready": False, "restarts": 0, "crashing": False, "crashed": None}
-    fields = {"namespace": "ns", "name": name, "uid": name, "requests": (), "peak": ()}
+    fields = {"namespace": "ns", "name": name, "uid": name, "requests": ()}
     return PodRecord(**fields, **state, **signs, membership=about)
 
 

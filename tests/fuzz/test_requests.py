@@ -1,6 +1,7 @@
 """Random requests at a running evaluator: each is answered by the book, and it is none the worse for them."""
 
 import asyncio
+import contextlib
 import random
 import sys
 
@@ -10,6 +11,7 @@ from tests.fuzz.gunner import Gunner, Line
 from tests.fuzz.house import House
 from tests.fuzz.shots import Shots
 from tests.patience import PATIENCE
+from tests.tuned_evaluator import tuned
 
 pytestmark = pytest.mark.e2e
 
@@ -35,17 +37,17 @@ async def house(request, tmp_path, authority):
 
 async def test_random_requests_are_answered_by_the_book(house, corpus, soak):
     level = "warn" if soak else "info"
-    await house.start("--maxBodyBytes=12KiB", f"--log.level={level}")
+    await house.start(f"--log.level={level}", program=tuned(limits={"body_bytes": 12 << 10}))
     kind = "tls" if house.tls else "plain"
     count = FULL if soak else SMALL
     gunner = Gunner(house.ports["port"], Shots(corpus("extender"), random.Random(kind)), house.tls)
-    await asyncio.to_thread(gunner.fire, int(count * WARM_UP))
-    gunner.close()
+    with contextlib.closing(gunner):
+        await asyncio.to_thread(gunner.fire, int(count * WARM_UP))
     await _until(lambda: house.connections == 0)
     warm, idle = house.resident, house.descriptors
-    await asyncio.to_thread(gunner.fire, count - int(count * WARM_UP))
-    grown = house.resident - warm
-    gunner.close()
+    with contextlib.closing(gunner):
+        await asyncio.to_thread(gunner.fire, count - int(count * WARM_UP))
+        grown = house.resident - warm
     told = dict(gunner.counted)
     memory = f"{warm >> 20} MiB when warm, {grown / (1 << 20):+.1f} MiB after"
     sys.stdout.write(f"{kind}: {told}, {memory}\n")

@@ -194,18 +194,22 @@ SAID = {
 """What Prometheus answers for metrics of these names."""
 
 
-async def answer_badly(house, eventually):
-    """What the API server and Prometheus say when they say no, and policies that are full of it."""
+def nasty_policy(name, longest):
+    """A policy whose metrics and labels have names of at most `longest` characters."""
     rules = [
-        {"metricname": name, "operator": "Equals", "target": 1, "labels": [f"{name}=1"]}
-        for name in (*(name[:200_000] for name in NAMES), *SAID)
+        {"metricname": metric, "operator": "Equals", "target": 1, "labels": [f"{metric}=1"]}
+        for metric in (*(metric[:longest] for metric in NAMES), *SAID)
     ]
-    policy = {
+    return {
         "apiVersion": "telemetry.intel.com/v1alpha1",
         "kind": "TASPolicy",
-        "metadata": {"name": "nasty", "namespace": "default"},
+        "metadata": {"name": name, "namespace": "default"},
         "spec": {"strategies": {"labeling": {"rules": rules}, "dontschedule": {"rules": rules}}},
     }
+
+
+async def answer_badly(house, eventually):
+    """What the API server and Prometheus say when they say no, and policies that are full of it."""
     house.prometheus.says = lambda request: web.json_response(
         next((said for name, said in SAID.items() if name in request.query["query"]), {})
     )
@@ -215,8 +219,10 @@ async def answer_badly(house, eventually):
         else None
     )
     path = "/apis/telemetry.intel.com/v1alpha1/namespaces/default/taspolicies"
-    await house.api.call("POST", path, policy)
+    for policy in (nasty_policy("nasty", 20_000), nasty_policy("huge", 200_000)):
+        await house.api.call("POST", path, policy)
     await eventually(lambda: "status not written" in house.log("evaluator"))
+    await eventually(lambda: "the policy is not enforced" in house.log("evaluator"))
     for name in SAID:
         told = f"prometheus has no answer for {name}"
         await eventually(lambda told=told: told in house.log("evaluator"))

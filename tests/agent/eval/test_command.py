@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from collectors.base.host import Host
-from tests.patience import PATIENCE
+from tests.agent.eval.program import run as run_forked
 
 Run = Callable[..., "subprocess.CompletedProcess[str]"]
 PROGRAM = (sys.executable, "-P", "-m", "agent", "eval")
@@ -30,18 +30,11 @@ work_total{cpu="0"} 70 1700000060.5
 
 
 @pytest.fixture
-def run(xeon: Host) -> Run:
+def run(xeon: Host, tmp_path_factory: pytest.TempPathFactory) -> Run:
     """Run it to its end, on a machine that does not change."""
 
     def run(*argv: str, text: str = "") -> "subprocess.CompletedProcess[str]":
-        return subprocess.run(
-            [*PROGRAM, *flags_of(xeon), *argv],
-            input=text,
-            capture_output=True,
-            text=True,
-            timeout=PATIENCE,
-            check=False,
-        )
+        return run_forked(tmp_path_factory.mktemp("eval"), [*flags_of(xeon), *argv], text)
 
     return run
 
@@ -169,6 +162,16 @@ def test_no_result_is_explained(run: Run) -> None:
     assert done.stderr == "no series load1; this machine has: node_load1, node_load15, node_load5\n"
 
 
+def test_the_missing_input_of_a_rule_is_named(run: Run, tmp_path: Path) -> None:
+    rule = "groups: [{name: g, rules: [{record: derived, expr: 'load_1 + node_load5'}]}]"
+    (tmp_path / "rules.yaml").write_text(rule)
+    done = run("derived", f"--rules.file={tmp_path / 'rules.yaml'}")
+    assert (done.stdout, done.returncode) == ("", 0)
+    assert "derived is recorded by a rule, some of whose input is missing:\n" in done.stderr
+    assert "  no series load_1" in done.stderr
+    assert "no series node_load5" not in done.stderr
+
+
 def test_of_a_collector_that_is_off_it_is_said(run: Run) -> None:
     done = run("node_interrupts_total")
     assert "collector interrupts, which is off: --collector.interrupts\n" in done.stderr
@@ -196,6 +199,17 @@ def test_a_recorded_history_is_asked_at_its_end(
     done = run(expression, f"--at={tmp_path / 'history'}")
     assert done.stdout.splitlines() == [f"{line} @[1700000060.5]" for line in printed]
     assert (done.stderr, done.returncode) == ("", 0)
+
+
+@pytest.mark.parametrize(("interval", "steps"), [("5s", 13), ("10s", 7), ("30s", 2)])
+def test_subqueries_on_a_file_step_by_the_rules_interval(
+    run: Run, tmp_path: Path, interval: str, steps: int
+) -> None:
+    (tmp_path / "history").write_text("a 1 1700000000\na 2 1700000030\na 3 1700000060\n# EOF\n")
+    done = run(
+        "count_over_time(a[1m:])", f"--at={tmp_path / 'history'}", f"--rules.interval={interval}"
+    )
+    assert (unstamped(done.stdout), done.stderr) == ([f"{{}} => {steps}"], "")
 
 
 def test_a_file_without_times_is_of_when_it_was_written(run: Run, tmp_path: Path) -> None:

@@ -129,3 +129,17 @@ def test_more_patterns_than_are_kept_compiled_still_match():
     for _ in range(2):
         assert [n for n in range(10) if patterns[n].fullmatch(str(n))] == list(range(10))
         assert all(pattern.fullmatch(f"x1{n}") for n, pattern in enumerate(patterns[10:]))
+
+
+@pytest.mark.parametrize("pattern", ["\udc80", "\ud800|a", "(\udc80", "[\udfff]"])
+def test_a_pattern_that_is_not_utf8_is_refused(pattern):
+    with pytest.raises(ExpressionError, match="invalid UTF-8") as raised:
+        compiled(pattern)
+    assert raised.value.reason == "parse"
+    assert str(raised.value).isprintable()
+
+
+def test_bytes_that_are_not_utf8_match_as_the_replacement_character():
+    assert compiled("eth[0-9].+").fullmatch("eth0\udcff")
+    assert compiled("eth[0-9]\ufffd").fullmatch("eth0\udcff")
+    assert not compiled("eth[0-9]+").fullmatch("eth0\udcff")
