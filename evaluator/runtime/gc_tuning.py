@@ -12,23 +12,23 @@ import gc
 from collections.abc import Callable
 
 _YOUNG = 50_000
-"""New objects that set off a collection of just these: more than an answer, or a slice of a decision, makes and drops."""
+"""New objects that start a young collection: more than a response or a slice of a decision allocates."""
 _MIDDLE = 10
-"""Such collections before one of what they left, too; Python's default."""
+"""Young collections before a middle one; Python's default."""
 _FULL = 1_000
-"""Of those before a full one: hours, so that what ended streams leave is some megabytes at most."""
+"""Middle collections before a full one: hours; ended streams leave some megabytes until then."""
 
 
 def raise_thresholds() -> None:
-    """Once all modules are imported: they will never be garbage, and what comes is seldom looked at as a whole."""
+    """Freeze imported modules and raise the thresholds. Call it after all imports."""
     gc.freeze()
     gc.set_threshold(_YOUNG, _MIDDLE, _FULL)
 
 
 class FreezeWhenReady:
-    """Takes what is known out of the search, once: when the program is ready, and so has its cluster in memory.
+    """Freezes all objects once the program is ready and has the cluster in memory.
 
-    What of it goes later is freed all the same, as nothing of it refers to itself.
+    Frozen objects are still freed by reference counting; none is in a cycle.
     """
 
     def __init__(self, ready: Callable[[], bool], settle: Callable[[], None] | None = None) -> None:
@@ -37,28 +37,28 @@ class FreezeWhenReady:
         self._done = False
 
     def look(self) -> None:
-        """Something was decided."""
+        """Check for readiness, after each decision."""
         if not self._done and self._ready():
             self._done = True
             self._settle()
 
 
 def _collect_and_freeze() -> None:
-    gc.collect()  # what is garbage now would stay for ever
+    gc.collect()  # garbage would be frozen too
     gc.freeze()
 
 
 _PERIOD = 30.0
-"""Seconds between two looks at how many streams have ended."""
+"""Seconds between two checks of the number of ended streams."""
 _ENOUGH = 50
-"""Ended streams that make it worth while: what a few leave is used again."""
+"""Ended streams that start a trim; memory of a few is reused."""
 
 
 class Trimmer:
     """Returns freed memory to the kernel after many streams have ended.
 
-    glibc keeps it: what TLS and gRPC take for a stream lies between things that live longer, and only the end of a heap is
-    returned by itself. After 2,600 streams 146 MB of 168 were free and stayed.
+    glibc returns only the end of a heap by itself, and memory of streams lies between longer-lived objects. After 2,600
+    streams, 146 MB of 168 were free and not returned.
     """
 
     def __init__(
@@ -69,11 +69,11 @@ class Trimmer:
         self._ended = 0
 
     def stream_ended(self) -> None:
-        """Count one."""
+        """Count an ended stream."""
         self._ended += 1
 
     async def run(self) -> None:
-        """Trim for ever, in a thread: it takes milliseconds in which only allocations from the same heap wait."""
+        """Trim until cancelled, in a thread: it takes milliseconds and blocks only allocations from the same heap."""
         while True:
             await asyncio.sleep(self._period)
             if self._ended >= _ENOUGH:
@@ -82,6 +82,6 @@ class Trimmer:
 
 
 def _malloc_trim() -> Callable[[], object]:
-    """glibc's malloc_trim(0); nothing where the C library has none."""
+    """glibc's malloc_trim(0); a no-op with other C libraries."""
     found = getattr(ctypes.CDLL(None), "malloc_trim", None)
     return (lambda: None) if found is None else (lambda: found(ctypes.c_size_t(0)))
