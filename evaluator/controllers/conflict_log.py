@@ -30,7 +30,7 @@ class ConflictLog:
     def write(self) -> None:
         """Log the conflicts added since the last call."""
         for (key, value), conflicts in self._nodes.items():
-            self._limited.warning(
+            self._limited.log(
                 "label not set: another field manager owns it",
                 label=key,
                 wanted=value,

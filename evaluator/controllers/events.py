@@ -107,7 +107,7 @@ class PolicyEventRecorder:
             await self._wakeup.wait(self._until_due())
             if self._idle():
                 continue
-            self._look()
+            await self._look()
             try:
                 await self._write()
             except KubeError as error:
@@ -129,20 +129,22 @@ class PolicyEventRecorder:
         pending = [state for state in self._states.values() if state.pending]
         return min((state.due(self._pace, moment) for state in pending), default=None)
 
-    def _look(self) -> None:
+    async def _look(self) -> None:
         """Queue Events for what changed; drop policies that were deleted."""
         decisions, conflicts = self._decider.latest, ConflictsByLabel(self._conflicts())
-        states = {}
+        before, states = self._states, dict[tuple[PolicyKey, str], _EventState]()
         for key, decision in decisions.policies.items():
             identity = (key, decision.policy.uid)
             reported = policy_events.reported_state(decision, conflicts)
-            state = self._states.get(identity) or self._begin(decision, reported)
+            state = before.get(identity) or self._begin(decision, reported)
             for spec in policy_events.diff(state.reported, reported):
                 state.pending[spec] += 1
                 self._metrics.policy_events.labels(*key, spec.reason).inc()
             state.reported = reported
             states[identity] = state
-        self._states = states
+            await asyncio.sleep(0)
+        if self._states is before:  # else start_over() was called meanwhile
+            self._states = states
 
     def _begin(self, decision: Decision, reported: ReportedState) -> _EventState:
         policy = decision.policy

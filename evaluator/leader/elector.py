@@ -11,8 +11,7 @@ from evaluator.kubeapi.transport import KubeError
 from evaluator.leader import lease
 from evaluator.leader.lease import Acquire, LeaseTimings, ObservedLease, Renew, StepDown, Wait
 from evaluator.leader.write_fence import WriteFence, clock
-from plimsoll import logs
-from plimsoll.rfc3339 import microtime
+from plimsoll import logs, rfc3339
 
 log = logs.get(__name__)
 
@@ -96,7 +95,7 @@ class Leader:
                 if self._seen.renewed is None or self._seen.lease is None:
                     return
                 await self._leases.write_lease(
-                    lease.released(self._seen.lease, at=microtime(time.time()))
+                    lease.released(self._seen.lease, at=rfc3339.micros(time.time()))
                 )
             log.info("released the lease", lease=self._lease_name)
         except (KubeError, TimeoutError) as error:
@@ -122,7 +121,7 @@ class Leader:
 
     async def _write(self, *, began: float) -> None:
         """Acquire or renew. Raises KubeError on a conflict or without a response; the state stays as it was."""
-        body = lease.held(self._seen, self._me, self._terms, at=microtime(time.time()))
+        body = lease.held(self._seen, self._me, self._terms, at=rfc3339.micros(time.time()))
         body = {**lease.blank(self._namespace, self._name), **body}
         before = self._seen
         self._seen = before.wrote(await self._leases.write_lease(body), began)

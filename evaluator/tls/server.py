@@ -42,10 +42,10 @@ def rotation(
 
     Raises TlsError.
     """
-    objection = partial(_reject_reason, frozenset(names))
+    reject_reason = partial(_reject_reason, frozenset(names))
     return CertificateReloader(
         [name for name in (files.cert, files.key, files.cacert) if name is not None],
-        lambda: Tls(server_context(files, port), objection),
+        lambda: Tls(server_context(files, port), reject_reason),
         port=port.name,
         on_change=on_change,
     )
