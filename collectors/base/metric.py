@@ -1,7 +1,7 @@
 """The table of metrics at the head of each collector's module: name, type, unit, HELP, labels, source file.
 
 A name is exact (`node_load1`) or a template with one placeholder (`node_vmstat_<field>`). A collector builds its families
-through its table, so what is not in a table cannot be emitted; `collectors.catalog` has all tables.
+through its table, so what is not in a table cannot be emitted; `collectors.base.catalog` has all tables.
 """
 
 import re
