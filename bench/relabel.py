@@ -44,7 +44,7 @@ from sandbox.programs import EvaluatorLaunch, evaluator_command
 from wire import telemetry_pb2, telemetry_pb2_grpc
 
 NAMESPACE, LABELLING, EDITED = "plimsoll-relabel", "relabel", "relabel-edited"
-CHANNELS = 8
+STREAMS_PER_CHANNEL = 100
 AT_ONCE = 16
 PAUSE = 1.0  # seconds between two edits
 
@@ -78,15 +78,16 @@ class Fleet:
         """Until cancelled."""
         async with contextlib.AsyncExitStack() as stack:
             options = [("grpc.use_local_subchannel_pool", 1)]
+            channels = -(-len(nodes) // STREAMS_PER_CHANNEL)
             stubs = [
                 telemetry_pb2_grpc.TelemetryStub(  # type: ignore[no-untyped-call]
                     await stack.enter_async_context(
                         grpc.aio.insecure_channel(self.address, options)
                     )
                 )
-                for _ in range(CHANNELS)
+                for _ in range(channels)
             ]
-            each = (self._one(stubs[i % CHANNELS].Stream(), node) for i, node in enumerate(nodes))
+            each = (self._one(stubs[i % channels].Stream(), node) for i, node in enumerate(nodes))
             await asyncio.gather(*each)
 
     async def _one(self, stream: Any, node: str) -> None:
@@ -298,7 +299,6 @@ def command(bench: Bench, config: Path, qps: float) -> list[str]:
         ops_port=bench.ports["ops"].number,
         sync_period=600.0,
         flags=(
-            "--agentMaxStreamsPerConnection=100000",
             "--staleAfter=20m",
             "--no-evict",
             f"--kubeQPS={qps:g}",

@@ -107,8 +107,10 @@ class Service:
                 self._metrics,
                 clock=time.monotonic,
                 explaining=settings.explain,
-                panel=host.panel(self._cluster.pods.objects, lambda: self._decider.latest),
-                desk=self._writers.gangs.desk if self._writers.gangs else None,
+                pod_explainer=host.pod_explainer(
+                    self._cluster.pods.objects, lambda: self._decider.latest
+                ),
+                gang_explainer=self._writers.gangs.gang_explainer if self._writers.gangs else None,
             ),
             agents=self._intake(store, subscriptions),
         )
@@ -123,7 +125,7 @@ class Service:
             on_refusal=lambda code: self._metrics.agents_refused.labels(code.name).inc(),
             on_end=self._trimmer.stream_ended,
             verifier=agents_port.verifier(self._settings, self._cluster, self._api),
-            limits=self._settings.agent_limits,
+            limits=self._settings.agent_limits.for_metrics(self._settings.max_metrics),
         )
         self._metrics.agents.set_function(lambda: agents.connected)
         return agents

@@ -143,28 +143,15 @@ class Settings(
     kube_qps: float = option(
         "kubeQPS",
         50,
-        "writes of node labels in a second, in the long run",
+        "node label writes per second on average; twice as many may come at once",
         metavar="N",
         parse=rate,
-    )
-    kube_burst: int = option(
-        "kubeBurst",
-        100,
-        "writes of node labels that may come at once",
-        metavar="N",
-        parse=flags.count,
     )
     nudge: bool = option(
         "nudge",
         True,
         "have kube-scheduler try a pod again as soon as a node is let in that its policy kept it off, by an annotation "
         "on the pod; without it that takes up to 5 minutes",
-    )
-    take_over_labels: bool = option(
-        "takeOverLabels",
-        False,
-        "once, take over the node labels that Telemetry Aware Scheduling wrote for the policies there are, so that they "
-        "go when they are not wanted any more",
     )
     v: int = option(
         "v", 2, "log verbosity as TAS took it: 4 or more means debug", metavar="N", parse=verbosity
@@ -207,10 +194,6 @@ class Settings(
         of_scorers = dict.fromkeys(self.ports_of_scorers.values(), "--scorerPorts")
         found += self.webhook_mistakes({**of_scorers, **ports}, lifting=self.gangs)
         found += self.source_mistakes()
-        if not self.agent_limits.holds(self.max_metrics):
-            found.append(
-                f"--agentMaxReportBytes is too small for reports of {self.max_metrics} metrics (--maxMetrics)"
-            )
         if self.stale_after < 2 * self.sync_period:
             found.append(
                 "--staleAfter must be at least twice --syncPeriod, or readings grow stale between two reports"

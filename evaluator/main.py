@@ -7,6 +7,7 @@ import sys
 from collections.abc import Callable, Mapping, Sequence
 
 from evaluator.app import Service
+from evaluator.cli.adopt_labels import main as adopter
 from evaluator.cli.check import main as checker
 from evaluator.cli.configure_scheduler import main as configurer
 from evaluator.config import Settings
@@ -34,28 +35,33 @@ example, beside a cluster:
 
 commands, each with a --help of its own:
   check                 check policy manifests without a cluster, and say what each rule means
-  configure-scheduler   have the kube-scheduler of a kubeadm control plane ask the evaluator
+  configure-scheduler   add the evaluator to the kube-scheduler of a kubeadm control plane
+  adopt-labels          take over the node labels that Telemetry Aware Scheduling wrote
 
 A switch is turned off by --no-<flag> or --<flag>=false. Flags may be written with one dash or two, as for Telemetry Aware
 Scheduling.
 """
 
 COMMANDS: Mapping[str, Callable[[Sequence[str]], int]] = {
+    "adopt-labels": adopter.main,
     "check": checker.main,
     "configure-scheduler": configurer.main,
 }
 """What else this program does, by its first argument; each gets the arguments after it."""
 
 
-def main(argv: Sequence[str] | None = None) -> int:
-    """Run a command, or the evaluator itself until SIGTERM or SIGINT; the exit status."""
+def main(argv: Sequence[str] | None = None, *, settings_type: type[Settings] = Settings) -> int:
+    """Run a command, or the evaluator until SIGTERM or SIGINT; returns the exit status.
+
+    `settings_type`: a subclass with other limits, for tests.
+    """
     command = Parser(
         PROGRAM, about=_ABOUT, examples=_EXAMPLES, usage=f"{PROGRAM} [flags]"
     ).with_version()
     given = sys.argv[1:] if argv is None else argv
     if given and (run_command := COMMANDS.get(given[0])):
         return run_command(given[1:])
-    settings = flags.parse_settings(Settings, command, argv=given, env=os.environ)
+    settings = flags.parse_settings(settings_type, command, argv=given, env=os.environ)
     if mistakes := settings.mistakes():
         command.error("; ".join(mistakes))
     try:

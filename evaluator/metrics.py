@@ -1,12 +1,60 @@
 """The evaluator's own metrics, all in one registry; docs/metrics.md lists them from here."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Sequence
 
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, disable_created_metrics
+from prometheus_client.core import GaugeMetricFamily
+from prometheus_client.registry import Collector
 
 from plimsoll import VERSION, process_metrics
 
 disable_created_metrics()  # type: ignore[no-untyped-call]
+
+
+SLICE = 200
+"""Samples of one family that are made or encoded at a time, in a millisecond or less."""
+
+
+class PolicyGauge(Collector):
+    """A gauge with thousands of series. `collect()` yields it in slices of `SLICE` samples, each made when it is read.
+
+    The library's own Gauge makes all samples at once, and holds a lock and four objects for each series.
+    """
+
+    def __init__(
+        self,
+        name: str,
+        documentation: str,
+        labelnames: Sequence[str],
+        *,
+        registry: CollectorRegistry,
+    ) -> None:
+        self.labelnames = tuple(labelnames)
+        self._name = name
+        self._documentation = documentation
+        self._values: dict[tuple[str, ...], float] = {}
+        registry.register(self)
+
+    def set(self, labels: tuple[str, ...], value: float) -> None:
+        """Set the series with these label values, in the order of `labelnames`."""
+        self._values[labels] = value
+
+    def remove(self, labels: tuple[str, ...]) -> None:
+        """Remove the series with these label values. Raises KeyError if there is none."""
+        del self._values[labels]
+
+    def describe(self) -> list[GaugeMetricFamily]:
+        """The family without samples."""
+        return [GaugeMetricFamily(self._name, self._documentation, labels=self.labelnames)]
+
+    def collect(self) -> Iterator[GaugeMetricFamily]:
+        """The family, as several of one name if it has many series."""
+        series = list(self._values.items())
+        for begin in range(0, max(1, len(series)), SLICE):
+            (family,) = self.describe()
+            for labels, value in series[begin : begin + SLICE]:
+                family.add_metric(labels, value)
+            yield family
 
 
 class Metrics:
@@ -78,13 +126,13 @@ class Metrics:
         self.policies = Gauge(
             "plimsoll_policies", "Policies in the cluster.", registry=self.registry
         )
-        self.policy_problems = Gauge(
+        self.policy_problems = PolicyGauge(
             "plimsoll_policy_problems",
             "Things that are wrong with a policy; its status says what.",
             ["namespace", "policy"],
             registry=self.registry,
         )
-        self.violating_nodes = Gauge(
+        self.violating_nodes = PolicyGauge(
             "plimsoll_policy_violating_nodes",
             "Nodes that violate a strategy of a policy.",
             ["namespace", "policy", "strategy"],
@@ -96,19 +144,19 @@ class Metrics:
             ["namespace", "policy", "reason"],
             registry=self.registry,
         )
-        self.missing_violations = Gauge(
+        self.missing_violations = PolicyGauge(
             "plimsoll_policy_missing_violations",
             "Nodes that violate a strategy for want of a reading, as whenMissing: violate asks.",
             ["namespace", "policy", "strategy"],
             registry=self.registry,
         )
-        self.timed_nodes = Gauge(
+        self.timed_nodes = PolicyGauge(
             "plimsoll_policy_timed_nodes",
             "Nodes on which a rule waits: pending for its for to run out, clearing for its clearAfter.",
             ["namespace", "policy", "strategy", "state"],
             registry=self.registry,
         )
-        self.missing_readings = Gauge(
+        self.missing_readings = PolicyGauge(
             "plimsoll_policy_missing_readings",
             "Nodes without a usable reading of a metric that a policy names.",
             ["namespace", "policy", "metric"],

@@ -110,7 +110,7 @@ class PolicyEventRecorder:
             self._wake.clear()
             if self._idle():
                 continue
-            self._look()
+            await self._look()
             try:
                 await self._write()
             except KubeError as error:
@@ -132,20 +132,22 @@ class PolicyEventRecorder:
         untold = [story for story in self._stories.values() if story.untold]
         return min((story.due(self._pace, moment) for story in untold), default=None)
 
-    def _look(self) -> None:
+    async def _look(self) -> None:
         """Note what is new, and forget the policies that are gone."""
         decisions, disputes = self._decider.latest, ConflictsByLabel(self._conflicts())
-        stories = {}
+        before, stories = self._stories, dict[tuple[PolicyKey, str], _EventState]()
         for key, decision in decisions.policies.items():
             identity = (key, decision.policy.uid)
             standing = policy_events.reported_state(decision, disputes)
-            story = self._stories.get(identity) or self._begin(decision, standing)
+            story = before.get(identity) or self._begin(decision, standing)
             for notice in policy_events.diff(story.standing, standing):
                 story.untold[notice] += 1
                 self._metrics.policy_events.labels(*key, notice.reason).inc()
             story.standing = standing
             stories[identity] = story
-        self._stories = stories
+            await asyncio.sleep(0)
+        if self._stories is before:  # else start_over() was called meanwhile
+            self._stories = stories
 
     def _begin(self, decision: Decision, standing: ReportedState) -> _EventState:
         policy = decision.policy

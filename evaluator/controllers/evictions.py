@@ -76,21 +76,21 @@ class EvictionController:
 
     async def _planned(self) -> list[Eviction]:
         """What is due, once it is known of the nodes in question which would take which pod."""
-        plan, places = self._plan(), self._cluster.feasible_nodes
+        plan, places = await self._plan(), self._cluster.feasible_nodes
         if places.behind:
             for _ in places.catching_up():
                 await asyncio.sleep(0)
-            plan = self._plan()
+            plan = await self._plan()
         return plan
 
-    def _plan(self) -> list[Eviction]:
+    async def _plan(self) -> list[Eviction]:
         moment = self._clock()
         self._recent = {
             key: kept
             for key, times in self._recent.items()
             if (kept := tuple(at for at in times if moment - at < self._pace.period))
         }
-        return evictions.plan(
+        steps = evictions.plan(
             self._decider.latest,
             self._cluster.running,
             self._cluster.feasible_nodes,
@@ -98,6 +98,13 @@ class EvictionController:
             pace=self._pace,
             now=moment,
         )
+        planned: list[Eviction] = []
+        for eviction in steps:
+            if eviction is None:
+                await asyncio.sleep(0)
+            else:
+                planned.append(eviction)
+        return planned
 
     def _until_next_due(self) -> float | None:
         oldest = min((times[0] for times in self._recent.values()), default=None)

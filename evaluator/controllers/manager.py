@@ -6,7 +6,6 @@ from typing import Any
 from evaluator.cache.cluster import ClusterCache
 from evaluator.cache.pods import PodCache
 from evaluator.config import Settings
-from evaluator.controllers.adoption import LabelMigration
 from evaluator.controllers.events import PolicyEventRecorder
 from evaluator.controllers.evictions import EvictionController
 from evaluator.controllers.node_labels import NodeLabelController
@@ -25,6 +24,7 @@ from evaluator.metrics import Metrics
 from evaluator.model.pod_record import PodRecord
 from evaluator.plans import requeue
 from evaluator.plans.evictions import EvictionRate
+from evaluator.scoring.plugins.reward import REWARD_CONFIG_MAP
 from evaluator.scoring.rewards import Rewards
 from plimsoll.ratelimit import TokenBucket
 
@@ -65,12 +65,11 @@ class ControllerManager:
             self._rewarder = _rewarder(settings, api, cluster, self._fence)
             self._fence.listeners.append(self._rewarder.start_over)
             inventory.listeners.append(self._rewarder.changed)
-        bucket = TokenBucket(settings.kube_qps, settings.kube_burst)
+        bucket = TokenBucket(settings.kube_qps, max(1, round(2 * settings.kube_qps)))
         labeler = NodeLabelController(
             api, cluster, decider, metrics, bucket=bucket, is_leader=is_leader
         )
         self._labeler = labeler
-        self._adopter = LabelMigration(api, cluster, decider, bucket=bucket, is_leader=is_leader)
         self._reporter = StatusController(
             api, decider, lambda: labeler.conflicts, said=cluster.status_of, is_leader=is_leader
         )
@@ -123,7 +122,6 @@ class ControllerManager:
             self._recorder.start_over,
             self._evictor.start_over,
             self._nudger.wake,
-            self._adopter.wake,
         ]
         decider.listeners += [
             self._labeler.wake,
@@ -131,7 +129,6 @@ class ControllerManager:
             self._evictor.wake,
             self._recorder.wake,
             self._nudger.decided,
-            self._adopter.wake,
         ]
 
     def loops(self) -> list[Coroutine[Any, Any, None]]:
@@ -141,8 +138,6 @@ class ControllerManager:
             loops.append(self._evictor.run())
         if self._settings.nudge:
             loops.append(self._nudger.run())
-        if self._settings.take_over_labels:
-            loops.append(self._adopter.run())
         if self._rewarder is not None:
             loops.append(self._rewarder.run())
         if self.gangs is not None:
@@ -174,7 +169,7 @@ def _rewarder(
         settings.no_rewards,
         nodes,
         namespace=_namespace(settings),
-        name=settings.reward_config_map,
+        name=REWARD_CONFIG_MAP,
         is_leader=fence.is_leader,
     )
 

@@ -19,8 +19,6 @@ log = logs.get(__name__)
 
 _PAUSE = 1.0
 """Seconds between two rounds of writing: a status is for people, and a flapping reading must not load the API server."""
-_STEP = 10
-"""So many statuses are put into words in about a millisecond."""
 
 
 class StatusController:
@@ -84,9 +82,8 @@ class StatusController:
             for key in known.keys() - decisions.policies.keys():
                 del known[key]
         failed = 0
-        for number, (key, status) in enumerate(statuses(decisions, self._conflicts())):
-            if number % _STEP == 0:
-                await asyncio.sleep(0)
+        for key, status in statuses(decisions, self._conflicts()):
+            await asyncio.sleep(0)
             if not self._is_leader():
                 break
             uid = decisions.policies[key].policy.uid

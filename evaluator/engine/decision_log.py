@@ -1,10 +1,10 @@
 """What the log says of new decisions, in the words that users of Telemetry Aware Scheduling look for."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 
-import structlog
-
+from evaluator.model.node_index import NodeIndex, NodeMask, Reindex
 from evaluator.policy.decide import Decision, Decisions
+from evaluator.policy.violations import ViolationReasons, violators
 from plimsoll import logs
 from plimsoll.text import counted
 
@@ -15,22 +15,27 @@ _NAMED = 10
 
 
 def log_changes(before: Decisions, after: Decisions) -> Iterator[None]:
-    """Log what changed, one policy with each step."""
+    """Log what changed, one policy with each step.
+
+    Nodes are compared as masks; only those that are named get their reasons. The reasons of all nodes take milliseconds.
+    """
+    compare = _comparison(before.table.nodes, after.table.nodes)
     for key, decision in after.policies.items():
         old = before.policies.get(key, Decision(decision.policy))
         context = log.bind(policy=str(key))
         changes = [
-            (strategy.value, old.violations[strategy], now)
+            (strategy.value, now, *compare(old.violations[strategy], now))
             for strategy, now in decision.violations.items()
             if now is not old.violations[strategy]
         ]
-        if key not in before.policies or any(was != now for _, was, now in changes):
+        if key not in before.policies or any(one.count or two.count for *_, one, two in changes):
             context.info("Evaluating %s", key.name)
-        for strategy, was, now in changes:
-            new = {node: now[node] for node in now.keys() - was.keys()}
-            _name(context, new, f"violating {key.name}", strategy)
-            cleared = f"no longer violating {key.name}"
-            _name(context, dict.fromkeys(was.keys() - now.keys(), cleared), cleared, strategy)
+        cleared = f"no longer violating {key.name}"
+        for strategy, now, entered, left in changes:
+            told, rest = _reasons(now, entered), f"violating {key.name}"
+            _name(context.info, told, rest, nodes=entered.count, strategy=strategy)
+            told = dict.fromkeys(left.names[:_NAMED], cleared)
+            _name(context.info, told, cleared, nodes=left.count, strategy=strategy)
         for problem in decision.problems:
             if problem not in old.problems:
                 context.warning("problem in policy %s: %s", key.name, problem)
@@ -39,12 +44,30 @@ def log_changes(before: Decisions, after: Decisions) -> Iterator[None]:
         log.info("policy %s is gone", key.name, policy=str(key))
 
 
+def _comparison(
+    before: NodeIndex, after: NodeIndex
+) -> Callable[[Mapping[str, str], Mapping[str, str]], tuple[NodeMask, NodeMask]]:
+    """Return a function from a strategy's violators then and now to the nodes that began and those that ceased to violate it."""
+    forward, backward = Reindex(before, after), Reindex(after, before)
+
+    def compare(was: Mapping[str, str], now: Mapping[str, str]) -> tuple[NodeMask, NodeMask]:
+        old, new = violators(was, before), violators(now, after)
+        entered = NodeMask(after, new & ~forward.mask(old))
+        return entered, NodeMask(before, old & ~backward.mask(new))
+
+    return compare
+
+
+def _reasons(now: Mapping[str, str], nodes: NodeMask) -> Mapping[str, str]:
+    """The reasons of the first of some nodes."""
+    return now.some(_NAMED, nodes) if isinstance(now, ViolationReasons) else {}
+
+
 def _name(
-    context: structlog.stdlib.BoundLogger, told: Mapping[str, str], rest: str, strategy: str
+    info: Callable[..., None], told: Mapping[str, str], rest: str, *, nodes: int, strategy: str
 ) -> None:
-    """A line for each node, up to some: what befalls all nodes at once must not cost a line for each of thousands."""
-    some = sorted(told)[:_NAMED]
-    for node in some:
-        context.info("%s %s", node, told[node], node=node, strategy=strategy)
-    if more := len(told) - len(some):
-        context.info("%s %s", counted(more, "more node"), rest, nodes=more, strategy=strategy)
+    """A line for each of some nodes, and one for the rest of `nodes`, which may be thousands."""
+    for node, text in told.items():
+        info("%s %s", node, text, node=node, strategy=strategy)
+    if more := nodes - len(told):
+        info("%s %s", counted(more, "more node"), rest, nodes=more, strategy=strategy)

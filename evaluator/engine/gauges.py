@@ -2,13 +2,11 @@
 
 from collections.abc import Iterator, Mapping
 
-from prometheus_client import Gauge
-
-from evaluator.metrics import Metrics
+from evaluator.metrics import Metrics, PolicyGauge
 from evaluator.model.names import PolicyKey
 from evaluator.policy.decide import Decision, Decisions
 
-Figures = Mapping[tuple[Gauge, tuple[str, ...]], float]
+Figures = Mapping[tuple[PolicyGauge, tuple[str, ...]], float]
 """Gauge and the values of its labels → its value."""
 
 
@@ -40,13 +38,13 @@ class PolicyGauges:
             return
         for (gauge, labels), figure in figures.items():
             if shown.get((gauge, labels)) != figure:
-                gauge.labels(*labels).set(figure)
+                gauge.set(labels, figure)
         for gauge, labels in shown.keys() - figures.keys():
-            gauge.remove(*labels)
+            gauge.remove(labels)
 
     def _figures(self, key: PolicyKey, decision: Decision) -> Figures:
         metrics = self._metrics
-        figures: dict[tuple[Gauge, tuple[str, ...]], float] = {
+        figures: dict[tuple[PolicyGauge, tuple[str, ...]], float] = {
             (metrics.policy_problems, key): len(decision.problems)
         }
         for strategy, violating in decision.violations.items():

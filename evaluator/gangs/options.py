@@ -29,29 +29,12 @@ class GangOptions:
         metavar="DURATION",
         parse=flags.positive_duration,
     )
-    gang_backoff: float = option(
-        "gangBackoff",
-        _DEFAULT.backoff,
-        "how long a gang that found no nodes in its time rests, while others have their turn: about so long the first "
-        "time, twice that the next, and so on",
-        metavar="DURATION",
-        parse=flags.positive_duration,
-    )
-    gang_backoff_max: float = option(
-        "gangBackoffMax",
-        _DEFAULT.longest_backoff,
-        "the longest that it rests",
-        metavar="DURATION",
-        parse=flags.positive_duration,
-    )
-    gang_ageing: float = option(
-        "gangAgeing",
-        _DEFAULT.ageing,
-        "a gang that has waited for longer than this, and would fit on empty nodes, is not passed over by smaller ones "
-        "any more, for --gangTimeout at a time",
-        metavar="DURATION",
-        parse=flags.positive_duration,
-    )
+    gang_backoff: float = _DEFAULT.backoff
+    """First pause of a gang that timed out; doubles each time. Constant: no flag sets it, tests pass shorter ones."""
+    gang_backoff_max: float = _DEFAULT.longest_backoff
+    """Longest pause. Constant."""
+    gang_ageing: float = _DEFAULT.ageing
+    """A gang that waited longer and would fit on empty nodes is not overtaken for `gang_timeout` at a time. Constant."""
     gang_fit: bool = option(
         "gangFit",
         True,
@@ -100,7 +83,5 @@ class GangOptions:
 
     def gang_mistakes(self) -> Iterator[str]:
         """What is wrong with these settings together, each in a sentence."""
-        if self.gang_backoff_max < self.gang_backoff:
-            yield "--gangBackoffMax must be at least --gangBackoff"
         if 0 < self.gate_max_age <= self.gang_timeout:
             yield "--gateMaxAge must be more than --gangTimeout, or no gang could wait for its turn"

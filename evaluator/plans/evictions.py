@@ -1,7 +1,7 @@
 """Which pods have to leave: those of a violated deschedule policy, a few at a time, and only if they have somewhere to go."""
 
 import heapq
-from collections.abc import Mapping, Set
+from collections.abc import Iterator, Mapping, Set
 from dataclasses import dataclass
 
 from evaluator.cache.feasible_nodes import FeasibleNodes
@@ -36,13 +36,12 @@ def plan(
     *,
     pace: EvictionRate,
     now: float,
-) -> list[Eviction]:
-    """The evictions due at `now`, given when each policy's recent ones were asked for (seconds).
+) -> Iterator[Eviction | None]:
+    """The evictions due at `now`, and None after those of a policy, which take milliseconds; given when each policy's recent ones were asked for (seconds).
 
     Pods are taken in order of their names, so that the same state gives the same plan. A pod without another node that
     its policy and its own constraints allow stays where it is: evicting it would only make it Pending.
     """
-    chosen: list[Eviction] = []
     for key, decision in decisions.policies.items():
         pods = running.of(key)
         turns = pace.limit - sum(1 for at in recent.get(key, ()) if now - at < pace.period)
@@ -52,11 +51,9 @@ def plan(
         leaving = [
             pod for pod in pods if pod.spec.node_name in decision.deschedule and refuge.has(pod)
         ]
-        chosen += [
-            Eviction(key, pod, decision.deschedule[pod.spec.node_name])
-            for pod in heapq.nsmallest(turns, leaving, key=str)
-        ]
-    return chosen
+        for pod in heapq.nsmallest(turns, leaving, key=str):
+            yield Eviction(key, pod, decision.deschedule[pod.spec.node_name])
+        yield None
 
 
 class _Alternatives:

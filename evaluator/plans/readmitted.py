@@ -1,60 +1,77 @@
 """Which nodes a policy has let in again, and when: a pod that it turned away may have a node there now."""
 
-from collections.abc import Iterable, Iterator, Mapping, Set
+from collections.abc import Iterator, Mapping, Set
 from dataclasses import dataclass, field
 
+import numpy as np
+
 from evaluator.model.names import PolicyKey
+from evaluator.model.node_index import Floats, NodeIndex, NodeMask, Reindex
 from evaluator.policy.decide import Decision, Decisions
+from evaluator.policy.violations import violators
 
 
 @dataclass(frozen=True, slots=True)
 class ReadmittedNodes:
-    """The nodes that a policy stopped refusing, and when (seconds), in the order of time.
+    """When a policy stopped refusing each node (seconds; NaN: it did not), as an array over `nodes`.
 
-    Those that it refuses again stay in it. `start`: when every other node counts as just let in (None: no other does), as
-    after a start, when nobody knows whom an earlier life refused.
+    Nodes that it refuses again keep their time. `start`: when every other node counts as just readmitted (None: no other
+    does), as after a start, when the nodes that an earlier process refused are not known.
     """
 
-    nodes: Mapping[str, float] = field(default_factory=dict)
+    nodes: NodeIndex = field(default_factory=NodeIndex)
+    at: Floats = field(default_factory=lambda: np.zeros(0))
     start: float | None = None
 
     def times(self, takers: Set[str], decision: Decision | None) -> list[float]:
-        """When those of the takers were let in that are not refused now, in ascending order."""
+        """When those of the takers were readmitted that are not refused now, in ascending order."""
         refused: Set[str] = decision.dontschedule.keys() if decision else frozenset()
-        times = [at for node, at in self.nodes.items() if node in takers and node not in refused]
+        known = NodeMask(self.nodes, ~np.isnan(self.at))
+        pairs = zip(known.names, self.at[known.mask].tolist(), strict=True)
+        times = sorted(at for node, at in pairs if node in takers and node not in refused)
         if self.start is not None and any(
-            node not in refused and node not in self.nodes for node in takers
+            node not in refused and node not in known.members for node in takers
         ):
             return [self.start, *times]
         return times
 
     def after(self, horizon: float) -> "ReadmittedNodes":
-        """Without what was before then."""
+        """Without what was before then; the same object if there is nothing."""
         gone = self.start is not None and self.start <= horizon
-        if not gone and next(iter(self.nodes.values()), horizon + 1) > horizon:
+        old = self.at <= horizon
+        if not gone and not old.any():
             return self
-        nodes = {node: at for node, at in self.nodes.items() if at > horizon}
-        return ReadmittedNodes(nodes, None if gone else self.start)
+        return ReadmittedNodes(
+            self.nodes, np.where(old, np.nan, self.at), None if gone else self.start
+        )
 
-    def with_nodes(self, nodes: Iterable[str], at: float) -> "ReadmittedNodes":
-        """With nodes that are let in now."""
-        more = dict.fromkeys(nodes, at)
-        old = {node: then for node, then in self.nodes.items() if node not in more}
-        return ReadmittedNodes(old | more, self.start)
+    def with_nodes(self, nodes: NodeMask, at: float) -> "ReadmittedNodes":
+        """With nodes that are readmitted now."""
+        known = Reindex(self.nodes, nodes.nodes).values(self.at)
+        return ReadmittedNodes(nodes.nodes, np.where(nodes.mask, at, known), self.start)
+
+    @property
+    def empty(self) -> bool:
+        """Whether no node counts as readmitted."""
+        return self.start is None and bool(np.isnan(self.at).all())
 
 
 ReadmittedByPolicy = Mapping[PolicyKey, ReadmittedNodes]
 
 
-def newly_allowed(before: Decisions, after: Decisions) -> dict[PolicyKey, Set[str]]:
+def newly_allowed(before: Decisions, after: Decisions) -> dict[PolicyKey, NodeMask]:
     """Per policy the nodes that it refused and refuses no longer, because a reading, a rule or the policy itself changed."""
-    found: dict[PolicyKey, Set[str]] = {}
+    found: dict[PolicyKey, NodeMask] = {}
+    nodes = after.table.nodes
+    moves = Reindex(before.table.nodes, nodes)
     for key, was in before.policies.items():
         now = after.policies.get(key)
         if now is not None and (now is was or now.dontschedule is was.dontschedule):
             continue
-        if nodes := was.dontschedule.keys() - (now.dontschedule.keys() if now else ()):
-            found[key] = nodes
+        refused = violators(now.dontschedule if now else {}, nodes)
+        readmitted = moves.mask(violators(was.dontschedule, before.table.nodes)) & ~refused
+        if readmitted.any():
+            found[key] = NodeMask(nodes, readmitted)
     return found
 
 
@@ -65,7 +82,7 @@ def all_readmitted(decisions: Decisions, now: float) -> dict[PolicyKey, Readmitt
 
 def remember(
     openings: ReadmittedByPolicy,
-    more: Mapping[PolicyKey, Iterable[str]],
+    more: Mapping[PolicyKey, NodeMask],
     *,
     now: float,
     memory: float,
@@ -82,5 +99,5 @@ def _kept(
 ) -> Iterator[tuple[PolicyKey, ReadmittedNodes]]:
     for key, opening in openings.items():
         kept = opening.after(horizon)
-        if kept.nodes or kept.start is not None:
+        if not kept.empty:
             yield key, kept

@@ -6,6 +6,7 @@ from functools import cached_property
 from typing import assert_never
 
 import numpy as np
+import numpy.ma
 import numpy.typing as npt
 
 from evaluator.model.node_index import NodeIndex, NodeMask, Positions, alike, union
@@ -200,13 +201,14 @@ class Violations:
 
     def first(self) -> npt.NDArray[np.intp]:
         """Per violating node the number of its first violated rule, of those known by more than a label if there are any."""
-        per_rule = self.per_rule[self.violated]
-        if per_rule.shape[1] == 1:
-            return np.zeros(len(per_rule), np.intp)
-        known = per_rule & ~self.from_previous_leader[self.violated]
-        best = np.where(known.any(axis=1, keepdims=True), known, per_rule)
-        first: npt.NDArray[np.intp] = np.argmax(best, axis=1)
-        return first
+        first = np.zeros(len(self.violated), np.int32)
+        tables = [self.per_rule]
+        if self.from_previous_leader.any():
+            tables.append(self.per_rule & ~self.from_previous_leader)
+        for table in tables:  # the last write counts; each rule's nodes lie in one piece
+            for number in reversed(range(table.shape[1])):
+                np.putmask(first, table[:, number], number)
+        return first[self.violated].astype(np.intp)
 
 
 def violations(strategy: Strategy, table: MetricTable) -> Violations:
@@ -279,9 +281,10 @@ def _texts(strategy: Strategy, found: Violations) -> tuple[list[str], npt.NDArra
     lacks = found.missing[found.violated.nonzero()[0], first]
     if len(strategy.rules) == 1 and not lacks.any():
         return [_text(strategy.rules[0], missing=False)], first
-    said, which = np.unique(2 * first + lacks, return_inverse=True)
+    codes = 2 * first + lacks
+    said = np.bincount(codes).nonzero()[0]
     texts = [_text(strategy.rules[code // 2], missing=code % 2 == 1) for code in said.tolist()]
-    return texts, which
+    return texts, np.searchsorted(said, codes)
 
 
 def _texts_of_all(strategy: Strategy, found: Violations) -> tuple[list[str], npt.NDArray[np.intp]]:

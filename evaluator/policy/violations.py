@@ -1,9 +1,12 @@
 """Decisions that read as mappings: masks at once, names and words when somebody asks, and then kept."""
 
 from collections.abc import ItemsView, Iterator, KeysView, Mapping, Sequence
+from dataclasses import replace
 from functools import cached_property
 
-from evaluator.model.node_index import NodeIndex, NodeMask
+import numpy as np
+
+from evaluator.model.node_index import Mask, NodeIndex, NodeMask
 from evaluator.policy import evaluate
 from evaluator.policy.evaluate import Violations
 from evaluator.policy.types import Strategy
@@ -24,6 +27,13 @@ class ViolationReasons(Mapping[str, str]):
     def by_name(self) -> dict[str, str]:
         """All of it; not to be written to."""
         return evaluate.reasons(self.policy, self.strategy, self.nodes.nodes, self.found)
+
+    def some(self, count: int, among: NodeMask) -> dict[str, str]:
+        """The reasons of the first `count` of some violating nodes, without making those of all others."""
+        few = np.zeros_like(among.mask)
+        few[among.mask.nonzero()[0][:count]] = True
+        found = replace(self.found, violated=few)
+        return evaluate.reasons(self.policy, self.strategy, among.nodes, found)
 
     def reuse(self, before: Mapping[str, str]) -> Mapping[str, str]:
         """The object of before if it says the same of the same nodes, in the same words."""
@@ -63,6 +73,15 @@ class ViolationReasons(Mapping[str, str]):
 def plain(reasons: Mapping[str, str]) -> Mapping[str, str]:
     """The dict that reasons stand for: thousands of look-ups in it cost no call of ours."""
     return reasons.by_name if isinstance(reasons, ViolationReasons) else reasons
+
+
+def violators(reasons: Mapping[str, str], nodes: NodeIndex) -> Mask:
+    """The violating nodes as a mask over `nodes`, which are those of the decision; not to be written to."""
+    if isinstance(reasons, ViolationReasons):
+        return reasons.nodes.mask
+    if not reasons:
+        return nodes.none
+    return np.fromiter((node in reasons for node in nodes), np.bool_, len(nodes))
 
 
 class MissingReadings(Mapping[str, Sequence[str]]):

@@ -1,4 +1,4 @@
-"""Alerts fire when they should, tell what exists, and lead to an entry in docs/operations.md; the dashboard draws what exists."""
+"""Alerts fire when they should, tell what exists, and lead to an entry in docs/alerts.md; the dashboard draws what exists."""
 
 import functools
 import json
@@ -15,7 +15,7 @@ from agent.rules.groups import metrics
 from agent.scrape import runner
 from agent.scrape.self_metrics import SelfMetrics
 from collectors.base import catalog
-from evaluator.metrics import Metrics
+from evaluator.metrics import Metrics, PolicyGauge
 
 ROOT = Path(__file__).parents[2]
 DEPLOY = ROOT / "deploy"
@@ -104,9 +104,11 @@ def known():
         labels = {label for sample in family.samples for label in sample.labels}
         found |= {family.name + end: labels for end in ENDINGS.get(family.type, [""])}
     for metric in vars(Metrics()).values():
-        if isinstance(metric, MetricWrapperBase):
+        if isinstance(metric, MetricWrapperBase | PolicyGauge):
             (family,) = metric.describe()
-            labels = set(metric._labelnames)
+            labels = set(
+                metric.labelnames if isinstance(metric, PolicyGauge) else metric._labelnames
+            )
             found |= {family.name + end: labels for end in ENDINGS.get(family.type, [""])}
     return found | {"up": set(), "plimsoll_build_info": {"version"}}
 
@@ -148,7 +150,7 @@ def test_the_evaluators_metrics_are_watched_by_an_alert_or_drawn():
 
 
 def test_every_alert_has_an_entry_in_the_manual_and_every_entry_an_alert():
-    text = (ROOT / "docs" / "operations.md").read_text()
+    text = (ROOT / "docs" / "alerts.md").read_text()
     entries = re.findall(r"^#+ (Plimsoll\w+)$", text, re.MULTILINE)
     assert sorted(entries) == sorted(alert["alert"] for alert in ALERTS)
 

@@ -15,16 +15,15 @@ from evaluator.kubeapi.client import Kube
 from evaluator.kubeapi.transport import KubeError
 from evaluator.model.names import PolicyKey
 from evaluator.model.node_labels import LabelApply
-from evaluator.scoring.plugins.reward import RewardOptions
+from evaluator.scoring.plugins.reward import REWARD_CONFIG_MAP
 
 VERBS = {"POST": "create", "PUT": "update", "PATCH": "patch", "DELETE": "delete"}
 LEASE = {"namespace": "plimsoll", "name": Settings().lease_name}
-REWARDS = {"namespace": "plimsoll", "name": RewardOptions().reward_config_map}
+REWARDS = {"namespace": "plimsoll", "name": REWARD_CONFIG_MAP}
 RESOURCES = [(one,) for _, one in inspect.getmembers(kube) if isinstance(one, kube.APIResource)]
 
 EXAMPLES = {
     "list_page": RESOURCES,
-    "read_node": [("n",)],
     "put_managed_fields": [({"metadata": {"name": "n", "resourceVersion": "1"}}, [])],
     "read_group": [("custom.metrics.k8s.io",)],
     "node_metric": [("v1beta2", "m")],

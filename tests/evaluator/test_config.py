@@ -49,7 +49,6 @@ def test_the_kubeconfig_comes_from_the_environment_too():
         (["--evictLimit=-1"], "--evictLimit: not a number of 1 or more: '-1'"),
         (["--kubeQPS=0"], "--kubeQPS: not a number above 0: '0'"),
         (["--kubeQPS=nan"], "--kubeQPS: not a number above 0: 'nan'"),
-        (["--kubeBurst=0.5"], "--kubeBurst: not a number of 1 or more"),
         (["--v=x"], "--v: not a verbosity: 'x'"),
         (["--log.level=loud"], "--log.level: 'loud' is not one of debug, info, warn, error"),
         (["--log.format=xml"], "--log.format: 'xml' is not one of logfmt, json"),

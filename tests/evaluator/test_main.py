@@ -15,6 +15,7 @@ import grpc
 import pytest
 
 from tests.patience import PATIENCE
+from tests.tuned_evaluator import tuned
 from wire import telemetry_pb2, telemetry_pb2_grpc
 
 pytestmark = pytest.mark.e2e
@@ -71,9 +72,9 @@ async def evaluator(tmp_path):
     started = []
     environment = {"PATH": os.environ["PATH"], "HOME": str(tmp_path)}
 
-    async def start(*argv, **env):
+    async def start(*argv, program=("-m", "evaluator"), **env):
         made = await asyncio.create_subprocess_exec(
-            *(sys.executable, "-P", "-m", "evaluator", *argv),
+            *(sys.executable, "-P", *program, *argv),
             stdin=asyncio.subprocess.DEVNULL,
             stdout=asyncio.subprocess.DEVNULL,
             stderr=asyncio.subprocess.PIPE,
@@ -152,11 +153,19 @@ async def test_certificates_that_cannot_be_used_any_more_are_told_and_change_not
     assert not any("PRIVATE" in line or "Traceback" in line for line in process.lines)
 
 
-async def test_the_limits_of_clients_are_flags(evaluator, kubeconfig, dial):
-    small = ("--headerTimeout=200ms", "--bodyTimeout=200ms", "--idleTimeout=200ms")
-    small += ("--maxHeaderBytes=300", "--maxBodyBytes=1KiB", "--maxConnections=2")
+async def test_clients_beyond_the_limits_are_closed(evaluator, kubeconfig, dial):
+    small = tuned(
+        limits={
+            "header": 0.2,
+            "body": 0.2,
+            "idle": 0.2,
+            "header_bytes": 300,
+            "body_bytes": 1 << 10,
+            "connections": 2,
+        }
+    )
     config = ("--kubeConfig", kubeconfig("http://127.0.0.1:1"))
-    process = await evaluator("--unsafe", "--log.format=logfmt", *small, *config, *LOOPBACK)
+    process = await evaluator("--unsafe", "--log.format=logfmt", *config, *LOOPBACK, program=small)
     await process.listening()
     head = b"POST /scheduler/filter HTTP/1.1\r\nHost: x\r\n"
     for raw, status in (

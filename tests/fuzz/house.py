@@ -81,7 +81,8 @@ class House:
         )
         return float(found[1])
 
-    async def start(self, *flags):
+    async def start(self, *flags, program=("-m", "evaluator")):
+        """`program`: arguments for Python, as those of tests.tuned_evaluator."""
         server = ApiServer()
         url = await server.start()
         self._stack.push_async_callback(server.close)
@@ -96,7 +97,7 @@ class House:
         self.pid = await self._programs.start(
             "evaluator",
             (
-                *(*self._launcher, sys.executable, "-P", "-m", "evaluator", *ports),
+                *(*self._launcher, sys.executable, "-P", *program, *ports),
                 "--bindAddress=127.0.0.1",
                 *(f"--kubeConfig={self._kubeconfig(url)}", "--leaderElect=false", *secured, *flags),
             ),

@@ -11,6 +11,7 @@ from tests.fuzz.gunner import Gunner, Line
 from tests.fuzz.house import House
 from tests.fuzz.shots import Shots
 from tests.patience import PATIENCE
+from tests.tuned_evaluator import tuned
 
 pytestmark = pytest.mark.e2e
 
@@ -36,7 +37,7 @@ async def house(request, tmp_path, authority):
 
 async def test_random_requests_are_answered_by_the_book(house, corpus, soak):
     level = "warn" if soak else "info"
-    await house.start("--maxBodyBytes=12KiB", f"--log.level={level}")
+    await house.start(f"--log.level={level}", program=tuned(limits={"body_bytes": 12 << 10}))
     kind = "tls" if house.tls else "plain"
     count = FULL if soak else SMALL
     gunner = Gunner(house.ports["port"], Shots(corpus("extender"), random.Random(kind)), house.tls)

@@ -36,6 +36,7 @@ from tests.security.rawh2 import (
     message,
     report,
 )
+from tests.tuned_evaluator import tuned
 from wire import telemetry_pb2, telemetry_pb2_grpc
 
 pytestmark = [pytest.mark.asyncio(loop_scope="module"), pytest.mark.e2e]
@@ -45,14 +46,14 @@ GROWTH = 48 << 20
 FRESH = 5.0
 """Seconds within which an agent that reports each second was heard."""
 Code = grpc.StatusCode
-LIMITS = (
-    *("--agentHandshakeTimeout=1s", "--agentHelloTimeout=1s", "--agentMaxStreams=200"),
-    *(
-        "--agentMaxStreamsPerConnection=20",
-        "--agentStreamPause=100ms",
-        "--agentMaxReportBytes=256KiB",
-    ),
-)
+LIMITS = {
+    "handshake": 1.0,
+    "introduction": 1.0,
+    "streams": 200,
+    "streams_per_connection": 20,
+    "pause": 0.1,
+    "report_bytes": 256 << 10,
+}
 
 
 class Mallory:
@@ -242,7 +243,7 @@ async def connections_without_streams(mallory):
 
 
 async def more_connections_than_there_may_be(mallory):
-    """What is above --agentMaxStreams is closed at once, and those that stand are left alone."""
+    """What is above `AgentLimits.streams` is closed at once, and those that stand are left alone."""
     opened = [await asyncio.open_connection("127.0.0.1", mallory.port) for _ in range(400)]
     assert mallory.house.descriptors < mallory.house.descriptors_before + 220
     async with asyncio.timeout(PATIENCE):
@@ -421,7 +422,7 @@ class Attacked(House):
     """A house with one more node, whose agent is the attacker."""
 
     async def begin(self):
-        await self.start(*LIMITS, "--log.level=debug")
+        await self.start("--log.level=debug", program=tuned(agent_limits=LIMITS))
         server = json.loads((self.log.parent / "kubeconfig").read_text())["clusters"][0]["cluster"]
         node = node_object(MALLORY, 9, now=0.0)
         async with (

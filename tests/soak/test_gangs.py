@@ -15,11 +15,13 @@ import pytest
 from sandbox.client.objects import PODS
 from sandbox.cluster import Cluster, ClusterSpec
 from sandbox.controllers.nodes import CAPACITY
+from sandbox.programs import evaluator_command
 from tests.patience import PATIENCE
+from tests.tuned_evaluator import tuned
 
 pytestmark = pytest.mark.e2e
 
-QUICK = ("--gangTimeout=3s", "--gangBackoff=1s", "--gangBackoffMax=4s", "--gangAgeing=5s")
+QUICK = {"gang_timeout": 3.0, "gang_backoff": 1.0, "gang_backoff_max": 4.0, "gang_ageing": 5.0}
 CORES = int(CAPACITY["cpu"])
 
 
@@ -147,9 +149,15 @@ class Storm:
         await self._api.delete(PODS, pod["metadata"]["name"], "default", grace=0)
 
 
+def quick(launch):
+    """The evaluator's command, with short times for gangs."""
+    python, _, _module, _name, *flags = evaluator_command(launch)
+    return (python, "-P", *tuned(**QUICK), *flags)
+
+
 async def test_gangs_come_and_go_while_the_evaluator_is_killed(tmp_path, soak):
     rng = random.Random(int(os.environ.get("PLIMSOLL_SEED", "7")))
-    spec = ClusterSpec(dir=tmp_path, nodes=("a", "b", "c"), gangs=True, evaluator_flags=QUICK)
+    spec = ClusterSpec(dir=tmp_path, nodes=("a", "b", "c"), gangs=True, evaluator=quick)
     async with Cluster(spec) as cluster:
         storm = Storm(cluster, rng, 300 if soak else 12)
         try:

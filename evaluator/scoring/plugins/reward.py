@@ -23,6 +23,10 @@ def weight(text: str) -> float:
     return number
 
 
+REWARD_CONFIG_MAP = "plimsoll-rewards"
+"""Name of the ConfigMap, in the namespace of the Lease, that keeps the learned values across restarts."""
+
+
 @dataclass(frozen=True, kw_only=True)
 class RewardOptions:
     """Flags of this scorer. It has none for what is missing: a kind that was never seen on a node has not done badly there."""
@@ -33,12 +37,6 @@ class RewardOptions:
         "how much one outcome of a pod counts against all before it, of its kind and on its node",
         metavar="SHARE",
         parse=weight,
-    )
-    reward_config_map: str = option(
-        "rewardConfigMap",
-        "plimsoll-rewards",
-        "the ConfigMap, in the namespace of the Lease, in which what was learned outlives a restart",
-        metavar="NAME",
     )
 
     @property

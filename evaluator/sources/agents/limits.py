@@ -1,6 +1,6 @@
 """What one agent may take of its port, and all of them together; and how gRPC is told so."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 _BACKSTOP = 1.25
 _GRACE = 30.0
@@ -37,9 +37,10 @@ class AgentLimits:
     report_bytes: int = 64 << 10
     """So much of each stream may lie in memory before it is known whose it is."""
 
-    def holds(self, metrics: int) -> bool:
-        """Whether a report of so many readings is small enough."""
-        return self.report_bytes >= _REPORT_HEAD + _READING_BYTES * metrics
+    def for_metrics(self, metrics: int) -> "AgentLimits":
+        """These limits, with `report_bytes` raised if a report of so many readings needs it."""
+        needed = _REPORT_HEAD + _READING_BYTES * metrics
+        return replace(self, report_bytes=max(self.report_bytes, needed))
 
     def channel_options(self, connections: int) -> list[tuple[str, int]]:
         """For a gRPC server that holds at most so many connections."""

@@ -8,10 +8,17 @@ import sys
 import numpy as np
 import pytest
 
+from evaluator.cache.cluster import ClusterCache
+from evaluator.engine.decision_log import log_changes
+from evaluator.engine.gauges import PolicyGauges
+from evaluator.engine.loop import DecisionLoop
+from evaluator.engine.subscription import Subscriptions
+from evaluator.metrics import SLICE, Metrics
 from evaluator.model.names import PolicyKey
 from evaluator.model.steps import finished
+from evaluator.plans import readmitted
 from evaluator.plans.explain import explain
-from evaluator.policy.decide import deciding
+from evaluator.policy.decide import Decisions, decide, deciding
 from evaluator.readings.store import Store
 from wire.codec import Delta
 
@@ -203,3 +210,93 @@ def test_no_step_of_an_explanation_grows_with_metrics_and_policies(world):
     few, many = costs(20, 2), costs(200, 20)
     assert few > len(NODES)
     assert many <= 1.5 * few
+
+
+def halves(store, policies):
+    """Decisions before and after half of the nodes reported other values; every policy has other violators then."""
+    before = decide(policies, NODES, store, now=NOW)
+    for node in NODES[::2]:
+        store.report(node, Delta(dict.fromkeys(store.metrics, -1.0)), NOW + 1)
+    return before, decide(policies, NODES, store, now=NOW + 1, before=before)
+
+
+def with_reasons(*decisions):
+    """The strategies whose reasons were made for all of their violators, which takes milliseconds for thousands."""
+    return [
+        (key, name)
+        for found in decisions
+        for key, decision in found.policies.items()
+        for name, reasons in decision.violations.items()
+        if "by_name" in vars(reasons)
+    ]
+
+
+def test_the_log_makes_reasons_only_for_the_nodes_that_it_names(world, log_lines):
+    read = log_lines("logfmt")
+    before, after = halves(*world(metrics=10, policies=3, rules=10, kind=Store))
+    for _ in (*log_changes(Decisions(), before), *log_changes(before, after)):
+        pass
+    lines = read()
+    assert any("node-001 violating p0: m" in line for line in lines)
+    assert any("node-000 no longer violating p2" in line for line in lines)
+    assert not with_reasons(before, after)
+    dict(after.policies[PolicyKey("ns", "p0")].dontschedule)
+    assert with_reasons(before, after)  # it can be seen
+
+
+def test_readmitted_nodes_are_found_without_the_reasons_of_all_nodes(world):
+    before, after = halves(*world(metrics=10, policies=3, rules=10, kind=Store))
+    found = readmitted.newly_allowed(before, after)
+    openings = readmitted.remember({}, found, now=1.0, memory=300.0)
+    assert not with_reasons(before, after)
+    for key, nodes in found.items():
+        was, now = before.policies[key].dontschedule, after.policies[key].dontschedule
+        assert {*nodes.names} == was.keys() - now.keys() != set()
+    assert openings.keys() == found.keys() == after.policies.keys()
+
+
+def test_readmitting_makes_few_calls_for_each_policy(world):
+    before, after = halves(*world(metrics=10, policies=5, rules=10, kind=Store))
+
+    def once():
+        more = readmitted.newly_allowed(before, after)
+        readmitted.remember({}, more, now=1.0, memory=300.0)
+        yield
+
+    calls, _ = most_calls(once())
+    assert calls <= 60 * len(before.policies) < len(NODES) * len(before.policies)
+
+
+def test_gauges_of_policies_are_collected_in_slices(world):
+    store, policies = world(metrics=100, policies=10, rules=50, kind=Store)
+    metrics = Metrics()
+    for _ in PolicyGauges(metrics).show(decide(policies, NODES, store, now=NOW)):
+        pass
+    sizes = [len(family.samples) for family in metrics.registry.collect()]
+    assert max(sizes) == SLICE
+    assert sum(sizes) > 500
+
+
+def test_an_evaluation_subscribes_to_a_few_new_metrics_with_each_step(world):
+    """Room for a metric is cleared for all nodes: with 5,000 nodes, that of 1,000 metrics takes 100 ms."""
+
+    class NotingStore(Store):
+        steps = ()
+
+        def subscribe(self, metrics):
+            before = self.metrics
+            super().subscribe(metrics)
+            self.steps = (*self.steps, len(self.metrics - before))
+
+    _, policies = world(metrics=400, policies=4, rules=100)
+    store, cluster = NotingStore(stale_after=30.0, started=0.0), ClusterCache()
+    cluster.policies.replace(policies)
+    loop = DecisionLoop(cluster, store, Subscriptions(), Metrics())
+    loop.evaluate()
+    named = {metric for policy in policies for metric in policy.metrics}
+    assert store.metrics == named
+    assert sum(store.steps) == len(named) > 50
+    assert max(store.steps) <= 25
+    cluster.policies.replace(policies[:1])
+    loop.evaluate()
+    assert store.metrics == policies[0].metrics

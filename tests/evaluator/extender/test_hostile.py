@@ -120,7 +120,7 @@ class TestSlowness:
         assert await peer.rest() == b""
 
     async def test_being_idle_is_no_part_of_a_header(self, extender, decisions, dial):
-        """Between two requests --idleTimeout counts, not --headerTimeout."""
+        """Between two requests `Limits.idle` counts, not `Limits.header`."""
         peer = await dial((await extender(decisions, header=LATER)).port)
         is_the_answer(await peer.ask(post()))
         await asyncio.sleep(1.1 * LATER)
@@ -344,7 +344,7 @@ def padded(size):
 
 
 class TestAllBodiesTogether:
-    """--maxBodiesBytes: what has come of all bodies, not what was promised."""
+    """`Limits.bodies_bytes`: what has come of all bodies, not what was promised."""
 
     async def test_one_body_too_many_is_told_to_come_again(self, extender, decisions, dial):
         server = await extender(decisions, **BODIES)
@@ -402,7 +402,7 @@ async def until_received(server, dial):
 
 
 class TestCrowds:
-    """--maxConnections: who has to go, and who stays out."""
+    """`Limits.connections`: who has to go, and who stays out."""
 
     async def test_the_one_that_is_idle_longest_goes(self, extender, decisions, dial):
         server = await extender(decisions, connections=2)

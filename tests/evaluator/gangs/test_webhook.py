@@ -16,6 +16,7 @@ from evaluator.model.gang_membership import GATE
 from evaluator.server import gang_webhook
 from evaluator.tls.reload import TlsError
 from plimsoll.http.addresses import Address
+from plimsoll.http.limits import Limits
 
 pytestmark = pytest.mark.skipif(not shutil.which("openssl"), reason="openssl is not on PATH")
 
@@ -243,6 +244,6 @@ def test_there_is_no_port_unless_it_is_asked_for():
 
 
 def test_times_are_the_flags_and_sizes_those_of_pods():
-    told = gang_webhook.limits(Settings(header_timeout=1.5, body_timeout=2.5).limits)
+    told = gang_webhook.limits(Limits(header=1.5, body=2.5))
     assert (told.header, told.body) == (1.5, 2.5)
-    assert 3 << 20 < told.body_bytes < told.bodies_bytes < Settings().max_body_bytes
+    assert 3 << 20 < told.body_bytes < told.bodies_bytes < Limits().body_bytes

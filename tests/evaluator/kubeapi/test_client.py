@@ -215,7 +215,7 @@ async def test_a_server_that_repeats_our_token_does_not_bring_it_into_the_log(
     stand.otherwise(answer.refuses(403, message="Bearer eyJhbGciOi may not"))
     kube = await connect(stand.url, token="eyJhbGciOi")
     with pytest.raises(KubeError, match=r"403 Bearer \[hidden] may not"):
-        await kube.read_node("n")
+        await kube.read_config_map("n", "c")
 
 
 async def test_a_token_that_is_no_header_is_an_error(stand, connect):

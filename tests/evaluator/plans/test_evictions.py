@@ -69,9 +69,10 @@ def evicted(pods, nodes=None, decisions=None, *, recent=None, period=10.0, limit
 
     def plan():
         pace = EvictionRate(period, limit)
-        return evictions.plan(
+        found = evictions.plan(
             decisions or decided(), running, places, recent or {}, pace=pace, now=NOW
         )
+        return [eviction for eviction in found if eviction is not None]
 
     assert plan() == [], "nobody, as long as no node was looked at"
     for _ in places.catching_up():

@@ -1,11 +1,14 @@
 """Which nodes a policy has let in again, since when, and for how long that is remembered."""
 
+import numpy as np
 import pytest
 
 from evaluator.model.names import PolicyKey
+from evaluator.model.node_index import NodeIndex, NodeMask
 from evaluator.plans import readmitted
 from evaluator.plans.readmitted import ReadmittedNodes
 from evaluator.policy.decide import Decision, Decisions
+from evaluator.policy.evaluate import MetricTable
 from evaluator.policy.types import Policy
 
 DEMO, OTHER = PolicyKey("ns", "demo"), PolicyKey("ns", "other")
@@ -16,8 +19,17 @@ def refusing(*nodes, key=DEMO):
     return Decision(Policy(key), dontschedule=dict.fromkeys(nodes, "violating"))
 
 
+NODES = NodeIndex(["a", "b", "c", "d"])
+
+
+def mask(names):
+    return NodeMask(NODES, np.isin(NODES, names))
+
+
 def decided(*given):
-    return Decisions(policies={decision.policy.key: decision for decision in given})
+    return Decisions(
+        MetricTable(NODES, {}), policies={decision.policy.key: decision for decision in given}
+    )
 
 
 @pytest.mark.parametrize(
@@ -37,11 +49,12 @@ def decided(*given):
     ids=["one less", "the same", "one more", "policy gone", "policy new", "of several policies"],
 )
 def test_a_node_is_let_in_when_it_is_no_longer_refused(before, after, found):
-    assert readmitted.newly_allowed(before, after) == found
+    allowed = readmitted.newly_allowed(before, after)
+    assert {key: set(nodes.names) for key, nodes in allowed.items()} == found
 
 
 def test_times_are_of_nodes_that_take_the_pod_and_are_not_refused_again():
-    opening = ReadmittedNodes().with_nodes(["a", "b"], 10.0).with_nodes(["c"], 20.0)
+    opening = ReadmittedNodes().with_nodes(mask(["a", "b"]), 10.0).with_nodes(mask(["c"]), 20.0)
     everywhere = {"a", "b", "c", "d"}
     assert opening.times(everywhere, refusing()) == [10.0, 10.0, 20.0]
     assert opening.times(everywhere, refusing("a", "c")) == [10.0]
@@ -50,7 +63,7 @@ def test_times_are_of_nodes_that_take_the_pod_and_are_not_refused_again():
 
 
 def test_a_node_let_in_again_counts_from_then_on():
-    opening = ReadmittedNodes().with_nodes(["a", "b"], 10.0).with_nodes(["a"], 20.0)
+    opening = ReadmittedNodes().with_nodes(mask(["a", "b"]), 10.0).with_nodes(mask(["a"]), 20.0)
     assert opening.times({"a"}, refusing()) == [20.0]
     assert opening.times({"a", "b"}, refusing()) == [10.0, 20.0]
 
@@ -59,14 +72,17 @@ def test_after_a_start_every_node_that_is_not_refused_counts_as_just_let_in():
     opening = readmitted.all_readmitted(decided(refusing("b")), 5.0)[DEMO]
     assert opening.times({"a"}, refusing("b")) == [5.0]
     assert opening.times({"b"}, refusing("b")) == []
-    later = opening.with_nodes(["b"], 9.0)
+    later = opening.with_nodes(mask(["b"]), 9.0)
     assert later.times({"b"}, refusing()) == [9.0], "it was refused at the start"
     assert later.times({"a", "b"}, refusing()) == [5.0, 9.0]
 
 
 def test_what_is_long_ago_is_forgotten():
     found = readmitted.remember(
-        readmitted.all_readmitted(decided(refusing()), 0.0), {DEMO: ["a"]}, now=10.0, memory=MEMORY
+        readmitted.all_readmitted(decided(refusing()), 0.0),
+        {DEMO: mask(["a"])},
+        now=10.0,
+        memory=MEMORY,
     )
     assert found[DEMO].times({"a", "b"}, None) == [0.0, 10.0]
     for now, times in ((299.0, [0.0, 10.0]), (300.0, [10.0]), (309.0, [10.0])):
@@ -77,7 +93,7 @@ def test_what_is_long_ago_is_forgotten():
 
 def test_where_nothing_is_new_or_forgotten_it_stays_the_same_one():
     """Whoever remembers what they made of it need not look again."""
-    found = readmitted.remember({}, {DEMO: ["a"], OTHER: ["b"]}, now=0.0, memory=MEMORY)
-    later = readmitted.remember(found, {OTHER: ["c"]}, now=1.0, memory=MEMORY)
+    found = readmitted.remember({}, {DEMO: mask(["a"]), OTHER: mask(["b"])}, now=0.0, memory=MEMORY)
+    later = readmitted.remember(found, {OTHER: mask(["c"])}, now=1.0, memory=MEMORY)
     assert later[DEMO] is found[DEMO]
     assert later[OTHER] is not found[OTHER]

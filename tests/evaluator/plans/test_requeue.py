@@ -2,11 +2,13 @@
 
 import itertools
 
+import numpy as np
 import pytest
 
 from evaluator.cache.cluster import decode_node, decode_pod
 from evaluator.cache.feasible_nodes import FeasibleNodes
 from evaluator.model.names import PolicyKey
+from evaluator.model.node_index import NodeIndex
 from evaluator.model.objects import NUDGED
 from evaluator.plans import readmitted, requeue
 from evaluator.plans.readmitted import ReadmittedNodes
@@ -144,7 +146,7 @@ def test_nothing_is_nudged_while_the_answer_would_be_to_come_again():
 
 def test_a_policy_that_goes_lets_all_nodes_in():
     queue = Queue(make_pod())
-    queue.decide(Decisions(), 10.0)
+    queue.decide(Decisions(MetricTable(("a", "b"), {})), 10.0)
     assert queue.at(10.0) == ["web"]
 
 
@@ -207,7 +209,7 @@ def test_a_nudge_waits_until_every_replica_has_decided():
     pods = [make_pod()]
     found = requeue.requeue_candidates(
         requeue.rejected_pods(pods, {}, 0.0).values(),
-        ReadmittedNodes({"a": 10.0}),
+        ReadmittedNodes(NodeIndex(["a"]), np.array([10.0])),
         decisions("b").policies[DEMO],
         places_of(NODES, pods),
         RequeueTimings(settle=0.5),

@@ -20,6 +20,7 @@ from evaluator.scorerhost import registry
 from evaluator.scorerhost.registry import ScorersError
 from plimsoll import VERSION
 from tests.patience import PATIENCE
+from tests.tuned_evaluator import tuned
 
 ROOT = Path(__file__).parents[3]
 LOOPBACK = ("--bindAddress=127.0.0.1", "--agentPort=0", "--opsPort=0", "--port=0")
@@ -196,11 +197,11 @@ class Evaluator:
 async def start(kubeconfig, tmp_path):
     started = []
 
-    async def start(*argv, url="http://127.0.0.1:1", path=""):
+    async def start(*argv, url="http://127.0.0.1:1", path="", program=("-m", "evaluator")):
         env = {"PATH": os.environ["PATH"], "HOME": str(tmp_path), "PYTHONPATH": str(path)}
         flags = ("--unsafe", "--log.format=logfmt", "--kubeConfig", kubeconfig(url), *LOOPBACK)
         process = await asyncio.create_subprocess_exec(
-            *(sys.executable, "-P", "-m", "evaluator", *flags, *argv),
+            *(sys.executable, "-P", *program, *flags, *argv),
             stderr=asyncio.subprocess.PIPE,
             env=env,
         )
@@ -276,8 +277,9 @@ async def test_a_port_of_its_own_takes_the_clients_that_the_scheduler_s_port_tak
 ):
     cert, key = authority.issue("evaluator")
     files = (f"--cert={cert}", f"--key={key}", f"--cacert={authority.file}", "--agentUnsafe")
-    flags = ("--scorers=template", "--scorerPorts=template=0", "--maxBodyBytes=1KiB")
-    evaluator = await start("--unsafe=false", *files, *flags)
+    flags = ("--scorers=template", "--scorerPorts=template=0")
+    small = tuned(limits={"body_bytes": 1 << 10})
+    evaluator = await start("--unsafe=false", *files, *flags, program=small)
     await evaluator.listening("extender", "scorer-template")
     scheduler = authority.client(*authority.issue("kube-scheduler"))
     for server in ("extender", "scorer-template"):

@@ -1,15 +1,19 @@
-"""A cluster that Telemetry Aware Scheduling has labelled, and Plimsoll in its place: its labels go, and nobody else's."""
+"""Node labels that Telemetry Aware Scheduling left: `adopt-labels` lets the evaluator remove them, and no others."""
+
+import subprocess
+import sys
 
 import pytest
 
 from sandbox.client.client import APPLY, JSON_PATCH
 from sandbox.client.objects import NODES
+from tests.patience import PATIENCE
 
 pytestmark = pytest.mark.e2e
 
 
 async def write_as_tas(world, node, key, value="violating"):
-    """As TAS wrote: by JSON patch, under the manager name that its client came with."""
+    """As TAS wrote: by JSON patch, with the default field manager of its client."""
     spelled = key.replace("/", "~1")
     patch = ({"op": "add", "path": f"/metadata/labels/{spelled}", "value": value},)
     await world.client.patch(NODES, node, patch, content_type=JSON_PATCH)
@@ -17,7 +21,7 @@ async def write_as_tas(world, node, key, value="violating"):
 
 @pytest.fixture
 async def left(world):
-    """Two nodes as TAS left them, of which one violates no more, and the name of its policy."""
+    """Two nodes as TAS left them, one no longer violating, and the name of the policy."""
     well, sick = await world.add_node("well"), await world.add_node("sick")
     policy = await world.add_policy(
         "demo",
@@ -31,6 +35,20 @@ async def left(world):
     world.fleet.say(well, health=0)
     world.fleet.say(sick, health=2)
     return well, sick, policy
+
+
+def adopt(world):
+    """Run the command as an administrator would. Its event loop is its own, so it runs in a process of its own."""
+    command = (sys.executable, "-P", "-m", "evaluator", "adopt-labels")
+    done = subprocess.run(
+        (*command, f"--kubeConfig={world.plane.kubeconfig}"),
+        capture_output=True,
+        text=True,
+        timeout=PATIENCE,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    return done.stdout
 
 
 def named(policy):
@@ -48,18 +66,19 @@ async def has(world, node, wanted):
         raise AssertionError(f"{node}: {found}, not {wanted}{world.evaluator.log()}") from None
 
 
-async def test_what_is_not_wanted_goes_now_and_what_is_goes_later(world, left):
+async def test_unwanted_labels_go_at_once_and_wanted_ones_later(world, left):
     well, sick, policy = left
     mine = {world.name("mine"): "1"}
-    await world.start("--takeOverLabels")
+    adopt(world)
+    await world.start()
     await has(world, well, mine)
     await has(world, sick, {**named(policy), **mine})
     world.fleet.say(sick, health=0)
     await has(world, sick, mine)
 
 
-async def test_unasked_they_stay(world, left):
-    """They may as well be a user's: then nothing but the wish of one would justify to delete them."""
+async def test_labels_stay_without_the_command(world, left):
+    """They may be a user's: only an administrator can decide to delete them."""
     well, sick, policy = left
     mine = {world.name("mine"): "1"}
     await world.start()
@@ -70,7 +89,7 @@ async def test_unasked_they_stay(world, left):
     assert await world.labels(well) == {**named(policy), **mine}
 
 
-async def test_what_somebody_applies_stays_theirs(world, left):
+async def test_labels_that_another_manager_applies_stay(world, left):
     well, _sick, policy = left
     body = {
         "apiVersion": "v1",
@@ -80,5 +99,6 @@ async def test_what_somebody_applies_stays_theirs(world, left):
     params = {"fieldManager": "argocd"}
     path = NODES.path("", well)
     await world.client.request("PATCH", path, body=body, params=params, content_type=APPLY)
-    await world.start("--takeOverLabels")
+    adopt(world)
+    await world.start()
     await has(world, well, {policy: "violating", world.name("mine"): "1"})
