@@ -103,8 +103,8 @@ class Waiting:
         """Forget what was put together."""
         self._inventory.listeners.clear()
         self._inventory.touched.clear()
-        self._roster = GangIndex(self._inventory)
-        self._rooms = CapacityTracker(self._cluster, self._inventory, Decisions)
+        self._index = GangIndex(self._inventory)
+        self._tracker = CapacityTracker(self._cluster, self._inventory, Decisions)
 
     def change(self, number: int) -> None:
         """One pod of a gang and one on a node go, and others come."""
@@ -116,9 +116,9 @@ class Waiting:
 
     def decide(self) -> GangDecisions:
         """One decision with all that it takes."""
-        space = self._rooms.space()
-        terms, gangs = GangTimings(), self._roster.gangs
-        return decide(gangs, space, self._memory, terms, now=NOW, random=lambda: 0.5)
+        capacity = self._tracker.capacity()
+        terms, gangs = GangTimings(), self._index.gangs
+        return decide(gangs, capacity, self._memory, terms, now=NOW, random=lambda: 0.5)
 
     def check(self, outcome: GangDecisions) -> None:
         """Raise WrongDecisionError for a decision that is not what the case says."""

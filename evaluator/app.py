@@ -107,8 +107,10 @@ class Service:
                 self._metrics,
                 clock=time.monotonic,
                 explaining=settings.explain,
-                panel=host.panel(self._cluster.pods.objects, lambda: self._decider.latest),
-                desk=self._writers.gangs.desk if self._writers.gangs else None,
+                pod_explainer=host.pod_explainer(
+                    self._cluster.pods.objects, lambda: self._decider.latest
+                ),
+                gang_explainer=self._writers.gangs.gang_explainer if self._writers.gangs else None,
             ),
             agents=self._intake(store, subscriptions),
         )

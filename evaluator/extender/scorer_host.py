@@ -44,16 +44,16 @@ class ScorerHost:
         self._metrics = metrics
         self.inventory = PodCache(clock=time.monotonic, wall=time.time)
         """To be fed with all pods."""
-        self._survey = Snapshotter(
+        self._snapshotter = Snapshotter(
             cluster, self.inventory, readings, metrics=self.taken, rewards=rewards
         )
-        self._assessor = ScorerRunner(
+        self._runner = ScorerRunner(
             scorers,
-            self._survey,
+            self._snapshotter,
             metrics,
             demands=options.no_demands,
         )
-        self.scoring = Scoring(scorers, self._survey.known)
+        self.scoring = Scoring(scorers, self._snapshotter.known)
         """For rules of policies that name what scorers work out."""
         self._per_pod = PerPodDecisions(self.scoring)
 
@@ -61,7 +61,7 @@ class ScorerHost:
         """A policy's decision as it is for one pod. Raises BadRequestError for a pod that cannot be read."""
         return self._per_pod.decision(decision, decisions, podview.view(args))
 
-    def panel(
+    def pod_explainer(
         self, pods: Mapping[Key, Pod], latest: Callable[[], Decisions]
     ) -> PodExplainer | None:
         """What the operator's port answers about pods. `pods` are those that follow a policy, living."""
@@ -69,15 +69,15 @@ class ScorerHost:
             return None
         weights = self._options.weights_of_scorers
         policies = PolicyLookup(pods, latest, self._per_pod)
-        return PodExplainer(self._assessor, self.inventory, weights, policies.of)
+        return PodExplainer(self._runner, self.inventory, weights, policies.of)
 
     def routes(self) -> ScorerRoutes | None:
         """What the scheduler's port answers for all of them."""
-        return ScorerRoutes(self._assessor, self._metrics) if self.on else None
+        return ScorerRoutes(self._runner, self._metrics) if self.on else None
 
     def apart(self) -> dict[str, ScorerRoutes]:
         """What the ports answer that are one scorer's alone."""
         return {
-            name: ScorerRoutes(self._assessor, self._metrics, only=name)
+            name: ScorerRoutes(self._runner, self._metrics, only=name)
             for name in self._options.ports_of_scorers
         }

@@ -46,15 +46,13 @@ class ScorerRequest:
 class ScorerRoutes:
     """Answers for an assessor's scorers, or for the one whose port it is."""
 
-    def __init__(
-        self, assessor: ScorerRunner, metrics: Metrics, *, only: str | None = None
-    ) -> None:
-        self._assessor = assessor
+    def __init__(self, runner: ScorerRunner, metrics: Metrics, *, only: str | None = None) -> None:
+        self._runner = runner
         self._metrics = metrics
         self._complaints = ErrorResponder()
         self._asked = {
             path: asked
-            for name, scorer in assessor.scorers.items()
+            for name, scorer in runner.scorers.items()
             if only in (None, name)
             for path, asked in _paths(name, scorer.predicates, scorer.priorities).items()
         }
@@ -90,14 +88,14 @@ class ScorerRoutes:
         try:
             args = codec.decode(request.body)
             pod = podview.view(args)
-            if waiting := self._assessor.waiting_for:
+            if waiting := self._runner.waiting_for:
                 raise NotReadyError(f"not ready: waiting for {', '.join(waiting)}")
-            judged = self._assessor.assess(asked.scorer, pod)
+            cached = self._runner.assess(asked.scorer, pod)
         except tuple(_REFUSALS) as error:
             return self.refuse(RejectedRequestError(_REFUSALS[type(error)], str(error)), request)
-        self._count(asked, HTTPStatus.OK, "remembered" if judged.remembered else "assessed")
+        self._count(asked, HTTPStatus.OK, "remembered" if cached.remembered else "assessed")
         answer = _filter if asked.verb == _FILTER else _prioritize
-        return Response(HTTPStatus.OK, answer(asked, args, judged), _JSON)
+        return Response(HTTPStatus.OK, answer(asked, args, cached), _JSON)
 
     async def _unknown(self, request: Request) -> Response:
         below = next(p for p in (_PREDICATES, _PRIORITIES, _SCORERS) if request.path.startswith(p))
@@ -123,9 +121,9 @@ def _paths(
     }
 
 
-def _filter(asked: ScorerRequest, args: codec.Args, judged: CachedAssessment) -> Parts:
-    refusals = judged.assessment.refusals.get(asked.name, ()) if asked.name else ()
-    failed = results.refused(judged.view.nodes, refusals, args.names)
+def _filter(asked: ScorerRequest, args: codec.Args, cached: CachedAssessment) -> Parts:
+    refusals = cached.assessment.refusals.get(asked.name, ()) if asked.name else ()
+    failed = results.refused(cached.view.nodes, refusals, args.names)
     pod = f"{args.namespace}/{args.pod}"
     log.info(
         "Filtered nodes for %s: %d of %d pass",
@@ -139,11 +137,11 @@ def _filter(asked: ScorerRequest, args: codec.Args, judged: CachedAssessment) ->
     return Parts(reply.size, reply.parts)
 
 
-def _prioritize(asked: ScorerRequest, args: codec.Args, judged: CachedAssessment) -> bytes:
-    scores = judged.assessment.scores.get(asked.name) if asked.name else None
+def _prioritize(asked: ScorerRequest, args: codec.Args, cached: CachedAssessment) -> bytes:
+    scores = cached.assessment.scores.get(asked.name) if asked.name else None
     if scores is None:
         return codec.encode_priorities(())
-    return codec.encode_priorities(results.scored(judged.view.nodes, scores, args.names))
+    return codec.encode_priorities(results.scored(cached.view.nodes, scores, args.names))
 
 
 async def _bind(_request: Request) -> Response:

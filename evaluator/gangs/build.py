@@ -40,12 +40,12 @@ class GangManager:
         fence: WriteFence,
         list_anew: Callable[[], "asyncio.Future[None]"],
     ) -> None:
-        self.roster = GangIndex(inventory, count_all=options.gang_count_all)
-        rooms = CapacityTracker(cluster, inventory, lambda: decider.latest)
+        self.index = GangIndex(inventory, count_all=options.gang_count_all)
+        tracker = CapacityTracker(cluster, inventory, lambda: decider.latest)
         self.gang_controller = GangController(
             Ungater(api, metrics, count_all=options.gang_count_all),
-            self.roster,
-            rooms,
+            self.index,
+            tracker,
             decider,
             metrics,
             terms=options.gang_terms,
@@ -54,26 +54,26 @@ class GangManager:
         )
         self.diagnoser = Diagnoser(api, self._gangs, self._outcome, is_leader=fence.is_leader)
         metrics.gangs_obstructed.set_function(lambda: self.diagnoser.blocked)
-        self.herald = GangEventRecorder(
+        self.event_recorder = GangEventRecorder(
             api,
             metrics,
             self._gangs,
             self._outcome,
             self.diagnoser.blockers,
-            lambda: self.roster.native,
+            lambda: self.index.native,
             is_leader=fence.is_leader,
         )
-        self.desk = GangExplainer(
+        self.gang_explainer = GangExplainer(
             self._gangs,
             self._outcome,
-            rooms.space,
+            tracker.capacity,
             options.gang_terms,
             time.time,
-            waiting_for=lambda: rooms.waiting_for,
+            waiting_for=lambda: tracker.waiting_for,
             undecided=lambda: self.gang_controller.waiting_for,
-            catching_up=rooms.catching_up,
-            obstacles=self.diagnoser.blockers,
-            native=lambda: self.roster.native,
+            catching_up=tracker.catching_up,
+            blockers=self.diagnoser.blockers,
+            native=lambda: self.index.native,
             decides=fence.is_leader,
         )
         self._version = 0
@@ -81,10 +81,10 @@ class GangManager:
 
     def loops(self) -> list[Coroutine[Any, Any, None]]:
         """They run for as long as this program does."""
-        return [self.gang_controller.run(), self.diagnoser.run(), self.herald.run()]
+        return [self.gang_controller.run(), self.diagnoser.run(), self.event_recorder.run()]
 
     def _gangs(self) -> Mapping[GangKey, PodGroup]:
-        return self.roster.by_key
+        return self.index.by_key
 
     def _outcome(self) -> GangDecisions:
         return self.gang_controller.outcome
@@ -97,19 +97,19 @@ class GangManager:
         cluster.listeners.placement.append(self._room_changed)
         cluster.listeners.figures.append(lambda _node: self._room_changed())
         decider.listeners.append(self.gang_controller.decided)
-        fence.listeners += [self.gang_controller.start_over, self.herald.start_over]
+        fence.listeners += [self.gang_controller.start_over, self.event_recorder.start_over]
         self.gang_controller.listeners.append(self._decided)
-        self.diagnoser.listeners.append(self.herald.wake)
+        self.diagnoser.listeners.append(self.event_recorder.wake)
 
     def _room_changed(self) -> None:
         """In a large cluster it does so all the time, which matters to those alone that wait for it."""
-        if self.roster.held:
+        if self.index.held:
             self.gang_controller.wake()
 
     def _pod_changed(self, _before: PodRecord | None, _after: PodRecord | None) -> None:
         """The roster was told before: it says whether that matters to a gang."""
-        if self.roster.version != self._version:
-            self._version = self.roster.version
+        if self.index.version != self._version:
+            self._version = self.index.version
             self.gang_controller.wake()
 
     def _decided(self) -> None:
@@ -118,5 +118,5 @@ class GangManager:
             if release.reason is GangReason.OVERDUE:
                 notice = events.overdue(outcome.verdicts.get(release.gang))
                 for pod in release.pods:
-                    self.herald.say(pod, notice)
-        self.herald.wake()
+                    self.event_recorder.say(pod, notice)
+        self.event_recorder.wake()

@@ -68,7 +68,7 @@ class CapacitySource(Protocol):
         """The larger part of the work, in steps."""
         ...
 
-    def space(self) -> Capacity:
+    def capacity(self) -> Capacity:
         """The room now."""
         ...
 
@@ -76,7 +76,7 @@ class CapacitySource(Protocol):
 class UngaterAPI(Protocol):
     """What lifts gates."""
 
-    async def lift(self, release: GangRelease) -> UngateResult:
+    async def ungate_pods(self, release: GangRelease) -> UngateResult:
         """Lift the gates of the pods that a release comes to."""
         ...
 
@@ -89,9 +89,9 @@ class GangController:
 
     def __init__(
         self,
-        lifter: UngaterAPI,
-        roster: GangIndex,
-        rooms: CapacitySource,
+        ungater: UngaterAPI,
+        index: GangIndex,
+        tracker: CapacitySource,
         decider: DecisionLoop,
         metrics: Metrics,
         *,
@@ -103,9 +103,9 @@ class GangController:
         clock: Callable[[], float] = time.time,
         rng: random.Random | None = None,
     ) -> None:
-        self._lifter = lifter
-        self._roster = roster
-        self._rooms = rooms
+        self._ungater = ungater
+        self._index = index
+        self._tracker = tracker
         self._decider = decider
         self._metrics = metrics
         self._terms = terms
@@ -125,7 +125,7 @@ class GangController:
         self._waited_for: Sequence[str] = (UNLISTED,)
         self._let_in: Sequence[tuple[object, ...]] = ()
         self.listeners: list[Callable[[], None]] = []
-        gauges.show(metrics, roster, lambda: self.outcome, clock)
+        gauges.show(metrics, index, lambda: self.outcome, clock)
 
     @property
     def outcome(self) -> GangDecisions:
@@ -139,7 +139,7 @@ class GangController:
             return (ANOTHER,)
         if self._listed is None or not self._listed.done():
             return (UNLISTED,)
-        return self._rooms.waiting_for or self._decider.waiting_for
+        return self._tracker.waiting_for or self._decider.waiting_for
 
     def wake(self) -> None:
         """Look soon."""
@@ -167,7 +167,7 @@ class GangController:
             await asyncio.sleep(self._settle)
             self._wake.clear()
             if self._may_decide():
-                for _ in self._rooms.catching_up():
+                for _ in self._tracker.catching_up():
                     await asyncio.sleep(0)
                 # Meanwhile something may have changed that decides whether this is ours to decide.
                 if self._may_decide():
@@ -215,8 +215,8 @@ class GangController:
         """A decision, and the seconds of the processor that it took; kube-scheduler need not wait for an answer meanwhile."""
         worked, begun, now = 0.0, time.thread_time(), self._moment()
         steps = deciding(
-            self._roster.gangs,
-            self._rooms.space(),
+            self._index.gangs,
+            self._tracker.capacity(),
             self._memory,
             self._terms,
             now=now,
@@ -239,12 +239,12 @@ class GangController:
         for release in releases:
             if self._listed is not listed:  # what was decided rests on what was known before
                 break
-            lifting = await self._lifter.lift(release)
-            if lifting.pods:
+            result = await self._ungater.ungate_pods(release)
+            if result.pods:
                 self._in_vain = 0
-                done.append(replace(release, pods=lifting.pods))
+                done.append(replace(release, pods=result.pods))
                 self._note(done[-1])
-            if lifting.why_not and not await self._goes_on(release.gang, lifting):
+            if result.why_not and not await self._goes_on(release.gang, result):
                 break
         else:
             self._backoff.reset()
@@ -264,24 +264,24 @@ class GangController:
             pods=len(release.pods),
         )
 
-    async def _goes_on(self, gang: GangKey, lifting: UngateResult) -> bool:
+    async def _goes_on(self, gang: GangKey, result: UngateResult) -> bool:
         """What follows where not all gates could be lifted: for this gang alone, or, if nobody is served, for all."""
         self._wake.set()
-        error = lifting.error
+        error = result.error
         if error is None or (error.status and error.status not in _BUSY):
-            log.warning("gates not lifted, trying again", gang=str(gang), why=lifting.why_not)
-            self._memory = self._memory.refused(
-                gang, lifting.why_not, now=self._clock(), random=self._random
+            log.warning("gates not lifted, trying again", gang=str(gang), why=result.why_not)
+            self._memory = self._memory.ungate_failed(
+                gang, result.why_not, now=self._clock(), random=self._random
             )
-            await self._slow_down(lifting)
+            await self._slow_down(result)
             return True
         if self._is_leader():
             await self._wait_for_server(error)
         return False
 
-    async def _slow_down(self, lifting: UngateResult) -> None:
+    async def _slow_down(self, result: UngateResult) -> None:
         """Hundreds of gangs, each of which may be tried anew, are no reason to ask without a pause what is always refused."""
-        if lifting.pods:
+        if result.pods:
             return
         self._in_vain += 1
         if self._in_vain >= _FEW:
@@ -315,7 +315,7 @@ class GangController:
         self._wake.set()
 
     def _is_unseen(self, release: GangRelease) -> bool:
-        gang = self._roster.find(release.gang)
+        gang = self._index.find(release.gang)
         lifted = {pod.uid for pod in release.pods}
         return gang is not None and any(pod.uid in lifted for pod in gang.gated)
 

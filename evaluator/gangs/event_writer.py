@@ -21,26 +21,26 @@ class EventWriter:
         self._kube = kube
         self._second_turn = second_turn
 
-    async def write(self, thread: EventKey, notice: EventSpec, count: int) -> int:
+    async def write(self, event_key: EventKey, notice: EventSpec, count: int) -> int:
         """Tell once more what was told `count` times, as far as that is known; returns how often it is by now.
 
         Raises KubeError.
         """
-        about = events.on_pod(thread.namespace, thread.name, thread.uid)
-        suffix = events.suffix_of(about, thread.reason)
+        about = events.on_pod(event_key.namespace, event_key.name, event_key.uid)
+        suffix = events.suffix_of(about, event_key.reason)
         body = events.event(about, notice, suffix=suffix, count=count + 1, at=now())
         name = body["metadata"]["name"]
         changes = {field: body[field] for field in ("type", "message", "lastTimestamp")}
         if count:
             with _unless(404):  # events live for an hour
                 again = {**changes, "count": count + 1}
-                return await self._kube.amend_event(thread.namespace, name, again)
+                return await self._kube.amend_event(event_key.namespace, name, again)
             await self._second_turn()
         with _unless(409):  # another replica made it, or this one before it was started anew
             await self._kube.create_event(body)
             return count + 1
         await self._second_turn()
-        return await self._kube.amend_event(thread.namespace, name, changes)
+        return await self._kube.amend_event(event_key.namespace, name, changes)
 
 
 @contextlib.contextmanager

@@ -43,7 +43,7 @@ class GangEventRecorder:
         metrics: Metrics,
         gangs: Callable[[], Mapping[GangKey, PodGroup]],
         outcome: Callable[[], GangDecisions],
-        obstacles: Callable[[GangKey], Sequence[str]] = lambda _key: (),
+        blockers: Callable[[GangKey], Sequence[str]] = lambda _key: (),
         native: Callable[[], Mapping[Key, PodRecord]] = dict,
         *,
         is_leader: Callable[[], bool] = lambda: True,
@@ -56,7 +56,7 @@ class GangEventRecorder:
         self._metrics = metrics
         self._gangs = gangs
         self._outcome = outcome
-        self._obstacles = obstacles
+        self._blockers = blockers
         self._native = native
         self._is_leader = is_leader
         self._pace = pace or EventTimings()
@@ -64,9 +64,9 @@ class GangEventRecorder:
         self._clock = clock
         self._bucket = bucket or TokenBucket(_RATE, _BURST)
         self._writer = EventWriter(kube, self._second_turn)
-        self._loud = RateLimitedLogger(log.warning)
+        self._limited_log = RateLimitedLogger(log.warning)
         self._wake = asyncio.Event()
-        self._untold = EventQueue(self._pace)
+        self._queue = EventQueue(self._pace)
         self._seen: dict[GangKey, Seen] = {}
         self._seen_native: dict[Key, PodRecord] = {}
         self._forbidden = False
@@ -78,12 +78,12 @@ class GangEventRecorder:
 
     def start_over(self) -> None:
         """This replica tells from now on; what it told when it last did is no longer the last word."""
-        self._untold, self._seen, self._seen_native = EventQueue(self._pace), {}, {}
+        self._queue, self._seen, self._seen_native = EventQueue(self._pace), {}, {}
         self.wake()
 
     def say(self, pod: PodRecord, notice: EventSpec) -> None:
         """Tell this once, of something that is already over."""
-        self._untold.mention(pod, notice, self._clock())
+        self._queue.mention(pod, notice, self._clock())
         self.wake()
 
     async def run(self) -> None:
@@ -111,75 +111,75 @@ class GangEventRecorder:
     def _until_due(self) -> float | None:
         if not self._is_leader():
             return None
-        due = self._untold.next_due()
+        due = self._queue.next_due()
         return max(0.0, due - self._clock()) if due < math.inf else None
 
     async def _look(self) -> None:
         """Note what is so by now of gangs that are not as they were, and forget those that are gone."""
         gangs, verdicts = self._gangs(), self._outcome().verdicts
-        untold, seen = self._untold, self._seen
+        queue, seen = self._queue, self._seen
         looked = 0
         for key, verdict in verdicts.items():
             if (gang := gangs.get(key)) is None:
                 continue
-            found = (gang, verdict, tuple(self._obstacles(key)))
+            found = (gang, verdict, tuple(self._blockers(key)))
             looked += 1
             if seen.get(key) != found:
                 seen[key] = found
                 pods = events.concerned(gang, verdict)
-                untold.want(key, pods, events.notes(verdict, found[2]), self._clock())
+                queue.want(key, pods, events.notes(verdict, found[2]), self._clock())
                 looked += len(pods)
             if looked >= _STEP:
                 looked = 0
                 await asyncio.sleep(0)
         for key in [key for key in seen if key not in verdicts or key not in gangs]:
             del seen[key]
-            untold.forget(key)
+            queue.forget(key)
 
     def _look_at_native(self) -> None:
         native, seen = self._native(), self._seen_native
         for key, pod in native.items():
             if seen.get(key) is not pod:
                 seen[key] = pod
-                self._untold.want(key, [pod], [events.native()], self._clock())
+                self._queue.want(key, [pod], [events.native()], self._clock())
         for key in seen.keys() - native.keys():
             del seen[key]
-            self._untold.forget(key)
+            self._queue.forget(key)
 
     async def _write(self) -> None:
         """Write what is due, as far as the bucket goes. Raises KubeError if it is worth another try."""
-        untold = self._untold
-        while self._is_leader() and untold is self._untold:  # start_over() makes another one
-            if (story := untold.take(self._clock())) is None:
+        queue = self._queue
+        while self._is_leader() and queue is self._queue:  # start_over() makes another one
+            if (state := queue.take(self._clock())) is None:
                 break
             if not self._bucket.take_now(self._clock()):
-                untold.again(story)
+                queue.again(state)
                 break
-            notice = story.notice
+            notice = state.notice
             try:
-                count = await self._writer.write(story.thread, notice, story.count)
+                count = await self._writer.write(state.event_key, notice, state.count)
             except KubeError as error:
                 if error.status in {0, 429} or error.status >= 500:
                     self._count(notice, "error")
-                    untold.again(story)
+                    queue.again(state)
                     raise
                 self._count(notice, "refused")
-                self._refused(story, error)
-                count = story.count
+                self._refused(state, error)
+                count = state.count
             else:
                 self._forbidden = False
                 self._count(notice, "ok")
-            untold.tell(story, notice, self._clock(), count=count)
+            queue.tell(state, notice, self._clock(), count=count)
 
     async def _second_turn(self) -> None:
         await asyncio.sleep(self._bucket.take(self._clock()))
 
-    def _refused(self, story: EventState, error: KubeError) -> None:
+    def _refused(self, state: EventState, error: KubeError) -> None:
         """It is not tried again before the text changes, or has to be told again."""
-        thread = story.thread
+        event_key = state.event_key
         if error.status != 403:
-            pod = f"{thread.namespace}/{thread.name}"
-            self._loud.warning("event refused", pod=pod, error=str(error))
+            pod = f"{event_key.namespace}/{event_key.name}"
+            self._limited_log.log("event refused", pod=pod, error=str(error))
         elif not self._forbidden and not _closing(error):
             self._forbidden = True
             log.warning(

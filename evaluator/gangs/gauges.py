@@ -10,7 +10,7 @@ from evaluator.metrics import Metrics
 
 def show(
     metrics: Metrics,
-    roster: GangIndex,
+    index: GangIndex,
     outcome: Callable[[], GangDecisions],
     clock: Callable[[], float],
 ) -> None:
@@ -20,7 +20,7 @@ def show(
         return sum(verdict.state is state for verdict in outcome().verdicts.values())
 
     def gated() -> int:
-        return len(roster.native) + sum(len(gang.gated) for gang in roster.gangs)
+        return len(index.native) + sum(len(gang.gated) for gang in index.gangs)
 
     def oldest_wait() -> float:
         """A gang of which nobody says when it was made has no age."""

@@ -19,8 +19,7 @@ from evaluator.model import pod_record
 from evaluator.model.decode import UNREADABLE
 from evaluator.model.gang_membership import GROUP_LABEL
 from evaluator.model.pod_record import PodRecord
-from plimsoll import logs
-from plimsoll.rfc3339 import rfc3339
+from plimsoll import logs, rfc3339
 
 log = logs.get(__name__)
 
@@ -66,20 +65,20 @@ class Ungater:
         self._count_all = count_all
         self._clock = clock
 
-    async def lift(self, release: GangRelease) -> UngateResult:
+    async def ungate_pods(self, release: GangRelease) -> UngateResult:
         """Lift the gates of the pods that a release comes to now, in its order. Never raises KubeError."""
         lifted: list[PodRecord] = []
         trouble: KubeError | None = None
         for _ in range(_ATTEMPTS):
             try:
-                trouble = await self._lift_once(release, lifted)
+                trouble = await self._ungate_once(release, lifted)
             except KubeError as error:
                 return UngateResult(tuple(lifted), str(error), error)
             if trouble is None:
                 return UngateResult(tuple(lifted), "" if lifted else _NOTHING_LEFT)
         return UngateResult(tuple(lifted), str(trouble), trouble)
 
-    async def _lift_once(self, release: GangRelease, lifted: list[PodRecord]) -> KubeError | None:
+    async def _ungate_once(self, release: GangRelease, lifted: list[PodRecord]) -> KubeError | None:
         """Look, and patch; those whose gates are lifted are added. Returns why it is worth another look, if it is.
 
         Raises KubeError for what another look would not change.
@@ -125,8 +124,8 @@ class Ungater:
         self, pod: PodRecord, known: ungate.GatedPod, reason: GangReason
     ) -> KubeError | None:
         # One that is let through says nothing of its gang: the others are not admitted by it.
-        at = rfc3339(self._clock()) if reason is not GangReason.OVERDUE else None
-        operations = ungate.lifting(known, at)
+        at = rfc3339.millis(self._clock()) if reason is not GangReason.OVERDUE else None
+        operations = ungate.ungate_patch(known, at)
         try:
             await self._kube.patch_pod(pod.namespace, pod.name, operations)
         except KubeError as error:

@@ -4,7 +4,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from evaluator.cache.pods import PodCache
-from evaluator.cache.pods_by_policy import policy_of as followed
+from evaluator.cache.pods_by_policy import policy_of as policy_of_pod
 from evaluator.model.node_index import NodeIndex
 from evaluator.model.objects import Pod
 from evaluator.model.pod_record import Key, PodRecord
@@ -32,7 +32,7 @@ class PolicyLookup:
     def of(self, resident: PodRecord) -> tuple[Decision, NodeIndex] | None:
         """What a pod's policy asks for, and of which nodes; None where it follows none that there is."""
         pod, decisions = self._pods.get(resident.key), self._latest()
-        policy = followed(pod) if pod else None
+        policy = policy_of_pod(pod) if pod else None
         decision = decisions.policies.get(policy) if policy else None
         if decision is None:
             return None
@@ -48,7 +48,7 @@ def no_policy(_resident: PodRecord) -> None:
 class PodExplainer:
     """Answers about pods that exist. `weights` are those of the extenders, where they are not 1."""
 
-    assessor: ScorerRunner
+    runner: ScorerRunner
     inventory: PodCache
     weights: Mapping[str, int]
     policy_of: PolicyOf = no_policy
@@ -56,7 +56,7 @@ class PodExplainer:
     @property
     def waiting_for(self) -> Sequence[str]:
         """What is missing before anybody can be asked."""
-        return self.assessor.waiting_for
+        return self.runner.waiting_for
 
     def find(self, name: str) -> PodRecord | None:
         """The pod called namespace/name."""
@@ -67,11 +67,11 @@ class PodExplainer:
     def opinions(self, resident: PodRecord) -> Iterator[Opinion]:
         """What each says of all nodes, one after the other: each is some milliseconds of work. Raises ScorerError."""
         said = []
-        for name, scorer in self.assessor.scorers.items():
-            judged = self.assessor.look(name, resident.view)
+        for name, scorer in self.runner.scorers.items():
+            cached = self.runner.look(name, resident.view)
             weight = self.weights.get(name, 1)
             said.append(
-                explain.of_scorer(name, scorer, judged.view, judged.assessment, weight=weight)
+                explain.of_scorer(name, scorer, cached.view, cached.assessment, weight=weight)
             )
             yield said[-1]
         if (found := self.policy_of(resident)) is not None:

@@ -19,7 +19,7 @@ from evaluator.scoring.plugin import Scorer, ScorerResult
 from evaluator.scoring.results import check
 from evaluator.scoring.snapshot import ClusterSnapshot
 from plimsoll import logs
-from plimsoll.ratelimit import TokenBucket
+from plimsoll.logs.ratelimited import RateLimitedLogger
 
 log = logs.get(__name__)
 
@@ -63,32 +63,32 @@ class ScorerRunner:
     def __init__(
         self,
         scorers: Mapping[str, Scorer],
-        survey: SnapshotSource,
+        snapshotter: SnapshotSource,
         metrics: Metrics,
         *,
         demands: Demands,
         counting: str = "pigeon",
     ) -> None:
         self.scorers = scorers
-        self._survey = survey
+        self._snapshotter = snapshotter
         self._metrics = metrics
         self._demands = demands
         self._counting = counting
         self._view: ClusterSnapshot | None = None
-        self._judged: OrderedDict[Hashable, CachedAssessment] = OrderedDict()
-        self._complaints = TokenBucket(rate=0.1, burst=3)
+        self._cached: OrderedDict[Hashable, CachedAssessment] = OrderedDict()
+        self._failures = RateLimitedLogger(log.exception, overflow=log.debug, rate=0.1, burst=3)
 
     @property
     def waiting_for(self) -> Sequence[str]:
         """What is missing before anything may be asked."""
-        return self._survey.waiting_for
+        return self._snapshotter.waiting_for
 
     def view(self, name: str) -> ClusterSnapshot:
         """What a scorer would look at now: the same object as long as nothing changed that it sees."""
-        view = self._survey.view()
+        view = self._snapshotter.view()
         if view is not self._view:
             self._view = view
-            self._judged.clear()
+            self._cached.clear()
         return replace(view, demands=self._demands) if name == self._counting else view
 
     def assess(self, name: str, pod: PodView) -> CachedAssessment:
@@ -97,27 +97,27 @@ class ScorerRunner:
             self._demands = self._demands.seen(pod)
         view = self.view(name)
         key = (name, pod.kind, _hashable(pod.requests), view.demands)
-        if (found := self._judged.get(key)) is not None:
+        if (found := self._cached.get(key)) is not None:
             return replace(found, remembered=True)
-        judged = self._judged[key] = CachedAssessment(view, self._ask(name, view, pod))
-        if len(self._judged) > _REMEMBERED:
-            self._judged.popitem(last=False)
-        return judged
+        cached = self._cached[key] = CachedAssessment(view, self._ask(name, view, pod))
+        if len(self._cached) > _REMEMBERED:
+            self._cached.popitem(last=False)
+        return cached
 
     def look(self, name: str, pod: PodView) -> CachedAssessment:
         """The same for people who look: it is not counted, and no pod is taken to be placed. Raises ScorerError."""
         view = self.view(name)
-        return CachedAssessment(view, self._judge(name, view, pod))
+        return CachedAssessment(view, self._run_scorer(name, view, pod))
 
     def _ask(self, name: str, view: ClusterSnapshot, pod: PodView) -> ScorerResult:
         begun = time.perf_counter()
-        found = self._judge(name, view, pod)
+        found = self._run_scorer(name, view, pod)
         self._metrics.scorer_seconds.labels(name).observe(time.perf_counter() - begun)
         missing = 0 if found.missing is None else int(np.count_nonzero(found.missing))
         self._metrics.scorer_missing_nodes.labels(name).set(missing)
         return found
 
-    def _judge(self, name: str, view: ClusterSnapshot, pod: PodView) -> ScorerResult:
+    def _run_scorer(self, name: str, view: ClusterSnapshot, pod: PodView) -> ScorerResult:
         scorer = self.scorers[name]
         try:
             found = scorer.assess(view, pod)
@@ -125,10 +125,7 @@ class ScorerRunner:
             return found
         except Exception as error:
             # A mistake in it comes with every pod; the counter of requests has them all.
-            if self._complaints.take_now(time.monotonic()):
-                log.exception("scorer failed", scorer=name, pod=pod.name)
-            else:
-                log.debug("scorer failed", scorer=name, pod=pod.name, error=str(error))
+            self._failures.log("scorer failed", scorer=name, pod=pod.name, error=str(error))
             raise ScorerError(f"scorer {name} failed: {type(error).__name__}") from error
 
 

@@ -75,15 +75,15 @@ class OpsServer:
         *,
         clock: Callable[[], float],
         explaining: bool = True,
-        panel: PodExplainer | None = None,
-        desk: GangExplainer | None = None,
+        pod_explainer: PodExplainer | None = None,
+        gang_explainer: GangExplainer | None = None,
     ) -> None:
         self._decider = decider
         self._metrics = metrics
         self._clock = clock
         self._explaining = explaining
-        self._panel = panel
-        self._desk = desk
+        self._pod_explainer = pod_explainer
+        self._gang_explainer = gang_explainer
         self._making = FairLock(_WAITING)
         self._scraping = FairLock(_WAITING)
 
@@ -103,7 +103,7 @@ class OpsServer:
         return Response(HTTPStatus.OK, b"ok\n")
 
     async def _readiness(self, _request: Request) -> Response:
-        scorers = self._panel.waiting_for if self._panel else ()
+        scorers = self._pod_explainer.waiting_for if self._pod_explainer else ()
         if waiting := list(dict.fromkeys([*self._decider.waiting_for, *scorers])):
             text = f"waiting for {', '.join(waiting)}\n"
             return Response(HTTPStatus.SERVICE_UNAVAILABLE, text.encode())
@@ -154,16 +154,16 @@ class OpsServer:
 
     async def _pod(self, name: str) -> Response:
         """What scorers say of a pod."""
-        if (panel := self._panel) is None:
+        if (pod_explainer := self._pod_explainer) is None:
             return _error("no scorers are on here (--scorers), so nothing is known of pods")
-        if waiting := panel.waiting_for:
+        if waiting := pod_explainer.waiting_for:
             sentence = f"waiting for {', '.join(waiting)}"
             return _error(sentence, HTTPStatus.SERVICE_UNAVAILABLE)
-        if (found := panel.find(name)) is None:
+        if (found := pod_explainer.find(name)) is None:
             return _error(f"no pod {name[:_SHOWN]} (written as <namespace>/<name>)")
         async with self._making.turn():
             try:
-                opinions = await _unhurried(panel.opinions(found))
+                opinions = await _unhurried(pod_explainer.opinions(found))
             except ScorerError as error:
                 return _error(str(error), HTTPStatus.INTERNAL_SERVER_ERROR)
             told = explainpod.explain(found.view, opinions)
@@ -175,32 +175,34 @@ class OpsServer:
 
     async def _gang(self, name: str) -> Response:
         """How a gang stands, and why."""
-        if (desk := self._desk) is None:
+        if (gang_explainer := self._gang_explainer) is None:
             return _error("gangs are off here (--gangs), so no pod waits for others")
-        if waiting := desk.waiting_for():
+        if waiting := gang_explainer.waiting_for():
             sentence = f"waiting for {', '.join(waiting)}"
             return _error(sentence, HTTPStatus.SERVICE_UNAVAILABLE)
         if not name:
-            return await self._queue(desk)
-        if (gang := desk.find(name)) is None:
-            return _error(desk.unknown(name[:_SHOWN]))
+            return await self._queue(gang_explainer)
+        if (gang := gang_explainer.find(name)) is None:
+            return _error(gang_explainer.unknown(name[:_SHOWN]))
         async with self._making.turn():
-            line = await _unhurried(desk.line(gang))
-            await _unhurried(desk.catching_up())
-            fit = desk.fit(gang)
+            line = await _unhurried(gang_explainer.line(gang))
+            await _unhurried(gang_explainer.catching_up())
+            fit = gang_explainer.fit(gang)
             nodes = await _unhurried(itertools.starmap(_entry, fit.nodes()))
             members = await _unhurried(itertools.starmap(_entry, explaingang.members(gang)))
-            head = {**desk.head(gang, line), "fit": fit.shapes()}
+            head = {**gang_explainer.head(gang, line), "fit": fit.shapes()}
             parts = {"members": b"{%s}" % _lines(members), "nodes": b"{%s}" % _lines(nodes)}
             return _json(_page(head, **parts))
 
-    async def _queue(self, desk: GangExplainer) -> Response:
+    async def _queue(self, gang_explainer: GangExplainer) -> Response:
         """All gangs that wait."""
         async with self._making.turn():
-            waiting = await _unhurried(desk.waiting())
-            pieces = await _unhurried(map(msgspec.json.encode, desk.queue(waiting)))
+            waiting = await _unhurried(gang_explainer.waiting())
+            pieces = await _unhurried(map(msgspec.json.encode, gang_explainer.queue(waiting)))
             return _json(
-                _page({"waitingFor": list(desk.undecided())}, gangs=b"[%s]" % _lines(pieces))
+                _page(
+                    {"waitingFor": list(gang_explainer.undecided())}, gangs=b"[%s]" % _lines(pieces)
+                )
             )
 
     async def _switched_off(self, _request: Request) -> Response:

@@ -85,11 +85,11 @@ async def fitting(world):
     cluster.nodes.replace([decode_node(msgspec.json.encode(node)) for node in nodes])
     found = [pod_record.decode(msgspec.json.encode(pod)) for pod in await pods_of(world)]
     pods.pods.replace(found)
-    packing = Packing(CapacityTracker(cluster, pods, Decisions).space())
+    packing = Packing(CapacityTracker(cluster, pods, Decisions).capacity())
     counts = {}
     for kind in KINDS:
         waiting = [pod for pod in found if pod.membership.group == kind and not pod.node]
-        short = packing.lacks(shapes(waiting), need=len(waiting)) if waiting else None
+        short = packing.shortage(shapes(waiting), need=len(waiting)) if waiting else None
         counts[kind] = short.fit if short else len(waiting)
     return counts
 

@@ -31,23 +31,23 @@ async def replica(world):
             stack.push_async_callback(kube.close)
             inventory = PodCache(clock=lambda: 0.0, wall=lambda: 0.0)
             inventory.pods.replace([decode(raw) for raw in await kube.list_pods(world.namespace)])
-            roster = GangIndex(inventory)
+            index = GangIndex(inventory)
             made = SimpleNamespace(message="", is_leader=True)
 
             def outcome():
                 verdict = GangVerdict(GangState.INCOMPLETE, made.message, 0.0)
-                return GangDecisions(dict.fromkeys(roster.by_key, verdict))
+                return GangDecisions(dict.fromkeys(index.by_key, verdict))
 
-            made.herald = GangEventRecorder(
+            made.event_recorder = GangEventRecorder(
                 kube,
                 Metrics(),
-                lambda: roster.by_key,
+                lambda: index.by_key,
                 outcome,
                 is_leader=lambda: made.is_leader and bool(made.message),
                 pace=EventTimings(settle=0.0, rest=0.0),
                 pause=0.01,
             )
-            task = asyncio.create_task(made.herald.run())
+            task = asyncio.create_task(made.event_recorder.run())
             stack.callback(task.cancel)
             return made
 
@@ -79,17 +79,17 @@ async def test_one_event_that_two_replicas_go_on_with(world, replica, told):
     )
     first = await replica()
     first.message = "1 of 3 exist"
-    first.herald.wake()
+    first.event_recorder.wake()
     (event,) = await told("train-0", ("GangIncomplete", "1 of 3 exist", 1))
     assert event["involvedObject"]["uid"] == pod["metadata"]["uid"]
     first.message = "2 of 3 exist"
-    first.herald.wake()
+    first.event_recorder.wake()
     await told("train-0", ("GangIncomplete", "2 of 3 exist", 2))
     first.is_leader = False
     second = await replica()
     second.message = "1 of 3 exist"
-    second.herald.wake()
+    second.event_recorder.wake()
     await told("train-0", ("GangIncomplete", "1 of 3 exist", 2))
     second.message = "2 of 3 exist"
-    second.herald.wake()
+    second.event_recorder.wake()
     await told("train-0", ("GangIncomplete", "2 of 3 exist", 3))

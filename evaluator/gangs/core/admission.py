@@ -53,13 +53,13 @@ class AdmissionAnswer:
     body: bytes
 
 
-class _Meta(msgspec.Struct, rename="camel"):
+class _PodMetadata(msgspec.Struct, rename="camel"):
     name: str = ""
     generate_name: str = ""
     labels: msgspec.Raw = _NULL
 
 
-class _Spec(msgspec.Struct, rename="camel"):
+class _PodSpec(msgspec.Struct, rename="camel"):
     node_name: str = ""
     scheduling_gates: msgspec.Raw = _NULL
     scheduling_group: msgspec.Raw = _NULL
@@ -72,15 +72,15 @@ class _Spec(msgspec.Struct, rename="camel"):
 
 
 class _Object(msgspec.Struct):
-    metadata: _Meta = msgspec.field(default_factory=_Meta)
-    spec: _Spec = msgspec.field(default_factory=_Spec)
+    metadata: _PodMetadata = msgspec.field(default_factory=_PodMetadata)
+    spec: _PodSpec = msgspec.field(default_factory=_PodSpec)
 
 
 @dataclass(frozen=True, slots=True)
 class _Pod:
     name: str
     labels: dict[str, str]
-    spec: _Spec
+    spec: _PodSpec
     gates: list[Gate]
 
     @property
@@ -94,14 +94,14 @@ class _Pod:
         return PRIORITY_LABEL in self.labels or self.numbers.minimum > 0
 
 
-class _Resource(msgspec.Struct):
+class _GroupResource(msgspec.Struct):
     group: str = ""
     resource: str = ""
 
 
 class _Request(msgspec.Struct, rename="camel"):
     uid: str
-    resource: _Resource = msgspec.field(default_factory=_Resource)
+    resource: _GroupResource = msgspec.field(default_factory=_GroupResource)
     sub_resource: str = ""
     operation: str = ""
     namespace: str = ""

@@ -38,7 +38,7 @@ class CapacityTracker:
         self._asked: Counter[str] = Counter()
         self._offered = _Offered()
         self._touched = set(cluster.nodes.objects)
-        self._space = self._blank(NodeIndex(), RESOURCES)
+        self._capacity = self._blank(NodeIndex(), RESOURCES)
         cluster.listeners.figures.append(self._touched.add)
         inventory.touched.append(self._touched.add)
         inventory.listeners.append(self._changed)
@@ -55,7 +55,7 @@ class CapacityTracker:
         """The larger part of the work, in steps between which others may have a turn. What is left of it, `space()` does."""
         return self._candidates.catching_up()
 
-    def space(self) -> Capacity:
+    def capacity(self) -> Capacity:
         """The room now; the same object as long as none of it is other. Whom policies let in, it always tells as of now."""
         for _ in self.catching_up():
             pass
@@ -64,16 +64,18 @@ class CapacityTracker:
             self._offered.change(name, node.status.others if node is not None else ())
         nodes, others = self._cluster.names, self._offered.names & self._asked.keys()
         resources = (*RESOURCES, *sorted(others))
-        if resources != self._space.resources:
-            self._space = self._blank(nodes, resources)
+        if resources != self._capacity.resources:
+            self._capacity = self._blank(nodes, resources)
             self._touched.update(nodes)
-        elif nodes is not self._space.nodes:
-            self._touched.update(name for name in nodes if name not in self._space.nodes.position)
-            self._space = self._moved(nodes)
+        elif nodes is not self._capacity.nodes:
+            self._touched.update(
+                name for name in nodes if name not in self._capacity.nodes.position
+            )
+            self._capacity = self._moved(nodes)
         if self._touched:
             self._count([name for name in self._touched if name in nodes.position])
             self._touched.clear()
-        return self._space
+        return self._capacity
 
     def _changed(self, before: PodRecord | None, after: PodRecord | None) -> None:
         waited, waits = _waiting(before), _waiting(after)
@@ -92,7 +94,7 @@ class CapacityTracker:
 
     def _moved(self, nodes: NodeIndex) -> Capacity:
         """What was known of these nodes; nothing of those that are new."""
-        before, moves = self._space, Reindex(self._space.nodes, nodes)
+        before, moves = self._capacity, Reindex(self._capacity.nodes, nodes)
         free, whole = (
             fixed(np.array([moves.values(row) for row in table]))
             for table in (before.free, before.whole)
@@ -103,15 +105,17 @@ class CapacityTracker:
         """Look at what these nodes have, and at what pods hold of it."""
         if not names:
             return
-        space, loads = self._space, self._inventory.loads
-        others = space.resources[len(RESOURCES) :]
+        capacity, loads = self._capacity, self._inventory.loads
+        others = capacity.resources[len(RESOURCES) :]
         whole = self._table(self._has(name, others) for name in names)
         held = self._table(_held(loads.get(name, _NO_LOAD), others) for name in names)
-        places = space.nodes.find(names)
-        free_now, whole_now = space.free.copy(), space.whole.copy()
+        places = capacity.nodes.find(names)
+        free_now, whole_now = capacity.free.copy(), capacity.whole.copy()
         whole_now[:, places] = whole
         free_now[:, places] = whole - held
-        self._space = self._made(space.nodes, space.resources, fixed(free_now), fixed(whole_now))
+        self._capacity = self._made(
+            capacity.nodes, capacity.resources, fixed(free_now), fixed(whole_now)
+        )
 
     def _has(self, name: str, others: Sequence[str]) -> tuple[float, ...]:
         status = self._cluster.nodes.objects[name].status

@@ -31,7 +31,7 @@ _MOST_OWNERS = 100
 
 def decide(
     gangs: Iterable[PodGroup],
-    space: Capacity,
+    capacity: Capacity,
     before: GangHistory,
     terms: GangTimings,
     *,
@@ -43,7 +43,7 @@ def decide(
     `random` tells numbers from 0 up to 1, for the jitter of rests. What comes of the releases goes into the memory with
     `Memory.released()`.
     """
-    steps = deciding(gangs, space, before, terms, now=now, random=random)
+    steps = deciding(gangs, capacity, before, terms, now=now, random=random)
     while True:
         try:
             next(steps)
@@ -54,7 +54,7 @@ def decide(
 
 def deciding(
     gangs: Iterable[PodGroup],
-    space: Capacity,
+    capacity: Capacity,
     before: GangHistory,
     terms: GangTimings,
     *,
@@ -62,7 +62,7 @@ def deciding(
     random: Callable[[], float],
 ) -> Generator[None, None, GangDecisions]:
     """The same in steps, between which others may have a turn. The gangs are those that there are at the first of them."""
-    found = _Round(list(gangs), space, before, terms, now=now, random=random)
+    found = _Round(list(gangs), capacity, before, terms, now=now, random=random)
     yield
     return (yield from found.outcome())
 
@@ -73,7 +73,7 @@ class _Round:
     def __init__(
         self,
         gangs: list[PodGroup],
-        space: Capacity,
+        capacity: Capacity,
         before: GangHistory,
         terms: GangTimings,
         *,
@@ -84,13 +84,13 @@ class _Round:
         self._admitted = _admissions(gangs, before)
         self._terms = terms
         self._now = now
-        self._turns = Reservations(before, terms, now=now, random=random)
-        self._packing = Packing(space)
-        self._empty = Packing(space, empty=True)
-        self._refusals = {
-            gang.key: refusal
+        self._reservations = Reservations(before, terms, now=now, random=random)
+        self._packing = Packing(capacity)
+        self._empty = Packing(capacity, empty=True)
+        self._ungate_failures = {
+            gang.key: failure
             for gang in gangs
-            if (refusal := before.refusals.get(gang.key)) and gang.gated
+            if (failure := before.ungate_failures.get(gang.key)) and gang.gated
         }
         self._overdue: set[str] = set()
         self._verdicts: dict[GangKey, GangVerdict] = {}
@@ -112,13 +112,13 @@ class _Round:
             tuple(self._timeouts()),
             GangHistory(
                 self._admitted,
-                self._turns.kept(self._verdicts),
-                self._refusals,
-                self._turns.unheld_until,
-                self._turns.retried_until,
+                self._reservations.kept(self._verdicts),
+                self._ungate_failures,
+                self._reservations.unheld_until,
+                self._reservations.retried_until,
                 fresh=False,
             ),
-            min(self._again, self._turns.again),
+            min(self._again, self._reservations.again),
         )
 
     def _look(self, gang: PodGroup) -> tuple[PodRecord, ...]:
@@ -128,7 +128,7 @@ class _Round:
         self._keep_room(gang)
         if self._is_left_alone(gang):
             return ()
-        self._let_overdue_go(gang)
+        self._release_overdue(gang)
         successors, others = self._sorted(gang)
         # A run of another owner under the same name is no part of the one that was admitted.
         admitted = gang.key in self._admitted and bool(successors or not others)
@@ -137,7 +137,7 @@ class _Round:
             return ()
         if successors:
             self._releases.append(GangRelease(gang.key, GangReason.REPLACEMENT, successors))
-            self._turns.keep(gang.key)
+            self._reservations.keep(gang.key)
             self._packing.take(shapes(successors))
         if not others:
             self._say(gang, *self._placing(gang))
@@ -152,7 +152,7 @@ class _Round:
     def _sorted(self, gang: PodGroup) -> tuple[tuple[PodRecord, ...], tuple[PodRecord, ...]]:
         """Of the pods that could go: those of admitted owners, and the others."""
         admitted = self._admitted.get(gang.key)
-        pods = gang.liftable
+        pods = gang.releasable
         if self._overdue:
             pods = tuple(pod for pod in pods if pod.uid not in self._overdue)
         if not admitted:
@@ -163,14 +163,14 @@ class _Round:
 
     def _is_left_alone(self, gang: PodGroup) -> bool:
         """Whether its gates could not be lifted just now: nobody has to wait until they can be."""
-        refusal = self._refusals.get(gang.key)
-        if refusal is None or refusal.until <= self._now:
+        failure = self._ungate_failures.get(gang.key)
+        if failure is None or failure.until <= self._now:
             return False
-        self._again = min(self._again, refusal.until)
-        self._say(gang, GangState.NOT_LIFTED, messages.not_lifted(refusal.why))
+        self._again = min(self._again, failure.until)
+        self._say(gang, GangState.NOT_LIFTED, messages.not_lifted(failure.why))
         return True
 
-    def _let_overdue_go(self, gang: PodGroup) -> None:
+    def _release_overdue(self, gang: PodGroup) -> None:
         if math.isinf(self._terms.gate_max_age):
             return
         due = {pod.key: pod.created + self._terms.gate_max_age for pod in gang.gated if pod.created}
@@ -183,17 +183,19 @@ class _Round:
 
     def _keep_room(self, gang: PodGroup) -> None:
         """For pods whose gates were lifted, as long as it is their turn."""
-        if gang.lifted is not None and self._turns.of_released(gang.key, gang.lifted):
+        if gang.ungated_at is not None and self._reservations.of_released(
+            gang.key, gang.ungated_at
+        ):
             self._packing.take(shapes(gang.awaited))
 
     def _placing(self, gang: PodGroup) -> tuple[GangState, str]:
         """How a gang stands of which nothing is to be lifted."""
         if gang.gated and gang.foreign:
             return GangState.GATED_BY_OTHERS, messages.gated_by_others(gang)
-        if not gang.unplaced and not gang.liftable:
+        if not gang.unplaced and not gang.releasable:
             return GangState.SCHEDULED, messages.SCHEDULED
-        turn = self._turns.of(gang.key)
-        if gang.awaited and turn is not None and turn.misses:
+        reservation = self._reservations.of(gang.key)
+        if gang.awaited and reservation is not None and reservation.misses:
             if gang.works:
                 return GangState.RELEASED, messages.WORKS
             return GangState.TIMED_OUT, messages.TIMED_OUT
@@ -202,9 +204,9 @@ class _Round:
     def _timeouts(self) -> Iterator[GangKey]:
         """Of a gang that works without the pods that have no nodes, that is told once."""
         works = {gang.key for gang in self._gangs if gang.works}
-        for key in self._turns.ended:
-            turn = self._turns.of(key)
-            if key not in works or (turn is not None and turn.misses == 1):
+        for key in self._reservations.ended:
+            reservation = self._reservations.of(key)
+            if key not in works or (reservation is not None and reservation.misses == 1):
                 yield key
 
     def _go_through(
@@ -217,10 +219,10 @@ class _Round:
             if ends:
                 self._say(gang, GangState.WAITS_FOR_TURN, messages.WAITS_FOR_TURN)
                 continue
-            demand = gang.demand if len(pods) == len(gang.liftable) else shapes(pods)
+            demand = gang.demand if len(pods) == len(gang.releasable) else shapes(pods)
             missing = gang.minimum - len(gang.placed) - len(gang.unplaced)
             need = min(max(1, missing), len(pods))
-            shortage = self._packing.lacks(demand, need=need) if self._terms.fit else None
+            shortage = self._packing.shortage(demand, need=need) if self._terms.fit else None
             if shortage is None:
                 order = self._packing.order(demand)
                 first_to_last = sorted(pods, key=lambda pod: order.index(shape(pod)))
@@ -230,7 +232,7 @@ class _Round:
                 self._say(gang, GangState.RELEASED, messages.RELEASED)
                 ends = True
             else:
-                never = self._empty.lacks(demand, need=need)
+                never = self._empty.shortage(demand, need=need)
                 ends = self._pass_over(gang, shortage, never)
 
     def _is_paced(self) -> bool:
@@ -240,10 +242,10 @@ class _Round:
         )
 
     def _paces(self, gang: PodGroup) -> bool:
-        turn = self._turns.of(gang.key)
-        if turn is None or not turn.first or not gang.awaited:
+        reservation = self._reservations.of(gang.key)
+        if reservation is None or not reservation.first or not gang.awaited:
             return False
-        return self._now < turn.began + self._terms.timeout
+        return self._now < reservation.began + self._terms.timeout
 
     def _pass_over(self, gang: PodGroup, shortage: Shortage, never: Shortage | None) -> bool:
         """Whether the line is held for a gang that does not fit, instead of letting the next one try."""
@@ -254,7 +256,7 @@ class _Round:
         if not shortage.nodes:  # what is wanting is no room that could add up
             return False
         aged = gang.created + self._terms.ageing if gang.created else math.inf
-        return self._turns.of_aged(gang.key, aged)
+        return self._reservations.of_aged(gang.key, aged)
 
     def _say(
         self, gang: PodGroup, state: GangState, message: str, shortage: Shortage | None = None
@@ -277,7 +279,7 @@ def _admissions(gangs: Iterable[PodGroup], before: GangHistory) -> dict[GangKey,
     for key, gang in there.items():
         known = before.admitted.get(key, frozenset())
         # Pods without an owner have namesakes, not successors: what is remembered holds until they are seen to be admitted.
-        known = gang.admitted | (known if key in before.turns else known - {""})
+        known = gang.admitted | (known if key in before.reservations else known - {""})
         if len(known) > _MOST_OWNERS:
             known = gang.admitted
         if known:

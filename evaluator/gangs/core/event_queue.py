@@ -43,13 +43,13 @@ class EventKey(NamedTuple):
 class EventState:
     """Of one thread, what is to be told, and what was."""
 
-    thread: EventKey
+    event_key: EventKey
     notice: EventSpec
     since: float
     """When it was first wanted just so."""
-    untold: float | None
+    pending: float | None
     """Since when something is wanted that was not told; None where all is said."""
-    told: EventSpec | None = None
+    reported: EventSpec | None = None
     at: float = -math.inf
     """When it was last told."""
     count: int = 0
@@ -65,9 +65,9 @@ class EventState:
         """When it is to be told."""
         if self.over:
             return math.inf
-        if self.untold is None:
+        if self.pending is None:
             return self.at + pace.repeat
-        settled = min(self.since + pace.settle, self.untold + pace.patience)
+        settled = min(self.since + pace.settle, self.pending + pace.patience)
         return max(settled, self.at + pace.rest)
 
 
@@ -80,14 +80,14 @@ class EventQueue:
     """All stories, by subject, and the queue of those to be told."""
 
     pace: EventTimings = field(default_factory=EventTimings)
-    _stories: dict[Subject, dict[EventKey, EventState]] = field(default_factory=dict)
+    _states: dict[Subject, dict[EventKey, EventState]] = field(default_factory=dict)
     _queue: list[tuple[float, int, EventState]] = field(default_factory=list)
     _numbers: "itertools.count[int]" = field(default_factory=itertools.count)
 
     @property
     def subjects(self) -> Collection[Subject]:
         """Of which there is something to tell."""
-        return self._stories.keys()
+        return self._states.keys()
 
     def want(
         self,
@@ -97,38 +97,40 @@ class EventQueue:
         now: float,
     ) -> None:
         """From now on these, and nothing else, are to be told on these pods, and on no other of the subject."""
-        before = self._stories.get(subject, {})
+        before = self._states.get(subject, {})
         latest = _latest(before)
         after: dict[EventKey, EventState] = {}
         for pod in pods:
             for notice in notices:
-                thread = EventKey(pod.namespace, pod.name, pod.uid, notice.reason)
-                story = after[thread] = before.get(thread) or EventState(thread, notice, now, now)
-                if story.over:
-                    _begin_again(story, notice, now, is_latest=story.at == latest[pod.uid])
-                elif notice != story.notice:
-                    _change(story, notice, now)
-                self._enqueue(story)
+                event_key = EventKey(pod.namespace, pod.name, pod.uid, notice.reason)
+                state = after[event_key] = before.get(event_key) or EventState(
+                    event_key, notice, now, now
+                )
+                if state.over:
+                    _begin_again(state, notice, now, is_latest=state.at == latest[pod.uid])
+                elif notice != state.notice:
+                    _change(state, notice, now)
+                self._enqueue(state)
         # Of a pod that waits still, what was told for other reasons is kept: these may come back.
-        waiting = {thread.uid for thread in after}
-        for thread in before.keys() - after.keys():
-            before[thread].over = True
-            if thread.uid in waiting and before[thread].count:
-                after[thread] = before[thread]
+        waiting = {event_key.uid for event_key in after}
+        for event_key in before.keys() - after.keys():
+            before[event_key].over = True
+            if event_key.uid in waiting and before[event_key].count:
+                after[event_key] = before[event_key]
         if after:
-            self._stories[subject] = after
+            self._states[subject] = after
         else:
-            self._stories.pop(subject, None)
+            self._states.pop(subject, None)
 
     def mention(self, pod: PodRecord, notice: EventSpec, now: float) -> None:
         """This is to be told once of a pod, of something that is over."""
-        thread = EventKey(pod.namespace, pod.name, pod.uid, notice.reason)
-        self._enqueue(EventState(thread, notice, now, now, once=True))
+        event_key = EventKey(pod.namespace, pod.name, pod.uid, notice.reason)
+        self._enqueue(EventState(event_key, notice, now, now, once=True))
 
     def forget(self, subject: Subject) -> None:
         """Nothing of it is to be told any more."""
-        for story in self._stories.pop(subject, {}).values():
-            story.over = True
+        for state in self._states.pop(subject, {}).values():
+            state.over = True
 
     def next_due(self) -> float:
         """When the next is to be told, or may be; infinity where there is none."""
@@ -137,50 +139,50 @@ class EventQueue:
     def take(self, now: float) -> EventState | None:
         """The story that has been due for longest; None where none is. Afterwards it is to be `tell()`ed, or `again()`."""
         while self._queue and self._queue[0][0] <= now:
-            _, _, story = heapq.heappop(self._queue)
-            story.queued = math.inf
-            if story.due(self.pace) <= now:
-                return story
-            self._enqueue(story)
+            _, _, state = heapq.heappop(self._queue)
+            state.queued = math.inf
+            if state.due(self.pace) <= now:
+                return state
+            self._enqueue(state)
         return None
 
-    def tell(self, story: EventState, notice: EventSpec, now: float, *, count: int) -> None:
+    def tell(self, state: EventState, notice: EventSpec, now: float, *, count: int) -> None:
         """This was told, `count` times in all; what is wanted may have changed while it was written."""
-        story.told, story.at, story.count = notice, now, count
-        story.over = story.over or story.once
-        story.untold = None if story.notice == notice else story.since
-        self._enqueue(story)
+        state.reported, state.at, state.count = notice, now, count
+        state.over = state.over or state.once
+        state.pending = None if state.notice == notice else state.since
+        self._enqueue(state)
 
-    def again(self, story: EventState) -> None:
+    def again(self, state: EventState) -> None:
         """It could not be told now."""
-        self._enqueue(story)
+        self._enqueue(state)
 
-    def _enqueue(self, story: EventState) -> None:
+    def _enqueue(self, state: EventState) -> None:
         """Make sure that it is looked at when it is due; an entry that is too early is put off then."""
-        due = story.due(self.pace)
-        if due < story.queued:
-            story.queued = due
-            heapq.heappush(self._queue, (due, next(self._numbers), story))
+        due = state.due(self.pace)
+        if due < state.queued:
+            state.queued = due
+            heapq.heappush(self._queue, (due, next(self._numbers), state))
 
 
-def _change(story: EventState, notice: EventSpec, now: float) -> None:
+def _change(state: EventState, notice: EventSpec, now: float) -> None:
     """Another text is wanted."""
-    story.notice, story.since = notice, now
-    if notice == story.told:
-        story.untold = None
-    elif story.untold is None:
-        story.untold = now
+    state.notice, state.since = notice, now
+    if notice == state.reported:
+        state.pending = None
+    elif state.pending is None:
+        state.pending = now
 
 
-def _begin_again(story: EventState, notice: EventSpec, now: float, *, is_latest: bool) -> None:
+def _begin_again(state: EventState, notice: EventSpec, now: float, *, is_latest: bool) -> None:
     """What was over is so once more. That is no news if it is what was told of the pod last."""
-    story.notice, story.since, story.over = notice, now, False
-    story.untold = None if is_latest and notice == story.told else now
+    state.notice, state.since, state.over = notice, now, False
+    state.pending = None if is_latest and notice == state.reported else now
 
 
 def _latest(stories: Mapping[EventKey, EventState]) -> dict[str, float]:
     """When something was last told of each pod, by uid."""
     found: dict[str, float] = {}
-    for thread, story in stories.items():
-        found[thread.uid] = max(found.get(thread.uid, -math.inf), story.at)
+    for event_key, state in stories.items():
+        found[event_key.uid] = max(found.get(event_key.uid, -math.inf), state.at)
     return found

@@ -23,12 +23,12 @@ def concerned(gang: PodGroup, verdict: GangVerdict) -> tuple[PodRecord, ...]:
     return (*gang.gated, *gang.awaited) if verdict.state is not GangState.SCHEDULED else ()
 
 
-def notes(verdict: GangVerdict, obstacles: Sequence[str] = ()) -> tuple[EventSpec, ...]:
+def notes(verdict: GangVerdict, blockers: Sequence[str] = ()) -> tuple[EventSpec, ...]:
     """What to tell on each of them, one notice for one reason; `obstacles`: why the gang can never be complete as things are."""
     kind = WARNING if verdict.state in _ALARMING else NORMAL
     told = [EventSpec(kind, f"Gang{verdict.state}", verdict.message)]
-    if obstacles:
-        told.append(EventSpec(WARNING, "GangCannotComplete", "; ".join(obstacles)))
+    if blockers:
+        told.append(EventSpec(WARNING, "GangCannotComplete", "; ".join(blockers)))
     if verdict.problems:
         told.append(EventSpec(WARNING, "GangLabels", "; ".join(verdict.problems)))
     return tuple(told)

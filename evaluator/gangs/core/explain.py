@@ -13,7 +13,7 @@ from evaluator.gangs.core.types import GangDecisions, GangTimings, Reservation
 from evaluator.model.gang_membership import GATE, QoS
 from evaluator.model.pod_record import Key, PodRecord
 from evaluator.model.pods import FINISHED
-from plimsoll.rfc3339 import rfc3339
+from plimsoll import rfc3339
 
 _NAMED = 10
 """Gangs that are named of those that go before, and of those that there are."""
@@ -31,7 +31,7 @@ class GangExplainer:
 
     gangs: Callable[[], Mapping[GangKey, PodGroup]]
     outcome: Callable[[], GangDecisions]
-    space: Callable[[], Capacity]
+    capacity: Callable[[], Capacity]
     terms: GangTimings
     now: Callable[[], float]
     waiting_for: Callable[[], Sequence[str]] = tuple
@@ -40,7 +40,7 @@ class GangExplainer:
     """Why nothing is decided now."""
     catching_up: Callable[[], Iterator[None]] = lambda: iter(())
     """The larger part of the work on `space()`, in steps."""
-    obstacles: Callable[[GangKey], Sequence[str]] = lambda _key: ()
+    blockers: Callable[[GangKey], Sequence[str]] = lambda _key: ()
     native: Callable[[], Mapping[Key, PodRecord]] = dict
     decides: Callable[[], bool] = lambda: True
 
@@ -101,16 +101,23 @@ class GangExplainer:
             "quorum": _quorum(gang),
             "rank": self._rank(gang, line),
             "problems": list(gang.problems),
-            "obstacles": list(self.obstacles(gang.key)),
+            "obstacles": list(self.blockers(gang.key)),
             "needsRoom": self.terms.fit,
         }
 
     def fit(self, gang: PodGroup) -> Fit:
         """Where its pods fit that have no node yet, beside those for which room is kept."""
-        gangs, turns = self.gangs(), self.outcome().memory.turns if self.decides() else {}
-        kept = [gangs[key] for key, turn in turns.items() if key in gangs and self._keeps(turn)]
+        gangs, reservations = (
+            self.gangs(),
+            self.outcome().memory.reservations if self.decides() else {},
+        )
+        kept = [
+            gangs[key]
+            for key, reservation in reservations.items()
+            if key in gangs and self._keeps(reservation)
+        ]
         return Fit.of(
-            self.space(),
+            self.capacity(),
             shapes((*gang.gated, *gang.unplaced)),
             [shapes(other.awaited) for other in kept if other is not gang],
         )
@@ -129,21 +136,21 @@ class GangExplainer:
             found["shortage"] = dict(zip(shortage._fields, shortage, strict=True))
         if gang.key in outcome.memory.admitted:
             found["admitted"] = sorted(filter(None, outcome.memory.admitted[gang.key]))
-        if (turn := outcome.memory.turns.get(gang.key)) is not None:
-            found["turn"] = self._turn(turn)
+        if (reservation := outcome.memory.reservations.get(gang.key)) is not None:
+            found["turn"] = self._reservation(reservation)
         return found
 
-    def _turn(self, turn: Reservation) -> dict[str, Any]:
-        rests = turn.rests_until > self.now()
+    def _reservation(self, reservation: Reservation) -> dict[str, Any]:
+        rests = reservation.rests_until > self.now()
         return {
-            "began": rfc3339(turn.began),
-            "ends": None if rests else rfc3339(turn.began + self.terms.timeout),
-            "restsUntil": rfc3339(turn.rests_until) if rests else None,
-            "timeouts": turn.misses,
+            "began": rfc3339.millis(reservation.began),
+            "ends": None if rests else rfc3339.millis(reservation.began + self.terms.timeout),
+            "restsUntil": rfc3339.millis(reservation.rests_until) if rests else None,
+            "timeouts": reservation.misses,
         }
 
-    def _keeps(self, turn: Reservation) -> bool:
-        return turn.rests_until <= self.now() < turn.began + self.terms.timeout
+    def _keeps(self, reservation: Reservation) -> bool:
+        return reservation.rests_until <= self.now() < reservation.began + self.terms.timeout
 
     def _rank(self, gang: PodGroup, line: Sequence[GangKey | None]) -> dict[str, Any]:
         rank, gangs = gang.rank, self.gangs()
@@ -152,7 +159,7 @@ class GangExplainer:
         return {
             "groupPriority": -rank.priority,
             "qosClass": _CLASSES[rank.qos],
-            "created": rfc3339(rank.created) if rank.created else None,
+            "created": rfc3339.millis(rank.created) if rank.created else None,
             "place": len(before) + 1 if gang.gated else None,
             "of": len(line) + bool(gang.gated),
             "before": [str(other.key) for other in before[:_NAMED]],
@@ -169,8 +176,10 @@ def members(gang: PodGroup) -> Iterator[tuple[str, dict[str, Any]]]:
                 "state": _state(pod),
                 "node": pod.node or None,
                 "gates": [*([GATE] if member.gated else []), *member.foreign],
-                "admitted": rfc3339(member.admitted) if member.admitted is not None else None,
-                "created": rfc3339(pod.created) if pod.created is not None else None,
+                "admitted": rfc3339.millis(member.admitted)
+                if member.admitted is not None
+                else None,
+                "created": rfc3339.millis(pod.created) if pod.created is not None else None,
                 "owner": f"{member.owner.kind} {member.owner.name}" if member.owner.kind else None,
                 "minAvailable": member.minimum,
                 "groupPriority": member.priority,

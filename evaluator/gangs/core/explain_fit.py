@@ -19,19 +19,19 @@ _NOT_ITS_NODE = "node selector, affinity, taints or readiness"
 class Fit:
     """Pods that have no node yet, by what they ask for, and the room for them: now, and were the nodes empty."""
 
-    space: Capacity
+    capacity: Capacity
     free: Packing
     empty: Packing
     wanted: Sequence[tuple[PodShape, int]]
 
     @classmethod
-    def of(cls, space: Capacity, demand: Demand, kept: Iterable[Demand] = ()) -> "Fit":
+    def of(cls, capacity: Capacity, demand: Demand, kept: Iterable[Demand] = ()) -> "Fit":
         """Of some pods, beside those that room is `kept` for."""
-        free = Packing(space)
+        free = Packing(capacity)
         for others in kept:
             free.take(others)
         wanted = Counter(demand).most_common(_LOOKED_AT)
-        return cls(space, free, Packing(space, empty=True), wanted)
+        return cls(capacity, free, Packing(capacity, empty=True), wanted)
 
     def shapes(self) -> list[dict[str, Any]]:
         """What the pods ask for; how many ask for it, and how many there is room for, each sort as if it came alone."""
@@ -40,7 +40,7 @@ class Fit:
                 "pods": count,
                 "requests": asked(shape.requests, shape.others),
                 "policy": str(shape.policy) if shape.policy else None,
-                "nodes": int(self.space.allowed(shape.where, shape.policy).sum()),
+                "nodes": int(self.capacity.allowed(shape.where, shape.policy).sum()),
                 "fitNow": int(self.free.room(shape).sum()),
                 "fitWereNodesEmpty": int(self.empty.room(shape).sum()),
             }
@@ -51,7 +51,7 @@ class Fit:
         """For each node, what is free of what the pods ask for, and how many of each sort it has room for."""
         columns = [self._column(shape) for shape, _ in self.wanted]
         free = [(name, self._free(name)) for name in self._asked()]
-        for place, name in enumerate(self.space.nodes if columns else ()):
+        for place, name in enumerate(self.capacity.nodes if columns else ()):
             yield (
                 name,
                 {
@@ -66,15 +66,17 @@ class Fit:
 
     def _free(self, resource: str) -> list[float | None]:
         """Of each node; None where that is not known, or no node has any."""
-        row = self.space.place.get(resource)
+        row = self.capacity.place.get(resource)
         if row is None:
-            return [None] * len(self.space.nodes)
-        return [None if math.isnan(amount) else amount for amount in self.space.free[row].tolist()]
+            return [None] * len(self.capacity.nodes)
+        return [
+            None if math.isnan(amount) else amount for amount in self.capacity.free[row].tolist()
+        ]
 
     def _column(self, shape: PodShape) -> Callable[[int], dict[str, Any]]:
         now, empty = self.free.room(shape).tolist(), self.empty.room(shape).tolist()
-        could = self.space.allowed(shape.where, None).tolist()
-        may = self.space.allowed(shape.where, shape.policy).tolist()
+        could = self.capacity.allowed(shape.where, None).tolist()
+        may = self.capacity.allowed(shape.where, shape.policy).tolist()
 
         def told(place: int) -> dict[str, Any]:
             found = {"fitNow": int(now[place]), "fitWereItEmpty": int(empty[place])}

@@ -64,5 +64,5 @@ def _pods(gang: PodGroup, shortage: Shortage) -> str:
 
 
 def _policies(gang: PodGroup) -> str:
-    names = sorted({str(policy) for pod in gang.liftable if (policy := about(pod).policy)})
+    names = sorted({str(policy) for pod in gang.releasable if (policy := about(pod).policy)})
     return f"policy {' and '.join(names)}" if names else "a policy"

@@ -69,7 +69,7 @@ class Capacity:
         return found
 
 
-class _Capacity(NamedTuple):
+class _ShapeCapacity(NamedTuple):
     """For how many pods each node has room, and all of them."""
 
     room: Floats
@@ -80,7 +80,7 @@ class _Capacity(NamedTuple):
 class _Known:
     """What was worked out and holds until room is taken."""
 
-    capacities: dict[PodShape, _Capacity] = field(default_factory=dict)
+    capacities: dict[PodShape, _ShapeCapacity] = field(default_factory=dict)
     shortages: dict[tuple[PodShape, int, int], Shortage] = field(default_factory=dict)
     sure: dict[tuple[frozenset[PodShape], int], bool] = field(default_factory=dict)
 
@@ -88,26 +88,26 @@ class _Known:
 class Packing:
     """Room that is taken step by step. `empty`: as if nothing ran on the nodes, and no policy kept pods off them."""
 
-    def __init__(self, space: Capacity, *, empty: bool = False) -> None:
-        self._space = space
+    def __init__(self, capacity: Capacity, *, empty: bool = False) -> None:
+        self._capacity = capacity
         self._empty = empty
         # Of a node of which it is not known what it has, as of one that is full, nothing is to be had.
-        self._free = np.maximum(np.nan_to_num(space.whole if empty else space.free), 0.0)
+        self._free = np.maximum(np.nan_to_num(capacity.whole if empty else capacity.free), 0.0)
         self._known = _Known()
 
-    def lacks(self, demand: Demand, *, need: int) -> Shortage | None:
+    def shortage(self, demand: Demand, *, need: int) -> Shortage | None:
         """What is short for so many of these pods; None if they fit."""
         need = max(need, 1)
         if len(demand) == 1:
             [(shape, count)] = demand.items()
-            fit = min(count, self._capacity(shape).total)
+            fit = min(count, self._shape_capacity(shape).total)
             return None if fit >= need else self._shortage(shape, fit, count)
         if self._empty and self._at_least(demand, need):  # the rule, and quick
             return None
         fit = wanted = sum(demand.values())
         # What a shape could have alone bounds what it gets beside others.
         for shape in sorted(demand, key=_amounts, reverse=True):
-            fit -= max(0, demand[shape] - self._capacity(shape).total)
+            fit -= max(0, demand[shape] - self._shape_capacity(shape).total)
             if fit < need:
                 return self._shortage(shape, fit, wanted)
         if (found := self._tried(demand)).total() >= need:
@@ -126,7 +126,7 @@ class Packing:
 
     def room(self, shape: PodShape) -> Floats:
         """For how many pods of a shape each node has room; not to be written to."""
-        return self._capacity(shape).room
+        return self._shape_capacity(shape).room
 
     def _at_least(self, demand: Demand, need: int) -> bool:
         """Whether so many of these fit in whatever order, as they do if each asks for the most that one of them does.
@@ -169,11 +169,11 @@ class Packing:
         self._known = _Known()
         return int(taken.sum())
 
-    def _capacity(self, shape: PodShape) -> "_Capacity":
+    def _shape_capacity(self, shape: PodShape) -> "_ShapeCapacity":
         found = self._known.capacities.get(shape)
         if found is None:
             room = self._counted(shape)
-            found = self._known.capacities[shape] = _Capacity(room, int(room.sum()))
+            found = self._known.capacities[shape] = _ShapeCapacity(room, int(room.sum()))
         return found
 
     def _counted(self, shape: PodShape) -> Floats:
@@ -198,14 +198,14 @@ class Packing:
         return room
 
     def _allowed(self, where: Where, policy: PolicyKey | None) -> Mask:
-        return self._space.allowed(where, None if self._empty else policy)
+        return self._capacity.allowed(where, None if self._empty else policy)
 
     def _asked(
         self, requests: ResourceVector, others: ExtendedResources
     ) -> Iterator[tuple[int, int]]:
         """Row and amount of each resource that a pod asks for; row -1 for one that no node has."""
         yield from ((row, amount) for row, amount in enumerate(requests) if amount)
-        yield from ((self._space.place.get(name, -1), n) for name, n in others if n)
+        yield from ((self._capacity.place.get(name, -1), n) for name, n in others if n)
 
     def _ordered(self, demand: Demand) -> list[tuple[PodShape, int]]:
         items = list(demand.items())
@@ -216,7 +216,7 @@ class Packing:
         said = (shape.requests, shape.others, shape.where.asked, str(shape.policy))
         share = max(
             (
-                n / self._space.most[row]
+                n / self._capacity.most[row]
                 for row, n in self._asked(shape.requests, shape.others)
                 if row >= 0
             ),

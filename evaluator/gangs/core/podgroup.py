@@ -112,14 +112,14 @@ class PodGroup:
         return tuple(pod for pod in self.living if about(pod).gated)
 
     @cached_property
-    def liftable(self) -> tuple[PodRecord, ...]:
+    def releasable(self) -> tuple[PodRecord, ...]:
         """Living pods that our gate alone holds."""
         return tuple(pod for pod in self.gated if not about(pod).foreign)
 
     @cached_property
     def demand(self) -> Mapping[PodShape, int]:
         """What the liftable ones ask for."""
-        return shapes(self.liftable)
+        return shapes(self.releasable)
 
     @cached_property
     def foreign(self) -> tuple[PodRecord, ...]:
@@ -147,7 +147,7 @@ class PodGroup:
         return tuple(pod for pod in self.unplaced if about(pod).admitted is not None)
 
     @cached_property
-    def lifted(self) -> float | None:
+    def ungated_at(self) -> float | None:
         """When the last gate of those that are awaited was lifted."""
         return max(
             (at for pod in self.awaited if (at := about(pod).admitted) is not None), default=None

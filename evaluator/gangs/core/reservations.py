@@ -16,7 +16,7 @@ class Reservations:
     def __init__(
         self, before: GangHistory, terms: GangTimings, *, now: float, random: Callable[[], float]
     ) -> None:
-        self._turns = dict(before.turns)
+        self._reservations = dict(before.reservations)
         self._fresh = before.fresh
         self._terms = terms
         self._now = now
@@ -32,11 +32,11 @@ class Reservations:
 
     def of(self, key: GangKey) -> Reservation | None:
         """The turn of a gang, if it has or had one."""
-        return self._turns.get(key)
+        return self._reservations.get(key)
 
     def keep(self, key: GangKey) -> None:
         """Gates of this gang are about to be lifted: until that is seen, its turn is the only word of it."""
-        if key in self._turns:
+        if key in self._reservations:
             self._touched.add(key)
 
     def of_released(self, key: GangKey, lifted: float) -> bool:
@@ -45,19 +45,20 @@ class Reservations:
         A leader that begins does not know why they were lifted: as if their gang had just been admitted. After the first
         turn it is kept for one such gang at a time: those that are never placed would else have it all, for nothing.
         """
-        turn = self._turns.get(key)
+        reservation = self._reservations.get(key)
         # What is lifted in a turn has what is left of it: else a gang that gets new pods all the time would have no end to
         # its turn. Nor has one for a time to come, by another clock or of somebody's making.
-        if turn is None or (
-            not turn.misses and turn.began + self._terms.timeout <= lifted <= self._now
+        if reservation is None or (
+            not reservation.misses
+            and reservation.began + self._terms.timeout <= lifted <= self._now
         ):
-            turn = Reservation(min(lifted, self._now), first=self._fresh)
-        if turn.began < turn.rests_until <= self._now:
+            reservation = Reservation(min(lifted, self._now), first=self._fresh)
+        if reservation.began < reservation.rests_until <= self._now:
             if self._now < self.retried_until:
-                turn = turn._replace(rests_until=self.retried_until)
+                reservation = reservation._replace(rests_until=self.retried_until)
             else:
                 self.retried_until = self._now + self._terms.timeout
-        return self._advance(key, turn)
+        return self._advance(key, reservation)
 
     def of_aged(self, key: GangKey, aged: float) -> bool:
         """Whether the line is held for a gang that does not fit, and that has waited for long enough at some time.
@@ -68,39 +69,44 @@ class Reservations:
         if self._now < aged:
             self.again = min(self.again, aged)
             return False
-        turn = self._turns.get(key, Reservation(self._now))
+        reservation = self._reservations.get(key, Reservation(self._now))
         if self._now < self.unheld_until:
-            turn = turn._replace(rests_until=max(turn.rests_until, self.unheld_until))
-        held = self._advance(key, turn)
+            reservation = reservation._replace(
+                rests_until=max(reservation.rests_until, self.unheld_until)
+            )
+        held = self._advance(key, reservation)
         if key in self.ended:
             until = self._now + self._terms.timeout
-            self.unheld_until = min(until, self._turns[key].rests_until)
+            self.unheld_until = min(until, self._reservations[key].rests_until)
         return held
 
     def kept(self, verdicts: Mapping[GangKey, GangVerdict]) -> dict[GangKey, Reservation]:
         """What the next decision has to know: turns that go on, and those of gangs that were not come to."""
         return {
-            key: turn
-            for key, turn in self._turns.items()
-            if key in self._touched or (key in verdicts and _goes_on(turn, verdicts[key].state))
+            key: reservation
+            for key, reservation in self._reservations.items()
+            if key in self._touched
+            or (key in verdicts and _goes_on(reservation, verdicts[key].state))
         }
 
-    def _advance(self, key: GangKey, turn: Reservation) -> bool:
+    def _advance(self, key: GangKey, reservation: Reservation) -> bool:
         self._touched.add(key)
-        if turn.rests_until > self._now:
-            return self._note(key, turn, turn.rests_until, keeps=False)
-        if turn.rests_until > turn.began:
-            turn = turn._replace(began=self._now)
-        ends = turn.began + self._terms.timeout
+        if reservation.rests_until > self._now:
+            return self._note(key, reservation, reservation.rests_until, keeps=False)
+        if reservation.rests_until > reservation.began:
+            reservation = reservation._replace(began=self._now)
+        ends = reservation.began + self._terms.timeout
         if self._now < ends:
-            return self._note(key, turn, ends, keeps=True)
+            return self._note(key, reservation, ends, keeps=True)
         self.ended.append(key)
-        until = self._now + self._rest(turn.misses)
-        turn = Reservation(turn.began, misses=turn.misses + 1, rests_until=until)
-        return self._note(key, turn, until, keeps=False)
+        until = self._now + self._rest(reservation.misses)
+        reservation = Reservation(
+            reservation.began, misses=reservation.misses + 1, rests_until=until
+        )
+        return self._note(key, reservation, until, keeps=False)
 
-    def _note(self, key: GangKey, turn: Reservation, until: float, *, keeps: bool) -> bool:
-        self._turns[key] = turn
+    def _note(self, key: GangKey, reservation: Reservation, until: float, *, keeps: bool) -> bool:
+        self._reservations[key] = reservation
         self.again = min(self.again, until)
         return keeps
 
@@ -109,7 +115,7 @@ class Reservations:
         return bound * (1.0 - _SHARE * self._random())
 
 
-def _goes_on(turn: Reservation, state: GangState) -> bool:
+def _goes_on(reservation: Reservation, state: GangState) -> bool:
     """Whether a turn matters further that nobody asked for: gates that are lifted may not be seen to be yet."""
-    waits = not turn.first and state in {GangState.WAITS_FOR_TURN, GangState.WAITS_FOR_ROOM}
+    waits = not reservation.first and state in {GangState.WAITS_FOR_TURN, GangState.WAITS_FOR_ROOM}
     return waits or state is GangState.RELEASED

@@ -105,8 +105,8 @@ class GangHistory:
 
     admitted: Mapping[GangKey, frozenset[str]] = field(default_factory=dict)
     """The uids of the owners whose pods were admitted as this gang; empty for pods without an owner."""
-    turns: Mapping[GangKey, Reservation] = field(default_factory=dict)
-    refusals: Mapping[GangKey, UngateFailure] = field(default_factory=dict)
+    reservations: Mapping[GangKey, Reservation] = field(default_factory=dict)
+    ungate_failures: Mapping[GangKey, UngateFailure] = field(default_factory=dict)
     unheld_until: float = -math.inf
     """Until then the line is held for no gang that does not fit."""
     retried_until: float = -math.inf
@@ -116,27 +116,29 @@ class GangHistory:
 
     def released(self, release: GangRelease, *, now: float) -> "GangHistory":
         """With gates lifted, at least one: to be called before the next decision, and only if it came to that."""
-        refusals = {key: one for key, one in self.refusals.items() if key != release.gang}
+        ungate_failures = {
+            key: one for key, one in self.ungate_failures.items() if key != release.gang
+        }
         if release.reason is not GangReason.ADMITTED:
-            return replace(self, refusals=refusals)
+            return replace(self, ungate_failures=ungate_failures)
         owners = {about(pod).owner.uid for pod in release.pods}
         known = self.admitted.get(release.gang, frozenset())
         return replace(
             self,
             admitted={**self.admitted, release.gang: known | owners},
-            turns={**self.turns, release.gang: Reservation(now, first=True)},
-            refusals=refusals,
+            reservations={**self.reservations, release.gang: Reservation(now, first=True)},
+            ungate_failures=ungate_failures,
         )
 
-    def refused(
+    def ungate_failed(
         self, gang: GangKey, why: str, *, now: float, random: Callable[[], float]
     ) -> "GangHistory":
         """With a gang of whose gates not all could be lifted; it is tried again later, and later each time."""
-        before = self.refusals.get(gang)
+        before = self.ungate_failures.get(gang)
         times = before.times if before else 0
         pause = min(_LONGEST_PAUSE, _PAUSE * 2.0 ** min(times, 30)) * (1.0 - _SHARE * random())
-        refusal = UngateFailure(why, now + pause, times + 1)
-        return replace(self, refusals={**self.refusals, gang: refusal})
+        failure = UngateFailure(why, now + pause, times + 1)
+        return replace(self, ungate_failures={**self.ungate_failures, gang: failure})
 
 
 @dataclass(frozen=True, slots=True)

@@ -18,7 +18,7 @@ _ANNOTATIONS = "/metadata/annotations"
 _GATES = "/spec/schedulingGates"
 
 
-class Meta(msgspec.Struct, rename="camel"):
+class GatedPodMetadata(msgspec.Struct, rename="camel"):
     """ObjectMeta of a pod, as far as a patch has to know it."""
 
     uid: str = ""
@@ -27,7 +27,7 @@ class Meta(msgspec.Struct, rename="camel"):
     annotations: dict[str, str] | None = None
 
 
-class Spec(msgspec.Struct, rename="camel"):
+class GatedPodSpec(msgspec.Struct, rename="camel"):
     """core/v1 PodSpec."""
 
     scheduling_gates: list[Gate] | None = None
@@ -36,14 +36,14 @@ class Spec(msgspec.Struct, rename="camel"):
 class GatedPod(msgspec.Struct):
     """core/v1 Pod."""
 
-    metadata: Meta = msgspec.field(default_factory=Meta)
-    spec: Spec = msgspec.field(default_factory=Spec)
+    metadata: GatedPodMetadata = msgspec.field(default_factory=GatedPodMetadata)
+    spec: GatedPodSpec = msgspec.field(default_factory=GatedPodSpec)
 
 
 decode = msgspec.json.Decoder(GatedPod).decode
 
 
-def lifting(pod: GatedPod, at: str | None) -> list[Operation]:
+def ungate_patch(pod: GatedPod, at: str | None) -> list[Operation]:
     """The patch that takes our gate off a pod, and notes when, RFC 3339; nothing of it happens if the pod has changed in this.
 
     It has to be the same pod, of the same gang, with its gate where it was. Nothing is noted without `at`. Raises ValueError for
@@ -59,7 +59,7 @@ def lifting(pod: GatedPod, at: str | None) -> list[Operation]:
     ]
 
 
-def _noting(meta: Meta, at: str) -> list[Operation]:
+def _noting(meta: GatedPodMetadata, at: str) -> list[Operation]:
     if meta.annotations:
         key = ADMITTED.replace("~", "~0").replace("/", "~1")
         return [{"op": "add", "path": f"{_ANNOTATIONS}/{key}", "value": at}]
@@ -90,8 +90,8 @@ def _due(release: GangRelease, gang: PodGroup) -> Iterable[PodRecord]:
             return [pod for pod in gang.gated if pod.uid in meant]
         case GangReason.REPLACEMENT:
             owners = {about(pod).owner.uid for pod in release.pods}
-            pods = [pod for pod in gang.liftable if about(pod).owner.uid in owners]
+            pods = [pod for pod in gang.releasable if about(pod).owner.uid in owners]
             return pods if gang.has_quorum(admitted=True) else ()
         case GangReason.ADMITTED:
             can_go = gang.existing - len(gang.foreign) >= gang.minimum
-            return gang.liftable if gang.has_quorum(admitted=False) and can_go else ()
+            return gang.releasable if gang.has_quorum(admitted=False) and can_go else ()

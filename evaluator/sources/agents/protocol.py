@@ -31,7 +31,7 @@ class StreamProtocol:
         if len(self._told) > _KEPT:
             del self._told[next(iter(self._told))]
 
-    def understand(self, report: telemetry_pb2.Report, *, known: bool) -> Delta:
+    def decode(self, report: telemetry_pb2.Report, *, known: bool) -> Delta:
         """What a report says; `known`: there are readings of the node already. Raises MalformedReportError.
 
         A report refers to the list of its own generation, also while the next one is on its way to the agent.

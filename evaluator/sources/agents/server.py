@@ -69,9 +69,9 @@ class AgentServer:
         self._limits = limits or AgentLimits()
         self._clock = clock
         self._rng = rng or random.Random()  # noqa: S311 (jitter, not a secret)
-        self._callers: StreamRegistry[AgentStream] = StreamRegistry(self._limits)
-        self._loudness = RateLimitedLogger(log.warning)
-        self._ears = ReportHandler(
+        self._registry: StreamRegistry[AgentStream] = StreamRegistry(self._limits)
+        self._log = RateLimitedLogger(log.warning)
+        self._handler = ReportHandler(
             knows=store.knows, missing=self._verifier.missing, take=self._take
         )
         self._asked = self._written()
@@ -81,7 +81,7 @@ class AgentServer:
     @property
     def connected(self) -> int:
         """How many nodes have a stream now."""
-        return len(self._callers)
+        return len(self._registry)
 
     async def start(
         self,
@@ -139,7 +139,7 @@ class AgentServer:
         if refusal is None:
             refusal = await self._follow(node, context)
         if refusal is not None:
-            self._loudness.warning(
+            self._log.log(
                 "agent turned away",
                 node=node,
                 peer=context.peer(),
@@ -164,7 +164,7 @@ class AgentServer:
         """Talk to one agent until its stream is over; returns why, if there is a reason to tell it."""
         stream = AgentStream(node, context, self._limits, self._rng)
         try:
-            replaced = self._callers.enter(node, stream, self._clock())
+            replaced = self._registry.enter(node, stream, self._clock())
         except TooManyError as error:
             return StreamRejection(Code.RESOURCE_EXHAUSTED, str(error))
         log.debug("agent connected", node=node, peer=context.peer())
@@ -176,11 +176,11 @@ class AgentServer:
                     )
                 )
             stream.tell(self._asked)
-            refusal = await stream.run(self._ears)
+            refusal = await stream.run(self._handler)
             await stream.settle()
             return refusal
         finally:
-            self._callers.leave(node, stream)
+            self._registry.leave(node, stream)
             log.debug("agent disconnected", node=node)
 
     def _take(self, node: str, delta: Delta) -> None:
@@ -194,7 +194,7 @@ class AgentServer:
             await self._subscriptions.after(self._asked.generation)
             self._asked = self._written()
             asked = self._asked
-            for number, stream in enumerate(self._callers.current, start=1):
+            for number, stream in enumerate(self._registry.current, start=1):
                 stream.tell(asked)
                 if number % _AT_ONCE == 0:
                     await asyncio.sleep(0)

@@ -49,7 +49,7 @@ class AgentStream:
     ) -> None:
         self.node = node
         self._context = context
-        self._conversation = StreamProtocol(node)
+        self._protocol = StreamProtocol(node)
         self._age = limits.age * (1 - 0.2 * rng.random())
         self._pace = TokenBucket(limits.reports, limits.burst)
         self._task = asyncio.current_task()
@@ -69,11 +69,11 @@ class AgentStream:
             self._ended = refusal
             self._task.cancel()
 
-    async def run(self, ears: ReportHandler) -> StreamRejection | None:
+    async def run(self, handler: ReportHandler) -> StreamRejection | None:
         """Take in reports until there are no more; returns why, if there is a reason to tell the agent."""
         try:
             async with asyncio.timeout(self._age):
-                return await self._listen(ears)
+                return await self._listen(handler)
         except TimeoutError:
             return None  # it begins anew
         except asyncio.CancelledError:
@@ -89,16 +89,16 @@ class AgentStream:
         if self._telling is not None:
             await asyncio.wait([self._telling])
 
-    async def _listen(self, ears: ReportHandler) -> StreamRejection | None:
+    async def _listen(self, handler: ReportHandler) -> StreamRejection | None:
         loop = asyncio.get_running_loop()
         while isinstance(message := await self._context.read(), bytes):
-            if (refusal := ears.missing(self.node)) is not None:
+            if (refusal := handler.missing(self.node)) is not None:
                 return refusal
             try:
-                delta = self._conversation.understand(parse(message), known=ears.knows(self.node))
+                delta = self._protocol.decode(parse(message), known=handler.knows(self.node))
             except MalformedReportError as error:
                 return StreamRejection(Code.INVALID_ARGUMENT, str(error))
-            ears.take(self.node, delta)
+            handler.take(self.node, delta)
             if (wait := self._pace.take(loop.time())) > 0:
                 await asyncio.sleep(wait)
         return None
@@ -107,7 +107,7 @@ class AgentStream:
         try:
             while (asked := self._next) is not None:
                 self._next = None
-                self._conversation.tell(asked.generation, asked.metrics)
+                self._protocol.tell(asked.generation, asked.metrics)
                 await self._context.write(asked.message)
         except (grpc.RpcError, grpc.aio.BaseError, asyncio.InvalidStateError) as error:
             # Reading from an agent that is gone ends the stream at the same time.

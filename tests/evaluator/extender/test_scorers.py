@@ -58,7 +58,7 @@ class Survey:
 
 
 @pytest.fixture
-def survey():
+def snapshotter():
     return Survey()
 
 
@@ -68,12 +68,12 @@ def picky():
 
 
 @pytest.fixture
-async def server(extender, survey, picky):
+async def server(extender, snapshotter, picky):
     """An extender with three scorers beside its policies."""
     scorers = {"picky": picky, "template": Template(), "broken": Broken()}
     return await extender(
         scoring=lambda metrics: ScorerRoutes(
-            ScorerRunner(scorers, survey, metrics, demands=Demands()),
+            ScorerRunner(scorers, snapshotter, metrics, demands=Demands()),
             metrics,
         )
     )
@@ -154,15 +154,15 @@ async def test_a_node_that_is_not_known_yet_passes_and_has_no_score(server):
     assert scores == [{"Host": "node-b", "Score": 1}]
 
 
-async def test_no_nodes_in_the_cluster_or_in_the_question(server, survey):
+async def test_no_nodes_in_the_cluster_or_in_the_question(server, snapshotter):
     assert json.loads((await server.post("/scorers/picky/prioritize", body(()))).body) == []
-    survey.now = ClusterSnapshot(NodeIndex())
+    snapshotter.now = ClusterSnapshot(NodeIndex())
     assert json.loads((await server.post("/scorers/picky/prioritize", body())).body) == []
     reply = json.loads((await server.post("/scorers/picky/filter", body())).body)
     assert reply["NodeNames"] == list(NODES)
 
 
-async def test_the_questions_about_one_pod_cost_one_assessment(server, survey, picky):
+async def test_the_questions_about_one_pod_cost_one_assessment(server, snapshotter, picky):
     for path in (
         "/scorers/picky/filter",
         "/scorers/picky/prioritize",
@@ -172,7 +172,7 @@ async def test_the_questions_about_one_pod_cost_one_assessment(server, survey, p
     assert len(picky.asked) == 1
     assert counted(server, "picky", "filter", 200, "assessed") == 1
     assert counted(server, "picky", "prioritize", 200, "remembered") == 2
-    survey.now = ClusterSnapshot(NodeIndex(NODES[:2]))
+    snapshotter.now = ClusterSnapshot(NodeIndex(NODES[:2]))
     scores = json.loads((await server.post("/scorers/picky/prioritize", body())).body)
     assert [score["Host"] for score in scores] == ["node-a", "node-b"]
     assert len(picky.asked) == 2
@@ -276,8 +276,10 @@ async def test_names_of_nodes_and_pods_may_be_anything(server, name):
     assert scores == [{"Host": "node-a", "Score": 0}]
 
 
-async def test_before_all_is_known_the_answer_is_a_503_that_says_what_is_awaited(server, survey):
-    survey.waiting_for = ["nodes", "all pods"]
+async def test_before_all_is_known_the_answer_is_a_503_that_says_what_is_awaited(
+    server, snapshotter
+):
+    snapshotter.waiting_for = ["nodes", "all pods"]
     sentence = is_error(await server.post("/scorers/picky/filter", body()), 503)
     assert "nodes, all pods" in sentence
     assert counted(server, "picky", "filter", 503, "refused") == 1

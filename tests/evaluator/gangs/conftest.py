@@ -54,7 +54,7 @@ def _gangs(pods, *, count_all=False):
     return [PodGroup(key, tuple(members), count_all) for key, members in found.items()]
 
 
-def _space(pods=(), *, others=(), only=None, **nodes):
+def _capacity(pods=(), *, others=(), only=None, **nodes):
     """Nodes with so many cores, less what pods hold of them. `only`: which nodes may take pods, by what they ask (Where)."""
     names = NodeIndex(sorted(nodes))
     resources = (*map(str, RESOURCES), *others)
@@ -87,7 +87,7 @@ def gangs_of():
 
 @pytest.fixture
 def space_of():
-    return _space
+    return _capacity
 
 
 @pytest.fixture
@@ -106,9 +106,9 @@ def with_membership():
 def decided(gangs_of):
     """A decision on some pods in some space."""
 
-    def run(pods, space, memory=SEEN, *, now=NOW, terms=TERMS, count_all=False):
+    def run(pods, capacity, memory=SEEN, *, now=NOW, terms=TERMS, count_all=False):
         gangs = gangs_of(pods, count_all=count_all)
-        return decide(gangs, space, memory, terms, now=now, random=lambda: 0.0)
+        return decide(gangs, capacity, memory, terms, now=now, random=lambda: 0.0)
 
     return run
 

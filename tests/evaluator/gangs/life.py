@@ -143,22 +143,22 @@ class Life(RuleBasedStateMachine):
             if promise in self.promises:
                 promise(decision)
         self.sound = True
-        self.lift(decision, most)
+        self.ungate_pods(decision, most)
         return decision
 
     def decide(self) -> Decision:
-        gangs, space = self.cluster.gangs(), self.cluster.space()
+        gangs, capacity = self.cluster.gangs(), self.cluster.capacity()
         if self.memory.fresh:  # a leader that begins knows what pods tell
             told = {(pod.key, pod.owner) for pod in self.cluster.pods if pod.admitted is not None}
             self.history.admitted &= told
 
         def ask(memory: GangHistory, now: float) -> GangDecisions:
             chance = self.chance.random
-            return self.decider(gangs, space, memory, self.terms, now=now, random=chance)
+            return self.decider(gangs, capacity, memory, self.terms, now=now, random=chance)
 
         return Decision(ask, self.cluster, self.history, self.terms, self.memory, self.now)
 
-    def lift(self, decision: Decision, most: int) -> None:
+    def ungate_pods(self, decision: Decision, most: int) -> None:
         """Do what was decided, and remember it."""
         outcome, pods = decision.outcome, {pod.name: pod for pod in self.cluster.pods}
         late = [pod for pod in pods.values() if pod.loose and pod.key in outcome.timeouts]
@@ -172,12 +172,12 @@ class Life(RuleBasedStateMachine):
                 self.memory = self.memory.released(release, now=self.now)
                 if release.reason is GangReason.ADMITTED:
                     names = frozenset(pod.name for pod in release.pods)
-                    self.history.turns[release.gang] = names, needed
+                    self.history.reservations[release.gang] = names, needed
             for pod in lifted:
                 pod.gated = False
                 pod.admitted = None if release.reason is GangReason.OVERDUE else self.now
-                pod.turn = release.reason is GangReason.ADMITTED
-                if pod.turn:
+                pod.reservation = release.reason is GangReason.ADMITTED
+                if pod.reservation:
                     self.history.admitted.add((release.gang, pod.owner))
 
     def teardown(self) -> None:

@@ -41,7 +41,7 @@ class Pod:
     node: str = ""
     phase: str = "Pending"
     leaving: bool = False
-    turn: bool = False
+    reservation: bool = False
     """Whether its gate was lifted as it was the turn of its gang."""
 
     @property
@@ -54,7 +54,7 @@ class Pod:
         return self.living and not (self.gated or self.foreign or self.node)
 
     @property
-    def liftable(self) -> bool:
+    def releasable(self) -> bool:
         return self.living and self.gated and not (self.foreign or self.native)
 
     @property
@@ -126,7 +126,7 @@ class Cluster:
                 left[pod.node] -= pod.cpu
         return left
 
-    def space(self) -> Capacity:
+    def capacity(self) -> Capacity:
         names, free = NodeIndex(self.nodes), self.free()
         taken = [sum(pod.node == name for pod in self.pods) for name in names]
 

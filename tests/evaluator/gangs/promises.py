@@ -26,7 +26,7 @@ class History:
     """What leaders have done, as one knows it who sees everything."""
 
     admitted: set[Owned] = field(default_factory=set)
-    turns: dict[GangKey, tuple[frozenset[str], int]] = field(default_factory=dict)
+    reservations: dict[GangKey, tuple[frozenset[str], int]] = field(default_factory=dict)
     """The pods with which each gang had its last turn, and how many of them it needed."""
     told: set[str] = field(default_factory=set)
     """Pods of gangs of which it was told that they found no nodes in time."""
@@ -79,7 +79,7 @@ class Decision:
     def going(self, key: GangKey) -> list[Pod]:
         """Pods that nothing but our gate holds."""
         at_once = self.released(GangReason.REPLACEMENT, GangReason.OVERDUE)
-        return [pod for pod in self.living(key) if pod.liftable and pod.name not in at_once]
+        return [pod for pod in self.living(key) if pod.releasable and pod.name not in at_once]
 
     def fits(self, key: GangKey, room: dict[str, int]) -> bool:
         return can_place(self.going(key), room, self.missing(key))
@@ -142,13 +142,13 @@ def no_replacement_is_held(d: Decision) -> None:
             pod.living and pod.admitted and not pod.owner for pod in d.groups.get(key, ())
         )
         if key in d.groups and d.has_quorum(key) and alive:
-            held = {pod.name for pod in d.groups[key] if pod.liftable and pod.owner == owner}
+            held = {pod.name for pod in d.groups[key] if pod.releasable and pod.owner == owner}
             assert held <= d.released()
 
 
 def one_gang_has_its_turn_at_a_time(d: Decision) -> None:
     assert len(d.admitted) <= 1
-    assert not (d.admitted and any(pod.turn for pod in d.searching()))
+    assert not (d.admitted and any(pod.reservation for pod in d.searching()))
 
 
 def only_replacements_and_the_overdue_are_let_past_the_line(d: Decision) -> None:
@@ -163,7 +163,7 @@ def only_replacements_and_the_overdue_are_let_past_the_line(d: Decision) -> None
 def no_two_gangs_are_half_placed(d: Decision) -> None:
     """Of those that lost no pod since they were released, and of which nobody told that they found no nodes in time."""
     half = []
-    for key, (names, needed) in d.history.turns.items():
+    for key, (names, needed) in d.history.reservations.items():
         pods = [pod for pod in d.seen.pods if pod.name in names and pod.living]
         placed = [pod for pod in pods if pod.node]
         if len(pods) == len(names) and not names & d.history.told and 0 < len(placed) < needed:
@@ -190,7 +190,7 @@ def who_has_waited_for_long_is_not_passed_over_at_once(d: Decision) -> None:
             if d.aged(other) and d.rank(other) < d.rank(key) and not d.fits(other, d.free):
                 # The line was held in vain, for it or for another: now those that fit go.
                 memory = d.outcome.memory
-                tried = other in memory.turns and memory.turns[other].misses
+                tried = other in memory.reservations and memory.reservations[other].misses
                 assert memory.unheld_until > d.now or tried
 
 
@@ -200,15 +200,15 @@ def who_is_more_important_goes_first(d: Decision) -> None:
             if d.rank(other) < d.rank(key):
                 # The line was held for it in vain, and it rests.
                 assert d.aged(other)
-                assert other in d.before.turns
-                assert d.before.turns[other].rests_until > d.now
+                assert other in d.before.reservations
+                assert d.before.reservations[other].rests_until > d.now
 
 
 def who_does_not_fit_holds_up_nobody(d: Decision) -> None:
     could = [key for key in d.groups.keys() - d.known if d.going(key) and d.fits(key, d.seen.nodes)]
     line_held = any(map(d.aged, could))
     # A gang that goes on with pods of another owner has a turn anew, for all that have no nodes.
-    begun_anew = any(turn.first for turn in d.before.turns.values())
+    begun_anew = any(reservation.first for reservation in d.before.reservations.values())
     if not (d.admitted or d.searching() or d.placing() or line_held or begun_anew):
         assert not d.ready(d.free)
 
@@ -246,19 +246,19 @@ def who_is_said_to_be_too_large_is(d: Decision) -> None:
 def who_found_no_nodes_in_time_is_told_of(d: Decision) -> None:
     for key, pods in d.groups.items():
         loose = [pod for pod in pods if pod.loose and pod.admitted is not None]
-        first = all(pod.turn and pod.name not in d.history.told for pod in loose)
+        first = all(pod.reservation and pod.name not in d.history.told for pod in loose)
         if loose and first and d.now >= max(pod.admitted for pod in loose) + d.terms.timeout:
             assert key in d.outcome.timeouts
 
 
 def nobody_is_held_for_longer_than_the_longest_wait(d: Decision) -> None:
     for pod in d.seen.pods:
-        if pod.liftable and d.now - pod.born > d.terms.gate_max_age:
+        if pod.releasable and d.now - pod.born > d.terms.gate_max_age:
             assert pod.name in d.released()
 
 
 def what_is_gone_is_forgotten(d: Decision) -> None:
-    assert d.outcome.memory.turns.keys() <= d.groups.keys()
+    assert d.outcome.memory.reservations.keys() <= d.groups.keys()
 
 
 def nothing_changes_before_the_time_that_is_named(d: Decision) -> None:

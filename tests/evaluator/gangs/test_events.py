@@ -32,17 +32,17 @@ class World:
         self.metrics = Metrics()
         self.gangs = {}
         self.verdicts = {}
-        self.obstacles = {}
+        self.blockers = {}
         self.native = {}
         self.is_leader = True
         self.clock = Clock()
         self._gangs_of = gangs_of
-        self.herald = GangEventRecorder(
+        self.event_recorder = GangEventRecorder(
             kube,
             self.metrics,
             lambda: self.gangs,
             lambda: GangDecisions(self.verdicts),
-            lambda key: self.obstacles.get(key, ()),
+            lambda key: self.blockers.get(key, ()),
             lambda: self.native,
             is_leader=lambda: self.is_leader,
             pace=pace,
@@ -52,13 +52,13 @@ class World:
             **more,
         )
 
-    def see(self, *pods, state=GangState.INCOMPLETE, message="", problems=(), obstacles=()):
+    def see(self, *pods, state=GangState.INCOMPLETE, message="", problems=(), blockers=()):
         """These are the pods of the only gang, and this is decided of it."""
         self.gangs = {gang.key: gang for gang in self._gangs_of(pods)}
         verdict = GangVerdict(state, message, 0.0, problems)
         self.verdicts = dict.fromkeys(self.gangs, verdict)
-        self.obstacles = dict.fromkeys(self.gangs, tuple(obstacles))
-        self.herald.wake()
+        self.blockers = dict.fromkeys(self.gangs, tuple(blockers))
+        self.event_recorder.wake()
 
     def counted(self, reason, result):
         of = {"reason": reason, "result": result}
@@ -77,7 +77,7 @@ async def until(predicate):
 def world(connect, rng, gangs_of, background):
     async def start(url, **more):
         made = World(await connect(url), rng, gangs_of, **more)
-        background(made.herald.run())
+        background(made.event_recorder.run())
         return made
 
     return start
@@ -139,7 +139,7 @@ async def test_a_new_text_changes_the_event_that_there_is(api, world, told, trai
 
 async def test_obstacles_and_problems_are_told_as_warnings(api, world, told, train):
     gang = await world(api.url)
-    gang.see(train[0], message="1 of 4", problems=["mismatch"], obstacles=["a quota"])
+    gang.see(train[0], message="1 of 4", problems=["mismatch"], blockers=["a quota"])
     found = await told(
         {
             ("train-0", "GangIncomplete"): ("1 of 4", 1),
@@ -176,7 +176,7 @@ async def test_who_gets_the_mandate_back_tells_what_another_may_have_changed(
     gang.see(train[0], message="1 of 4 exist")
     (event,) = await told({("train-0", "GangIncomplete"): ("1 of 4 exist", 1)})
     await api.merge(f"{EVENTS}/{event['metadata']['name']}", {"message": "of another leader"})
-    gang.herald.start_over()
+    gang.event_recorder.start_over()
     await told({("train-0", "GangIncomplete"): ("1 of 4 exist", 1)})
 
 
@@ -193,7 +193,7 @@ async def test_our_gate_on_a_pod_of_kubernetes_own_gangs_is_a_warning(api, world
     gang = await world(api.url)
     pod = a_pod("both", native=True)
     gang.native = {pod.key: pod}
-    gang.herald.wake()
+    gang.event_recorder.wake()
     (event,) = await told({("both", "GangNative"): (native().message, 1)})
     assert event["type"] == "Warning"
     assert "schedulingGroup" in event["message"]
@@ -211,7 +211,7 @@ async def test_a_text_is_as_long_as_kubernetes_takes_it_also_when_it_changes(
 async def test_something_that_is_over_is_told_once(api, world, told, train):
     gang = await world(api.url)
     notice = overdue(None)
-    gang.herald.say(train[0], notice)
+    gang.event_recorder.say(train[0], notice)
     await told({("train-0", "GangOverdue"): (notice.message, 1)})
     gang.clock.now += 1e6
     gang.see(train[1], message="1 of 4 exist")
@@ -233,7 +233,7 @@ async def test_what_stays_so_is_told_again_before_the_event_ends(stand, answer, 
     gang.see(train[0], message="1 of 4 exist")
     await until(lambda: gang.counted("GangIncomplete", "ok"))
     gang.clock.now += 1801
-    gang.herald.wake()
+    gang.event_recorder.wake()
     await stand.until(2)
     assert asked(stand) == [("POST", 1), ("PATCH", 2)]
 
@@ -246,7 +246,7 @@ async def test_a_follower_tells_nothing_and_a_leader_all(stand, answer, world, t
     await asyncio.sleep(0)
     gang.see(train[0], message="y")
     gang.is_leader = True
-    gang.herald.start_over()
+    gang.event_recorder.start_over()
     (only,) = await stand.until(1)
     assert only.json["message"] == "y"
 
@@ -256,7 +256,7 @@ async def test_a_new_term_does_not_go_on_with_the_texts_of_the_last(stand, answe
 
     async def in_the_middle(request):
         gang.see(*train, message="new")
-        gang.herald.start_over()
+        gang.event_recorder.start_over()
         return await answer.says(200, {"count": 1})(request)
 
     stand.then(in_the_middle)
@@ -271,10 +271,10 @@ async def test_a_text_that_does_not_last_is_not_told(stand, answer, world, train
     gang = await world(stand.url, pace=EventTimings(settle=2.0))
     for number in range(1, 5):
         gang.see(*train[:number], message=f"{number} of 4 exist")
-        await until(lambda: not gang.herald._wake.is_set())
+        await until(lambda: not gang.event_recorder._wake.is_set())
         gang.clock.now += 1
     gang.clock.now += 1
-    gang.herald.wake()
+    gang.event_recorder.wake()
     await stand.until(4)
     assert {one.json["message"] for one in stand.asked} == {"4 of 4 exist"}
 
@@ -285,12 +285,12 @@ async def test_writes_are_bounded(stand, answer, world, a_pod):
     pods = [a_pod(f"p{number}", "train", 40) for number in range(20)]
     gang.see(*pods, message="20 of 40 exist")
     await stand.until(5)
-    gang.herald.wake()
-    await until(lambda: not gang.herald._wake.is_set())
+    gang.event_recorder.wake()
+    await until(lambda: not gang.event_recorder._wake.is_set())
     assert len(stand.asked) == 5
     for count in (10, 15, 20):
         gang.clock.now += 5
-        gang.herald.wake()
+        gang.event_recorder.wake()
         await stand.until(count)
     assert len({one.json["involvedObject"]["name"] for one in stand.asked}) == 20
 
@@ -303,15 +303,15 @@ async def test_of_what_is_gone_before_it_was_told_nothing_is_told(
     both = a_pod("both", native=True)
     gang.native = {both.key: both}
     gang.see(train[0], message="1 of 4 exist")
-    await until(lambda: not gang.herald._wake.is_set())
+    await until(lambda: not gang.event_recorder._wake.is_set())
     gang.native = {}
     gang.see(a_pod("other-0", "other", 2), message="1 of 2 exist")
-    await until(lambda: not gang.herald._wake.is_set())
+    await until(lambda: not gang.event_recorder._wake.is_set())
     gang.clock.now += 1000
-    gang.herald.wake()
+    gang.event_recorder.wake()
     await until(lambda: gang.counted("GangIncomplete", "ok"))
-    gang.herald.wake()
-    await until(lambda: not gang.herald._wake.is_set())
+    gang.event_recorder.wake()
+    await until(lambda: not gang.event_recorder._wake.is_set())
     assert [one.json["message"] for one in stand.asked] == ["1 of 2 exist"]
 
 

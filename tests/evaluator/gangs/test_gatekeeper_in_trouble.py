@@ -23,10 +23,10 @@ from tests.evaluator.gangs.replicas import (
 @pytest.mark.parametrize("owned", [True, False])
 async def test_who_takes_over_in_the_middle_of_a_gang_finishes_it(api, replica, held, until, owned):
     one = await replica(leads=False)
-    lift = one.kube.patch_pod
+    ungate_pods = one.kube.patch_pod
 
     async def once(*given):
-        await lift(*given)
+        await ungate_pods(*given)
         one.fence.end()
 
     one.kube.patch_pod = once
@@ -61,10 +61,10 @@ async def test_a_leader_that_was_another_meanwhile_acts_on_nothing_it_decided_be
     api, replica, held, until
 ):
     one = await replica(leads=False, gate_max_age=1.0)
-    lift, seen, listed = one.kube.patch_pod, [], asyncio.get_running_loop().create_future()
+    ungate_pods, seen, listed = one.kube.patch_pod, [], asyncio.get_running_loop().create_future()
 
     async def losing(namespace, name, operations):
-        await lift(namespace, name, operations)
+        await ungate_pods(namespace, name, operations)
         seen.append(name)
         if len(seen) == 1:
             one.gang_controller._list_anew = lambda: listed
@@ -90,21 +90,21 @@ async def test_a_decision_that_was_under_way_when_another_led_comes_to_nothing(
     monkeypatch.setattr(controller, "_SLICE", 0.0)
     one = await replica(leads=False)
     loop = asyncio.get_running_loop()
-    space, listed = one.gang_controller._rooms.space, loop.create_future()
+    capacity, listed = one.gang_controller._tracker.capacity, loop.create_future()
 
     def others_turn():
         one.gang_controller._list_anew = lambda: listed
-        one.gang_controller._rooms.space = space
+        one.gang_controller._tracker.capacity = capacity
         one.fence.end()
         one.fence.extend()
 
     def looked():
         loop.call_soon(others_turn)
-        return space()
+        return capacity()
 
     await held("train", "a", "b")
     await until(lambda: len(known(one)) == 2)
-    one.gang_controller._rooms.space = looked
+    one.gang_controller._tracker.capacity = looked
     one.fence.extend()
     await until(
         lambda: (
@@ -119,13 +119,13 @@ async def test_a_decision_that_was_under_way_when_another_led_comes_to_nothing(
 
 async def test_a_gang_that_is_refused_keeps_nobody_waiting(api, replica, held, until):
     one = await replica(leads=False)
-    lift = one.kube.patch_pod
+    ungate_pods = one.kube.patch_pod
     refused = True
 
     async def denied(namespace, name, operations):
         if refused and name.startswith("f"):
             raise KubeError(403, "admission webhook denied the request")
-        await lift(namespace, name, operations)
+        await ungate_pods(namespace, name, operations)
 
     one.kube.patch_pod = denied
     await held("first", "f0", "f1", groupPriority="9")
@@ -164,13 +164,13 @@ async def test_where_every_gang_is_refused_it_is_asked_ever_more_slowly(api, rep
 @pytest.mark.parametrize("status", [0, 429, 503])
 async def test_a_server_that_serves_nobody_changes_no_order(api, replica, held, until, status):
     one = await replica(leads=False)
-    lift, failed = one.kube.patch_pod, []
+    ungate_pods, failed = one.kube.patch_pod, []
 
     async def failing(*given):
         if not failed:
             failed.append(given)
             raise KubeError(status, "not now")
-        await lift(*given)
+        await ungate_pods(*given)
 
     one.kube.patch_pod = failing
     await held("first", "f0", "f1", groupPriority="9")
@@ -183,10 +183,10 @@ async def test_a_server_that_serves_nobody_changes_no_order(api, replica, held, 
 async def test_an_answer_that_got_lost_is_found_out(api, replica, held, until):
     """The gate was lifted, and nobody said so: the gang is admitted all the same, and the others wait for it."""
     one = await replica(leads=False)
-    lift, lost = one.kube.patch_pod, []
+    ungate_pods, lost = one.kube.patch_pod, []
 
     async def losing(*given):
-        await lift(*given)
+        await ungate_pods(*given)
         if not lost:
             lost.append(given)
             raise KubeError(0, "the answer broke off")

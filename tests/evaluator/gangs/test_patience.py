@@ -16,11 +16,11 @@ def gang(a_pod, name, count, **more):
     return [a_pod(f"{name}-{n}", name, count, **more) for n in range(count)]
 
 
-def released_after(name, gangs, space, memory, *, within):
+def released_after(name, gangs, capacity, memory, *, within):
     """The seconds until a gang is released, if nothing else happens; None if it is not."""
     rng, now = random.Random(1), NOW
     while now < NOW + within:
-        outcome = decide(gangs, space, memory, TERMS, now=now, random=rng.random)
+        outcome = decide(gangs, capacity, memory, TERMS, now=now, random=rng.random)
         if any(release.gang.name == name for release in outcome.releases):
             return now - NOW
         memory, now = outcome.memory, max(outcome.again, now + 1)
@@ -45,8 +45,8 @@ def test_gangs_for_which_room_never_comes_do_not_starve_those_that_fit(
     service = a_pod("service", cpu=1, node="x")
     waiting = [pod for n in range(many) for pod in gang(a_pod, f"large-{n}", 2, cpu=4)]
     waiting += gang(a_pod, "small", 2, cpu=1, created=NOW)
-    gangs, space = gangs_of([service, *waiting]), space_of([service], x=8)
-    waited = released_after("small", gangs, space, GangHistory(fresh=False), within=6 * 3600)
+    gangs, capacity = gangs_of([service, *waiting]), space_of([service], x=8)
+    waited = released_after("small", gangs, capacity, GangHistory(fresh=False), within=6 * 3600)
     assert waited == pytest.approx(TERMS.timeout, abs=2)
 
 
@@ -55,15 +55,15 @@ def test_what_is_let_through_for_its_age_is_not_released_a_second_time(a_pod, sp
     terms = GangTimings(gate_max_age=500)
     old, young = a_pod("old", "train", 3), a_pod("young", "train", 3, created=900.0)
     placed = [a_pod("placed", "train", 3, node="x", admitted=50.0)]
-    gangs, space = gangs_of([old, young, *placed]), space_of(placed, x=8)
-    outcome = decide(gangs, space, GangHistory(), terms, now=NOW, random=lambda: 0.0)
+    gangs, capacity = gangs_of([old, young, *placed]), space_of(placed, x=8)
+    outcome = decide(gangs, capacity, GangHistory(), terms, now=NOW, random=lambda: 0.0)
     told = [(one.reason, [pod.name for pod in one.pods]) for one in outcome.releases]
     assert told == [(GangReason.OVERDUE, ["old"]), (GangReason.REPLACEMENT, ["young"])]
 
     # As the pod is afterwards: nothing is noted on one that is let through.
     gone = a_pod("old", "train", 3, gated=False)
     after = gangs_of([gone, a_pod("young", "train", 2, created=900.0, cpu=100)])
-    outcome = decide(after, space, GangHistory(fresh=False), terms, now=NOW, random=lambda: 0.0)
+    outcome = decide(after, capacity, GangHistory(fresh=False), terms, now=NOW, random=lambda: 0.0)
     assert not outcome.releases
 
 
@@ -73,8 +73,10 @@ def test_the_line_is_not_held_for_a_gang_that_its_policy_keeps_off_all_nodes(
     """However long it waits: that nobody else goes does not make room where it may not go."""
     pods = gang(a_pod, "picky", 2, priority=9, policy="hot")
     pods += gang(a_pod, "next", 2, created=NOW)
-    space = space_of(x=8, only={"hot": set()})
-    assert released_after("next", gangs_of(pods), space, GangHistory(fresh=False), within=600) == 0
+    capacity = space_of(x=8, only={"hot": set()})
+    assert (
+        released_after("next", gangs_of(pods), capacity, GangHistory(fresh=False), within=600) == 0
+    )
 
 
 @pytest.mark.parametrize("many", [1, 5, 40])
@@ -88,17 +90,17 @@ def test_gangs_that_kube_scheduler_never_places_do_not_keep_the_room_of_a_whole_
         for pod in gang(a_pod, f"stuck-{n}", 2, gated=False, admitted=NOW - 4000)
     ]
     gangs = gangs_of(stuck + gang(a_pod, "next", 2, cpu=6, created=NOW))
-    space, memory = space_of(x=16), GangHistory(fresh=False)
+    capacity, memory = space_of(x=16), GangHistory(fresh=False)
     for moment in range(0, 3600, 5):  # past the first turn of each
         memory = decide(
             [one for one in gangs if one.key.name != "next"],
-            space,
+            capacity,
             memory,
             TERMS,
             now=NOW - 3600 + moment,
             random=random.Random(moment).random,
         ).memory
-    waited = released_after("next", gangs, space, memory, within=6 * 3600)
+    waited = released_after("next", gangs, capacity, memory, within=6 * 3600)
     assert waited is not None
     assert waited <= 2 * TERMS.timeout
 
@@ -110,7 +112,7 @@ def test_a_gang_that_gets_new_pods_all_the_time_has_an_end_to_its_turn_too(
     waiting = gang(a_pod, "next", 2, created=NOW)
     stuck = a_pod("stuck", "busy", 2, gated=False, admitted=NOW)
     memory = GangHistory(
-        turns={GangKey("default", "busy"): Reservation(NOW, first=True)}, fresh=False
+        reservations={GangKey("default", "busy"): Reservation(NOW, first=True)}, fresh=False
     )
     for moment in range(0, 3600, 20):
         now = NOW + moment

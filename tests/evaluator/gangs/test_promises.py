@@ -56,24 +56,28 @@ def replacements_wait(*asked, **named):
     return replace(made, releases=kept)
 
 
-def admissions_are_forgotten(gangs, space, before, *more, **named):
-    return decide(gangs, space, replace(before, admitted={}), *more, **named)
+def admissions_are_forgotten(gangs, capacity, before, *more, **named):
+    return decide(gangs, capacity, replace(before, admitted={}), *more, **named)
 
 
-def nobody_is_waited_for(gangs, space, before, terms, **named):
-    turns = {key: turn._replace(first=False) for key, turn in before.turns.items()}
-    return decide(gangs, space, replace(before, turns=turns, fresh=False), terms, **named)
+def nobody_is_waited_for(gangs, capacity, before, terms, **named):
+    reservations = {
+        key: reservation._replace(first=False) for key, reservation in before.reservations.items()
+    }
+    return decide(
+        gangs, capacity, replace(before, reservations=reservations, fresh=False), terms, **named
+    )
 
 
-def two_go_at_a_time(gangs, space, before, terms, **named):
-    made = decide(gangs, space, before, terms, **named)
+def two_go_at_a_time(gangs, capacity, before, terms, **named):
+    made = decide(gangs, capacity, before, terms, **named)
     gone = {one.gang for one in made.releases}
-    others = decide([one for one in gangs if one.key not in gone], space, before, terms, **named)
+    others = decide([one for one in gangs if one.key not in gone], capacity, before, terms, **named)
     return replace(made, releases=made.releases + others.releases)
 
 
-def nodes_are_taken_for_empty(gangs, space, *more, **named):
-    return decide(gangs, replace(space, free=space.whole), *more, **named)
+def nodes_are_taken_for_empty(gangs, capacity, *more, **named):
+    return decide(gangs, replace(capacity, free=capacity.whole), *more, **named)
 
 
 def the_least_important_goes_first(gangs, *more, **named):
@@ -81,9 +85,11 @@ def the_least_important_goes_first(gangs, *more, **named):
     return decide(turned, *more, **named)
 
 
-def the_first_goes_or_nobody(gangs, space, before, terms, **named):
-    made = decide(gangs, space, before, terms, **named)
-    waiting = sorted((one for one in gangs if one.liftable and one.complete), key=lambda g: g.rank)
+def the_first_goes_or_nobody(gangs, capacity, before, terms, **named):
+    made = decide(gangs, capacity, before, terms, **named)
+    waiting = sorted(
+        (one for one in gangs if one.releasable and one.complete), key=lambda g: g.rank
+    )
     first = {one.key for one in waiting[:1]}
     kept = [r for r in made.releases if r.reason is not GangReason.ADMITTED or r.gang in first]
     return replace(made, releases=tuple(kept))
@@ -114,23 +120,23 @@ def timeouts_are_not_told(*asked, **named):
     return replace(decide(*asked, **named), timeouts=())
 
 
-def nobody_is_overdue(gangs, space, before, terms, **named):
-    return decide(gangs, space, before, replace(terms, gate_max_age=math.inf), **named)
+def nobody_is_overdue(gangs, capacity, before, terms, **named):
+    return decide(gangs, capacity, before, replace(terms, gate_max_age=math.inf), **named)
 
 
-def turns_are_kept_for_ever(gangs, space, before, *more, **named):
-    made = decide(gangs, space, before, *more, **named)
-    turns = {**before.turns, **made.memory.turns}
-    return replace(made, memory=replace(made.memory, turns=turns))
+def turns_are_kept_for_ever(gangs, capacity, before, *more, **named):
+    made = decide(gangs, capacity, before, *more, **named)
+    reservations = {**before.reservations, **made.memory.reservations}
+    return replace(made, memory=replace(made.memory, reservations=reservations))
 
 
 def no_time_is_named(*asked, **named):
     return replace(decide(*asked, **named), again=math.inf)
 
 
-def whoever_was_admitted_is_left_out(gangs, space, before, *more, **named):
+def whoever_was_admitted_is_left_out(gangs, capacity, before, *more, **named):
     others = [one for one in gangs if one.key not in before.admitted]
-    return decide(others, space, before, *more, **named)
+    return decide(others, capacity, before, *more, **named)
 
 
 def pods_of_other_owners_are_replacements(gangs, *more, **named):
@@ -139,14 +145,14 @@ def pods_of_other_owners_are_replacements(gangs, *more, **named):
     )
 
 
-def no_room_is_kept(gangs, space, before, *more, **named):
+def no_room_is_kept(gangs, capacity, before, *more, **named):
     """And so nobody has a turn either."""
     others = changed(gangs, lambda pod: pod if pod.node else saying(pod, admitted=None))
-    return decide(others, space, replace(before, fresh=False), *more, **named)
+    return decide(others, capacity, replace(before, fresh=False), *more, **named)
 
 
-def nobody_ages(gangs, space, before, terms, **named):
-    return decide(gangs, space, before, replace(terms, ageing=math.inf), **named)
+def nobody_ages(gangs, capacity, before, terms, **named):
+    return decide(gangs, capacity, before, replace(terms, ageing=math.inf), **named)
 
 
 def green_gangs_never_go(*asked, **named):

@@ -18,40 +18,40 @@ def outcome(a_pod, gangs_of, space_of):
     there = list({pod.name: pod for pod in pods}.values())
 
     def decided(memory, now, pods=there, **terms):
-        space = space_of(pods, n=64)
+        capacity = space_of(pods, n=64)
         return decide(
-            gangs_of(pods), space, memory, GangTimings(**terms), now=now, random=lambda: 0.0
+            gangs_of(pods), capacity, memory, GangTimings(**terms), now=now, random=lambda: 0.0
         )
 
     return decided
 
 
-def refused(memory=None, now=1000.0):
-    return (memory or GangHistory()).refused(FIRST, WHY, now=now, random=lambda: 0.0)
+def ungate_failed(memory=None, now=1000.0):
+    return (memory or GangHistory()).ungate_failed(FIRST, WHY, now=now, random=lambda: 0.0)
 
 
 def test_the_next_one_goes_and_it_says_why(outcome):
-    found = outcome(refused(), 1000.0)
+    found = outcome(ungate_failed(), 1000.0)
     assert [release.gang for release in found.releases] == [SECOND]
     assert found.verdicts[FIRST].state is GangState.NOT_LIFTED
     assert WHY in found.verdicts[FIRST].message
 
 
 def test_it_is_first_again_after_a_second(outcome):
-    found = outcome(refused(), 1000.0)
+    found = outcome(ungate_failed(), 1000.0)
     assert found.again == 1001.0
     assert [release.gang for release in outcome(found.memory, 1001.0).releases] == [FIRST]
 
 
 def test_it_is_left_alone_for_longer_each_time_until_it_goes(outcome):
-    memory = refused(refused())
+    memory = ungate_failed(ungate_failed())
     assert outcome(memory, 1001.5).verdicts[FIRST].state is GangState.NOT_LIFTED
     for _ in range(10):
-        memory = refused(memory)
-    assert memory.refusals[FIRST].until == 1030.0
+        memory = ungate_failed(memory)
+    assert memory.ungate_failures[FIRST].until == 1030.0
     (release,) = outcome(memory, 1030.0).releases
     assert release.gang == FIRST
-    assert outcome(memory.released(release, now=1030.0), 1030.0).memory.refusals == {}
+    assert outcome(memory.released(release, now=1030.0), 1030.0).memory.ungate_failures == {}
 
 
 def test_a_replacement_that_is_refused_keeps_nobody_waiting(outcome, a_pod):
@@ -62,15 +62,15 @@ def test_a_replacement_that_is_refused_keeps_nobody_waiting(outcome, a_pod):
     ]
     (replacement,) = outcome(GangHistory(), 1000.0, pods).releases
     assert (replacement.gang, replacement.reason) == (FIRST, GangReason.REPLACEMENT)
-    found = outcome(refused(), 1000.0, pods)
+    found = outcome(ungate_failed(), 1000.0, pods)
     assert [(one.gang, one.reason) for one in found.releases] == [(SECOND, GangReason.ADMITTED)]
 
 
 def test_what_is_overdue_is_not_tried_in_every_decision(outcome):
     due = GangRelease(FIRST, GangReason.OVERDUE, ())
-    found = outcome(refused(now=5000.0), 5000.0, gate_max_age=10.0)
+    found = outcome(ungate_failed(now=5000.0), 5000.0, gate_max_age=10.0)
     assert [one.gang for one in found.releases if one.reason is due.reason] == [SECOND]
 
 
 def test_a_gang_that_is_gone_is_forgotten(outcome, a_pod):
-    assert outcome(refused(), 1000.0, [a_pod("x")]).memory.refusals == {}
+    assert outcome(ungate_failed(), 1000.0, [a_pod("x")]).memory.ungate_failures == {}

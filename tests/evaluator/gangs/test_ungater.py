@@ -34,7 +34,7 @@ def metrics():
 
 
 @pytest.fixture
-async def lifter(stand, connect, metrics):
+async def ungater(stand, connect, metrics):
     return Ungater(await connect(stand.url), metrics, clock=lambda: 1_800_000_000.0)
 
 
@@ -53,8 +53,8 @@ def release(a_pod):
     return GangRelease(TRAIN, GangReason.ADMITTED, pods)
 
 
-def names(lifting):
-    return [pod.name for pod in lifting.pods]
+def names(ungate_patch):
+    return [pod.name for pod in ungate_patch.pods]
 
 
 def patched(stand):
@@ -63,11 +63,11 @@ def patched(stand):
 
 
 async def test_the_gang_is_listed_as_it_is_now_and_each_gate_lifted(
-    stand, answer, lifter, release, counted
+    stand, answer, ungater, release, counted
 ):
     stand.then(answer.lists(pod("a"), pod("b")), answer.says(200, {}), answer.says(200, {}))
-    lifting = await lifter.lift(release)
-    assert (names(lifting), lifting.why_not) == (["a", "b"], "")
+    ungate_patch = await ungater.ungate_pods(release)
+    assert (names(ungate_patch), ungate_patch.why_not) == (["a", "b"], "")
     listed, first, second = stand.asked
     assert listed.path == "/api/v1/namespaces/default/pods"
     assert listed.query["labelSelector"] == "podGroup=train"
@@ -89,115 +89,117 @@ async def test_the_gang_is_listed_as_it_is_now_and_each_gate_lifted(
     assert counted("ok") == 2
 
 
-async def test_a_gang_of_several_pages_is_one_gang(stand, answer, lifter, release):
+async def test_a_gang_of_several_pages_is_one_gang(stand, answer, ungater, release):
     stand.then(answer.lists(pod("a"), more="more"), answer.lists(pod("b")))
     stand.then(answer.says(200, {}), answer.says(200, {}))
-    assert names(await lifter.lift(release)) == ["a", "b"]
+    assert names(await ungater.ungate_pods(release)) == ["a", "b"]
     assert stand.asked[1].query["continue"] == "more"
 
 
-async def test_a_pod_alone_is_looked_at_by_its_name(stand, answer, lifter, a_pod):
+async def test_a_pod_alone_is_looked_at_by_its_name(stand, answer, ungater, a_pod):
     stand.then(answer.lists(pod("a", group="")), answer.says(200, {}))
     alone = GangRelease(GangKey("default", "a", alone=True), GangReason.ADMITTED, (a_pod("a"),))
-    assert names(await lifter.lift(alone)) == ["a"]
+    assert names(await ungater.ungate_pods(alone)) == ["a"]
     assert stand.asked[0].query["fieldSelector"] == "metadata.name=a"
 
 
 async def test_nothing_is_lifted_of_a_gang_that_is_not_complete_any_more(
-    stand, answer, lifter, release
+    stand, answer, ungater, release
 ):
     going = pod("b", deletionTimestamp="2027-01-15T07:59:59Z")
     stand.then(answer.lists(pod("a"), going, pod("c", group="other")))
-    lifting = await lifter.lift(release)
-    assert lifting.pods == ()
-    assert "none that is to go now" in lifting.why_not
+    ungate_patch = await ungater.ungate_pods(release)
+    assert ungate_patch.pods == ()
+    assert "none that is to go now" in ungate_patch.why_not
     assert patched(stand) == []
 
 
-async def test_who_counts_for_the_gang_beside_it_is_found_too(stand, answer, lifter, release):
+async def test_who_counts_for_the_gang_beside_it_is_found_too(stand, answer, ungater, release):
     """A pod of the same podGroup that names no number: the roster counts it, so the last look must."""
     beside = pod("c", gated=False)
     del beside["metadata"]["labels"]["minAvailable"]
     stand.then(answer.lists(pod("a"), beside), answer.says(200, {}))
-    assert names(await lifter.lift(release)) == ["a"]
+    assert names(await ungater.ungate_pods(release)) == ["a"]
 
 
-async def test_a_pod_that_goes_meanwhile_keeps_no_other(stand, answer, lifter, release, counted):
+async def test_a_pod_that_goes_meanwhile_keeps_no_other(stand, answer, ungater, release, counted):
     stand.then(answer.lists(pod("a"), pod("b"), pod("c")))
     stand.then(answer.says(200, {}), answer.refuses(404), answer.says(200, {}))
-    lifting = await lifter.lift(release)
-    assert (names(lifting), lifting.why_not) == (["a", "c"], "")
+    ungate_patch = await ungater.ungate_pods(release)
+    assert (names(ungate_patch), ungate_patch.why_not) == (["a", "c"], "")
     assert (counted("gone"), counted("ok")) == (1, 2)
 
 
 async def test_a_gang_whose_first_pod_goes_meanwhile_is_counted_anew(
-    stand, answer, lifter, release
+    stand, answer, ungater, release
 ):
     """Nothing of it runs yet, so nothing has to: the other pod of two is half a gang."""
     stand.then(answer.lists(pod("a"), pod("b")), answer.refuses(404), answer.lists(pod("b")))
-    lifting = await lifter.lift(release)
-    assert (lifting.pods, patched(stand)) == ((), ["a"])
-    assert "none that is to go now" in lifting.why_not
+    ungate_patch = await ungater.ungate_pods(release)
+    assert (ungate_patch.pods, patched(stand)) == ((), ["a"])
+    assert "none that is to go now" in ungate_patch.why_not
 
 
-async def test_a_gang_of_which_one_is_never_let_through_stays_whole(stand, answer, lifter, release):
+async def test_a_gang_of_which_one_is_never_let_through_stays_whole(
+    stand, answer, ungater, release
+):
     for _ in range(3):
         stand.then(answer.lists(pod("a"), pod("b")), answer.refuses(422))
-    lifting = await lifter.lift(release)
-    assert (lifting.pods, patched(stand)) == ((), ["a", "a", "a"])
-    assert "422" in lifting.why_not
+    ungate_patch = await ungater.ungate_pods(release)
+    assert (ungate_patch.pods, patched(stand)) == ((), ["a", "a", "a"])
+    assert "422" in ungate_patch.why_not
 
 
 @pytest.mark.parametrize("status", [409, 422])
 async def test_a_pod_that_changed_is_looked_at_again(
-    stand, answer, lifter, release, counted, status
+    stand, answer, ungater, release, counted, status
 ):
     stand.then(answer.lists(pod("a"), pod("b")), answer.says(200, {}), answer.refuses(status))
     stand.then(answer.lists(pod("a", gated=False), pod("b", uid="new")), answer.says(200, {}))
-    lifting = await lifter.lift(release)
-    assert (names(lifting), lifting.why_not) == (["a", "b"], "")
+    ungate_patch = await ungater.ungate_pods(release)
+    assert (names(ungate_patch), ungate_patch.why_not) == (["a", "b"], "")
     assert stand.asked[-1].json[0]["value"] == "new"
     assert (counted("changed"), counted("ok")) == (1, 2)
 
 
-async def test_somebody_else_who_lifts_it_is_no_trouble(stand, answer, lifter, release):
+async def test_somebody_else_who_lifts_it_is_no_trouble(stand, answer, ungater, release):
     stand.then(answer.lists(pod("a"), pod("b")), answer.says(200, {}), answer.refuses(422))
     stand.then(answer.lists(pod("a", gated=False), pod("b", gated=False)))
-    lifting = await lifter.lift(release)
-    assert (names(lifting), lifting.why_not) == (["a"], "")
+    ungate_patch = await ungater.ungate_pods(release)
+    assert (names(ungate_patch), ungate_patch.why_not) == (["a"], "")
 
 
 async def test_what_changes_again_and_again_is_given_up_with_the_reason(
-    stand, answer, lifter, release
+    stand, answer, ungater, release
 ):
     for _ in range(3):
         stand.then(answer.lists(pod("a"), pod("b", gated=False)))
         stand.then(answer.refuses(422, message="not while it rains"))
-    lifting = await lifter.lift(release)
-    assert lifting.pods == ()
-    assert "not while it rains" in lifting.why_not
+    ungate_patch = await ungater.ungate_pods(release)
+    assert ungate_patch.pods == ()
+    assert "not while it rains" in ungate_patch.why_not
 
 
 @pytest.mark.parametrize("status", [400, 403, 429, 500, 503])
 async def test_an_error_ends_it_and_what_was_lifted_is_told(
-    stand, answer, lifter, release, counted, status
+    stand, answer, ungater, release, counted, status
 ):
     stand.then(answer.lists(pod("a"), pod("b"), pod("c")), answer.says(200, {}))
     stand.then(answer.refuses(status, message="no"))
-    lifting = await lifter.lift(release)
-    assert names(lifting) == ["a"]
-    assert lifting.error.status == status
+    ungate_patch = await ungater.ungate_pods(release)
+    assert names(ungate_patch) == ["a"]
+    assert ungate_patch.error.status == status
     assert patched(stand) == ["a", "b"]
     assert (counted("ok"), counted("error")) == (1, 1)
 
 
-async def test_without_a_list_nothing_is_done(stand, answer, lifter, release):
+async def test_without_a_list_nothing_is_done(stand, answer, ungater, release):
     stand.otherwise(answer.breaks)
-    lifting = await lifter.lift(release)
-    assert (lifting.pods, lifting.error.status) == ((), 0)
+    ungate_patch = await ungater.ungate_pods(release)
+    assert (ungate_patch.pods, ungate_patch.error.status) == ((), 0)
     assert patched(stand) == []
 
 
-async def test_a_pod_that_cannot_be_read_counts_for_nothing(stand, answer, lifter, release):
+async def test_a_pod_that_cannot_be_read_counts_for_nothing(stand, answer, ungater, release):
     stand.then(answer.lists({**pod("a"), "spec": "none"}, pod("b")))
-    assert (await lifter.lift(release)).pods == ()
+    assert (await ungater.ungate_pods(release)).pods == ()

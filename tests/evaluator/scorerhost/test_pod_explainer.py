@@ -58,8 +58,8 @@ class Broken(Roomy):
         raise ZeroDivisionError("a mistake")
 
 
-def assessing(scorers, survey, metrics):
-    return ScorerRunner(scorers, survey, metrics, demands=Demands())
+def assessing(scorers, snapshotter, metrics):
+    return ScorerRunner(scorers, snapshotter, metrics, demands=Demands())
 
 
 class Survey:
@@ -82,7 +82,7 @@ def a_pod(name, node="", cpu="2"):
 
 
 @pytest.fixture
-def survey():
+def snapshotter():
     return Survey()
 
 
@@ -104,13 +104,13 @@ def metrics():
 
 
 @pytest.fixture
-def panel(scorers, survey, pods, metrics):
-    assessor = assessing(scorers, survey, metrics)
-    return PodExplainer(assessor, pods, {"roomy": 2, "policies": 3})
+def pod_explainer(scorers, snapshotter, pods, metrics):
+    runner = assessing(scorers, snapshotter, metrics)
+    return PodExplainer(runner, pods, {"roomy": 2, "policies": 3})
 
 
 @pytest.fixture
-async def get(panel, metrics, serve):
+async def get(pod_explainer, metrics, serve):
     decider = DecisionLoop(
         ClusterCache(),
         Store(stale_after=30.0, started=0.0),
@@ -118,7 +118,7 @@ async def get(panel, metrics, serve):
         metrics,
         clock=lambda: 0.0,
     )
-    operations = ops.OpsServer(decider, metrics, clock=lambda: 0.0, panel=panel)
+    operations = ops.OpsServer(decider, metrics, clock=lambda: 0.0, pod_explainer=pod_explainer)
     port = (await serve(operations.answer, ops.LIMITS)).address.port
     async with aiohttp.ClientSession() as session:
 
@@ -166,8 +166,8 @@ async def test_an_unknown_pod_is_said_to_be_one(get, name):
     assert page["error"].endswith(" (written as <namespace>/<name>)")
 
 
-async def test_while_too_little_is_known_no_pod_is_said_to_be_missing(get, survey):
-    survey.waiting_for = ["all pods"]
+async def test_while_too_little_is_known_no_pod_is_said_to_be_missing(get, snapshotter):
+    snapshotter.waiting_for = ["all pods"]
     assert await get("pod=shop/waits") == (503, {"error": "waiting for all pods"})
 
 
@@ -196,13 +196,13 @@ async def test_looking_is_not_counted(get, metrics):
     ) in (None, 0.0)
 
 
-def test_looking_teaches_the_packer_nothing(survey, metrics, pods):
-    assessor = assessing({"pigeon": Pigeon(PigeonOptions())}, survey, metrics)
-    before = assessor.view("pigeon").demands
-    list(PodExplainer(assessor, pods, {}).opinions(a_pod("new")))
-    assert assessor.view("pigeon").demands == before
-    assessor.assess("pigeon", a_pod("new").view)
-    assert assessor.view("pigeon").demands != before
+def test_looking_teaches_the_packer_nothing(snapshotter, metrics, pods):
+    runner = assessing({"pigeon": Pigeon(PigeonOptions())}, snapshotter, metrics)
+    before = runner.view("pigeon").demands
+    list(PodExplainer(runner, pods, {}).opinions(a_pod("new")))
+    assert runner.view("pigeon").demands == before
+    runner.assess("pigeon", a_pod("new").view)
+    assert runner.view("pigeon").demands != before
 
 
 class TestFollowed:
@@ -230,9 +230,9 @@ class TestFollowed:
         }
         return PolicyLookup(pods, lambda: decisions, PerPodDecisions(OFF))
 
-    def test_it_is_asked_after_the_scorers(self, panel, followed):
-        panel = replace(panel, policy_of=followed.of)
-        *others, policy = panel.opinions(a_pod("waits"))
+    def test_it_is_asked_after_the_scorers(self, pod_explainer, followed):
+        pod_explainer = replace(pod_explainer, policy_of=followed.of)
+        *others, policy = pod_explainer.opinions(a_pod("waits"))
         assert [one.name for one in others] == ["roomy", "template"]
         assert (policy.name, policy.weight) == ("policies", 3)
         page = dict(explain.explain(a_pod("waits").view, [*others, policy]).nodes)
@@ -242,6 +242,6 @@ class TestFollowed:
         }
 
     @pytest.mark.parametrize("name", ["lost", "runs"])
-    def test_a_pod_that_follows_none_has_the_scorers_alone(self, panel, followed, name):
-        panel = replace(panel, policy_of=followed.of)
-        assert [one.name for one in panel.opinions(a_pod(name))] == ["roomy", "template"]
+    def test_a_pod_that_follows_none_has_the_scorers_alone(self, pod_explainer, followed, name):
+        pod_explainer = replace(pod_explainer, policy_of=followed.of)
+        assert [one.name for one in pod_explainer.opinions(a_pod(name))] == ["roomy", "template"]

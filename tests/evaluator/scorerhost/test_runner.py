@@ -36,16 +36,16 @@ def pod(number=1, cpu=100.0, kind="web"):
     return PodView(f"ns/p{number}", f"u{number}", kind, {Resource.CPU: cpu})
 
 
-def assessor(scorer, *, name="pigeon"):
-    survey = SimpleNamespace(waiting_for=[], now=ClusterSnapshot(NODES))
-    survey.view = lambda: survey.now
-    made = ScorerRunner({name: scorer}, survey, Metrics(), demands=Demands())
-    return made, survey
+def runner(scorer, *, name="pigeon"):
+    snapshotter = SimpleNamespace(waiting_for=[], now=ClusterSnapshot(NODES))
+    snapshotter.view = lambda: snapshotter.now
+    made = ScorerRunner({name: scorer}, snapshotter, Metrics(), demands=Demands())
+    return made, snapshotter
 
 
 def test_pods_that_are_alike_cost_one_assessment():
     scorer = Recorder()
-    asked, _ = assessor(scorer, name="safe")
+    asked, _ = runner(scorer, name="safe")
     first, second = asked.assess("safe", pod(1)), asked.assess("safe", pod(2))
     assert (first.remembered, second.remembered) == (False, True)
     assert first.assessment is second.assessment
@@ -57,7 +57,7 @@ def test_pods_that_are_alike_cost_one_assessment():
 )
 def test_a_pod_that_is_not_alike_costs_another(other):
     scorer = Recorder()
-    asked, _ = assessor(scorer, name="safe")
+    asked, _ = runner(scorer, name="safe")
     asked.assess("safe", pod())
     assert not asked.assess("safe", other).remembered
     assert len(scorer.asked) == 2
@@ -65,19 +65,19 @@ def test_a_pod_that_is_not_alike_costs_another(other):
 
 def test_nothing_is_remembered_of_a_view_that_has_passed():
     scorer = Recorder()
-    asked, survey = assessor(scorer, name="safe")
+    asked, snapshotter = runner(scorer, name="safe")
     asked.assess("safe", pod())
-    survey.now = ClusterSnapshot(NODES)
+    snapshotter.now = ClusterSnapshot(NODES)
     found = asked.assess("safe", pod())
-    assert (found.remembered, found.view) == (False, survey.now)
+    assert (found.remembered, found.view) == (False, snapshotter.now)
 
 
 def test_what_is_remembered_is_bounded_and_the_oldest_goes_first():
     scorer = Recorder()
-    asked, _ = assessor(scorer, name="safe")
+    asked, _ = runner(scorer, name="safe")
     for cpu in range(1, 1001):
         asked.assess("safe", pod(cpu=float(cpu)))
-    assert len(asked._judged) < 100
+    assert len(asked._cached) < 100
     assert asked.assess("safe", pod(cpu=1000.0)).remembered
     assert not asked.assess("safe", pod(cpu=1.0)).remembered
 
@@ -88,28 +88,28 @@ def demands(scorer):
 
 def test_each_pod_counts_once_among_the_demands_however_often_it_is_tried():
     scorer = Recorder()
-    asked, survey = assessor(scorer)
+    asked, snapshotter = runner(scorer)
     for number in (1, 1, 2, 1):
-        survey.now = ClusterSnapshot(NODES)
+        snapshotter.now = ClusterSnapshot(NODES)
         asked.assess("pigeon", pod(number))
     assert demands(scorer) == [1, 1, 2, 2]
 
 
 def test_the_questions_about_one_pod_cost_one_assessment_where_demands_count_too():
     scorer = Recorder()
-    asked, _ = assessor(scorer)
+    asked, _ = runner(scorer)
     assert [asked.assess("pigeon", pod()).remembered for _ in range(3)] == [False, True, True]
 
 
 def test_other_scorers_neither_see_demands_nor_add_to_them():
     scorer = Recorder()
-    asked, survey = assessor(scorer, name="safe")
-    assert asked.assess("safe", pod()).view is survey.now
+    asked, snapshotter = runner(scorer, name="safe")
+    assert asked.assess("safe", pod()).view is snapshotter.now
 
 
 def test_who_looks_changes_nothing():
     scorer = Recorder()
-    asked, _ = assessor(scorer)
+    asked, _ = runner(scorer)
     asked.look("pigeon", pod(7))
     asked.assess("pigeon", pod(1))
     assert demands(scorer) == [0, 1]
@@ -133,7 +133,7 @@ BAD = {
 @pytest.mark.parametrize("answer", BAD.values(), ids=BAD.keys())
 def test_an_answer_that_is_none_is_the_scorer_s_failure_and_not_remembered(answer):
     scorer = Recorder(answer)
-    asked, _ = assessor(scorer, name="odd")
+    asked, _ = runner(scorer, name="odd")
     for _ in range(2):
         with pytest.raises(ScorerError, match="scorer odd failed"):
             asked.assess("odd", pod())

@@ -34,7 +34,7 @@ class World:
         self.inventory = PodCache(clock=lambda: self.now, wall=lambda: self.now)
         self.store = Store(stale_after=STALE, started=-1000.0)
         self.store.subscribe(usage_metrics.METRICS)
-        self.survey = Snapshotter(
+        self.snapshotter = Snapshotter(
             self.cluster, self.inventory, self.store, clock=lambda: self.now, **options
         )
 
@@ -48,7 +48,7 @@ class World:
 
     def later(self, seconds: float = 0.125) -> ClusterSnapshot:
         self.now += seconds
-        return self.survey.view()
+        return self.snapshotter.view()
 
 
 @pytest.fixture
@@ -90,7 +90,7 @@ def told(values: Any) -> list[float | None]:
 def test_what_nodes_have_and_pods_hold(world: World) -> None:
     world.begin(node("b", cpu="500m"), node("a"))
     world.inventory.pods.replace([pod("old", "a"), pod("new", "a", cpu="300m", bound=990)])
-    view = world.survey.view()
+    view = world.snapshotter.view()
     assert view.nodes == ("a", "b")
     assert told(view.allocatable[Resource.CPU]) == [4000, 500]
     assert told(view.allocatable[Resource.MEMORY]) == [8 * GI, 8 * GI]
@@ -104,7 +104,7 @@ def test_free_is_what_use_leaves_of_the_allocatable(world: World) -> None:
     world.begin(node("a"), node("b"))
     world.report("a", cpu_mean=1.5, cpu_deviation=0.25, memory_mean=2 * GI, memory_deviation=GI)
     world.report("b", cpu_mean=4.5, congestion=0.5)
-    view = world.survey.view()
+    view = world.snapshotter.view()
     cpu, memory = view.usage[Resource.CPU], view.usage[Resource.MEMORY]
     assert told(cpu.free) == [2500, -500]
     assert told(cpu.deviation) == [250, None]
@@ -130,7 +130,7 @@ def test_a_reading_past_its_bound_is_missing(world: World) -> None:
 def test_what_no_use_can_be_is_missing(world: World, value: float) -> None:
     world.begin(node("a"))
     world.report("a", cpu_mean=value, cpu_deviation=value, memory_mean=GI, memory_deviation=value)
-    view = world.survey.view()
+    view = world.snapshotter.view()
     assert told(view.usage[Resource.CPU].free) == [None]
     assert told(view.usage[Resource.MEMORY].deviation) == [None]
 
@@ -139,7 +139,7 @@ def test_annotations_stand_in_where_agents_are_silent_and_are_never_mixed_in(wor
     said = {"mean_free_cpu": "2500", "std_free_cpu": "400", "forcasted_free_cpu": "2000"}
     world.begin(node("a", **said), node("b", **said), node("c", mean_free_cpu="many"))
     world.report("a", cpu_mean=1.0)
-    view = world.survey.view()
+    view = world.snapshotter.view()
     usage = view.usage[Resource.CPU]
     assert told(usage.free) == [3000, 2500, None]
     assert told(usage.deviation) == [None, 400, None]
@@ -150,7 +150,7 @@ def test_annotations_stand_in_where_agents_are_silent_and_are_never_mixed_in(wor
 def test_while_nothing_changes_it_is_one_object(world: World) -> None:
     world.begin(node("a"))
     world.report("a", cpu_mean=1.0)
-    view = world.survey.view()
+    view = world.snapshotter.view()
     assert world.later() is view
     world.report("a", cpu_mean=1.0)
     assert world.later() is view
@@ -161,10 +161,10 @@ def test_while_nothing_changes_it_is_one_object(world: World) -> None:
 def test_what_pods_hold_is_seen_at_once_and_readings_a_moment_later(world: World) -> None:
     world.begin(node("a"))
     world.report("a", cpu_mean=1.0)
-    first = world.survey.view()
+    first = world.snapshotter.view()
     world.report("a", cpu_mean=2.0)
     world.inventory.pods.put(pod("web", "a"))
-    second = world.survey.view()
+    second = world.snapshotter.view()
     assert told(second.requested[Resource.CPU]) == [1000]
     assert told(first.requested[Resource.CPU]) == [0]
     assert second.usage is first.usage
@@ -173,9 +173,9 @@ def test_what_pods_hold_is_seen_at_once_and_readings_a_moment_later(world: World
 
 def test_a_view_shares_with_the_next_what_is_the_same(world: World) -> None:
     world.begin(node("a"), node("b"))
-    first = world.survey.view()
+    first = world.snapshotter.view()
     world.inventory.pods.put(pod("web", "b", bound=0))
-    second = world.survey.view()
+    second = world.snapshotter.view()
     assert second is not first
     for name in ("nodes", "allocatable", "annotations", "recently_bound", "readings", "usage"):
         assert getattr(second, name) is getattr(first, name), name
@@ -187,26 +187,26 @@ def test_a_view_shares_with_the_next_what_is_the_same(world: World) -> None:
 def test_nodes_come_and_go_and_keep_what_is_theirs(world: World) -> None:
     world.begin(node("b"))
     world.inventory.pods.replace([pod("one", "a"), pod("two", "b", cpu="2")])
-    assert told(world.survey.view().requested[Resource.CPU]) == [2000]
+    assert told(world.snapshotter.view().requested[Resource.CPU]) == [2000]
     world.cluster.nodes.put(node("a", cpu="1"))
-    view = world.survey.view()
+    view = world.snapshotter.view()
     assert view.nodes == ("a", "b")
     assert told(view.requested[Resource.CPU]) == [1000, 2000]
     assert told(view.allocatable[Resource.CPU]) == [1000, 4000]
     world.cluster.nodes.drop(node("b"))
-    view = world.survey.view()
+    view = world.snapshotter.view()
     assert (view.nodes, told(view.requested[Resource.CPU])) == (("a",), [1000])
     world.cluster.nodes.replace([])
-    assert world.survey.view().nodes == ()
+    assert world.snapshotter.view().nodes == ()
 
 
 def test_what_was_learned_is_part_of_it() -> None:
     learned = [Rewards()]
     world = World(rewards=lambda: learned[0])
     world.begin(node("a"))
-    first = world.survey.view()
+    first = world.snapshotter.view()
     learned[0] = Rewards()
-    assert world.survey.view().rewards is learned[0]
+    assert world.snapshotter.view().rewards is learned[0]
     assert first.rewards is not learned[0]
 
 
@@ -214,28 +214,28 @@ def test_nobody_is_answered_before_nodes_and_pods_are_known_and_agents_were_hear
     world = World()
     world.store.started = world.now
     world.cluster.nodes.replace([node("a")])
-    assert world.survey.waiting_for == ["all pods"]
+    assert world.snapshotter.waiting_for == ["all pods"]
     world.inventory.pods.replace([])
-    assert world.survey.waiting_for == ["the first report of nodes to scorers"]
-    assert world.survey.known() is None
+    assert world.snapshotter.waiting_for == ["the first report of nodes to scorers"]
+    assert world.snapshotter.known() is None
     world.store.report("a", Delta(values=dict.fromkeys(usage_metrics.METRICS, 0.5)), world.now)
     world.now += 0.125
-    assert world.survey.waiting_for == []
-    assert world.survey.known() is world.survey.view()
+    assert world.snapshotter.waiting_for == []
+    assert world.snapshotter.known() is world.snapshotter.view()
     world.cluster.nodes.put(node("late"))  # it joins later, and nobody waits
     world.now += 0.125
-    assert world.survey.waiting_for == []
+    assert world.snapshotter.waiting_for == []
 
 
 def test_scorers_that_take_no_metric_wait_for_no_agent() -> None:
     world = World(metrics=())
     world.store.started = world.now
     world.begin(node("a"))
-    assert world.survey.waiting_for == []
-    assert world.survey.view().congestion is None
-    assert told(world.survey.view().usage[Resource.CPU].free) == [None]
+    assert world.snapshotter.waiting_for == []
+    assert world.snapshotter.view().congestion is None
+    assert told(world.snapshotter.view().usage[Resource.CPU].free) == [None]
     world.cluster.nodes.replace([])
-    assert told(world.survey.view().usage[Resource.CPU].free) == []
+    assert told(world.snapshotter.view().usage[Resource.CPU].free) == []
 
 
 def test_a_metric_that_only_another_scorer_knows_is_read_too() -> None:
@@ -243,7 +243,7 @@ def test_a_metric_that_only_another_scorer_knows_is_read_too() -> None:
     world.store.subscribe(["node_load1"])
     world.begin(node("a"), node("b"))
     world.store.report("b", Delta(values={"node_load1": -3.0}), world.now)
-    assert told(world.survey.view().readings["node_load1"]) == [None, -3]
+    assert told(world.snapshotter.view().readings["node_load1"]) == [None, -3]
 
 
 NAMES = ("a", "b", "c")
@@ -287,7 +287,7 @@ def test_however_it_came_about_it_is_what_putting_it_together_anew_gives(soak: b
                     world.report(value, cpu_mean=0.5, memory_mean=GI)
                 case _:
                     world.now += value
-            world.survey.view()
+            world.snapshotter.view()
         anew = Snapshotter(world.cluster, world.inventory, world.store, clock=lambda: world.now)
         assert_alike(world.later(), anew.view())
 

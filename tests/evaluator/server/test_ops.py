@@ -54,14 +54,18 @@ def explaining():
 
 
 @pytest.fixture
-def panel():
+def pod_explainer():
     """Of an evaluator without scorers."""
 
 
 @pytest.fixture
-async def port(world, serve, explaining, panel):
+async def port(world, serve, explaining, pod_explainer):
     operations = ops.OpsServer(
-        world.decider, world.metrics, clock=world.clock, explaining=explaining, panel=panel
+        world.decider,
+        world.metrics,
+        clock=world.clock,
+        explaining=explaining,
+        pod_explainer=pod_explainer,
     )
     return (await serve(operations.answer, ops.LIMITS)).address.port
 
@@ -99,11 +103,11 @@ async def test_ready_when_there_is_something_to_decide_on(world, get, demo):
 
 
 @pytest.mark.parametrize("panel", [SimpleNamespace(waiting_for=["nodes", "all pods"])])
-async def test_with_scorers_ready_when_these_are_too(world, get, panel):
+async def test_with_scorers_ready_when_these_are_too(world, get, pod_explainer):
     assert await get("/readyz") == (503, "waiting for policies, nodes, pods, all pods\n")
     world.know()
     assert await get("/readyz") == (503, "waiting for nodes, all pods\n")
-    panel.waiting_for = []
+    pod_explainer.waiting_for = []
     assert await get("/readyz") == (200, "ok\n")
 
 

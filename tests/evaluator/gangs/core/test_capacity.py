@@ -34,7 +34,7 @@ class World:
         self.cluster = ClusterCache()
         self.inventory = PodCache(clock=lambda: 0.0, wall=lambda: 0.0)
         self.decisions = Decisions()
-        self.rooms = self.counted_anew()
+        self.tracker = self.counted_anew()
 
     def counted_anew(self) -> CapacityTracker:
         return CapacityTracker(self.cluster, self.inventory, lambda: self.decisions)
@@ -54,12 +54,14 @@ class World:
         self.decisions = Decisions(policies={COOL: decision})
 
     def free(self, resource: str = "cpu") -> dict[str, float]:
-        space = self.rooms.space()
-        return dict(zip(space.nodes, space.free[space.place[resource]].tolist(), strict=True))
+        capacity = self.tracker.capacity()
+        return dict(
+            zip(capacity.nodes, capacity.free[capacity.place[resource]].tolist(), strict=True)
+        )
 
-    def allowed(self, pod: PodRecord, rooms: CapacityTracker | None = None) -> list[str]:
-        space, asked = (rooms or self.rooms).space(), shape(pod)
-        return space.nodes.at(space.allowed(asked.where, asked.policy))
+    def allowed(self, pod: PodRecord, tracker: CapacityTracker | None = None) -> list[str]:
+        capacity, asked = (tracker or self.tracker).capacity(), shape(pod)
+        return capacity.nodes.at(capacity.allowed(asked.where, asked.policy))
 
 
 def node(
@@ -126,7 +128,7 @@ def test_room_is_what_nodes_have_less_what_pods_hold(world: World) -> None:
     world.inventory.pods.drop(waits)
     world.node("c", cpu="2500m")
     assert world.free() == {"a": 4000, "b": 4000, "c": 2500}
-    assert world.rooms.space().whole[CPU].tolist() == [4000, 4000, 2500]
+    assert world.tracker.capacity().whole[CPU].tolist() == [4000, 4000, 2500]
 
 
 def test_nodes_come_and_go(world: World) -> None:
@@ -141,36 +143,36 @@ def test_nodes_come_and_go(world: World) -> None:
 def test_a_node_that_does_not_say_what_it_has_has_nothing_that_is_known(world: World) -> None:
     world.cluster.nodes.put(decode_node(b'{"metadata": {"name": "d"}}'))
     world.pod("one", node="d")
-    space = world.rooms.space()
-    assert np.isnan(space.free[:, 3]).all()
-    assert np.isnan(space.whole[:, 3]).all()
+    capacity = world.tracker.capacity()
+    assert np.isnan(capacity.free[:, 3]).all()
+    assert np.isnan(capacity.whole[:, 3]).all()
 
 
 def test_other_resources_are_counted_while_a_waiting_pod_asks_for_them(world: World) -> None:
     world.node("b", amd__gpu="4")
     world.pod("holds", node="b", asks={"amd/gpu": "1"})
-    assert world.rooms.space().resources == RESOURCES
+    assert world.tracker.capacity().resources == RESOURCES
     waits = world.pod("waits", asks={"amd/gpu": "2", "example.com/fpga": "1"})
-    assert world.rooms.space().resources == (*RESOURCES, "amd/gpu")
+    assert world.tracker.capacity().resources == (*RESOURCES, "amd/gpu")
     assert world.free("amd/gpu") == {"a": 0, "b": 3, "c": 0}
     world.node("a", **{"example.com/fpga": "3"})
-    assert world.rooms.space().resources == (*RESOURCES, "amd/gpu", "example.com/fpga")
+    assert world.tracker.capacity().resources == (*RESOURCES, "amd/gpu", "example.com/fpga")
     assert world.free("example.com/fpga") == {"a": 3, "b": 0, "c": 0}
     world.cluster.nodes.drop(node("a"))
-    assert world.rooms.space().resources == (*RESOURCES, "amd/gpu")
+    assert world.tracker.capacity().resources == (*RESOURCES, "amd/gpu")
     world.node("a")
     world.pod("also", asks={"amd/gpu": "2"})
     world.inventory.pods.drop(waits)
-    assert world.rooms.space().resources == (*RESOURCES, "amd/gpu")
+    assert world.tracker.capacity().resources == (*RESOURCES, "amd/gpu")
     world.node("b", amd__gpu="8")
     assert world.free("amd/gpu") == {"a": 0, "b": 7, "c": 0}
     world.pod("also", node="b", asks={"amd/gpu": "2"}, labels=GANG)
-    assert world.rooms.space().resources == RESOURCES
+    assert world.tracker.capacity().resources == RESOURCES
 
 
 def test_what_no_node_has_takes_no_room_of_ours(world: World) -> None:
     world.pod("hostile", asks={f"example.com/r{number}": "1" for number in range(5000)})
-    assert world.rooms.space().resources == RESOURCES
+    assert world.tracker.capacity().resources == RESOURCES
 
 
 def test_a_pod_goes_where_it_asks_to_and_where_it_is_let(world: World) -> None:
@@ -232,10 +234,10 @@ def test_what_a_policy_decided_of_other_nodes_counts_by_their_names(world: World
 
 def test_a_space_of_before_tells_of_the_nodes_that_there_were(world: World) -> None:
     asked = shape(world.pod("one"))
-    before = world.rooms.space()
+    before = world.tracker.capacity()
     world.cluster.nodes.drop(node("a"))
     world.node("d")
-    now = world.rooms.space()
+    now = world.tracker.capacity()
     assert now.nodes.at(now.allowed(asked.where, None)) == ["b", "c", "d"]
     assert before.nodes.at(before.allowed(asked.where, None)) == ["b", "c"]
 
@@ -245,9 +247,11 @@ def test_what_is_known_is_looked_at_only_once_and_is_forgotten_when_nobody_asks(
 ) -> None:
     follows = world.pod("one", labels={"telemetry-policy": "cool"})
     world.refuses("b")
-    space, asked = world.rooms.space(), shape(follows)
-    assert world.rooms.space() is space
-    assert space.allowed(asked.where, asked.policy) is space.allowed(asked.where, asked.policy)
+    capacity, asked = world.tracker.capacity(), shape(follows)
+    assert world.tracker.capacity() is capacity
+    assert capacity.allowed(asked.where, asked.policy) is capacity.allowed(
+        asked.where, asked.policy
+    )
     assert world.cluster.feasible_nodes._kinds
     world.inventory.pods.drop(follows)
     assert not world.cluster.feasible_nodes._kinds
@@ -262,7 +266,7 @@ def test_what_was_told_before_there_were_rooms_counts_too(world: World) -> None:
 
 
 def assert_alike(world: World) -> None:
-    kept, anew = world.rooms.space(), world.counted_anew().space()
+    kept, anew = world.tracker.capacity(), world.counted_anew().capacity()
     assert (kept.nodes, kept.resources) == (anew.nodes, anew.resources)
     np.testing.assert_array_equal(kept.free, anew.free)
     np.testing.assert_array_equal(kept.whole, anew.whole)

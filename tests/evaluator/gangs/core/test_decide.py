@@ -78,9 +78,9 @@ def test_order_is_priority_then_class_then_age(a_pod, space_of, decided, first, 
 
 def test_one_that_does_not_fit_now_does_not_block_the_next(a_pod, space_of, decided):
     pods = [*gang(a_pod, "big", 2, cpu=4, priority=9), *gang(a_pod, "small", 2)]
-    space = space_of(x=8)
-    space.free[0] = 3000
-    outcome = decided(pods, space)
+    capacity = space_of(x=8)
+    capacity.free[0] = 3000
+    outcome = decided(pods, capacity)
     assert released(outcome) == {GangReason.ADMITTED: {"small-0", "small-1"}}
     assert state(outcome, "big") is GangState.WAITS_FOR_ROOM
     assert message(outcome, "big").endswith("what is short is cpu")
@@ -123,8 +123,8 @@ def test_a_policy_that_keeps_pods_off_is_heeded_and_is_no_reason_for_never(
     a_pod, space_of, decided
 ):
     pods = gang(a_pod, "a", 2, policy="picky")
-    space = space_of(x=8, y=1, only={"picky": {"y"}})
-    outcome = decided(pods, space)
+    capacity = space_of(x=8, y=1, only={"picky": {"y"}})
+    outcome = decided(pods, capacity)
     assert not outcome.releases
     assert state(outcome, "a") is GangState.WAITS_FOR_ROOM
 

@@ -27,20 +27,20 @@ class World:
     def __init__(self, gangs_of, space_of, terms):
         self._gangs_of, self._space_of = gangs_of, space_of
         self.outcome = GangDecisions()
-        self.gangs, self.obstacles, self.native = {}, {}, {}
-        self.space = None
+        self.gangs, self.blockers, self.native = {}, {}, {}
+        self.capacity = None
         self.now = NOW
         self.waits, self.undecided = [], []
         self.decides = True
-        self.desk = GangExplainer(
+        self.gang_explainer = GangExplainer(
             gangs=lambda: self.gangs,
             outcome=lambda: self.outcome,
-            space=lambda: self.space,
+            capacity=lambda: self.capacity,
             terms=terms,
             now=lambda: self.now,
             waiting_for=lambda: self.waits,
             undecided=lambda: self.undecided,
-            obstacles=lambda key: self.obstacles.get(key, ()),
+            blockers=lambda key: self.blockers.get(key, ()),
             native=lambda: self.native,
             decides=lambda: self.decides,
         )
@@ -48,10 +48,10 @@ class World:
     def see(self, *pods, only=None, **nodes):
         """These pods and nodes there are; what is decided of them."""
         self.gangs = {gang.key: gang for gang in self._gangs_of(pods)}
-        self.space = self._space_of(pods, only=only, **nodes)
+        self.capacity = self._space_of(pods, only=only, **nodes)
         self.outcome = decide(
             self.gangs.values(),
-            self.space,
+            self.capacity,
             self.outcome.memory,
             GangTimings(),
             now=self.now,
@@ -77,16 +77,16 @@ def world(gangs_of, space_of, terms):
 
 
 @pytest.fixture
-def desk(world):
-    return world.desk
+def gang_explainer(world):
+    return world.gang_explainer
 
 
 @pytest.fixture
-async def get(serve, desk):
+async def get(serve, gang_explainer):
     metrics = Metrics()
     store = Store(stale_after=30.0, started=0.0)
     decider = DecisionLoop(ClusterCache(), store, Subscriptions(), metrics)
-    operations = ops.OpsServer(decider, metrics, clock=lambda: 0.0, desk=desk)
+    operations = ops.OpsServer(decider, metrics, clock=lambda: 0.0, gang_explainer=gang_explainer)
     port = (await serve(operations.answer, ops.LIMITS)).address.port
     async with aiohttp.ClientSession() as session:
 
@@ -106,7 +106,7 @@ async def test_a_gang_that_lacks_pods(world, get, a_pod):
         a=8,
     )
     (key,) = world.gangs
-    world.obstacles = {key: ("quota q allows 2 pods",)}
+    world.blockers = {key: ("quota q allows 2 pods",)}
     status, page = await get("default/train")
     assert status == 200
     assert page["state"] == "Incomplete"

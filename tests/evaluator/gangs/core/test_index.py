@@ -20,7 +20,7 @@ MARK = {ADMITTED: "2027-01-15T08:00:00.000Z"}
 class World:
     def __init__(self) -> None:
         self.inventory = PodCache(clock=lambda: 0.0, wall=lambda: 0.0)
-        self.roster = GangIndex(self.inventory)
+        self.index = GangIndex(self.inventory)
 
     def put(self, name: str, **said: Any) -> PodRecord:
         found = pod(name, **said)
@@ -31,7 +31,7 @@ class World:
         self.inventory.pods.drop(pod(name))
 
     def names(self, key: GangKey = TRAIN) -> list[str] | None:
-        found = self.roster.find(key)
+        found = self.index.find(key)
         return [member.name for member in found.pods] if found else None
 
 
@@ -78,7 +78,7 @@ def test_a_gang_is_all_its_pods_by_name(world: World) -> None:
     world.put("x", group="other")
     world.put("stranger", group=None, gates=())
     assert world.names() == ["a", "b", "c"]
-    assert {gang.key for gang in world.roster.gangs} == {TRAIN, GangKey("shop", "other")}
+    assert {gang.key for gang in world.index.gangs} == {TRAIN, GangKey("shop", "other")}
 
 
 def test_a_gang_goes_with_its_last_pod(world: World) -> None:
@@ -88,7 +88,7 @@ def test_a_gang_goes_with_its_last_pod(world: World) -> None:
     assert world.names() == ["b"]
     world.drop("b")
     assert world.names() is None
-    assert not world.roster.gangs
+    assert not world.index.gangs
 
 
 def test_a_pod_moves_as_its_labels_do(world: World) -> None:
@@ -101,32 +101,32 @@ def test_a_pod_moves_as_its_labels_do(world: World) -> None:
 def test_a_gang_that_did_not_change_is_the_same_object(world: World) -> None:
     world.put("a")
     world.put("x", group="other")
-    before, version = world.roster.find(TRAIN), world.roster.version
+    before, version = world.index.find(TRAIN), world.index.version
     world.put("y", group="other")
-    assert world.roster.find(TRAIN) is before
-    assert world.roster.version > version
+    assert world.index.find(TRAIN) is before
+    assert world.index.version > version
 
 
 def test_what_a_kubelet_tells_of_a_running_pod_changes_nothing(world: World) -> None:
     world.put("a", gates=(), node="n", phase="Running")
-    before, version = world.roster.find(TRAIN), world.roster.version
+    before, version = world.index.find(TRAIN), world.index.version
     world.put("a", gates=(), node="n", phase="Running", restarts=7)
     world.put("stranger", group=None, gates=(), node="n")
-    assert (world.roster.find(TRAIN), world.roster.version) == (before, version)
+    assert (world.index.find(TRAIN), world.index.version) == (before, version)
 
 
 def test_a_pod_that_is_told_to_go_counts_no_longer(world: World) -> None:
     world.put("a")
     world.put("b")
-    assert world.roster.by_key[TRAIN].complete
+    assert world.index.by_key[TRAIN].complete
     world.put("b", leaving=True)
-    assert not world.roster.by_key[TRAIN].complete
+    assert not world.index.by_key[TRAIN].complete
 
 
 def test_a_namesake_is_another_pod(world: World) -> None:
     world.put("a", uid="1")
     world.put("a", uid="2")
-    found = world.roster.find(TRAIN)
+    found = world.index.find(TRAIN)
     assert found is not None
     assert [member.uid for member in found.pods] == ["2"]
 
@@ -147,23 +147,23 @@ def test_a_pod_of_the_same_group_that_names_no_number_counts_and_is_not_held_for
     world.put("a", minimum="3")
     world.put("worker-1", minimum="", gates=(), node="n")
     done = world.put("worker-2", minimum="1")
-    found = world.roster.find(TRAIN)
+    found = world.index.find(TRAIN)
     assert found is not None
     assert (world.names(), found.existing, found.minimum, found.complete) == (["a"], 3, 3, True)
     assert any(text.startswith("2 of its pods name no minAvailable") for text in found.problems)
     assert world.names(GangKey("shop", "worker-2", alone=True)) == ["worker-2"]
     world.inventory.pods.drop(done)
-    found = world.roster.find(TRAIN)
+    found = world.index.find(TRAIN)
     assert found is not None
     assert not found.complete
     world.drop("a")
-    assert not world.roster.gangs, "one who names no number makes no gang"
+    assert not world.index.gangs, "one who names no number makes no gang"
 
 
 def test_a_gang_among_pods_is_what_a_roster_has(world: World) -> None:
     pods = [world.put("b"), world.put("a"), world.put("w", minimum="", gates=())]
     pods += [world.put("x", group="other"), world.put("s", group=None)]
-    assert gang_among(TRAIN, pods) == world.roster.find(TRAIN)
+    assert gang_among(TRAIN, pods) == world.index.find(TRAIN)
 
 
 def test_a_pod_that_kubernetes_groups_itself_is_told_apart_while_our_gate_holds_it(
@@ -172,9 +172,9 @@ def test_a_pod_that_kubernetes_groups_itself_is_told_apart_while_our_gate_holds_
     held = world.put("a", native=True)
     world.put("b", native=True, gates=())
     assert world.names() is None
-    assert world.roster.native == {held.key: held}
+    assert world.index.native == {held.key: held}
     world.put("a", native=True, gates=())
-    assert not world.roster.native
+    assert not world.index.native
 
 
 def test_what_was_there_before_is_there(world: World) -> None:
@@ -184,7 +184,7 @@ def test_what_was_there_before_is_there(world: World) -> None:
     found = anew.find(TRAIN)
     assert found is not None
     assert found.count_all
-    assert anew.native.keys() == world.roster.native.keys()
+    assert anew.native.keys() == world.index.native.keys()
 
 
 SAID = st.fixed_dictionaries(
@@ -218,11 +218,9 @@ def test_it_is_what_putting_together_from_scratch_gives(soak: bool) -> None:
                 world.put(name, **said)
             else:
                 anew = GangIndex(world.inventory)
-                assert _all(world.roster) == _all(anew)
-                assert world.roster.native.keys() == anew.native.keys()
-                assert world.roster.held == sum(
-                    map(_is_held, world.inventory.pods.objects.values())
-                )
+                assert _all(world.index) == _all(anew)
+                assert world.index.native.keys() == anew.native.keys()
+                assert world.index.held == sum(map(_is_held, world.inventory.pods.objects.values()))
 
     check()
 
@@ -231,8 +229,8 @@ def _is_held(pod: PodRecord) -> bool:
     return pod.membership is not None and pod.membership.gated
 
 
-def _all(roster: GangIndex) -> Any:
-    return {one.key: (_matters(one.pods), _matters(one.beside)) for one in roster.gangs}
+def _all(index: GangIndex) -> Any:
+    return {one.key: (_matters(one.pods), _matters(one.beside)) for one in index.gangs}
 
 
 def _matters(pods: Any) -> Any:

@@ -40,33 +40,33 @@ def a_space(cores, *, pods=110, others=None, only=None):
 
 def test_pods_of_one_shape_fill_what_there_is():
     packing = Packing(a_space([3000, 1000, 500]))
-    assert packing.lacks({asking(1000): 4}, need=4) is None
-    lacking = packing.lacks({asking(1000): 5}, need=5)
+    assert packing.shortage({asking(1000): 4}, need=4) is None
+    lacking = packing.shortage({asking(1000): 5}, need=5)
     assert (lacking.fit, lacking.wanted, lacking.nodes, lacking.short) == (4, 5, 3, "cpu")
 
 
 def test_what_was_taken_is_not_free_any_more():
     packing = Packing(a_space([3000, 1000]))
     packing.take({asking(1000): 3})
-    assert packing.lacks({asking(1000): 2}, need=2).fit == 1
+    assert packing.shortage({asking(1000): 2}, need=2).fit == 1
     packing.take({asking(1000): 9})  # as many as fit
-    assert packing.lacks({asking(1): 1}, need=1).fit == 0
+    assert packing.shortage({asking(1): 1}, need=1).fit == 0
 
 
 def test_trying_takes_nothing():
     packing = Packing(a_space([2000, 2000]))
     mixed = {asking(1500): 2, asking(500): 2}
-    assert packing.lacks(mixed, need=4) is None
-    assert packing.lacks(mixed, need=4) is None
+    assert packing.shortage(mixed, need=4) is None
+    assert packing.shortage(mixed, need=4) is None
 
 
 def test_the_number_of_pods_of_a_node_is_a_bound_too():
-    lacking = Packing(a_space([8000, 8000], pods=1)).lacks({asking(100): 3}, need=3)
+    lacking = Packing(a_space([8000, 8000], pods=1)).shortage({asking(100): 3}, need=3)
     assert (lacking.fit, lacking.short) == (2, "pods")
 
 
 def test_a_resource_that_no_node_has_is_what_is_short():
-    lacking = Packing(a_space([8000])).lacks(
+    lacking = Packing(a_space([8000])).shortage(
         {asking(100, others=(("acme.com/fpga", 1),)): 1}, need=1
     )
     assert (lacking.fit, lacking.short) == (0, "acme.com/fpga")
@@ -75,35 +75,37 @@ def test_a_resource_that_no_node_has_is_what_is_short():
 def test_resources_beyond_the_common_ones_count():
     packing = Packing(a_space([8000, 8000], others={"acme.com/fpga": [2, 1]}))
     shape = asking(100, others=(("acme.com/fpga", 1),))
-    assert packing.lacks({shape: 3}, need=3) is None
+    assert packing.shortage({shape: 3}, need=3) is None
     packing.take({shape: 1})
-    assert packing.lacks({shape: 3}, need=3).short == "acme.com/fpga"
+    assert packing.shortage({shape: 3}, need=3).short == "acme.com/fpga"
 
 
 def test_nodes_that_may_not_take_a_pod_have_no_room_for_it():
     packing = Packing(a_space([8000, 8000], only={b"picky": {"n1"}, b"nowhere": set()}))
-    assert packing.lacks({asking(4000, where=b"picky"): 3}, need=3).fit == 2
-    nowhere = packing.lacks({asking(1, where=b"nowhere"): 1}, need=1)
+    assert packing.shortage({asking(4000, where=b"picky"): 3}, need=3).fit == 2
+    nowhere = packing.shortage({asking(1, where=b"nowhere"): 1}, need=1)
     assert (nowhere.nodes, nowhere.short) == (0, "nodes")
 
 
 def test_the_picky_go_before_those_that_could_take_their_place():
     packing = Packing(a_space([1000, 1000], only={b"picky": {"n0"}}))
-    assert packing.lacks({asking(1000): 1, asking(1000, where=b"picky"): 1}, need=2) is None
+    assert packing.shortage({asking(1000): 1, asking(1000, where=b"picky"): 1}, need=2) is None
 
 
 def test_the_large_go_before_the_small():
-    assert Packing(a_space([4000, 1000])).lacks({asking(1000): 1, asking(4000): 1}, need=2) is None
+    assert (
+        Packing(a_space([4000, 1000])).shortage({asking(1000): 1, asking(4000): 1}, need=2) is None
+    )
 
 
 @pytest.mark.parametrize("unknown", [math.nan, -500.0])
 def test_a_node_that_is_unknown_or_more_than_full_has_no_room(unknown):
-    lacking = Packing(a_space([unknown, 1000])).lacks({asking(500): 3}, need=3)
+    lacking = Packing(a_space([unknown, 1000])).shortage({asking(500): 3}, need=3)
     assert lacking.fit == 2
 
 
 def test_without_nodes_nothing_fits():
-    assert Packing(a_space([])).lacks({asking(1): 1}, need=1).nodes == 0
+    assert Packing(a_space([])).shortage({asking(1): 1}, need=1).nodes == 0
 
 
 @given(
@@ -114,7 +116,9 @@ def test_what_is_said_to_fit_can_be_placed_one_by_one(cores, sizes):
     """And of one size, all that can be placed is said to fit."""
     pods = [asking(size * 1000) for size in sizes]
     demand = {shape: pods.count(shape) for shape in pods}
-    fits = Packing(a_space([core * 1000 for core in cores])).lacks(demand, need=len(pods)) is None
+    fits = (
+        Packing(a_space([core * 1000 for core in cores])).shortage(demand, need=len(pods)) is None
+    )
     assert not fits or placeable(sorted(sizes, reverse=True), cores)
     if len(set(sizes)) == 1:
         assert fits == (sum(core // sizes[0] for core in cores) >= len(sizes))
@@ -139,12 +143,12 @@ A_SHAPE = st.builds(
 def test_no_shortcut_comes_to_another_answer_than_trying(nodes, demand, need, empty):
     cores, fpgas = zip(*nodes, strict=True)
     only = {b"left": {"n0", "n1"}, b"right": {"n1", "n2"}}
-    space = a_space(cores, pods=4, others={"acme.com/fpga": fpgas}, only=only)
+    capacity = a_space(cores, pods=4, others={"acme.com/fpga": fpgas}, only=only)
     need = min(need, sum(demand.values()))
-    tried = Packing(space, empty=empty)
+    tried = Packing(capacity, empty=empty)
     tried.take(demand)
-    fit = int((space.free[PODS] - tried._free[PODS]).sum())
-    lacking = Packing(space, empty=empty).lacks(demand, need=need)
+    fit = int((capacity.free[PODS] - tried._free[PODS]).sum())
+    lacking = Packing(capacity, empty=empty).shortage(demand, need=need)
     assert (lacking is None) == (fit >= need)
     assert lacking is None or fit <= lacking.fit < need
 

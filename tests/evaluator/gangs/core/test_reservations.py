@@ -20,10 +20,10 @@ from tests.evaluator.gangs.outcomes import (
 
 def test_the_next_waits_until_the_last_has_nodes(a_pod, space_of, decided, with_membership):
     pods = [*gang(a_pod, "a", 2, priority=1), *gang(a_pod, "b", 2)]
-    space = space_of(x=8)
-    first = decided(pods, space)
+    capacity = space_of(x=8)
+    first = decided(pods, capacity)
     memory, pods = remembered(first), after(first, with_membership, pods)
-    second = decided(pods, space, memory, now=NOW + 1)
+    second = decided(pods, capacity, memory, now=NOW + 1)
     assert not second.releases
     assert state(second, "b") is GangState.WAITS_FOR_TURN
     placed = [*(a_pod(f"a-{n}", "a", 2, node="x", admitted=NOW) for n in range(2)), *pods[2:]]
@@ -35,17 +35,17 @@ def test_the_next_goes_when_time_is_up_and_the_timeout_is_reported_once(
     a_pod, space_of, decided, with_membership
 ):
     pods = [*gang(a_pod, "a", 2, priority=1), *gang(a_pod, "b", 2)]
-    space = space_of(x=8)
-    first = decided(pods, space)
+    capacity = space_of(x=8)
+    first = decided(pods, capacity)
     pods = after(first, with_membership, pods)
-    early = decided(pods, space, remembered(first), now=NOW + 59)
+    early = decided(pods, capacity, remembered(first), now=NOW + 59)
     assert not early.releases
     assert early.again == NOW + 60
-    late = decided(pods, space, early.memory, now=NOW + 60)
+    late = decided(pods, capacity, early.memory, now=NOW + 60)
     assert late.timeouts == (GangKey("default", "a"),)
     assert state(late, "a") is GangState.TIMED_OUT
     assert released(late) == {GangReason.ADMITTED: {"b-0", "b-1"}}
-    again = decided(pods, space, late.memory, now=NOW + 61)
+    again = decided(pods, capacity, late.memory, now=NOW + 61)
     assert not again.timeouts
 
 
@@ -53,20 +53,20 @@ def test_room_is_kept_for_pods_that_were_released_and_not_for_ever(
     a_pod, space_of, decided, with_membership
 ):
     pods = [*gang(a_pod, "a", 2, cpu=2), *gang(a_pod, "b", 2, cpu=2, created=150)]
-    space = space_of(x=4)
-    first = decided(pods, space)
+    capacity = space_of(x=4)
+    first = decided(pods, capacity)
     pods = after(first, with_membership, pods)
-    after_timeout = decided(pods, space, remembered(first), now=NOW + 60)
+    after_timeout = decided(pods, capacity, remembered(first), now=NOW + 60)
     assert released(after_timeout) == {GangReason.ADMITTED: {"b-0", "b-1"}}  # a rests
-    second_turn = decided(pods, space, after_timeout.memory, now=NOW + 71)
+    second_turn = decided(pods, capacity, after_timeout.memory, now=NOW + 71)
     assert not second_turn.releases
     assert state(second_turn, "b") is GangState.WAITS_FOR_ROOM
 
 
 def test_two_gangs_that_fit_alone_are_not_both_released(a_pod, space_of, decided, with_membership):
     pods = [*gang(a_pod, "a", 3), *gang(a_pod, "b", 3)]
-    space = space_of(x=2, y=2)
-    first = decided(pods, space)
+    capacity = space_of(x=2, y=2)
+    first = decided(pods, capacity)
     assert [one.gang.name for one in first.releases] == ["a"]
     # One of three has a node, and the others are being tried.
     pods = after(first, with_membership, pods)
@@ -77,24 +77,24 @@ def test_two_gangs_that_fit_alone_are_not_both_released(a_pod, space_of, decided
 
 def test_the_line_is_held_for_an_aged_gang_until_its_turn_ends(a_pod, space_of, decided):
     pods = [*gang(a_pod, "big", 2, cpu=4, priority=9), *gang(a_pod, "small", 2)]
-    space = space_of(x=8)
-    space.free[0] = 3000
+    capacity = space_of(x=8)
+    capacity.free[0] = 3000
     aged = 100.0 + TERMS.ageing
-    held = decided(pods, space, now=aged)
+    held = decided(pods, capacity, now=aged)
     assert not held.releases
     assert state(held, "small") is GangState.WAITS_FOR_TURN
     assert held.again == aged + TERMS.timeout
-    ended = decided(pods, space, held.memory, now=aged + 60)
+    ended = decided(pods, capacity, held.memory, now=aged + 60)
     assert ended.timeouts == (GangKey("default", "big"),)
     assert released(ended) == {GangReason.ADMITTED: {"small-0", "small-1"}}
     # After its rest (10 s at first, then twice as long) the line is held again.
-    resting = decided(pods, space, ended.memory, now=aged + 69)
+    resting = decided(pods, capacity, ended.memory, now=aged + 69)
     assert resting.releases
-    again = decided(pods, space, resting.memory, now=aged + 70)
+    again = decided(pods, capacity, resting.memory, now=aged + 70)
     assert not again.releases
-    longer = decided(pods, space, again.memory, now=aged + 130)
+    longer = decided(pods, capacity, again.memory, now=aged + 130)
     assert longer.releases
-    assert longer.memory.turns[GangKey("default", "big")].rests_until == aged + 150
+    assert longer.memory.reservations[GangKey("default", "big")].rests_until == aged + 150
 
 
 def test_room_that_appears_is_used_in_a_rest_too(a_pod, space_of, decided):
@@ -134,15 +134,15 @@ def test_of_a_gang_that_works_it_is_told_once_that_others_of_it_found_no_nodes(
         *(a_pod(f"a-{n}", "a", 2, node="x", admitted=NOW) for n in range(2)),
         a_pod("a-2", "a", 2, gated=False, admitted=NOW),
     ]
-    space = space_of(pods, x=2)
-    first = decided(pods, space, GangHistory(), now=NOW + 60)
+    capacity = space_of(pods, x=2)
+    first = decided(pods, capacity, GangHistory(), now=NOW + 60)
     assert [key.name for key in first.timeouts] == ["a"]
     assert (state(first, "a"), message(first, "a")) == (GangState.RELEASED, messages.WORKS)
-    resting = first.memory.turns[GangKey("default", "a")].rests_until
-    kept = decided(pods, space, first.memory, now=resting)
-    ended = decided(pods, space, kept.memory, now=resting + 60)
+    resting = first.memory.reservations[GangKey("default", "a")].rests_until
+    kept = decided(pods, capacity, first.memory, now=resting)
+    ended = decided(pods, capacity, kept.memory, now=resting + 60)
     assert not ended.timeouts
-    assert ended.memory.turns[GangKey("default", "a")].misses == 2
+    assert ended.memory.reservations[GangKey("default", "a")].misses == 2
 
 
 def test_pods_alone_go_one_after_another_too_and_room_is_kept_for_them(

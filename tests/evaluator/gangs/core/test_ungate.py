@@ -23,7 +23,7 @@ def pod(*names, annotations=None, **meta):
 
 def patch(known, at=AT):
     meta, spec = known["metadata"], known["spec"]
-    return ungate.lifting(
+    return ungate.ungate_patch(
         ungate.GatedPod(
             ungate.Meta(
                 meta["uid"], meta["resourceVersion"], meta.get("labels"), meta.get("annotations")

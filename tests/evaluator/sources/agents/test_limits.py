@@ -119,11 +119,11 @@ async def test_what_a_peer_that_does_not_read_was_not_told_is_replaced_by_what_i
     await deaf.send(frame(SETTINGS, 0, 0, SHUT))
     await deaf.call(1, report(node_name="node-d"))
     await until(lambda: evaluator.agents.connected == 1)
-    (stream,) = evaluator.agents._callers.current
+    (stream,) = evaluator.agents._registry.current
     for generation in range(100):
         evaluator.want("a", f"b{generation}")
         await asyncio.sleep(0)
     await until(lambda: stream._next is not None and "b99" in stream._next.metrics)
-    assert len(stream._conversation._told) == 1
+    assert len(stream._protocol._told) == 1
     deaf.vanish()
     await until(lambda: evaluator.agents.connected == 0)

@@ -26,13 +26,13 @@ def talk():
 
 
 def test_lists_are_understood_by_their_own_generation_until_a_later_one_is_answered(talk):
-    talk.understand(said(full=True, indices=[0], values=[1.0]), known=False)
+    talk.decode(said(full=True, indices=[0], values=[1.0]), known=False)
     talk.tell(2, ("z", "a"))
-    assert talk.understand(said(indices=[0], values=[2.0]), known=True).values == {"a": 2.0}
-    after = talk.understand(said(generation=2, full=True, indices=[0], values=[3.0]), known=True)
+    assert talk.decode(said(indices=[0], values=[2.0]), known=True).values == {"a": 2.0}
+    after = talk.decode(said(generation=2, full=True, indices=[0], values=[3.0]), known=True)
     assert after.values == {"z": 3.0}
     with pytest.raises(MalformedReportError, match="generation 1 was never subscribed to"):
-        talk.understand(said(full=True), known=True)
+        talk.decode(said(full=True), known=True)
 
 
 def test_who_is_told_of_many_lists_and_answers_none_has_only_the_latest_kept(talk):
@@ -40,13 +40,13 @@ def test_who_is_told_of_many_lists_and_answers_none_has_only_the_latest_kept(tal
         talk.tell(generation, METRICS)
     assert len(talk._told) == 16
     with pytest.raises(MalformedReportError, match="never subscribed"):
-        talk.understand(said(full=True), known=True)
-    assert talk.understand(said(generation=999, full=True), known=True)
+        talk.decode(said(full=True), known=True)
+    assert talk.decode(said(generation=999, full=True), known=True)
 
 
 def test_more_readings_than_there_are_metrics_are_refused_before_anything_is_made_of_them(talk):
     with pytest.raises(MalformedReportError, match="4 readings of the 3 metrics subscribed to"):
-        talk.understand(said(full=True, absent=[0, 1, 2, 2**32 - 1]), known=True)
+        talk.decode(said(full=True, absent=[0, 1, 2, 2**32 - 1]), known=True)
 
 
 @pytest.mark.parametrize("garbage", [b"\xff", b"\x0a\x05abc", b"\x0a\x02\xff\xfe", b"\x08"])
@@ -83,7 +83,7 @@ def test_whatever_an_agent_says_is_of_its_own_node_or_refused(said_by_it):
     talk.tell(2, METRICS[:2])
     for report in said_by_it:
         try:
-            delta = talk.understand(report, known=store.knows("node-a"))
+            delta = talk.decode(report, known=store.knows("node-a"))
         except MalformedReportError:
             return
         assert report.node_name == "node-a"
@@ -97,4 +97,4 @@ def test_any_bytes_are_a_report_or_refused(garbage):
     talk = StreamProtocol("node-a")
     talk.tell(1, METRICS)
     with contextlib.suppress(MalformedReportError):
-        talk.understand(parse(garbage), known=True)
+        talk.decode(parse(garbage), known=True)

@@ -6,13 +6,13 @@ from evaluator.sources.agents.limits import AgentLimits
 from evaluator.sources.agents.streams import StreamRegistry, TooManyError
 
 
-def callers(**limits):
+def registry(**limits):
     usual = {"streams_per_node": 3, "pause": 5.0, "beginnings": 100}
     return StreamRegistry(AgentLimits(**(usual | limits)))
 
 
 def test_the_newest_stream_of_a_node_counts_and_knows_which_it_replaces():
-    made = callers()
+    made = registry()
     assert made.enter("a", "first", 0.0) is None
     assert made.enter("b", "other", 0.0) is None
     assert made.enter("a", "second", 0.0) == "first"
@@ -20,7 +20,7 @@ def test_the_newest_stream_of_a_node_counts_and_knows_which_it_replaces():
 
 
 def test_one_that_was_replaced_takes_nothing_along_when_it_goes():
-    made = callers()
+    made = registry()
     made.enter("a", "first", 0.0)
     made.enter("a", "second", 0.0)
     made.leave("a", "first")
@@ -30,7 +30,7 @@ def test_one_that_was_replaced_takes_nothing_along_when_it_goes():
 
 
 def test_streams_that_do_not_come_to_their_end_are_counted_until_they_do():
-    made = callers()
+    made = registry()
     for stream in ("first", "second", "third"):
         made.enter("a", stream, 0.0)
     with pytest.raises(TooManyError, match="node a has 3 streams already"):
@@ -42,7 +42,7 @@ def test_streams_that_do_not_come_to_their_end_are_counted_until_they_do():
 
 
 def test_streams_of_one_node_begin_at_a_bounded_pace_and_those_of_others_do_not_care():
-    made = callers(beginnings=2)
+    made = registry(beginnings=2)
     for stream in ("first", "second"):
         made.enter("a", stream, 0.0)
         made.leave("a", stream)
@@ -57,7 +57,7 @@ def test_streams_of_one_node_begin_at_a_bounded_pace_and_those_of_others_do_not_
 
 
 def test_one_that_was_refused_changes_nothing():
-    made = callers(beginnings=1)
+    made = registry(beginnings=1)
     made.enter("a", "first", 0.0)
     for _ in range(10):
         with pytest.raises(TooManyError):
@@ -68,7 +68,7 @@ def test_one_that_was_refused_changes_nothing():
 
 def test_names_that_come_once_are_not_remembered_for_ever(monkeypatch):
     monkeypatch.setattr("evaluator.sources.agents.streams._REMEMBERED", 10)
-    made = callers(beginnings=1)
+    made = registry(beginnings=1)
     for number in range(1000):
         made.enter(f"node-{number}", number, 0.0)
         made.leave(f"node-{number}", number)
