@@ -297,7 +297,7 @@ async def test_before_anything_is_known(world, get):
     assert (status, page) == (503, {"error": "waiting for all pods"})
 
 
-@pytest.mark.parametrize("desk", [None])
+@pytest.mark.parametrize("gang_explainer", [None])
 async def test_where_gangs_are_off(get):
     status, page = await get("default/train")
     assert status == 404
