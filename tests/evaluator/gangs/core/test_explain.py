@@ -265,7 +265,7 @@ async def test_an_unknown_gang_is_told_with_those_that_there_are(world, get, a_p
     world.see(near, *far, a=4)
     status, page = await get("default/trian")
     assert status == 404
-    assert "no gang default/trian (written as <namespace>/<podGroup>" in page["error"]
+    assert "no gang default/trian (use <namespace>/<podGroup>" in page["error"]
     assert "known: default/z, a/g0, a/g1," in page["error"]
     assert page["error"].endswith(" and 2 more")
 
@@ -285,7 +285,7 @@ async def test_a_replica_that_does_not_decide_says_so(world, get, a_pod):
     world.undecided = ["another replica"]
     _, page = await get("default/train")
     assert page["state"] is None
-    assert "another replica decides" in page["message"]
+    assert "another replica is leader" in page["message"]
     assert page["waitingFor"] == ["another replica"]
     assert page["quorum"]["existing"] == 1
     assert page["fit"][0]["fitNow"] == 8

@@ -24,7 +24,7 @@ def test_of_a_gang_that_waits_as_a_whole_all_pods_are_told(a_gang):
 
 def test_of_a_gang_that_runs_in_part_those_that_wait_are_told(a_gang):
     told = messages.too_large(a_gang(1, running=2), Shortage(0, 1, 5, "cpu"))
-    assert "there would not be room for 1 of its 3 pods" in told
+    assert "no capacity for 1 of its 3 pods" in told
 
 
 def test_a_pod_alone_is_not_told_of_others(a_pod, gangs_of):
