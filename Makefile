@@ -6,6 +6,8 @@ STAMP  := $(VENV)/.installed
 WORKERS ?= 3
 UPGRADE ?=
 
+unexport PYTHONDONTWRITEBYTECODE # without bytecode, every process of the tests compiles every module again
+
 .PHONY: demo test soak check bench proto docs constraints clean
 
 demo: $(STAMP)  ## the health-metric story on three nodes, on this machine
@@ -14,8 +16,8 @@ demo: $(STAMP)  ## the health-metric story on three nodes, on this machine
 test: $(STAMP)  ## all tests, in several processes: they wait more than they work
 	$(BIN)/pytest --numprocesses=$(WORKERS) --dist=loadfile
 
-soak: $(STAMP)  ## fuzzing and long runs at full size: hours
-	$(BIN)/pytest --soak --timeout=0 tests/fuzz tests/soak
+soak: $(STAMP)  ## fuzzing, property tests and long runs at full size: hours
+	$(BIN)/pytest --soak --timeout=0
 
 check: $(STAMP)  ## lint, format, types, imports, names and layout
 	$(BIN)/ruff check .
@@ -44,7 +46,7 @@ clean:
 $(STAMP): pyproject.toml constraints.txt
 	@if command -v uv >/dev/null 2>&1; then \
 	  uv venv --quiet --allow-existing --python $(PYTHON) $(VENV) && \
-	  uv pip install --quiet --python $(BIN)/python --require-hashes -r constraints.txt && \
+	  uv pip install --quiet --compile-bytecode --python $(BIN)/python --require-hashes -r constraints.txt && \
 	  uv pip install --quiet --python $(BIN)/python --no-deps --no-build-isolation -e .; \
 	else \
 	  $(PYTHON) -m venv $(VENV) && \

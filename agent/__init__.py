@@ -5,6 +5,6 @@ Imports `collectors`, `wire` and `plimsoll`; never `evaluator` or `sandbox`.
 
 import os
 
-# gRPC's core writes lines of its own shape to stderr; what matters in them comes back as an error too. It looks at this
-# when it is loaded, so it has to be said before that.
+# gRPC's core logs to stderr in its own format; what matters is also returned as an error. It reads this variable when
+# it is imported.
 os.environ.setdefault("GRPC_VERBOSITY", "NONE")

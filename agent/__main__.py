@@ -1,4 +1,4 @@
-"""`python -m agent` is `plimsoll-agent`."""
+"""Entry point of `python -m agent`, the same as `plimsoll-agent`."""
 
 import sys
 

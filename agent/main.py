@@ -1,4 +1,4 @@
-"""The node agent: serves what the collectors read, and streams what the policies name to an evaluator."""
+"""The node agent: serves the metrics of its collectors, and streams those that policies use to the evaluator."""
 
 import asyncio
 import gc
@@ -28,12 +28,12 @@ from plimsoll.http.server import Server
 
 log = logs.get(__name__)
 
-# A scrape has no body; a request that announces one is refused. A page is a megabyte or two, for each who does not take it.
+# A scrape has no body; requests that announce one are rejected. A slow client holds one page of 1 to 2 MB.
 _LIMITS = Limits(body_bytes=0, bodies_bytes=0, connections=128, sending=16)
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Run until SIGTERM or SIGINT, or only the command that the first argument names. Returns the exit status."""
+    """Run the agent until SIGTERM or SIGINT, or run the command in the first argument. Returns the exit status."""
     arguments = sys.argv[1:] if argv is None else argv
     if [*arguments[:1]] == ["eval"]:
         from agent.eval import command
@@ -55,18 +55,18 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 
 async def run(settings: Settings) -> None:
-    """Everything the agent does, until a signal ends it."""
+    """Run the agent until a signal ends it."""
     stop = asyncio.Event()
     loop = asyncio.get_running_loop()
     for number in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(number, stop.set)
-    rounds = CollectorRunner(
+    collector_runner = CollectorRunner(
         registry.build(settings.host, settings.collectors), timeout=settings.collector_timeout
     )
     own = SelfMetrics(disabled=settings.disable_exporter_metrics)
-    recorder = _recorder(settings, rounds)
+    recorder = _recorder(settings, collector_runner)
     endpoints = Endpoints(
-        rounds,
+        collector_runner,
         own,
         node=settings.host.name,
         telemetry_path=settings.telemetry_path,
@@ -77,7 +77,7 @@ async def run(settings: Settings) -> None:
         "starting",
         version=VERSION,
         node=settings.host.name,
-        collectors=",".join(rounds.names) or "none",
+        collectors=",".join(collector_runner.names) or "none",
     )
     server = _server(settings, endpoints)
     try:
@@ -85,49 +85,51 @@ async def run(settings: Settings) -> None:
             log.info("listening", address=str(address))
         async with asyncio.TaskGroup() as work:
             loaded = asyncio.Event()
-            tasks = [work.create_task(_work(rounds, endpoints, recorder, loaded))]
+            tasks = [work.create_task(_work(collector_runner, endpoints, recorder, loaded))]
             if settings.evaluator_address:
-                tasks.append(work.create_task(_stream(settings, rounds, recorder, own, loaded)))
+                tasks.append(
+                    work.create_task(_stream(settings, collector_runner, recorder, own, loaded))
+                )
             await stop.wait()
             log.info("stopping")
             for task in tasks:
                 task.cancel()
     finally:
         await server.close()
-        rounds.close()
+        collector_runner.close()
 
 
 def _server(settings: Settings, endpoints: Endpoints) -> Server:
     if not settings.web_config:
         return Server(endpoints.answer, limits=_LIMITS)
-    doorkeeper = WebGuard(Path(settings.web_config))
-    guarded = doorkeeper.guard(endpoints.answer, open_paths=OPEN_PATHS)
-    return Server(guarded, limits=_LIMITS, tls=doorkeeper.tls)
+    web_guard = WebGuard(Path(settings.web_config))
+    guarded = web_guard.guard(endpoints.answer, open_paths=OPEN_PATHS)
+    return Server(guarded, limits=_LIMITS, tls=web_guard.tls)
 
 
-def _recorder(settings: Settings, rounds: CollectorRunner) -> RuleResults | None:
-    """The one place where rules are loaded: an agent without them does without a parser of YAML and one of PromQL."""
+def _recorder(settings: Settings, collector_runner: CollectorRunner) -> RuleResults | None:
+    """Load the rules. The parsers of YAML and PromQL are imported here only, so that an agent without rules saves their memory."""
     if not settings.rules.files:
         return None
     from agent.rules.engine import RuleEngine
-    from agent.rules.state_saver import StateKeeper
+    from agent.rules.state_saver import StateSaver
 
     rules = settings.rules
-    keeper = None
+    saver = None
     if rules.state_file:
         path = Path(rules.state_file)
-        keeper = StateKeeper(path, settings.host.procfs, limit=rules.max_memory)
-    return RuleEngine(rounds, rules, keeper=keeper)
+        saver = StateSaver(path, settings.host.procfs, limit=rules.max_memory)
+    return RuleEngine(collector_runner, rules, saver=saver)
 
 
 async def _work(
-    rounds: CollectorRunner,
+    collector_runner: CollectorRunner,
     endpoints: Endpoints,
     recorder: RuleResults | None,
     loaded: asyncio.Event,
 ) -> None:
-    """Collect once, after which the agent is ready; then load the rules and evaluate them."""
-    await asyncio.to_thread(rounds.run)
+    """Run the collectors once, after which the agent is ready; then load the rules and evaluate them."""
+    await asyncio.to_thread(collector_runner.run)
     endpoints.ready = True
     if recorder is not None:
         await recorder.load()
@@ -138,8 +140,8 @@ async def _work(
 
 
 def _settle() -> None:
-    # What is alive now stays for good: later collections need not look at it again. And what a round makes goes when it is
-    # over, without a collection, so none has to look for it in between: a round has fewer objects than this.
+    # Objects alive now stay for good, so later collections can skip them. A scrape's objects are freed by reference
+    # counting; it makes fewer than this threshold.
     gc.collect()
     gc.freeze()
     gc.set_threshold(10_000)
@@ -147,19 +149,19 @@ def _settle() -> None:
 
 async def _stream(
     settings: Settings,
-    rounds: CollectorRunner,
+    collector_runner: CollectorRunner,
     recorder: RuleResults | None,
     own: SelfMetrics,
     loaded: asyncio.Event,
 ) -> None:
-    """Keep a stream to the evaluator. The one place where gRPC is loaded: an agent that only serves does without."""
+    """Stream to the evaluator. gRPC is imported here only, so that an agent without a stream saves its memory."""
     from agent.stream.client import StreamClient, Target
-    from agent.stream.credentials import Credentials  # gRPC: 12 MB that serving does without
+    from agent.stream.credentials import Credentials  # gRPC: 12 MB
 
     own.watch_stream()
     await (
         loaded.wait()
-    )  # until then, a recorded metric would count as absent instead of not read yet
+    )  # before that, a recorded metric would be reported as absent instead of unread
     evaluator = addresses.parse(settings.evaluator_address)
     credentials = Credentials(
         settings.evaluator_ca,
@@ -176,7 +178,7 @@ async def _stream(
             settings.poll_interval,
             credentials if settings.evaluator_ca else None,
         )
-        return StreamClient(target, rounds, recorded=recorder, on_state=on_state)
+        return StreamClient(target, collector_runner, recorded=recorder, on_state=on_state)
 
     await StreamFanout(evaluator, open_stream, on_state=own.stream_up.set).run()
 

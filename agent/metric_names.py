@@ -1,8 +1,8 @@
-"""The names by which policies may call a series."""
+"""Names that policies may use for a series."""
 
 PREFIX = "node_"
 
 
 def candidates(metric: str) -> tuple[str, str]:
-    """The series that a policy's metric name stands for: `health_metric` is `health_metric` or `node_health_metric`."""
+    """Return the series names that a policy's metric name matches: `health_metric` and `node_health_metric`."""
     return metric, PREFIX + metric

@@ -1,4 +1,4 @@
-"""What rules record, as the rest of the agent sees it: an agent without rules loads nothing of them."""
+"""The interface of the rule engine, so that an agent without rules imports none of it."""
 
 from collections.abc import Collection, Hashable, Sequence
 from typing import Protocol
@@ -7,40 +7,40 @@ from collectors.base.sample import Family
 
 
 class RuleResults(Protocol):
-    """The recorder (`agent.rules.engine`). Any thread may call it."""
+    """Results of recording rules (`agent.rules.engine`). Any thread may call its methods."""
 
     def accounts(self) -> Sequence[Family]:
-        """What the rules say about themselves."""
+        """Return metrics about the rules themselves."""
         ...
 
-    def beside(self, collected: Sequence[Family]) -> Sequence[Family]:
-        """What is recorded, but for metrics that are collected: those count, whole."""
+    def not_collected(self, collected: Sequence[Family]) -> Sequence[Family]:
+        """Return the recorded families, without metrics that are also collected: collected ones take precedence."""
         ...
 
     def unread(self) -> Collection[str]:
-        """Recorded metrics without a result, of which nothing is known."""
+        """Return recorded metrics without a result, whose value is unknown."""
         ...
 
-    def subscribe(self, who: Hashable, metrics: Collection[str]) -> None:
-        """Somebody wants these metrics, in place of those before."""
+    def subscribe(self, subscriber: Hashable, metrics: Collection[str]) -> None:
+        """Subscribe to these metrics, replacing the subscriber's earlier ones."""
         ...
 
-    def forget(self, who: Hashable) -> None:
-        """Somebody wants nothing any longer."""
+    def forget(self, subscriber: Hashable) -> None:
+        """Remove a subscriber."""
         ...
 
-    def sent(self, who: Hashable) -> None:
-        """Somebody is told now what there is."""
+    def sent(self, subscriber: Hashable) -> None:
+        """Record that the current results were sent to a subscriber."""
         ...
 
-    def following(self, who: Hashable) -> Hashable:
-        """Changes when a metric that somebody wants changed notably since it was `sent`."""
+    def changes_for(self, subscriber: Hashable) -> Hashable:
+        """Return a value that changes when a subscribed metric has changed notably since `sent`."""
         ...
 
     async def load(self) -> None:
-        """Read the rules for the first time, off the event loop."""
+        """Read the rules for the first time, in a thread."""
         ...
 
     async def run(self) -> None:
-        """Evaluate until cancelled."""
+        """Evaluate rules until cancelled."""
         ...

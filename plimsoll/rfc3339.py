@@ -1,32 +1,46 @@
-"""Points in time as Kubernetes writes them, RFC 3339, and as Unix seconds."""
+"""Timestamps of the Kubernetes API (RFC 3339) to and from Unix seconds.
+
+metav1.Time has whole seconds, metav1.MicroTime microseconds:
+https://kubernetes.io/docs/reference/kubernetes-api/common-definitions/
+"""
 
 import datetime
 
 
-def unix(text: str | None) -> float | None:
-    """When that is; None for what is no time, or one without a zone."""
+def parse(text: str) -> float:
+    """Return a timestamp as Unix seconds. Raises ValueError for anything else, also for a time without a zone."""
     try:
-        parsed = datetime.datetime.fromisoformat(text or "")
-        return parsed.timestamp() if parsed.tzinfo else None
-    except (ValueError, OverflowError):
+        parsed = datetime.datetime.fromisoformat(text)
+        if parsed.tzinfo is None:
+            raise ValueError(f"a time without a zone: {text[:40]!r}")
+        return parsed.timestamp()
+    except OverflowError as error:
+        raise ValueError(f"a time out of range: {text[:40]!r}") from error
+
+
+def parse_or_none(text: str | None) -> float | None:
+    """Return a timestamp as Unix seconds, or None if the text is empty or not a valid timestamp."""
+    try:
+        return parse(text or "")
+    except ValueError:
         return None
 
 
-def rfc3339(at: float) -> str:
-    """Unix seconds, written with milliseconds and in UTC."""
+def seconds(at: float) -> str:
+    """Return Unix seconds as metav1.Time: `2026-11-20T09:15:04Z`."""
+    return _written(at, "seconds")
+
+
+def millis(at: float) -> str:
+    """Return Unix seconds with milliseconds: `2026-11-20T09:15:04.250Z`."""
+    return _written(at, "milliseconds")
+
+
+def micros(at: float) -> str:
+    """Return Unix seconds as metav1.MicroTime: `2026-11-20T09:15:04.123456Z`."""
+    return _written(at, "microseconds")
+
+
+def _written(at: float, timespec: str) -> str:
     moment = datetime.datetime.fromtimestamp(at, datetime.UTC)
-    return moment.isoformat(timespec="milliseconds").replace("+00:00", "Z")
-
-
-def microtime(at: float) -> str:
-    """Return Unix seconds as a Kubernetes MicroTime: RFC 3339 in UTC with microseconds."""
-    moment = datetime.datetime.fromtimestamp(at, datetime.UTC)
-    return moment.isoformat(timespec="microseconds").replace("+00:00", "Z")
-
-
-def unix_time(stamp: str) -> float:
-    """Seconds since 1970 of an RFC 3339 time stamp. Raises ValueError, also where it names no zone."""
-    parsed = datetime.datetime.fromisoformat(stamp)
-    if parsed.tzinfo is None:
-        raise ValueError(f"a time without a zone: {stamp[:40]!r}")
-    return parsed.timestamp()
+    return moment.isoformat(timespec=timespec).replace("+00:00", "Z")

@@ -1,4 +1,4 @@
-"""Assembles a cluster on this machine: the API in memory, simulated nodes, real agents and evaluator, controllers, binder."""
+"""Assembles a cluster on this machine: in-memory API server, simulated nodes, real agents and evaluator, controllers, scheduler."""
 
 import asyncio
 import contextlib
@@ -35,7 +35,7 @@ _POLL = 0.05
 
 @dataclass(frozen=True)
 class ClusterSpec:
-    """What to build, and where. Ports of 0 mean any free one."""
+    """What to start, and in which folder. A port of 0 means any free port."""
 
     dir: Path
     nodes: tuple[str, ...] = ("node-a", "node-b", "node-c")
@@ -49,7 +49,7 @@ class ClusterSpec:
     keep: bool = False  # the *.prom files that an earlier cluster left in this folder
     pod_grace: float = 0.0  # seconds that a deleted pod takes to stop
     ready_timeout: float = 60.0
-    seed: int = 0  # of the binder's choice between equals, and of pods' names
+    seed: int = 0  # for the scheduler's choice between equal nodes, and pod names
     agent: Callable[[AgentLaunch], Sequence[str]] = agent_command
     evaluator: Callable[[EvaluatorLaunch], Sequence[str]] = evaluator_command
     agent_flags: tuple[str, ...] = ()  # more of the programs' own
@@ -58,13 +58,13 @@ class ClusterSpec:
 
 
 class ClusterError(Exception):
-    """The cluster could not be built; the text is for the user."""
+    """The cluster could not be started; the text is for the user."""
 
 
 class Cluster:
-    """A running cluster, as an async context manager: inside the block everything is up and ready.
+    """A running cluster, as an async context manager: inside the block everything is ready.
 
-    Its processes die with the thread that entered it, so enter it where that thread stays: the main one.
+    Its processes die with the thread that entered it, so enter it in the main thread.
     """
 
     def __init__(self, spec: ClusterSpec) -> None:
@@ -93,12 +93,12 @@ class Cluster:
         await self._stack.aclose()
 
     def node_metrics(self, node: str) -> Path:
-        """The folder whose *.prom files this node's agent reads."""
+        """Return the folder whose *.prom files this node's agent reads."""
         return self.dir / node / "node-metrics"
 
     @property
     def rules(self) -> Path:
-        """The folder whose rule files every node's agent follows, beside those that ship."""
+        """Return the folder whose rule files all agents load, beside the shipped ones."""
         return self.dir / "rules"
 
     async def stop_agent(self, node: str, *, kill: bool = False) -> None:
@@ -170,7 +170,7 @@ class Cluster:
             yield "--gangs"
 
     def _extender_specs(self) -> Iterator[ExtenderSpec]:
-        """Policies for the pods that follow one, and each scorer for all: as deploy/scheduler/scorers.yaml has it."""
+        """Return the extenders of deploy/scheduler/scorers.yaml: policies for pods that request the resource, scorers for all pods."""
         base, names_only = self.endpoints.extender, self.spec.node_cache_capable
         yield ExtenderSpec(f"{base}/scheduler", node_cache_capable=names_only)
         for name in self.spec.scorers:
@@ -202,7 +202,7 @@ class Cluster:
             old.unlink(missing_ok=True)
 
     def _left_over(self) -> Iterator[Path]:
-        """Files of an earlier cluster in this folder that would be taken for this one's."""
+        """Return files of an earlier cluster in this folder that would be read as this one's."""
         yield self.dir / "endpoints.json"
         yield from (self.dir / "logs").glob("*.log")
         if not self.spec.keep:
@@ -241,7 +241,7 @@ class Cluster:
             await ensure(self.client, CRDS, crd)
 
     async def _answers(self, name: str, url: str) -> None:
-        """Wait for a 200; a program that dies meanwhile, or takes too long, is an error that shows its log."""
+        """Wait for a 200. Raises an error with the end of the program's log if it ends or takes too long."""
         said = "nothing"
         try:
             async with asyncio.timeout(self.spec.ready_timeout), aiohttp.ClientSession() as session:
@@ -266,7 +266,7 @@ def _agent(node: str) -> str:
 
 @contextlib.contextmanager
 def _locked(folder: Path) -> Iterator[None]:
-    """One sandbox to a folder; the kernel lets go of the lock whichever way the process ends."""
+    """Lock the folder for one sandbox; the kernel releases the lock when the process ends."""
     with (folder / ".lock").open("w") as file:
         try:
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)

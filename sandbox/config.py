@@ -1,4 +1,4 @@
-"""The settings of `plimsoll-sandbox`, and what each of them means."""
+"""The settings of `plimsoll-sandbox`."""
 
 import re
 from dataclasses import dataclass
@@ -14,7 +14,7 @@ _TAKEN = {"logs": "the programs' logs go", "rules": "the agents' rule files lie"
 
 
 def node_names(text: str) -> str:
-    """A comma-separated list of node names, checked: they become Kubernetes names and folders."""
+    """Parse a comma-separated list of node names, which become Kubernetes names and folders. Raises ValueError."""
     names = text.split(",")
     for name in names:
         if _NODE_NAME.fullmatch(name) is None or len(name) > 63:

@@ -1,4 +1,4 @@
-"""Where everything in a running sandbox is: endpoints.json for programs, a kubeconfig for kubectl, a table for people."""
+"""Addresses of a running sandbox: endpoints.json for programs, a kubeconfig for kubectl, a table for the terminal."""
 
 import json
 from collections.abc import Mapping
@@ -23,14 +23,14 @@ class Endpoints:
     metrics: Mapping[str, str]
 
     def as_json(self) -> str:
-        """The text of endpoints.json: one flat object, name to URL."""
+        """Return the text of endpoints.json: one flat object, name to URL."""
         named = {"api": self.api, "extender": self.extender, "ops": self.ops, "agents": self.agents}
         named |= {f"metrics/{node}": url for node, url in self.metrics.items()}
         return json.dumps(named, indent=2) + "\n"
 
 
 def kubeconfig(api: str, *, token: str = "", ca: Path | None = None) -> str:
-    """A kubeconfig for an API without authentication, or for one that has a CA of its own and knows a token."""
+    """Return a kubeconfig for an API server without authentication, or with a CA and a token."""
     cluster = {"server": api} | ({"certificate-authority": str(ca)} if ca else {})
     config = {
         "apiVersion": "v1",
@@ -44,14 +44,14 @@ def kubeconfig(api: str, *, token: str = "", ca: Path | None = None) -> str:
 
 
 def write_atomically(path: Path, text: str) -> None:
-    """A file that is there whole or not at all."""
+    """Write a file atomically."""
     beside = path.with_name(f".{path.name}.new")
     beside.write_text(text)
     beside.replace(path)
 
 
 def table(endpoints: Endpoints, folder: Path, manifests: Path, *, gangs: bool = False) -> str:
-    """What `plimsoll-sandbox up` prints once all is ready: where everything is, and what to type next."""
+    """Return what `plimsoll-sandbox up` prints when ready: addresses and next commands."""
     for_gangs = (
         f"  kubectl apply -f {manifests}/gang-demo/",
         f"  curl '{endpoints.ops}/explain?gang=gang-demo/later'",

@@ -1,6 +1,6 @@
-"""A real control plane on this machine: etcd, kube-apiserver, kube-scheduler and controllers, started from binaries that lie here.
+"""A real control plane on this machine: etcd, kube-apiserver, kube-scheduler and controllers, from local binaries.
 
-For tests and benchmarks that ask whether what works on the API in memory works on Kubernetes too. The binaries are found
+For tests and benchmarks that also run against Kubernetes. The binaries are found
 as controller-runtime's envtest finds them: in the folder $KUBEBUILDER_ASSETS, else in /usr/local/kubebuilder/bin.
 """
 
@@ -27,16 +27,16 @@ _LAST_LINES = 15
 
 
 class NoControlPlaneError(Exception):
-    """There are no binaries to start one from; the text says which are missing, and where they were looked for."""
+    """Binaries are missing; the text names them and the folders that were searched."""
 
 
 class ControlPlaneError(Exception):
-    """A part of it did not start; the text ends with what it said."""
+    """A component did not start; the text ends with its log."""
 
 
 @dataclass(frozen=True, slots=True)
 class Binaries:
-    """Where the programs lie. A scheduler and a controller manager are not everywhere where the others are."""
+    """Paths of the binaries. kube-scheduler and kube-controller-manager are optional."""
 
     etcd: str
     apiserver: str
@@ -45,7 +45,7 @@ class Binaries:
 
 
 def find(environment: Mapping[str, str]) -> Binaries:
-    """The programs on this machine; etcd may lie on PATH, as Debian's package puts it. Raises NoControlPlaneError."""
+    """Return the binaries on this machine; etcd may be on PATH, as Debian installs it. Raises NoControlPlaneError."""
     folder = environment.get("KUBEBUILDER_ASSETS") or _DEFAULT_FOLDER
     apiserver = shutil.which("kube-apiserver", path=folder)
     etcd = shutil.which("etcd", path=folder) or shutil.which("etcd")
@@ -100,7 +100,7 @@ class ControlPlane:
         self.close()
 
     def close(self) -> None:
-        """End what was started, and let go of the ports."""
+        """Stop all components and release the ports."""
         self._programs.close()
         self._ports.close()
 
@@ -138,7 +138,7 @@ class ControlPlane:
             time.sleep(0.05)
 
     def expire_history(self) -> None:
-        """Start the API server anew: watches end, and one from an earlier resourceVersion gets 410 Gone."""
+        """Restart the API server: watches end, and a watch from an earlier resourceVersion gets 410 Gone."""
         self._apiserver.close()
         self._serve()
 
@@ -146,7 +146,7 @@ class ControlPlane:
         return (
             self._binaries.apiserver,
             f"--etcd-servers=http://127.0.0.1:{self._etcd}",
-            f"--cert-dir={self._dir / 'certs'}",  # it makes itself a certificate there
+            f"--cert-dir={self._dir / 'certs'}",  # it creates a certificate there
             "--bind-address=127.0.0.1",
             "--advertise-address=127.0.0.1",
             "--endpoint-reconciler-type=none",
@@ -157,15 +157,15 @@ class ControlPlane:
             f"--token-auth-file={self._dir / 'tokens.csv'}",
             "--authorization-mode=RBAC",
             "--service-cluster-ip-range=10.96.0.0/16",
-            # Nothing here makes a namespace's default account, which that plugin asks of each pod.
+            # Nothing here creates the default ServiceAccount that this plugin requires.
             "--disable-admission-plugins=ServiceAccount",
         )
 
     @contextlib.contextmanager
     def scheduler(self, config: Path) -> Iterator[Callable[[], bool]]:
-        """A real kube-scheduler with a configuration file, until the block ends; what that gives says whether it is up.
+        """Run kube-scheduler with a configuration file until the block ends; the yielded function returns whether it is up.
 
-        Raises NoControlPlaneError where there is none, and when asked ControlPlaneError if it ended by itself.
+        Raises NoControlPlaneError if there is no binary; the function raises ControlPlaneError if the process ended.
         """
         given = (f"--config={config}", "--v=3")
         with self._beside("kube-scheduler", self._binaries.scheduler, given) as is_up:
@@ -173,7 +173,7 @@ class ControlPlane:
 
     @contextlib.contextmanager
     def controllers(self, *names: str) -> Iterator[Callable[[], bool]]:
-        """A real kube-controller-manager with some controllers, such as `job-controller`; like `scheduler` in all else."""
+        """Run kube-controller-manager with some controllers, such as `job-controller`; otherwise as `scheduler`."""
         given = (f"--kubeconfig={self.kubeconfig}", f"--controllers={','.join(names)}")
         with self._beside("kube-controller-manager", self._binaries.controllers, given) as is_up:
             yield is_up
@@ -197,7 +197,7 @@ class ControlPlane:
                 yield lambda: self._is_up(program, name, port.number, "/healthz")
 
     def log(self, name: str) -> str:
-        """All that a part of it has said."""
+        """Return the log of a component."""
         return (self._dir / f"{name}.log").read_text(errors="replace")
 
     @contextlib.contextmanager
@@ -236,7 +236,7 @@ class ControlPlane:
 
 
 def _is_well(port: int, path: str, headers: Mapping[str, str]) -> bool:
-    # Its certificate is not there before it is; that the port is held for it is proof enough.
+    # Its certificate does not exist before it starts; the reserved port identifies it.
     unverified = ssl._create_unverified_context()  # noqa: S323, SLF001
     connection = http.client.HTTPSConnection("127.0.0.1", port, timeout=5, context=unverified)
     try:

@@ -1,4 +1,4 @@
-"""The program `plimsoll-sandbox`: a cluster on this machine to try Plimsoll in (`up`), and a story told in one (`demo`)."""
+"""The program `plimsoll-sandbox`: a local cluster to try Plimsoll (`up`), and demos in one (`demo`)."""
 
 import asyncio
 import os
@@ -44,7 +44,7 @@ STORIES: Mapping[str, Play] = {"health-metric": health_metric.PLAY, "gangs": gan
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Run the command line; answers the exit status."""
+    """Run the command line; return the exit status."""
     parser, commands = _parser()
     namespace = parser.parse_args(argv)
     chosen = commands[namespace.command]
@@ -85,7 +85,7 @@ async def _up(settings: UpSettings) -> int:
     me = asyncio.current_task()
     assert me is not None
     for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
-        # Once asks for an orderly end; once more, while that lasts, cuts it short.
+        # The first signal stops in order; a second one stops at once.
         asyncio.get_running_loop().add_signal_handler(number, me.cancel)
     spec = ClusterSpec(
         dir=Path(settings.dir),

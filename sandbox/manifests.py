@@ -11,7 +11,7 @@ _HERE = Path(__file__).resolve().parent
 
 
 def folder() -> Path:
-    """The deploy/ folder."""
+    """Return the deploy/ folder."""
     for root in (_HERE, _HERE.parent):
         if (root / "deploy" / "crd").is_dir():
             return root / "deploy"
@@ -19,11 +19,11 @@ def folder() -> Path:
 
 
 def load(path: Path) -> Iterator[Object]:
-    """Every object of a YAML file, or of all YAML files of a folder in the order of their names."""
+    """Return the objects of a YAML file, or of all YAML files of a folder sorted by name."""
     for file in sorted(path.glob("*.yaml")) if path.is_dir() else (path,):
         yield from (obj for obj in yaml.safe_load_all(file.read_text()) if obj)
 
 
 def crds() -> Iterator[Object]:
-    """The resource definitions that a cluster needs before Plimsoll runs in it."""
+    """Return the CustomResourceDefinitions that Plimsoll needs."""
     return (obj for obj in load(folder() / "crd") if obj.get("kind") == "CustomResourceDefinition")

@@ -1,6 +1,6 @@
-"""Becomes another program that dies with the sandbox: `python -I -S tether.py <sandbox's pid> <program> [argument...]`.
+"""Executes a program that is killed when the sandbox ends: `python -I -S pdeathsig.py <sandbox's pid> <program> [argument...]`.
 
-A launcher of its own, and not code between fork and exec in the sandbox: that would run in a copy of a threaded process.
+A separate launcher, because code between fork and exec would run in a copy of a threaded process.
 """
 
 import ctypes
@@ -12,13 +12,13 @@ _PR_SET_PDEATHSIG = 1
 
 
 def main(argv: list[str]) -> None:
-    """Ask the kernel to kill us when our parent dies, see that it still lives, then exec."""
+    """Have the kernel kill this process when its parent ends, check that the parent lives, then exec."""
     parent, program = int(argv[1]), argv[2:]
     libc = ctypes.CDLL(None, use_errno=True)
     if libc.prctl(_PR_SET_PDEATHSIG, signal.SIGKILL) != 0:
         code = ctypes.get_errno()
         raise OSError(code, os.strerror(code))
-    if os.getppid() != parent:  # it died before we asked
+    if os.getppid() != parent:  # the parent ended before prctl
         sys.exit(f"process {parent} is gone")
     os.execvp(program[0], program)  # noqa: S606 (the pid must stay, so that signals reach the program)
 

@@ -1,4 +1,4 @@
-"""Supervises the real programs: starts them on loopback ports held for them, says when one dies, leaves none behind."""
+"""Supervises the real programs: starts them on reserved loopback ports, reports when one ends, leaves none behind."""
 
 import asyncio
 import contextlib
@@ -23,14 +23,14 @@ _LAST_LINES = 15
 
 
 class ProcessError(Exception):
-    """A program that did not start, or died; the text says where its log is, and how that ends."""
+    """A program did not start, or ended; the text has the path and the end of its log."""
 
 
 class HeldPort:
-    """A free loopback port that stays ours while a program comes and goes.
+    """A free loopback port that stays reserved while a program restarts.
 
     A socket is bound to it and never listens: a server with SO_REUSEADDR (what asyncio and gRPC set) may listen there,
-    nobody else is given it, and a client that connects while the program is down cannot connect to itself.
+    no other program is given it, and a client that connects while the program is down cannot connect to itself.
     """
 
     def __init__(self, port: int = 0, host: str = "127.0.0.1") -> None:
@@ -51,7 +51,7 @@ class HeldPort:
         self.close()
 
     def close(self) -> None:
-        """Let go of the port."""
+        """Release the port."""
         self._socket.close()
 
 
@@ -63,7 +63,7 @@ class _Child:
 
 
 class Processes:
-    """The running programs, by name. One that ends by itself is reported and not started again."""
+    """The running programs by name. A program that ends is reported and not restarted."""
 
     def __init__(
         self, logs_dir: Path, *, on_death: Callable[[str, int], None] | None = None
@@ -73,7 +73,7 @@ class Processes:
         self._children: dict[str, _Child] = {}
 
     async def start(self, name: str, argv: Sequence[str]) -> int:
-        """Start a program under a name; its output is appended to `<logs>/<name>.log`. Answers its pid."""
+        """Start a program under a name; its output is appended to `<logs>/<name>.log`. Returns its pid."""
         if name in self._children:
             raise ProcessError(f"{name} runs already")
         self._logs_dir.mkdir(parents=True, exist_ok=True)
@@ -118,17 +118,17 @@ class Processes:
             await child.waiter
 
     def pid(self, name: str) -> int | None:
-        """The pid of a running program; None where it does not run."""
+        """Return the pid of a running program, or None."""
         child = self._children.get(name)
         return child.process.pid if child else None
 
     def check(self, name: str) -> None:
-        """ProcessError if the program does not run, with the end of its log."""
+        """Raise ProcessError with the end of its log if the program does not run."""
         if name not in self._children:
             raise ProcessError(f"{name} died{self.log_end(name)}")
 
     def log_end(self, name: str) -> str:
-        """Where a program's log is and how it ends, to be added to a sentence."""
+        """Return the path and the end of a program's log, for an error text."""
         path = self._logs_dir / f"{name}.log"
         if not path.is_file():
             return ""
@@ -136,8 +136,8 @@ class Processes:
         return "\n".join((f"; {path} ends with:", *(f"    {line}" for line in lines)))
 
     async def close(self) -> None:
-        """Stop all, at the same time."""
-        # One that dies of itself just now raises ProcessError, and is no less gone.
+        """Stop all programs concurrently."""
+        # A program that ends by itself meanwhile raises ProcessError and is gone too.
         stops = (self.stop(name) for name in tuple(self._children))
         await asyncio.gather(*stops, return_exceptions=True)
 
@@ -179,7 +179,7 @@ def end(processes: Sequence[psutil.Process]) -> None:
 
 
 def loopback_environment() -> dict[str, str]:
-    """Our environment without proxies: all that the programs talk to is on this machine."""
+    """Return the environment without proxies: the programs connect to this machine only."""
     return {
         name: value for name, value in os.environ.items() if not name.lower().endswith("_proxy")
     }

@@ -1,4 +1,4 @@
-"""How the two real programs are started in a sandbox: their command lines, as a cluster's manifests would have them."""
+"""Command lines of agent and evaluator in a sandbox, as the manifests have them."""
 
 import sys
 from collections.abc import Sequence
@@ -10,7 +10,7 @@ from plimsoll.durations import format_duration
 
 @dataclass(frozen=True, slots=True)
 class AgentLaunch:
-    """What one node's agent is told."""
+    """Settings of one node's agent."""
 
     node: str
     textfiles: Path
@@ -22,7 +22,7 @@ class AgentLaunch:
 
 @dataclass(frozen=True, slots=True)
 class EvaluatorLaunch:
-    """What the evaluator is told."""
+    """Settings of the evaluator."""
 
     kubeconfig: Path
     extender_port: int
@@ -33,7 +33,7 @@ class EvaluatorLaunch:
 
 
 def agent_command(launch: AgentLaunch) -> Sequence[str]:
-    """The agent of one node."""
+    """Return the command line of a node's agent."""
     return (
         *_module("agent"),
         f"--node.name={launch.node}",
@@ -46,7 +46,7 @@ def agent_command(launch: AgentLaunch) -> Sequence[str]:
 
 
 def evaluator_command(launch: EvaluatorLaunch) -> Sequence[str]:
-    """The evaluator: plain HTTP, which only loopback excuses, and with evictions on."""
+    """Return the evaluator's command line: plain HTTP on loopback, with evictions."""
     return (
         *_module("evaluator"),
         f"--kubeConfig={launch.kubeconfig}",
@@ -57,12 +57,12 @@ def evaluator_command(launch: EvaluatorLaunch) -> Sequence[str]:
         f"--opsPort={launch.ops_port}",
         f"--syncPeriod={format_duration(launch.sync_period)}",
         "--evict",
-        # It is alone by construction; after a kill nobody should have to wait until its lease has run out.
+        # It is the only replica; after a kill, nothing has to wait for a Lease to expire.
         "--leaderElect=false",
         *launch.flags,
     )
 
 
 def _module(name: str) -> tuple[str, ...]:
-    # -P: a folder called `agent` where the user happens to stand is not our agent.
+    # -P: a folder named `agent` in the working directory is not imported.
     return (sys.executable, "-P", "-m", name)

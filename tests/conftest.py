@@ -2,7 +2,9 @@
 
 import asyncio
 import contextlib
+import gc
 import json
+import os
 import re
 import ssl
 import subprocess
@@ -12,23 +14,36 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import HealthCheck, settings
 
 from plimsoll.http.addresses import Address
 from plimsoll.http.limits import Limits
 from plimsoll.http.server import Server
 from plimsoll.http.types import Handler
+from tests.examples import load_settings
 from tests.patience import PATIENCE
-
-# No test fails because the machine is slow or busy: neither by the time of an example nor by that of generating one.
-settings.register_profile("patient", deadline=None, suppress_health_check=[HealthCheck.too_slow])
-settings.load_profile("patient")
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption(
-        "--soak", action="store_true", help="run tests/soak and tests/fuzz at full size: hours"
+        "--soak",
+        action="store_true",
+        help="run soak tests, fuzzing and property tests at full size: hours",
     )
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """Load Hypothesis' settings before test modules read them; keep the machine's CA bundle out of each process.
+
+    aiohttp loads the bundle when it is imported: a quarter of its import. Tests trust only CAs of their own.
+    """
+    os.environ["SSL_CERT_FILE"] = os.devnull
+    load_settings(full=bool(config.getoption("--soak")))
+
+
+def pytest_collection_finish() -> None:
+    """Keep the collected tests out of every later garbage collection: they live to the end."""
+    gc.collect()
+    gc.freeze()
 
 
 @pytest.hookimpl(wrapper=True)

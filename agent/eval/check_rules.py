@@ -1,4 +1,4 @@
-"""`plimsoll-agent check-rules`: whether rule files are valid, with every error at its line and column."""
+"""`plimsoll-agent check-rules`: validates rule files and prints every error with its line and column."""
 
 import glob
 import os
@@ -36,7 +36,7 @@ exit status: 0 if all files are valid; 1 if one is not, or cannot be read; 2 for
 
 
 def main(argv: Sequence[str]) -> int:
-    """Check the files and print what was found; the exit status."""
+    """Check the files and print the findings. Returns the exit status."""
     command = Parser(PROGRAM, about=_ABOUT, examples=_EXAMPLES, usage=f"{PROGRAM} FILE...")
     command.add_argument("files", metavar="FILE", nargs="+", help="a rule file, a glob or a folder")
     failed = False
@@ -64,7 +64,7 @@ def _matches(pattern: str) -> Iterator[str]:
 
 
 def _check(path: str) -> bool:
-    """Print the errors of a file, else how much it has; whether it is valid."""
+    """Print a file's errors, or its number of groups and rules if there are none. Returns whether it is valid."""
     try:
         text = steadyfile.read(path, limit=LARGEST)[1].decode()
         found = file.read(strictyaml.load(text), Context(strictyaml.Finder(text).where))

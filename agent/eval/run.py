@@ -1,4 +1,4 @@
-"""One expression evaluated over this machine, at once, after a look at it, or again each second; and said on a terminal."""
+"""Evaluates one expression on this machine, once or every second, and prints the result."""
 
 import sys
 from collections.abc import Collection, Iterable
@@ -16,11 +16,11 @@ from plimsoll.text import SentenceError
 
 
 class FailedError(SentenceError):
-    """There is no result because something could not be read."""
+    """There is no result because a source could not be read."""
 
 
 def show(expression: Expression, moment: Moment) -> bool:
-    """Print what an expression yields; whether there was anything. EvaluationError as `evaluate` raises it."""
+    """Print an expression's result. Returns whether it was not empty. Raises EvaluationError."""
     lines = printer.lines(expression.evaluate(moment), moment.time + moment.epoch)
     sys.stdout.writelines(f"{line}\n" for line in lines)
     sys.stdout.flush()
@@ -28,16 +28,16 @@ def show(expression: Expression, moment: Moment) -> bool:
 
 
 def hint(expression: Expression, known: Collection[Labels], where: str) -> None:
-    """Say why there is no result, given all series that there are."""
+    """Print why there is no result, given all known series."""
     selectors = [need.selector for need in expression.needs]
     for sentence in hints.nothing(selectors, known, where=where):
         say(sentence)
 
 
 def once(expression: Expression, sampled: Sampler, *, patience: int) -> None:
-    """Look as long as the expression looks back, but no longer than so many milliseconds; then print.
+    """Sample for as long as the expression looks back, at most `patience` ms; then print the result.
 
-    Raises EvaluationError, and FailedError where nothing comes out because a collector failed.
+    Raises EvaluationError, and FailedError if there is no result because a collector failed.
     """
     moment = _look(sampled, min(sampled.reach, patience))
     for error in sampled.errors:
@@ -53,7 +53,7 @@ def once(expression: Expression, sampled: Sampler, *, patience: int) -> None:
 
 
 def watch(expression: Expression, sampled: Sampler) -> None:
-    """Print each second what an expression yields, for ever; what it looks back at builds up. EvaluationError as above."""
+    """Print the result every second, without end. Raises EvaluationError."""
     told = False
     for now in ticks():
         if not show(expression, sampled.take(now)) and not told:
@@ -62,7 +62,7 @@ def watch(expression: Expression, sampled: Sampler) -> None:
 
 
 def _look(sampled: Sampler, duration: int) -> Moment:
-    """The moment after a look of so many milliseconds, a sample each second."""
+    """Sample every second for `duration` ms. Returns the last moment."""
     if sampled.reach:
         more = (
             f" of {_spelled(sampled.reach)} (--for takes more)" if duration < sampled.reach else ""
@@ -84,7 +84,7 @@ def _look(sampled: Sampler, duration: int) -> Moment:
 
 
 def _hint_at_inputs(expression: Expression, sampled: Sampler, known: Collection[Labels]) -> None:
-    """Name the series that the rules behind an expression look at and that are missing."""
+    """Print the series that are missing and that rules behind the expression read."""
     for metric, needed in sampled.inputs({need.selector.metric for need in expression.needs}):
         missing = [need for need in needed if not any(map(need.selector, known))]
         if missing:
@@ -106,5 +106,5 @@ def _spelled(milliseconds: int) -> str:
 
 
 def say(sentence: str) -> None:
-    """To standard error."""
+    """Print a sentence to standard error."""
     sys.stderr.write(f"{sentence}\n")

@@ -1,4 +1,4 @@
-"""Reads this machine's metrics each second for one expression, and remembers as much as the expression looks back."""
+"""Samples this machine's metrics every second for one expression, and keeps as much as the expression looks back."""
 
 import time
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
@@ -17,7 +17,7 @@ from agent.scrape import runner
 from agent.scrape.runner import CollectorRunner, Scrape
 
 SECOND = 1_000
-"""Milliseconds from one tick to the next."""
+"""Milliseconds between two ticks."""
 
 
 CLOCK = Clock()
@@ -26,9 +26,9 @@ CLOCK = Clock()
 def ticks(
     clock: Callable[[], int] = CLOCK.boot, sleep: Callable[[float], None] = time.sleep
 ) -> Iterator[int]:
-    """The time now, and again each second; a tick for which it is too late is left out.
+    """Yield the time now and after each second; skips ticks that are already late.
 
-    The times are a second apart exactly, so that as many samples lie in a range as belong there.
+    The times are exactly a second apart, so that each range has the expected number of samples.
     """
     begin, number = clock(), 0
     while True:
@@ -39,7 +39,7 @@ def ticks(
 
 
 class Sampler:
-    """What an expression needs of this machine, tick by tick: only collectors and rule groups that serve it are run."""
+    """Runs, on each tick, the collectors and rule groups that one expression needs."""
 
     def __init__(
         self,
@@ -49,7 +49,7 @@ class Sampler:
         *,
         step: int = 5 * SECOND,
     ) -> None:
-        """`step` (ms) is for subqueries that do not say their own."""
+        """`step` (ms): default step of subqueries."""
         self._source = source
         self._step = step
         self._history = Head(expression.needs)
@@ -62,22 +62,22 @@ class Sampler:
         self.reach = _reach(expression.needs) + sum(
             _reach(dependencies.needs(group.group)) for group in self._groups
         )
-        """Milliseconds for which to look until there is nothing more to know."""
+        """Milliseconds to sample until no result can change any more."""
         self.failed: frozenset[str] = frozenset()
-        """Collectors that could not read their source at the last tick."""
+        """Collectors that could not read their source on the last tick."""
 
     @property
     def collectors(self) -> Sequence[str]:
-        """Those that are enabled."""
+        """Names of the enabled collectors."""
         return self._source.names
 
     @property
     def errors(self) -> tuple[RuleError, ...]:
-        """Why rules yielded nothing at the last tick."""
+        """Errors of rules on the last tick."""
         return tuple(error for group in self._groups for error in group.outcome.errors)
 
     def inputs(self, metrics: Collection[str]) -> Sequence[tuple[str, Sequence[Need]]]:
-        """The metrics among these that rules record, and those that these rules record from; each with what its rules look at."""
+        """Return those of the metrics that rules record, and the recorded metrics behind them, each with what its rules read."""
         wanted, found = set(metrics), dict[str, list[Need]]()
         for running in reversed(self._groups):
             for rule in reversed(running.group.rules):
@@ -87,7 +87,7 @@ class Sampler:
         return list(found.items())
 
     def take(self, now: int) -> Moment:
-        """Read at a tick, which is now, or was a moment ago; what was read is in the moment's storage."""
+        """Read at a tick. Returns the moment, whose storage has the samples."""
         found = self._source.run(self._names)
         self.failed = found.failed
         moment = Moment(self._history, now, CLOCK.epoch(), self._step)
@@ -102,7 +102,7 @@ class Sampler:
         return moment
 
     def _record(self, moment: Moment, found: Scrape) -> Vector:
-        """What the rules say, but for metrics that are collected."""
+        """Return the rules' results, except metrics that are collected."""
         collected = metrics_of(found.families)
         outcomes: list[TickResult] = []
         for group in self._groups:
@@ -121,7 +121,7 @@ class Sampler:
         ]
 
     def everything(self) -> list[Labels]:
-        """All series that there are at this moment."""
+        """Return all current series."""
         families = self._source.run().families
         collected = [
             of_series(one.name, one.labels) for family in families for one in family.samples
@@ -137,7 +137,7 @@ class Sampler:
 
 
 def _groups_for(expression: Expression, groups: Sequence[Group]) -> list[Group]:
-    """Those whose results an expression looks at, directly or not, each after those that it looks at itself."""
+    """Return the groups whose results an expression reads, directly or indirectly, in order of evaluation."""
     first = [
         group.name
         for group in groups

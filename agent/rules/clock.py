@@ -1,4 +1,4 @@
-"""The clock of samples, and what Unix time is beside it."""
+"""The clock of samples and its offset to Unix time."""
 
 import time
 from collections.abc import Callable
@@ -15,13 +15,13 @@ def _wall() -> int:
 
 @dataclass(frozen=True, slots=True)
 class Clock:
-    """Milliseconds since the machine was started, which never go back, and in Unix time."""
+    """Monotonic milliseconds since boot, and Unix time."""
 
     boot: Callable[[], int] = _boot
     wall: Callable[[], int] = _wall
     processor: Callable[[], float] = time.thread_time
-    """Seconds of processor time that this thread has taken."""
+    """Returns the CPU seconds used by this thread."""
 
     def epoch(self) -> int:
-        """Milliseconds to add to a time since boot to have Unix time."""
+        """Return the milliseconds to add to a time since boot to get Unix time."""
         return self.wall() - self.boot()

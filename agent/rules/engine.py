@@ -1,8 +1,8 @@
-"""Evaluates the rule groups over this node's own samples, each at its pace, and publishes what they record.
+"""Evaluates rule groups over this node's samples, each at its interval, and publishes their results.
 
-One thread at a time does the work, off the event loop: it looks for changed rule files, runs the collectors that the groups
-which are due need, once for all of them, and evaluates these groups in order. Whoever serves a request or a stream reads
-what was published last, which never changes.
+One thread at a time works off the event loop: it looks for changed rule files, runs the collectors that the due groups
+need, once for all, and evaluates the groups in order. Requests and streams read the last published result, which is
+immutable.
 """
 
 import asyncio
@@ -23,7 +23,7 @@ from agent.rules.log import ErrorLog
 from agent.rules.options import RuleOptions
 from agent.rules.promql.budget import Budget, CancelledError
 from agent.rules.promql.plan import Need
-from agent.rules.state_saver import StateKeeper
+from agent.rules.state_saver import StateSaver
 from agent.rules.storage.snapshot import Snapshot
 from agent.rules.subscribers import Subscribers
 from agent.scrape import runner
@@ -35,31 +35,31 @@ from plimsoll.threads import StoppedError
 log = logs.get(__name__)
 
 _LOOK = 1_000
-"""Milliseconds between two looks for changed rule files."""
+"""Milliseconds between two checks for changed rule files."""
 _SAVE = 60.0
-"""Seconds between two savings."""
+"""Seconds between two saves of the state file."""
 _PATIENCE = 3.0
-"""Seconds that a saving waits for the evaluation that is under way: it may wait for a collector."""
-_GROUP_TIMEOUT = 5  # times what a rule may take
+"""Seconds that a save waits for the current evaluation, which may be waiting for a collector."""
+_GROUP_TIMEOUT = 5  # times --rules.timeout
 _ACCOUNTS = frozenset(metric.name for metric in runner.METRICS)
 
 
 Account = tuple[Sequence[GroupAccount], Sequence[RuleError], Sequence[tuple[str, str]]]
-"""Groups, rules that fail, and files that cannot be used with the reason: see `accounts`."""
+"""Groups, failing rules, and unusable files with the reason: see `groups.metrics`."""
 
 
 class RuleEngine:
-    """The rules of some files (`agent.rule_results.RuleResults`). Blocking calls, and `run`, are for one at a time."""
+    """The rules of some files; implements `agent.rule_results.RuleResults`. Blocking calls and `run` are for one thread at a time."""
 
     def __init__(
         self,
         sources: CollectorRunner,
         options: RuleOptions,
         *,
-        keeper: StateKeeper | None = None,
+        saver: StateSaver | None = None,
         clock: Clock | None = None,
     ) -> None:
-        self._rounds = sources
+        self._runner = sources
         self._clock = clock or Clock()
         self._budget = Budget(
             self._clock.processor,
@@ -68,7 +68,7 @@ class RuleEngine:
         )
         self._files = RuleFileReader(options.files, budget=self._budget)
         self._looked: int | None = None
-        self._keeper = keeper
+        self._saver = saver
         self._saved: Mapping[str, Snapshot] | None = None
         self._working = Lock()
         self._groups = GroupManager(
@@ -77,70 +77,70 @@ class RuleEngine:
             sources=self._sources,
             budget=self._budget,
         )
-        self._followers = Subscribers(options.notable_change)
+        self._subscribers = Subscribers(options.notable_change)
         self._notices = ErrorLog()
         self._refused: tuple[RuleError, ...] = ()
         self._published = Published()
         self._account: Account = ((), (), ())
         self._woken: Callable[[], None] = lambda: None
 
-    # What others ask.
+    # Called by endpoints and streams.
 
     def accounts(self) -> Sequence[Family]:
-        """See `Recorded`."""
+        """See `RuleResults`."""
         return tuple(accounts.families(*self._account))
 
-    def beside(self, collected: Iterable[Family]) -> Sequence[Family]:
-        """See `Recorded`."""
+    def not_collected(self, collected: Iterable[Family]) -> Sequence[Family]:
+        """See `RuleResults`."""
         taken = metrics_of(collected)
         found = self._current().families
         self._notices.overridden(family.name for family in found if family.name in taken)
         return [family for family in found if family.name not in taken]
 
     def unread(self) -> Collection[str]:
-        """See `Recorded`."""
+        """See `RuleResults`."""
         return self._current().unread
 
-    def subscribe(self, who: Hashable, metrics: Collection[str]) -> None:
-        """See `Recorded`; what records them is evaluated each second from now on."""
-        self._followers.subscribe(who, metrics)
+    def subscribe(self, subscriber: Hashable, metrics: Collection[str]) -> None:
+        """See `RuleResults`. Groups that record these metrics are evaluated every second from now on."""
+        self._subscribers.subscribe(subscriber, metrics)
         self._woken()
 
-    def forget(self, who: Hashable) -> None:
-        """See `Recorded`."""
-        self._followers.forget(who)
+    def forget(self, subscriber: Hashable) -> None:
+        """See `RuleResults`."""
+        self._subscribers.forget(subscriber)
         self._woken()
 
-    def sent(self, who: Hashable) -> None:
-        """See `Recorded`."""
-        self._followers.sent(who, self._current().numbers)
+    def sent(self, subscriber: Hashable) -> None:
+        """See `RuleResults`."""
+        self._subscribers.sent(subscriber, self._current().numbers)
 
-    def following(self, who: Hashable) -> Hashable:
-        """See `Recorded`."""
-        return self._followers.following(who, self._current().numbers)
+    def changes_for(self, subscriber: Hashable) -> Hashable:
+        """See `RuleResults`."""
+        return self._subscribers.changes_for(subscriber, self._current().numbers)
 
     def _current(self) -> Published:
-        """The latest results that are not too old."""
+        """Return the latest results that are not too old."""
         found = self._published
         now = self._clock.boot()
         return found if now <= found.until else self._groups.published(now)
 
-    # The work.
+    # Evaluation.
 
     async def run(self) -> None:
-        """Evaluate until cancelled."""
+        """Evaluate rules until cancelled."""
         loop = asyncio.get_running_loop()
         woken = asyncio.Event()
         self._woken = lambda: _set(loop, woken)
         async with asyncio.TaskGroup() as work:
-            if self._keeper is not None:
-                work.create_task(self._keep(self._keeper))
+            if self._saver is not None:
+                work.create_task(self._save_periodically(self._saver))
             work.create_task(self._repeat(woken))
 
     async def _repeat(self, woken: asyncio.Event) -> None:
         try:
             await self._step_forever(woken)
-        finally:  # a thread cannot be cancelled: it has to look
+        finally:  # a thread cannot be cancelled: it checks a flag
             self._budget.cancel()
 
     async def _step_forever(self, woken: asyncio.Event) -> None:
@@ -148,7 +148,7 @@ class RuleEngine:
             woken.clear()
             try:
                 pause = await asyncio.to_thread(self.step)
-            except (StoppedError, CancelledError):  # the agent stops
+            except (StoppedError, CancelledError):  # the agent is stopping
                 return
             except Exception:
                 log.exception("rules cannot be evaluated")
@@ -157,31 +157,31 @@ class RuleEngine:
                 async with asyncio.timeout(pause / 1000):
                     await woken.wait()
 
-    async def _keep(self, keeper: StateKeeper) -> None:
-        """Beside the evaluations: a disk may be slow."""
+    async def _save_periodically(self, saver: StateSaver) -> None:
+        """Save the state file periodically, independent of evaluations: a disk may be slow."""
         try:
             while True:
                 await asyncio.sleep(_SAVE)
-                await asyncio.to_thread(self._save, keeper)
+                await asyncio.to_thread(self._save, saver)
         finally:
-            await asyncio.to_thread(self._save, keeper)
+            await asyncio.to_thread(self._save, saver)
 
-    def _save(self, keeper: StateKeeper) -> None:
+    def _save(self, saver: StateSaver) -> None:
         if not self._working.acquire(timeout=_PATIENCE):
             log.warning("samples for rules are not saved", reason="a collector hangs")
             return
         try:
-            if self._saved is None:  # no rules were read so far
+            if self._saved is None:  # no rules were read yet
                 return
-            if not self._files.errors:  # else their groups may come again
+            if not self._files.errors:  # otherwise their groups may return
                 self._saved = {}
             snapshots = {**self._saved, **self._groups.snapshots()}
         finally:
             self._working.release()
-        keeper.save(snapshots)
+        saver.save(snapshots)
 
     def step(self) -> int:
-        """Do what is due now. Blocking. Returns in how many milliseconds to come again."""
+        """Do what is due. Blocking. Returns the milliseconds until the next call."""
         with self._working:
             return self._step()
 
@@ -189,16 +189,16 @@ class RuleEngine:
         now = self._clock.boot()
         if self._looked is None or now - self._looked >= _LOOK:
             self.look()
-        self._groups.accelerate(self._followers.metrics, now)
+        self._groups.accelerate(self._subscribers.metrics, now)
         due = self._groups.take(now)
         spent = self._evaluate(due) if due else 0.0
         self._account = self._sum_up(now)
-        following = min(self._groups.next or now + _LOOK, (self._looked or now) + _LOOK)
-        # Whatever somebody wrote into rules, they take no more than half of a core.
-        return max(following - self._clock.boot(), round(spent * 1000))
+        next_due = min(self._groups.next or now + _LOOK, (self._looked or now) + _LOOK)
+        # Rules take at most half of a core, whatever they contain.
+        return max(next_due - self._clock.boot(), round(spent * 1000))
 
     async def load(self) -> None:
-        """See `Recorded`."""
+        """See `RuleResults`."""
         try:
             await asyncio.to_thread(self.look)
         except asyncio.CancelledError:
@@ -206,7 +206,7 @@ class RuleEngine:
             raise
 
     def look(self) -> None:
-        """Read what changed in the rule files. Blocking."""
+        """Read changed rule files. Blocking."""
         self._looked = self._clock.boot()
         try:
             if (said := self._files.look()) is not None:
@@ -219,18 +219,18 @@ class RuleEngine:
     def _adopt(self, said: RuleFile, now: int) -> None:
         self._refused = said.errors
         if self._saved is None:
-            self._saved = self._keeper.load(now) if self._keeper is not None else {}
+            self._saved = self._saver.load(now) if self._saver is not None else {}
         self._groups.adopt(said.groups, now, self._saved)
         self._published = self._groups.published(now)
         self._notices.read(said)
 
     def _sources(self, needed: Iterable[Need]) -> frozenset[str]:
-        return dependencies.collectors(needed, self._rounds.serving, self._rounds.names, _ACCOUNTS)
+        return dependencies.collectors(needed, self._runner.serving, self._runner.names, _ACCOUNTS)
 
     def _evaluate(self, due: Sequence[str]) -> float:
-        """Returns the seconds that it took, without the reading of the sources."""
+        """Evaluate due groups. Returns the seconds it took, without reading the sources."""
         now, epoch = self._clock.boot(), self._clock.epoch()
-        found = self._rounds.run(self._groups.collectors(due))
+        found = self._runner.run(self._groups.collectors(due))
         collected = metrics_of(found.families)
         reading = TickInputs(now, epoch, found.families, found.failed, collected)
         began = time.perf_counter()

@@ -1,8 +1,8 @@
-"""Rule files on disk (`--rules.file`): found by patterns, read when they changed, and never forgotten for a bad moment.
+"""Rule files on disk (`--rules.file`): found by globs, reloaded when they change, kept when they cannot be read.
 
-Changes are noticed by looking, as everywhere in the agent. A changed file is taken up when a second look finds it as the
-first did: one that is written in place is empty for a moment, and a rule that goes loses what was remembered for it. A file
-that cannot be read, or is no rule file, keeps the rules that it had.
+Files are polled, as everywhere in the agent. A changed file is loaded when a second poll finds it unchanged: a file written
+in place is empty for a moment, and the samples of a rule that disappears are lost. A file that cannot be read or is not a
+rule file keeps its last good rules.
 """
 
 import glob
@@ -21,12 +21,12 @@ from plimsoll import logs, strictyaml
 log = logs.get(__name__)
 
 LARGEST = 256 << 10
-"""Bytes of a file: expressions take thousands of times as much memory as text, and seconds to be understood."""
+"""Maximum size of a file in bytes: expressions take thousands of times the memory of their text, and seconds to parse."""
 
 
 @dataclass(frozen=True, slots=True)
 class FileError:
-    """Why a file, or what it is now, does not count: a word for the metric, a sentence for the log."""
+    """Why a file is not used: a word for the metric, a sentence for the log."""
 
     reason: str
     text: str
@@ -34,7 +34,7 @@ class FileError:
 
 @dataclass(frozen=True, slots=True)
 class _File:
-    """What is known of a file: its mark when it was read, and what it said when it last was a rule file."""
+    """State of a file: its stamp when it was read, and its last good rules."""
 
     mark: FileStamp | None = None
     rules: RuleFile | None = None
@@ -42,7 +42,7 @@ class _File:
 
 
 class RuleFileReader:
-    """The files that some patterns fit. One thread at a time."""
+    """The files that match some globs. One thread at a time."""
 
     def __init__(self, patterns: Sequence[str], *, budget: Budget | None = None) -> None:
         """`budget`: its cancellation ends `look`."""
@@ -55,11 +55,11 @@ class RuleFileReader:
 
     @property
     def errors(self) -> Mapping[str, FileError]:
-        """What is wrong with files now, by path."""
+        """Current errors by path."""
         return {path: file.error for path, file in self._files.items() if file.error is not None}
 
     def look(self) -> RuleFile | None:
-        """What all files say together; None while that is what they said before."""
+        """Return the rules of all files, or None if nothing changed since the last call."""
         found = self._list()
         before, self._seen = self._seen, found
         known = {path: file.mark for path, file in self._files.items()}
@@ -83,7 +83,7 @@ class RuleFileReader:
             now = _File(mark, groups.read(strictyaml.load(text), context))
             log.info("rules read", file=path, rules=sum(len(g.rules) for g in _groups(now)))
         except CollectorConfigError as error:
-            # Not remembered by its mark: what could not be read now may be readable the next time.
+            # Stamp not kept: a file that is unreadable now may be readable the next time.
             now = _File(None, before.rules, FileError(error.reason, str(error)))
         except (strictyaml.MalformedError, RuleFileError) as error:
             now = _File(mark, before.rules, FileError("syntax", str(error)))
@@ -93,7 +93,7 @@ class RuleFileReader:
         return now
 
     def _list(self) -> dict[str, FileStamp | None]:
-        """Each file's mark, through symbolic links as a ConfigMap has them; None for what is not there."""
+        """Return each file's stamp, following symbolic links as in a ConfigMap; None for a missing file."""
         found: dict[str, FileStamp | None] = {}
         empty: set[str] = set()
         for pattern in self._patterns:
@@ -127,9 +127,9 @@ def _mark(path: str) -> FileStamp | None:
 
 
 def _matches(pattern: str) -> Iterator[str]:
-    """The paths of a pattern; what is no pattern is the path of a file that has to be there."""
+    """Yield the paths that match a glob; text without wildcards is a path that must exist."""
     if not glob.has_magic(pattern):
         yield pattern
         return
-    in_python = pattern.replace("[^", "[!")  # Go's spelling of the same
+    in_python = pattern.replace("[^", "[!")  # Go's syntax for it
     yield from sorted(glob.glob(in_python))  # noqa: PTH207 (patterns may be absolute)

@@ -1,4 +1,4 @@
-"""What the log says of rules: each thing once, when it begins and when it ends."""
+"""Logs errors of rules once when they begin and once when they end."""
 
 from collections.abc import Iterable
 
@@ -9,14 +9,14 @@ log = logs.get(__name__)
 
 
 class ErrorLog:
-    """Any thread may call any method."""
+    """Remembers which rules fail. Any thread may call its methods."""
 
     def __init__(self) -> None:
         self._failing: frozenset[tuple[str, str, str]] = frozenset()
         self._overridden: set[str] = set()
 
     def read(self, said: RuleFile) -> None:
-        """Rules were read, for the first time or again."""
+        """Log what was read from rule files, for the first time or again."""
         for error in said.errors:
             _say("rule is left out", error)
         for note in said.notes:
@@ -27,7 +27,7 @@ class ErrorLog:
         )
 
     def failing(self, errors: Iterable[RuleError]) -> None:
-        """These rules fail now, and no others."""
+        """Log changes of the set of failing rules."""
         before = self._failing
         found = {error[:3]: error for error in sorted(errors)}
         self._failing = frozenset(found)
@@ -38,7 +38,7 @@ class ErrorLog:
             log.info("rule works again", group=group, rule=rule, kind=reason)
 
     def overridden(self, metrics: Iterable[str]) -> None:
-        """These are collected, and so not recorded."""
+        """Log recorded metrics that are also collected."""
         for metric in metrics:
             if metric not in self._overridden:
                 self._overridden.add(metric)

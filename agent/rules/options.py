@@ -1,4 +1,4 @@
-"""The flags of the rules."""
+"""The flags of recording rules."""
 
 import math
 from dataclasses import dataclass
@@ -36,7 +36,7 @@ def _share(text: str) -> float:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RuleOptions:
-    """What is recorded, how often, and what it may take."""
+    """Rule files, intervals and limits."""
 
     files: tuple[str, ...] = option(
         "rules.file",

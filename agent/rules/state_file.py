@@ -1,8 +1,8 @@
-"""The one small file in which the histories of rules outlive the agent: whole or not there, and never believed blindly.
+"""The state file, which keeps the rules' samples over a restart of the agent. It is replaced atomically and fully checked when read.
 
     magic 8 bytes, format version u32, boot id 36 bytes, snapshots (zlib), CRC-32 of all before u32; little-endian
 
-Times in it are of a clock that starts with the machine, so they mean nothing after another boot.
+Times are relative to boot, so they are meaningless after a reboot.
 """
 
 import errno
@@ -26,13 +26,13 @@ from plimsoll.sizes import format_size
 from plimsoll.text import SentenceError
 
 VERSION = 1
-"""The format's; a file of another one is dropped."""
+"""Version of the format; files with another one are dropped."""
 
 _MAGIC = b"PLIMRULE"
 _HEAD = struct.Struct("<8sI36s")
 _CHECKSUM = struct.Struct("<I")
 _BOOT_ID = re.compile(r"[0-9a-f-]{36}", re.ASCII)
-# What hardly changes shrinks to nothing at any level, and what changes always does not shrink at any.
+# Repeated values compress well at any level, random ones at none.
 _LEVEL = 1
 _SUFFIX = ".tmp"
 
@@ -40,15 +40,15 @@ log = logs.get(__name__)
 
 
 class StateFileError(SentenceError):
-    """The file cannot be written, or holds nothing to go by; the text says why."""
+    """The file cannot be written, or its content cannot be used."""
 
 
 class _OtherBootError(StateFileError):
-    """Nothing is wrong: the machine was started anew."""
+    """The file is from another boot; not an error."""
 
 
 def boot_id(procfs: Path) -> str:
-    """What tells this boot of the machine from all others. StateFileError where the kernel does not say."""
+    """Return the kernel's boot id. Raises StateFileError if it cannot be read."""
     path = procfs / "sys/kernel/random/boot_id"
     try:
         found = host.read_once(path).strip()
@@ -60,9 +60,9 @@ def boot_id(procfs: Path) -> str:
 
 
 def save(path: Path, boot: str, snapshots: Mapping[str, Snapshot], *, limit: int) -> None:
-    """Put the snapshots of groups, by name, in place of what the file held. StateFileError: then it is as it was.
+    """Replace the file with the snapshots of groups, by name. Raises StateFileError and leaves the file unchanged on failure.
 
-    `boot`: see `boot_id`. `limit`: bytes that the snapshots may have.
+    `boot`: see `boot_id`. `limit`: maximum bytes of the snapshots.
     """
     try:
         descriptor, temporary = tempfile.mkstemp(_SUFFIX, _prefix(path), path.parent)
@@ -102,7 +102,7 @@ def _append(file: BufferedWriter, packed: bytes, checksum: int) -> int:
 
 
 def _sync(directory: Path) -> None:
-    """Make sure that the new name outlives a loss of power."""
+    """Make the rename durable."""
     descriptor = os.open(directory, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
     try:
         os.fsync(descriptor)
@@ -111,10 +111,10 @@ def _sync(directory: Path) -> None:
 
 
 def load(path: Path, boot: str, *, now: int, limit: int) -> dict[str, Snapshot]:
-    """The snapshots that were saved, by group; none, and a line in the log, where the file is of no use.
+    """Return the saved snapshots by group. If the file cannot be used, log why and return none.
 
-    `boot`, `limit`: as for `save`. `now`: the time (ms) on the histories' clock: no sample can be later. Also takes away what
-    an agent left that was killed while it saved.
+    `boot`, `limit`: as for `save`. `now`: ms of the samples' clock; no sample can be later. Also removes temporary files of an
+    agent that was killed while saving.
     """
     _sweep(path)
     try:
@@ -133,14 +133,14 @@ def load(path: Path, boot: str, *, now: int, limit: int) -> dict[str, Snapshot]:
 
 
 def _read(path: Path, limit: int) -> bytes:
-    # Without O_NONBLOCK, opening a FIFO waits for a writer, for ever.
+    # Without O_NONBLOCK, opening a FIFO would wait for a writer.
     flags = os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_NOCTTY
     descriptor = os.open(path, flags)
     try:
         status = os.fstat(descriptor)
         if not stat.S_ISREG(status.st_mode):
             raise StateFileError("not a regular file")
-        most = limit + limit // 100 + 1_000  # what cannot be packed grows by less than that
+        most = limit + limit // 100 + 1_000  # zlib's overhead on incompressible data is less
         if status.st_size > most:
             raise StateFileError(f"larger than {format_size(limit)}")
         return os.pread(descriptor, most, 0)

@@ -1,4 +1,4 @@
-"""Keeps what long ranges need in the state file (`--rules.state-file`): read once, written each minute and at the end."""
+"""Saves samples for long ranges to the state file (`--rules.state-file`): read at start, written every minute and at the end."""
 
 from collections.abc import Mapping
 from pathlib import Path
@@ -12,11 +12,11 @@ from plimsoll import logs
 log = logs.get(__name__)
 
 
-class StateKeeper:
-    """One file. Blocking; any thread may call any method."""
+class StateSaver:
+    """One state file. Blocking; any thread may call its methods."""
 
     def __init__(self, path: Path, procfs: Path, *, limit: int) -> None:
-        """`procfs`: where the machine says which boot this is. `limit`: bytes of samples that the file may hold."""
+        """`procfs`: for the boot id. `limit`: maximum bytes of samples in the file."""
         self._path = path
         self._procfs = procfs
         self._limit = limit
@@ -24,7 +24,7 @@ class StateKeeper:
         self._lock = Lock()
 
     def load(self, now: int) -> Mapping[str, Snapshot]:
-        """What was saved, by group; nothing where that is of no use, and the log says why. `now` as for `statefile`."""
+        """Return the saved samples by group; on failure log why and return none. `now` as for `state_file.load`."""
         try:
             boot = state_file.boot_id(self._procfs)
         except StateFileError as error:
@@ -33,7 +33,7 @@ class StateKeeper:
         return state_file.load(self._path, boot, now=now, limit=self._limit)
 
     def save(self, snapshots: Mapping[str, Snapshot]) -> None:
-        """Put these in place of what was saved. What goes wrong is in the log, once."""
+        """Replace the saved samples. Errors are logged once."""
         with self._lock:
             try:
                 boot = state_file.boot_id(self._procfs)

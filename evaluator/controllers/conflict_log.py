@@ -30,7 +30,7 @@ class ConflictLog:
     def write(self) -> None:
         """Write what was added since the last call."""
         for (key, value), conflicts in self._nodes.items():
-            self._limited.warning(
+            self._limited.log(
                 "label belongs to somebody else, not set",
                 label=key,
                 wanted=value,

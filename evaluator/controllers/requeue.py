@@ -26,9 +26,8 @@ from evaluator.plans.requeue import (
     RequeueTimings,
 )
 from evaluator.policy.decide import Decisions
-from plimsoll import logs
+from plimsoll import logs, rfc3339
 from plimsoll.backoff import Backoff
-from plimsoll.rfc3339 import rfc3339
 
 log = logs.get(__name__)
 
@@ -193,7 +192,7 @@ class RequeueController:
         now, meta = self._clock(), refusal.pod.metadata
         try:
             await self._kube.annotate_pod(
-                meta.namespace, meta.name, meta.uid, {NUDGED: rfc3339(now)}
+                meta.namespace, meta.name, meta.uid, {NUDGED: rfc3339.millis(now)}
             )
             self._metrics.nudges.labels("ok").inc()
             log.info("nudged", pod=str(refusal.pod), policy=str(refusal.policy))

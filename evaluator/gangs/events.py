@@ -64,7 +64,7 @@ class GangEventRecorder:
         self._clock = clock
         self._bucket = bucket or TokenBucket(_RATE, _BURST)
         self._writer = EventWriter(kube, self._second_turn)
-        self._loud = RateLimitedLogger(log.warning)
+        self._limited_log = RateLimitedLogger(log.warning)
         self._wake = asyncio.Event()
         self._queue = EventQueue(self._pace)
         self._seen: dict[GangKey, Seen] = {}
@@ -179,7 +179,7 @@ class GangEventRecorder:
         event_key = state.event_key
         if error.status != 403:
             pod = f"{event_key.namespace}/{event_key.name}"
-            self._loud.warning("event refused", pod=pod, error=str(error))
+            self._limited_log.log("event refused", pod=pod, error=str(error))
         elif not self._forbidden and not _closing(error):
             self._forbidden = True
             log.warning(

@@ -19,8 +19,7 @@ from evaluator.model import pod_record
 from evaluator.model.decode import UNREADABLE
 from evaluator.model.gang_membership import GROUP_LABEL
 from evaluator.model.pod_record import PodRecord
-from plimsoll import logs
-from plimsoll.rfc3339 import rfc3339
+from plimsoll import logs, rfc3339
 
 log = logs.get(__name__)
 
@@ -127,7 +126,7 @@ class Ungater:
         self, pod: PodRecord, known: ungate.GatedPod, reason: GangReason
     ) -> KubeError | None:
         # An overdue pod gets no annotation: its gang would count as admitted.
-        at = rfc3339(self._clock()) if reason is not GangReason.OVERDUE else None
+        at = rfc3339.millis(self._clock()) if reason is not GangReason.OVERDUE else None
         operations = ungate.ungate_patch(known, at)
         try:
             await self._kube.patch_pod(pod.namespace, pod.name, operations)

@@ -14,7 +14,7 @@ from plimsoll import logs
 from plimsoll.fairlock import FairLock
 from plimsoll.http.routes import Route, Routes
 from plimsoll.http.types import Buffer, RejectedRequestError, Request, Response
-from plimsoll.ratelimit import TokenBucket
+from plimsoll.logs.ratelimited import RateLimitedLogger
 
 log = logs.get(__name__)
 
@@ -30,7 +30,7 @@ class Webhook:
 
     def __init__(self, metrics: Metrics) -> None:
         self._asked = metrics.gang_admissions
-        self._loud = TokenBucket(rate=1, burst=100)
+        self._limited = RateLimitedLogger(log.warning, overflow=log.debug, rate=1, burst=100)
         self._turns = FairLock(CONNECTIONS)
         routes = Routes({PATH: Route(self._ask, ("POST",))}, self.refuse)
         self.answer, self.check = routes.answer, routes.check
@@ -38,9 +38,8 @@ class Webhook:
     def refuse(self, refused: RejectedRequestError, request: Request | None) -> Response:
         """Return an error as a Status object; the API server then applies the webhook's failurePolicy."""
         self._asked.labels("refused").inc()
-        loud = request is not None and self._loud.take_now(time.monotonic())
-        tell = log.warning if loud else log.debug
-        tell("admission review refused", status=int(refused.status), error=str(refused))
+        write = log.debug if request is None else self._limited.log
+        write("admission review refused", status=int(refused.status), error=str(refused))
         body = admission.refusal(refused.status, str(refused))
         return Response(refused.status, body, "application/json", refused.headers)
 

@@ -11,8 +11,7 @@ from evaluator.kubeapi.transport import KubeError
 from evaluator.leader import lease
 from evaluator.leader.lease import Acquire, LeaseTimings, ObservedLease, Renew, StepDown, Wait
 from evaluator.leader.write_fence import WriteFence, clock
-from plimsoll import logs
-from plimsoll.rfc3339 import microtime
+from plimsoll import logs, rfc3339
 
 log = logs.get(__name__)
 
@@ -96,7 +95,7 @@ class Leader:
                 if self._seen.renewed is None or self._seen.lease is None:
                     return
                 await self._leases.write_lease(
-                    lease.given_up(self._seen.lease, at=microtime(time.time()))
+                    lease.given_up(self._seen.lease, at=rfc3339.micros(time.time()))
                 )
             log.info("gave up the lease", lease=self._spelled)
         except (KubeError, TimeoutError) as error:
@@ -120,7 +119,7 @@ class Leader:
 
     async def _write(self, *, began: float) -> None:
         """Raises KubeError if somebody else was faster, or nobody answered: then what is held is what was."""
-        body = lease.held(self._seen, self._me, self._terms, at=microtime(time.time()))
+        body = lease.held(self._seen, self._me, self._terms, at=rfc3339.micros(time.time()))
         body = {**lease.blank(self._namespace, self._name), **body}
         before = self._seen
         self._seen = before.wrote(await self._leases.write_lease(body), began)

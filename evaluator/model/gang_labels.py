@@ -116,11 +116,11 @@ def _marked(pod: PodSpecView) -> str | None:
 
 
 def _admitted(pod: PodSpecView) -> float | None:
-    return None if (text := _marked(pod)) is None else rfc3339.unix(text)
+    return None if (text := _marked(pod)) is None else rfc3339.parse_or_none(text)
 
 
 def _broken_mark(pod: PodSpecView) -> Iterable[str]:
-    if (text := _marked(pod)) is not None and rfc3339.unix(text) is None:
+    if (text := _marked(pod)) is not None and rfc3339.parse_or_none(text) is None:
         yield f"its annotation {ADMITTED} is {shown(text)}, which is no time: passed over"
 
 

@@ -15,7 +15,7 @@ from evaluator.model.pod_demand import PodView
 from evaluator.model.pods import FINISHED, ContainerStatus, PodSpecView
 from evaluator.model.requests import amounts, effective, others
 from evaluator.model.resources import ExtendedResources, ResourceVector
-from plimsoll.rfc3339 import unix
+from plimsoll import rfc3339
 
 Key = tuple[str, str]
 """Namespace and name."""
@@ -93,8 +93,8 @@ def pod_record(pod: PodSpecView, ignored: Set[str] = frozenset()) -> PodRecord:
         node=intern(pod.spec.node_name),
         phase=intern(status.phase),
         requests=asked.requests,
-        bound=unix(pod.bound_at) if pod.spec.node_name else None,
-        created=unix(meta.creation_timestamp),
+        bound=rfc3339.parse_or_none(pod.bound_at) if pod.spec.node_name else None,
+        created=rfc3339.parse_or_none(meta.creation_timestamp),
         leaving=meta.deletion_timestamp is not None,
         ready=bool(told) and all(container.ready for container in told),
         restarts=sum(container.restart_count for container in seen),
@@ -117,5 +117,5 @@ def _is_crashing(container: ContainerStatus) -> bool:
 def _crashed(container: ContainerStatus) -> float | None:
     for state in (container.state, container.last_state):
         if state is not None and state.terminated is not None and state.terminated.exit_code:
-            return unix(state.terminated.finished_at)
+            return rfc3339.parse_or_none(state.terminated.finished_at)
     return None

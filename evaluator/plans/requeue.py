@@ -6,7 +6,6 @@ condition. So any replica knows it, also one that has just started.
 """
 
 import bisect
-import datetime
 import heapq
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
@@ -18,6 +17,7 @@ from evaluator.model.objects import NUDGED, Pod
 from evaluator.plans.readmitted import ReadmittedNodes
 from evaluator.policy.decide import Decision
 from evaluator.policy.evaluate import reason_prefix
+from plimsoll import rfc3339
 
 _IN_FLIGHT = 2.0
 """Seconds between our answer and its text in the pod. A refusal seen so late may be of before the node was let in again."""
@@ -94,12 +94,8 @@ def _turned_away(pod: Pod) -> tuple[PolicyKey | None, str]:
 
 
 def _nudged_at(pod: Pod) -> float:
-    try:
-        text = (pod.metadata.annotations or {}).get(NUDGED, "")
-        at = datetime.datetime.fromisoformat(text)
-    except ValueError:  # never, or an annotation that is not ours
-        return 0.0
-    return at.replace(tzinfo=at.tzinfo or datetime.UTC).timestamp()
+    # 0 without the annotation, or if it has a value that is not a timestamp.
+    return rfc3339.parse_or_none((pod.metadata.annotations or {}).get(NUDGED)) or 0.0
 
 
 @dataclass(frozen=True, slots=True)

@@ -19,7 +19,7 @@ from evaluator.scoring.plugin import Scorer, ScorerResult
 from evaluator.scoring.results import check
 from evaluator.scoring.snapshot import ClusterSnapshot
 from plimsoll import logs
-from plimsoll.ratelimit import TokenBucket
+from plimsoll.logs.ratelimited import RateLimitedLogger
 
 log = logs.get(__name__)
 
@@ -76,7 +76,7 @@ class ScorerRunner:
         self._counting = counting
         self._view: ClusterSnapshot | None = None
         self._cached: OrderedDict[Hashable, CachedAssessment] = OrderedDict()
-        self._complaints = TokenBucket(rate=0.1, burst=3)
+        self._failures = RateLimitedLogger(log.exception, overflow=log.debug, rate=0.1, burst=3)
 
     @property
     def waiting_for(self) -> Sequence[str]:
@@ -125,10 +125,7 @@ class ScorerRunner:
             return found
         except Exception as error:
             # A mistake in it comes with every pod; the counter of requests has them all.
-            if self._complaints.take_now(time.monotonic()):
-                log.exception("scorer failed", scorer=name, pod=pod.name)
-            else:
-                log.debug("scorer failed", scorer=name, pod=pod.name, error=str(error))
+            self._failures.log("scorer failed", scorer=name, pod=pod.name, error=str(error))
             raise ScorerError(f"scorer {name} failed: {type(error).__name__}") from error
 
 

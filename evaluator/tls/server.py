@@ -42,10 +42,10 @@ def rotation(
 
     Raises TlsError.
     """
-    objection = partial(_objection, frozenset(names))
+    reject_reason = partial(_reject_reason, frozenset(names))
     return CertificateReloader(
         [name for name in (files.cert, files.key, files.cacert) if name is not None],
-        lambda: Tls(server_context(files, port), objection),
+        lambda: Tls(server_context(files, port), reject_reason),
         port=port.name,
         on_change=on_change,
     )
@@ -73,7 +73,7 @@ def server_context(files: Files, port: Port = EXTENDER) -> ssl.SSLContext:
     return context
 
 
-def _objection(allowed: frozenset[str], certificate: Certificate | None) -> str:
+def _reject_reason(allowed: frozenset[str], certificate: Certificate | None) -> str:
     names = _names(certificate or {})
     if not allowed or not allowed.isdisjoint(names):
         return ""

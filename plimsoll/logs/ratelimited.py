@@ -1,4 +1,4 @@
-"""A log that a crowd cannot flood: so many lines at once, so many a second in the long run, and a count of the rest."""
+"""Rate-limited log: a client that causes errors cannot write log lines as fast as it sends requests."""
 
 import time
 from collections.abc import Callable
@@ -8,27 +8,35 @@ from plimsoll.ratelimit import TokenBucket
 
 
 class RateLimitedLogger:
-    """Warnings, which `warning` writes. What is left out is counted, and said with the next one that is written."""
+    """Writes log lines at a bounded rate; the next line written has the number of lines dropped as `not_logged_before`."""
 
     def __init__(
         self,
-        warning: Callable[..., Any],
+        write: Callable[..., Any],
         *,
+        overflow: Callable[..., Any] | None = None,
         rate: float = 2.0,
         burst: int = 50,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
-        self._warning = warning
+        """`write`: a method of a logger, such as `log.warning`. `overflow` gets the lines over the limit, e.g. `log.debug`.
+
+        `rate`: lines per second on average. `burst`: lines at once.
+        """
+        self._write = write
+        self._overflow = overflow
         self._bucket = TokenBucket(rate, burst)
         self._clock = clock
-        self._left_out = 0
+        self._dropped = 0
 
-    def warning(self, event: str, **fields: Any) -> None:
-        """Write it, or count it."""
+    def log(self, event: str, **fields: Any) -> None:
+        """Write the line, or count it as dropped if there were too many."""
         if not self._bucket.take_now(self._clock()):
-            self._left_out += 1
+            self._dropped += 1
+            if self._overflow is not None:
+                self._overflow(event, **fields)
             return
-        if self._left_out:
-            fields["not_logged_before"] = self._left_out
-            self._left_out = 0
-        self._warning(event, **fields)
+        if self._dropped:
+            fields["not_logged_before"] = self._dropped
+            self._dropped = 0
+        self._write(event, **fields)

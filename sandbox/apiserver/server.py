@@ -5,11 +5,12 @@ from collections.abc import Callable, Iterable
 
 from aiohttp import web
 
+from plimsoll import rfc3339
 from sandbox.apiserver.http import bodies
 from sandbox.apiserver.http.hosts import loopback_only
 from sandbox.apiserver.http.serving import Frontend
 from sandbox.apiserver.storage.cluster import Cluster
-from sandbox.apiserver.storage.objects import Json, name_of, timestamp
+from sandbox.apiserver.storage.objects import Json, name_of
 from sandbox.apiserver.storage.watches import Watches
 
 _NAMESPACES = ("default", "kube-system", "kube-public", "kube-node-lease")
@@ -78,7 +79,7 @@ class ApiServer:
                 "metadata": {
                     "name": name,
                     "uid": self._cluster.new_uid(),
-                    "creationTimestamp": timestamp(self._cluster.clock()),
+                    "creationTimestamp": rfc3339.seconds(self._cluster.clock()),
                     "labels": {"kubernetes.io/metadata.name": name},
                 },
                 "spec": {"finalizers": ["kubernetes"]},

@@ -1,4 +1,4 @@
-"""A small asynchronous Kubernetes client: what the sandbox's own parts, its story and its tests say to an API server."""
+"""A small asynchronous Kubernetes client for the sandbox's controllers, demos and tests."""
 
 import json
 import ssl
@@ -22,7 +22,7 @@ _PAGE = 500
 
 
 class ApiError(Exception):
-    """What the API server said no to. `status` is the HTTP code, `reason` Kubernetes' word for it."""
+    """The API server returned an error. `status` is the HTTP code, `reason` the Status reason."""
 
     def __init__(self, status: int, reason: str, message: str) -> None:
         super().__init__(f"{status} {reason}: {message}")
@@ -33,14 +33,17 @@ class ApiError(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Listing:
-    """A list's items, and the version of the collection that a watch goes on from."""
+    """The items of a list and the resourceVersion from which a watch continues."""
 
     items: tuple[Object, ...]
     version: str
 
 
 class Client:
-    """One API server: without authentication, or with a token and a CA. An answer of 400 or more raises ApiError."""
+    """A client of one API server, without authentication or with a token and a CA.
+
+    Every method raises ApiError for a response of 400 or more.
+    """
 
     def __init__(self, url: str, *, token: str = "", ca: Path | None = None) -> None:
         self.url = url.rstrip("/")
@@ -50,7 +53,7 @@ class Client:
 
     async def __aenter__(self) -> Self:
         tls = ssl.create_default_context(cafile=self._ca) if self._ca else True
-        # Watches hold a connection each, for ever: no limit, and no time-out but where a call sets its own.
+        # Each watch holds a connection: no limit, and no timeout unless a call sets one.
         self._session = aiohttp.ClientSession(
             connector=aiohttp.TCPConnector(limit=0, ssl=tls),
             timeout=aiohttp.ClientTimeout(total=None),
@@ -67,18 +70,18 @@ class Client:
         await self.close()
 
     async def close(self) -> None:
-        """Close every connection."""
+        """Close all connections."""
         if self._session is not None:
             await self._session.close()
 
     async def get(self, resource: ObjectKind, name: str, namespace: str = "") -> Object:
-        """One object."""
+        """Return one object."""
         return await self.request("GET", resource.path(namespace, name))
 
     async def list(
         self, resource: ObjectKind, namespace: str = "", *, labels: str = "", fields: str = ""
     ) -> Listing:
-        """All objects of a namespace, or of all; page by page, as one listing."""
+        """List all objects of a namespace, or of all namespaces, reading page by page."""
         items: tuple[Object, ...] = ()
         params = {"labelSelector": labels, "fieldSelector": fields, "limit": str(_PAGE)}
         while True:
@@ -89,12 +92,12 @@ class Client:
                 return Listing(items, str(page["metadata"]["resourceVersion"]))
 
     async def create(self, resource: ObjectKind, body: Object) -> Object:
-        """Create an object, in the namespace it names itself."""
+        """Create an object in the namespace in its metadata."""
         namespace = body["metadata"].get("namespace", "")
         return await self.request("POST", resource.path(namespace), body=body)
 
     async def update(self, resource: ObjectKind, body: Object, *, subresource: str = "") -> Object:
-        """Replace an object, or its status; a resourceVersion in the body makes it conditional."""
+        """Replace an object or its status; a resourceVersion in the body makes it conditional."""
         meta = body["metadata"]
         path = resource.path(meta.get("namespace", ""), meta["name"], subresource)
         return await self.request("PUT", path, body=body)
@@ -142,7 +145,7 @@ class Client:
         return await self.request("DELETE", resource.path(namespace, name), body=body)
 
     async def bind(self, pod: Object, node: str) -> Object:
-        """Give a pod its node."""
+        """Bind a pod to a node."""
         meta = pod["metadata"]
         body = {
             "apiVersion": "v1",
@@ -162,7 +165,7 @@ class Client:
         params: Mapping[str, str] | None = None,
         content_type: str = JSON,
     ) -> Object:
-        """One call, for what has no method of its own."""
+        """Send one request that has no method of its own."""
         async with self._connections().request(
             method,
             self.url + path,
@@ -176,7 +179,10 @@ class Client:
     async def watch(
         self, resource: ObjectKind, version: str, namespace: str = ""
     ) -> AsyncIterator[tuple[str, Object]]:
-        """(type, object) of each change after a version, until the server ends it. Too old a version is ApiError 410."""
+        """Yield (type, object) of each change after a resourceVersion, until the server ends the watch.
+
+        Raises ApiError 410 if the version is too old.
+        """
         params = {"watch": "true", "resourceVersion": version, "allowWatchBookmarks": "true"}
         async with self._connections().get(
             self.url + resource.path(namespace), params=params, headers={"Accept": JSON}
@@ -213,7 +219,7 @@ def _error(status: Object, code: int) -> ApiError:
 
 
 async def _lines(stream: aiohttp.StreamReader) -> AsyncIterator[bytes]:
-    # Not readline(): it refuses lines longer than its buffer, and a node with many managedFields is one.
+    # Not readline(): it rejects lines longer than its buffer, such as a node with many managedFields.
     rest = bytearray()
     async for chunk in stream.iter_any():
         rest += chunk
@@ -225,7 +231,7 @@ async def _lines(stream: aiohttp.StreamReader) -> AsyncIterator[bytes]:
 
 
 async def ensure(client: Client, resource: ObjectKind, body: Object) -> None:
-    """Create an object unless it is there already."""
+    """Create an object unless it exists."""
     try:
         await client.create(resource, body)
     except ApiError as error:

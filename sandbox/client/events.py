@@ -1,12 +1,11 @@
-"""Writes Kubernetes events, and finds them; one that repeats is counted, not multiplied."""
+"""Writes and finds Kubernetes events; a repeated event increments its count."""
 
 import time
 from collections.abc import Callable
 
 import aiohttp
 
-from plimsoll import logs
-from sandbox import timestamps
+from plimsoll import logs, rfc3339
 from sandbox.client.client import ApiError, Client
 from sandbox.client.objects import EVENTS, Object
 
@@ -16,7 +15,7 @@ _REMEMBERED = 1000
 
 
 class EventRecorder:
-    """Events of one component. A failure to write one is logged, never raised: an event is a courtesy."""
+    """Writes events of one component. A failed write is logged and not raised."""
 
     def __init__(
         self, client: Client, component: str, *, clock: Callable[[], float] = time.time
@@ -40,13 +39,13 @@ class EventRecorder:
         namespace = meta.get("namespace", "default")
         identity = (meta["uid"], reason, message)
         name, count = self._counts.get(identity, (self._name(meta["name"]), 0))
-        now = timestamps.seconds(self._clock())
+        now = rfc3339.seconds(self._clock())
         try:
             if count:
                 again = {"count": count + 1, "lastTimestamp": now}
                 await self._client.patch(EVENTS, name, again, namespace)
         except ApiError as error:
-            if error.status != 404:  # somebody deleted it: begin anew
+            if error.status != 404:  # deleted meanwhile: create it again
                 raise
             name, count = self._name(meta["name"]), 0
         if not count:

@@ -1,4 +1,4 @@
-"""A live copy of every object of one resource: list, then watch, for ever; what was missed is told as a change."""
+"""An informer: keeps a copy of all objects of one resource by list and watch; missed changes are reported after a relist."""
 
 import asyncio
 import contextlib
@@ -13,13 +13,13 @@ from sandbox.client.objects import Object, ObjectKind, key_of
 log = logs.get(__name__)
 
 OnChange = Callable[[Object | None, Object | None], None]
-"""Told what an object was and what it is; None where it was not there, or is no longer."""
+"""Called with the old and the new object; None if it was created or deleted."""
 
-_PAUSE = 0.5  # seconds between two attempts at an API server that does not answer
+_PAUSE = 0.5  # seconds between two attempts while the API server does not respond
 
 
 class Informer:
-    """The objects of one resource by `namespace/name`, kept fresh while `run()` runs."""
+    """The objects of one resource by `namespace/name`, updated while `run()` runs."""
 
     def __init__(self, client: Client, resource: ObjectKind, on_change: OnChange) -> None:
         self.objects: dict[str, Object] = {}
@@ -30,7 +30,7 @@ class Informer:
         self._version = ""
 
     async def run(self) -> None:
-        """List, watch, and begin again whenever the server ends it; only a cancellation stops this."""
+        """List and watch until cancelled; start again whenever the server ends the watch."""
         while True:
             try:
                 if not self._version:
@@ -79,7 +79,7 @@ class Informer:
 
 @contextlib.asynccontextmanager
 async def following(*mirrors: Informer) -> AsyncIterator[None]:
-    """Run mirrors for the length of a block; inside it, each holds a complete first listing. If one breaks, so does the block."""
+    """Run informers for the duration of a block, which starts once all have listed. An informer's error ends the block."""
     async with asyncio.TaskGroup() as group:
         tasks = [group.create_task(mirror.run()) for mirror in mirrors]
         try:

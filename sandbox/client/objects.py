@@ -1,22 +1,22 @@
-"""Kubernetes objects as plain JSON, and where each kind of them lives in an API. No I/O."""
+"""Kubernetes objects as plain JSON, and the API path of each kind. No I/O."""
 
 from dataclasses import dataclass
 from typing import Any
 
 Object = dict[str, Any]
-"""A Kubernetes object, as its JSON says it."""
+"""A Kubernetes object as decoded from JSON."""
 
 
 @dataclass(frozen=True, slots=True)
 class ObjectKind:
-    """Where the objects of one kind live."""
+    """The API path and name of one kind."""
 
     plural: str
     api_version: str = "v1"
     namespaced: bool = True
 
     def path(self, namespace: str = "", name: str = "", subresource: str = "") -> str:
-        """The URL path of one object, or of the collection where no name is given."""
+        """Return the URL path of one object, or of the collection without a name."""
         if name and self.namespaced and not namespace:
             raise ValueError(f"{self.plural} {name!r}: which namespace?")
         root = "/apis" if "/" in self.api_version else "/api"
@@ -40,6 +40,6 @@ POLICIES = ObjectKind("taspolicies", "telemetry.intel.com/v1alpha1")
 
 
 def key_of(obj: Object) -> str:
-    """`namespace/name`, or the name of what has no namespace."""
+    """Return `namespace/name`, or the name of a cluster-scoped object."""
     meta = obj["metadata"]
     return f"{meta['namespace']}/{meta['name']}" if meta.get("namespace") else str(meta["name"])

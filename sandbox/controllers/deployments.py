@@ -1,6 +1,6 @@
-"""The controller of Deployments and ReplicaSets: keeps the number of pods and rolls out new templates.
+"""The controller of Deployments and ReplicaSets: keeps the number of pods and rolls out templates.
 
-What a deleted owner leaves behind is garbage, which the sandbox's API collects itself.
+The API server collects what deleted owners leave.
 """
 
 import asyncio
@@ -29,11 +29,11 @@ from sandbox.controllers.replicas import (
 log = logs.get(__name__)
 
 _RETRY = 1.0
-_RACES = {404, 409}  # somebody was faster; what it did is in the next look
+_RACES = {404, 409}  # a conflict: the next reconciliation sees the change
 
 
 class Deployments:
-    """Watches only to be woken. What it decides on it lists anew, so that no pod is made twice on an old picture."""
+    """Watches wake it; each reconciliation lists anew, so that a stale copy never creates a pod twice."""
 
     def __init__(
         self,
@@ -48,7 +48,7 @@ class Deployments:
         self._wake = asyncio.Event()
 
     async def run(self) -> None:
-        """Keep the numbers until cancelled."""
+        """Reconcile until cancelled."""
         watched = (DEPLOYMENTS, REPLICASETS, PODS)
         async with following(*(Informer(self._client, one, self._changed) for one in watched)):
             while True:
@@ -62,7 +62,7 @@ class Deployments:
                     self._wake.set()
 
     async def reconcile(self) -> None:
-        """Look once, and do what that asks for."""
+        """Reconcile once."""
         pods = (await self._client.list(PODS)).items
         sets = (await self._client.list(REPLICASETS)).items
         deployments = (await self._client.list(DEPLOYMENTS)).items

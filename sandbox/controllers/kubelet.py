@@ -1,4 +1,4 @@
-"""A kubelet in miniature for all simulated nodes: bound pods run, pods being deleted go away. Nothing is executed."""
+"""A stand-in for the kubelets of all simulated nodes: bound pods become running, deleted pods end. Nothing is executed."""
 
 import asyncio
 import time
@@ -6,8 +6,7 @@ from collections.abc import Callable, Sequence
 
 import aiohttp
 
-from plimsoll import logs
-from sandbox import timestamps
+from plimsoll import logs, rfc3339
 from sandbox.client.client import ApiError, Client
 from sandbox.client.informer import Informer, following
 from sandbox.client.objects import PODS, Object, key_of
@@ -26,7 +25,7 @@ _CONDITIONS = (
 
 
 class Kubelet:
-    """Runs the pods of some nodes. `grace` is how many seconds a deleted pod takes to stop."""
+    """Runs the pods of some nodes. `grace`: seconds that a deleted pod takes to stop."""
 
     def __init__(
         self,
@@ -113,13 +112,13 @@ class Kubelet:
 
 
 def needs_start(pod: Object) -> bool:
-    """Whether a bound pod has not been started: somebody else may have written its status."""
+    """Return whether a bound pod has not been started; another client may have written its status."""
     return bool((pod.get("status") or {}).get("phase", "Pending") == "Pending")
 
 
 def running(pod: Object, *, host_ip: str, pod_ip: str, now: float) -> Object:
-    """The status of a pod all of whose containers run and are ready."""
-    at = timestamps.seconds(now)
+    """Return the status of a pod whose containers all run and are ready."""
+    at = rfc3339.seconds(now)
     others = (pod.get("status") or {}).get("conditions") or []
     status: Object = {
         "phase": "Running",

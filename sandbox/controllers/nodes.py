@@ -1,4 +1,4 @@
-"""Simulated nodes: the Node objects, their heartbeats and leases. Their telemetry comes from real agents elsewhere."""
+"""Simulated nodes: Node objects, heartbeats and leases. Real agents provide the telemetry."""
 
 import asyncio
 import time
@@ -6,8 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 
 import aiohttp
 
-from plimsoll import VERSION, logs
-from sandbox import timestamps
+from plimsoll import VERSION, logs, rfc3339
 from sandbox.client.client import STRATEGIC, ApiError, Client, ensure
 from sandbox.client.objects import LEASES, NAMESPACES, NODES, Object
 
@@ -33,12 +32,12 @@ _CONDITIONS = (
 
 
 def address(index: int) -> str:
-    """The made-up internal address of the node at this place in the list."""
+    """Return the internal address of the node with this index."""
     return f"10.0.{index // 250}.{index % 250 + 1}"
 
 
 def node_object(name: str, index: int, *, now: float) -> Object:
-    """A node as its kubelet would register it."""
+    """Return a Node as its kubelet would register it."""
     labels = {
         "kubernetes.io/arch": "amd64",
         "kubernetes.io/hostname": name,
@@ -63,13 +62,13 @@ def node_object(name: str, index: int, *, now: float) -> Object:
 
 
 def conditions(now: float, *, since: float) -> list[Object]:
-    """A healthy node's conditions, last heard of now."""
+    """Return a healthy node's conditions with a heartbeat of now."""
     return [
         {
             "type": kind,
             "status": status,
-            "lastHeartbeatTime": timestamps.seconds(now),
-            "lastTransitionTime": timestamps.seconds(since),
+            "lastHeartbeatTime": rfc3339.seconds(now),
+            "lastTransitionTime": rfc3339.seconds(since),
             "reason": reason,
             "message": reason,
         }
@@ -78,7 +77,7 @@ def conditions(now: float, *, since: float) -> list[Object]:
 
 
 def lease_object(node: Object, *, now: float) -> Object:
-    """The lease by which a node says that it lives."""
+    """Return the Lease of a node's heartbeat."""
     meta = node["metadata"]
     owner = {"apiVersion": "v1", "kind": "Node", "name": meta["name"], "uid": meta["uid"]}
     return {
@@ -92,13 +91,13 @@ def lease_object(node: Object, *, now: float) -> Object:
         "spec": {
             "holderIdentity": meta["name"],
             "leaseDurationSeconds": 40,
-            "renewTime": timestamps.micros(now),
+            "renewTime": rfc3339.micros(now),
         },
     }
 
 
 class Nodes:
-    """Registers nodes, then keeps their Ready condition and their lease fresh."""
+    """Registers nodes and renews their Ready condition and Lease."""
 
     def __init__(
         self, client: Client, names: Sequence[str], *, clock: Callable[[], float] = time.time
@@ -109,7 +108,7 @@ class Nodes:
         self._since = 0.0
 
     async def register(self) -> None:
-        """Create the Node objects and their leases."""
+        """Create the Node objects and their Leases."""
         self._since = self._clock()
         namespace = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": LEASE_NAMESPACE}}
         await ensure(self._client, NAMESPACES, namespace)
@@ -122,7 +121,7 @@ class Nodes:
             await self._client.create(LEASES, lease_object(node, now=self._since))
 
     async def run(self) -> None:
-        """Beat until cancelled."""
+        """Send heartbeats until cancelled."""
         while True:
             await asyncio.sleep(HEARTBEAT)
             for name in self._names:
@@ -133,11 +132,11 @@ class Nodes:
                     log.debug("heartbeat failed", node=name, error=str(error))
 
     async def beat(self, name: str) -> None:
-        """One heartbeat of one node: its conditions and its lease."""
+        """Send one heartbeat of a node: conditions and Lease."""
         now = self._clock()
         status = {"status": {"conditions": conditions(now, since=self._since)}}
         await self._client.patch(NODES, name, status, subresource="status", content_type=STRATEGIC)
-        renewed = {"spec": {"renewTime": timestamps.micros(now)}}
+        renewed = {"spec": {"renewTime": rfc3339.micros(now)}}
         await self._client.patch(LEASES, name, renewed, LEASE_NAMESPACE)
 
 

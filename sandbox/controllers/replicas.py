@@ -1,4 +1,4 @@
-"""Decides what keeps Deployments at their number: which ReplicaSets and Pods to make, scale and delete. No I/O."""
+"""Plans which ReplicaSets and Pods to create, scale and delete, so that Deployments reach their replicas. No I/O."""
 
 import hashlib
 import json
@@ -21,14 +21,14 @@ HASH = "pod-template-hash"
 
 @dataclass(frozen=True, slots=True)
 class CreateReplicaSet:
-    """Make a Deployment's ReplicaSet for its present template."""
+    """Create a Deployment's ReplicaSet for its current template."""
 
     body: Object
 
 
 @dataclass(frozen=True, slots=True)
 class Scale:
-    """Ask a ReplicaSet for this many pods."""
+    """Scale a ReplicaSet."""
 
     replica_set: Object
     replicas: int
@@ -36,7 +36,7 @@ class Scale:
 
 @dataclass(frozen=True, slots=True)
 class CreatePods:
-    """Make this many pods of a ReplicaSet."""
+    """Create this many pods of a ReplicaSet."""
 
     replica_set: Object
     count: int
@@ -44,14 +44,14 @@ class CreatePods:
 
 @dataclass(frozen=True, slots=True)
 class DeletePod:
-    """Delete a pod that is one too many."""
+    """Delete a surplus pod."""
 
     pod: Object
 
 
 @dataclass(frozen=True, slots=True)
 class WriteStatus:
-    """Write down what is there."""
+    """Write a status."""
 
     resource: ObjectKind
     owner: Object
@@ -63,7 +63,7 @@ Action = CreateReplicaSet | Scale | CreatePods | DeletePod | WriteStatus
 
 @dataclass(frozen=True, slots=True)
 class Seen:
-    """Everything the decision rests on."""
+    """The input of a plan."""
 
     deployments: Sequence[Object]
     replica_sets: Sequence[Object]
@@ -71,7 +71,7 @@ class Seen:
 
 
 def plan(seen: Seen, *, now: float) -> Iterator[Action]:
-    """What to do next. Applied until nothing is left, it leaves every Deployment at its number."""
+    """Return the next actions. Applied until empty, every Deployment has its replicas."""
     sets_of = _by_owner(seen.replica_sets)
     pods_of = _by_owner(seen.pods)
     for deployment in seen.deployments:
@@ -84,7 +84,7 @@ def plan(seen: Seen, *, now: float) -> Iterator[Action]:
 
 
 def pod_of(replica_set: Object, suffix: str) -> Object:
-    """A new pod out of a ReplicaSet's template; the suffix makes its name."""
+    """Return a new pod from a ReplicaSet's template, named with this suffix."""
     meta, template = replica_set["metadata"], replica_set["spec"]["template"]
     template_meta = {
         key: value
@@ -106,7 +106,7 @@ def pod_of(replica_set: Object, suffix: str) -> Object:
 
 
 def template_hash(template: Object) -> str:
-    """A short name for a pod template, the same for the same template."""
+    """Return a short hash of a pod template."""
     text = json.dumps(template, sort_keys=True)
     return "".join(
         ALPHABET[byte % len(ALPHABET)] for byte in hashlib.sha256(text.encode()).digest()[:10]
@@ -119,7 +119,7 @@ def _deployment(
     pods_of: Mapping[str, list[Object]],
     now: float,
 ) -> Iterator[Action]:
-    """All new pods at once, and each that is ready lets an old one go; Recreate lets all old ones go first."""
+    """All new pods at once; each ready pod replaces an old one. Recreate deletes all old pods first."""
     want = wanted(deployment)
     label = template_hash(deployment["spec"]["template"])
     current = next((one for one in sets if _label(one) == label), None)
@@ -209,5 +209,5 @@ def _recreates(deployment: Object) -> bool:
 
 
 def _worth(pod: Object) -> tuple[bool, bool, str]:
-    # First to go: without a node, then not ready; by name, so that the choice is certain.
+    # Delete first: unscheduled, then not ready, then by name, so that the choice is deterministic.
     return bool(pod["spec"].get("nodeName")), ready(pod), pod["metadata"]["name"]

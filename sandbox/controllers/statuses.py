@@ -1,19 +1,19 @@
-"""What Deployments and ReplicaSets say of themselves, counted from their pods. No I/O."""
+"""Statuses of Deployments and ReplicaSets, counted from their pods. No I/O."""
 
 from collections.abc import Iterable, Sequence
 
-from sandbox import timestamps
+from plimsoll import rfc3339
 from sandbox.client.objects import Object
 
 
 def wanted(owner: Object) -> int:
-    """The number of pods that a Deployment or a ReplicaSet asks for."""
+    """Return the replicas that a Deployment or ReplicaSet wants."""
     count: int | None = owner["spec"].get("replicas")
     return 1 if count is None else count
 
 
 def active(pods: Iterable[Object]) -> list[Object]:
-    """The pods that count: not finished, not on their way out."""
+    """Return the active pods: not finished and not being deleted."""
     return [
         pod
         for pod in pods
@@ -23,13 +23,13 @@ def active(pods: Iterable[Object]) -> list[Object]:
 
 
 def ready(pod: Object) -> bool:
-    """Whether a pod says that it is ready."""
+    """Return whether a pod is ready."""
     conditions = (pod.get("status") or {}).get("conditions") or []
     return any(one["type"] == "Ready" and one["status"] == "True" for one in conditions)
 
 
 def replica_set_status(replica_set: Object, pods: Sequence[Object]) -> Object:
-    """The status of a ReplicaSet with these active pods."""
+    """Return the status of a ReplicaSet with these active pods."""
     return {
         "observedGeneration": replica_set["metadata"].get("generation", 1),
         "replicas": len(pods),
@@ -41,7 +41,7 @@ def replica_set_status(replica_set: Object, pods: Sequence[Object]) -> Object:
 def deployment_status(
     deployment: Object, pods: Sequence[Object], updated: Sequence[Object], *, now: float
 ) -> Object:
-    """The status of a Deployment with these active pods, of which `updated` follow its present template."""
+    """Return the status of a Deployment with these active pods, of which `updated` have the current template."""
     status = {
         "observedGeneration": deployment["metadata"].get("generation", 1),
         "replicas": len(pods),
@@ -57,7 +57,7 @@ def deployment_status(
 
 
 def differs(owner: Object, status: Object) -> bool:
-    """Whether a status says something that the object's own does not; a number left out is 0."""
+    """Return whether a status differs from the object's own; a missing number is 0."""
     before = owner.get("status") or {}
     return any(before.get(key, 0) != value for key, value in status.items())
 
@@ -85,7 +85,7 @@ def _progress(deployment: Object, status: Object, now: float) -> list[Object]:
 def _condition(old: Object | None, kind: str, status: str, reason: str, now: float) -> Object:
     if old is not None and (old["status"], old.get("reason")) == (status, reason):
         return old
-    at = timestamps.seconds(now)
+    at = rfc3339.seconds(now)
     since = old["lastTransitionTime"] if old is not None and old["status"] == status else at
     return {
         "type": kind,

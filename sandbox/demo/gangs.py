@@ -1,6 +1,6 @@
-"""The story of gangs: pods that wait for one another, go together and in order of importance, and block nobody.
+"""The demo of gangs: pods that wait for each other are released together, by priority, without blocking others.
 
-Every step is observed where a user would look: pods and their events, and the evaluator's /explain?gang=.
+Every step is observed where a user would look: pods, events and /explain?gang=.
 """
 
 from collections.abc import Sequence
@@ -14,7 +14,7 @@ NAMESPACE = "gang-demo"
 
 
 class GangDemo:
-    """The steps, in the order in which they are told. A gang is a Deployment of its name."""
+    """The steps in order. Each gang is a Deployment of its name."""
 
     def __init__(self, stage: Stage) -> None:
         self._stage = stage
@@ -22,7 +22,7 @@ class GangDemo:
         self._tell = stage.narrator
 
     async def tell(self) -> None:
-        """All of it. Raises NotSeenError at the first thing that does not happen."""
+        """Run all steps. Raises NotSeenError at the first one that is not observed."""
         await self._wait()
         await self._go()
         await self._replace()
@@ -101,7 +101,7 @@ class GangDemo:
         self._tell.types(f"curl '{self._url('giant')}'")
 
     async def _told(self, what: str, gang: str, reason: str) -> None:
-        """See and show the event of a reason that every pod of a gang has."""
+        """Wait for the event with this reason on every pod of a gang, and print it."""
         event = await self._tell.sees(what, lambda: self._event(gang, reason))
         self._tell.shows(f"{event['reason']}: {event['message']}")
 
@@ -119,18 +119,18 @@ class GangDemo:
         await self._api.delete(DEPLOYMENTS, name, NAMESPACE)
 
     async def _pods(self, gang: str) -> Sequence[Object]:
-        """Those that are not on their way out."""
+        """Return the pods that are not being deleted."""
         found = (await self._api.list(PODS, NAMESPACE, labels=f"podGroup={gang}")).items
         return [pod for pod in found if "deletionTimestamp" not in pod["metadata"]]
 
     async def _held(self, gang: str, count: int) -> Sequence[Object] | None:
-        """The pods of a gang, if there are that many and each has its gate."""
+        """Return the pods of a gang if there are this many and each is gated."""
         pods = await self._pods(gang)
         held = all(pod["spec"].get("schedulingGates") for pod in pods)
         return pods if held and len(pods) == count else None
 
     async def _running(self, gang: str, count: int, *, but: str = "") -> Sequence[Object] | None:
-        """The pods of a gang, if that many run and a certain one is none of them."""
+        """Return the pods of a gang if this many run, the named one not among them."""
         pods = await self._pods(gang)
         run = all(pod["status"].get("phase") == "Running" for pod in pods)
         gone = but not in {pod["metadata"]["uid"] for pod in pods}
@@ -141,7 +141,7 @@ class GangDemo:
         return True if page.get("state") == state else None
 
     async def _line(self, *gangs: str) -> str | None:
-        """How the gangs stand in the line, if they stand in this order and nobody else does."""
+        """Return the queue if it holds exactly these gangs in this order."""
         pages = [await self._stage.explained(f"?gang={NAMESPACE}/{gang}") for gang in gangs]
         ranks = [page.get("rank", {}) for page in pages]
         if [(rank.get("place"), rank.get("of")) for rank in ranks] != [
@@ -158,7 +158,7 @@ class GangDemo:
 
 
 def _condition(pod: Object) -> str:
-    """Why kube-scheduler does not look at a pod, as `kubectl describe` has it."""
+    """Return why a pod is not scheduled, as `kubectl describe` shows it."""
     (found,) = (one for one in pod["status"]["conditions"] if one["type"] == "PodScheduled")
     return f"{found['reason']}: {found['message']}"
 

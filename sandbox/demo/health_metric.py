@@ -1,6 +1,6 @@
-"""The health-metric story, told on a real cluster in small: a node falls ill, pods keep away, leave, and come back.
+"""The health-metric demo: a node becomes unhealthy, pods avoid it, leave it, and return when it recovers.
 
-Every step is observed where a user would look: the API server's objects and events, and the evaluator's own answers.
+Every step is observed where a user would look: objects, events and the evaluator's responses.
 """
 
 import shutil
@@ -21,7 +21,7 @@ POLICY = "demo-policy"
 
 
 class HealthMetricDemo:
-    """The steps, in the order in which they are told."""
+    """The steps in order."""
 
     def __init__(self, stage: Stage) -> None:
         self._stage = stage
@@ -31,7 +31,7 @@ class HealthMetricDemo:
         self._room = RiskDemo(stage, NAMESPACE)
 
     async def tell(self) -> None:
-        """All of it. Raises NotSeenError at the first thing that does not happen."""
+        """Run all steps. Raises NotSeenError at the first one that is not observed."""
         await self._begin()
         await self._refuse()
         sick, pod = await self._place()
@@ -174,14 +174,14 @@ class HealthMetricDemo:
         return True if readings == wanted else None
 
     async def _reads(self, policy: str, metric: str, wanted: float) -> bool | None:
-        """Whether the evaluator has this value of every node."""
+        """Return whether the evaluator has this value for every node."""
         nodes = (await self._explained(policy)).get("nodes", {})
         found = [node["readings"][metric]["value"] for node in nodes.values()]
         complete = len(found) == len(self._cluster.spec.nodes)
         return True if complete and set(found) == {wanted} else None
 
     async def _refuses(self, policy: str, node: str) -> bool | None:
-        """Whether the scheduler is told that a pod of this policy may not go to a node."""
+        """Return whether the extender rejects a node for a pod of this policy."""
         pod = {
             "metadata": {
                 "name": "asked",
@@ -206,7 +206,7 @@ class HealthMetricDemo:
         return await events.find(self._api, NAMESPACE, pod, "FailedScheduling", saying=said)
 
     async def _running(self, *excluded: str) -> Object | None:
-        """A running pod of the Deployment that is on none of these nodes."""
+        """Return a running pod of the Deployment that is on none of these nodes."""
         for pod in (await self._api.list(PODS, NAMESPACE, labels="app=demo")).items:
             leaving = pod["metadata"].get("deletionTimestamp")
             if pod["status"].get("phase") != "Running" or leaving:
@@ -240,7 +240,7 @@ class HealthMetricDemo:
 
 
 def _pinned(node: str) -> Object:
-    """A pod that follows the policy and insists on one node."""
+    """Return a pod with the policy's label and a node selector."""
     return {
         "apiVersion": "v1",
         "kind": "Pod",

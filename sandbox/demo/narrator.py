@@ -1,4 +1,4 @@
-"""Tells a story on a terminal: what is done, what should follow, and whether and how soon it was seen."""
+"""Prints a demo on a terminal: each action, the expected effect, and after how long it was observed."""
 
 import asyncio
 import sys
@@ -11,15 +11,15 @@ T = TypeVar("T")
 
 _WIDTH = 100
 _INTERVAL = 0.02
-"""Seconds between two looks; what is timed is no more exact than that."""
+"""Seconds between two polls, and the resolution of the printed times."""
 
 
 class NotSeenError(Exception):
-    """Something that should have happened did not, in the time it was given."""
+    """An expected effect was not observed in time."""
 
 
 class Narrator:
-    """Writes to a terminal, in colour if it is one."""
+    """Prints to a stream, in colour on a terminal."""
 
     def __init__(self, out: TextIO | None = None, *, patience: float = 30.0) -> None:
         self._out = out or sys.stdout
@@ -28,39 +28,39 @@ class Narrator:
         self._steps = 0
         self._cause = time.monotonic()
         self.seen = 0
-        """How many things were observed."""
+        """The number of observations."""
 
     def title(self, text: str) -> None:
-        """The story's name."""
+        """Print the demo's title."""
         self._line(self._styled("1", text))
 
     def step(self, text: str) -> None:
-        """A chapter."""
+        """Print the heading of a step."""
         self._steps += 1
         self._line()
         self._line(self._styled("1", f"{self._steps}. {text}"))
 
     def say(self, text: str) -> None:
-        """A paragraph."""
+        """Print a paragraph."""
         for line in textwrap.wrap(text, _WIDTH - 3):
             self._line(f"   {line}")
 
     def does(self, command: str) -> None:
-        """What a person would type to do what is done now; reactions are timed from here."""
+        """Print the command that does what happens now; observations are timed from here."""
         self._cause = time.monotonic()
         self.types(command)
 
     def types(self, command: str) -> None:
-        """What a person would type to look closer. Printed without a prompt, so that the line can be pasted as it is."""
+        """Print a command for a closer look, without a prompt, so that it can be pasted."""
         self._line(f"     {self._styled('36', command)}")
 
     def shows(self, text: str) -> None:
-        """Something seen, word by word."""
+        """Print an observed text."""
         for line in text.splitlines():
             self._line(f"       {self._styled('2', line)}")
 
     async def sees(self, what: str, look: Callable[[], Awaitable[T | None]]) -> T:
-        """Look until there is something, and say how long after the last deed. Raises NotSeenError when patience ends."""
+        """Poll until a result is found, and print the time since the last action. Raises NotSeenError on timeout."""
         while (found := await look()) is None:
             if time.monotonic() - self._cause > self._patience:
                 self._line(self._styled("31", f"   ✗ {what}: not seen in {self._patience:g} s"))

@@ -1,4 +1,4 @@
-"""A chapter of the story: a node that has room by requests, and none by what is used on it."""
+"""A demo step: a node with free requests whose measured use is too high."""
 
 from sandbox.client import events
 from sandbox.client.objects import PODS, Object
@@ -9,7 +9,7 @@ CPU_MEAN = "node_cpu_used_mean_5m_cores"
 
 
 class RiskDemo:
-    """The chapter; before it begins, `use` says that all is calm."""
+    """The step; `use` sets low use before it starts."""
 
     def __init__(self, stage: Stage, namespace: str) -> None:
         self._stage = stage
@@ -19,7 +19,7 @@ class RiskDemo:
         self._namespace = namespace
 
     async def tell(self) -> None:
-        """All of it. Raises NotSeenError at the first thing that does not happen."""
+        """Run all steps. Raises NotSeenError at the first one that is not observed."""
         self._tell.step(
             "Room by requests is not room by use: the scorer `safe` looks at what is used"
         )
@@ -51,7 +51,7 @@ class RiskDemo:
         self._tell.types(f"curl '{url}'")
 
     def use(self, node: str, *, cores: float) -> None:
-        """Say what is in use on a node, in place of what its agent would compute of this machine."""
+        """Set the use of a node, in place of what its agent would measure of this machine."""
         use = {
             CPU_MEAN: cores,
             "node_cpu_used_stddev_5m_cores": 0.4,
@@ -61,7 +61,7 @@ class RiskDemo:
         self._stage.write(node, "usage.prom", *(f"{name} {value}" for name, value in use.items()))
 
     async def _unsafe(self, node: str, resources: Object) -> bool | None:
-        """Whether `safe` keeps such a pod off a node."""
+        """Return whether `safe` rejects a node for such a pod."""
         names = [{"metadata": {"name": name}} for name in self._cluster.spec.nodes]
         spec = ExtenderSpec(f"{self._cluster.endpoints.extender}/scorers/safe")
         async with Extender(spec) as asked:
@@ -69,20 +69,20 @@ class RiskDemo:
         return True if node in answer.refused else None
 
     async def _settled(self) -> Object | None:
-        """The pod that may go anywhere, once it runs, and not where it would be one too many."""
+        """Return the unconstrained pod once it runs on a node that is not overloaded."""
         pod = await self._api.get(PODS, "anywhere", self._namespace)
         running = pod["status"].get("phase") == "Running"
         return pod if running and pod["spec"]["nodeName"] != "node-a" else None
 
     async def _risks(self) -> dict[str, tuple[float, float]] | None:
-        """What is free of each node's CPU, in milli-CPU, and how likely it is to be overloaded with the pod that waits."""
+        """Return each node's free CPU in milli-CPU, and its overload risk with the waiting pod."""
         page = await self._stage.explained(f"?pod={self._namespace}/only-node-a")
         nodes = page.get("nodes", {})
         facts = {name: node["extenders"]["safe"]["facts"] for name, node in nodes.items()}
         return {name: (one["cpu.free"], one["cpu.risk"]) for name, one in facts.items()} or None
 
     def _pod(self, name: str, resources: Object, *, node: str = "") -> Object:
-        """A pod that follows no policy, and may insist on a node."""
+        """Return a pod without a policy, optionally with a node selector."""
         where = {"nodeSelector": {"kubernetes.io/hostname": node}} if node else {}
         return {
             "apiVersion": "v1",

@@ -1,4 +1,4 @@
-"""Command lines as a person would type them here: complete, quoted, with paths that lead to the files from where they stand."""
+"""Shell commands for the demos: complete and quoted, with paths relative to the working directory."""
 
 import shlex
 import shutil
@@ -8,13 +8,13 @@ from pathlib import Path
 
 
 def path(file: Path) -> str:
-    """A path, from the working directory where it is below that, quoted for a shell."""
+    """Return a path quoted for a shell, relative to the working directory if it is below it."""
     here = Path.cwd()
     return shlex.quote(str(file.relative_to(here) if file.is_relative_to(here) else file))
 
 
 def program(name: str) -> str:
-    """A program of this installation: its name where a shell finds that on PATH, else its path."""
+    """Return a program of this installation: its name if it is on PATH, else its path."""
     ours = Path(sys.executable).parent / name
     found = shutil.which(name)
     same = found is not None and Path(found).resolve() == ours.resolve()
@@ -22,7 +22,7 @@ def program(name: str) -> str:
 
 
 def write(lines: Sequence[str], file: Path) -> str:
-    """The command that writes these lines to a file."""
+    """Return the command that writes these lines to a file."""
     words = " ".join(map(shlex.quote, lines))
     return (
         f"printf '%s\\n' {words} > {path(file)}"

@@ -1,4 +1,4 @@
-"""What every story needs: a cluster to tell it in, ways to act there and to look, and an end that is honest."""
+"""What the demos share: a cluster, actions and observations, and the exit status."""
 
 import contextlib
 import json
@@ -28,38 +28,38 @@ _KINDS: dict[str, ObjectKind] = {
 
 @dataclass(frozen=True)
 class Stage:
-    """A running cluster, and who tells what happens in it."""
+    """A running cluster and the narrator of the demo."""
 
     cluster: Cluster
     narrator: Narrator
     http: aiohttp.ClientSession
 
     def write(self, node: str, name: str, *lines: str) -> None:
-        """Write a text file for a node's agent, and print the command that does it."""
+        """Write a text file for a node's agent, and print the command for it."""
         file = self.cluster.node_metrics(node) / name
         self.narrator.does(shell.write(lines, file))
         file.write_text("".join(f"{line}\n" for line in lines))
 
     async def create(self, pod: Object) -> None:
-        """Create a pod, and print the command that does it."""
+        """Create a pod, and print the command for it."""
         self.narrator.does(f"echo {shlex.quote(json.dumps(pod))} | kubectl apply -f -")
         await ensure(self.cluster.client, PODS, pod)
 
     async def apply(self, manifest: str) -> None:
-        """Create the objects of a file under deploy/, and print the command that does it."""
+        """Create the objects of a file under deploy/, and print the command for it."""
         self.narrator.does(f"kubectl apply -f {shell.path(manifests.folder() / manifest)}")
         for obj in manifests.load(manifests.folder() / manifest):
             await ensure(self.cluster.client, _KINDS[obj["kind"]], obj)
 
     async def explained(self, what: str) -> Object:
-        """What the evaluator answers to `/explain` and this."""
+        """Return the evaluator's response to `/explain` with this path or query."""
         async with self.http.get(f"{self.cluster.endpoints.ops}/explain{what}") as response:
             return dict(await response.json())
 
 
 @dataclass(frozen=True)
 class Play:
-    """A story: its name, the cluster that it needs in a folder, what happens in it, and how to have such a cluster oneself."""
+    """A demo: its name, the cluster it needs, its steps, and the command that starts such a cluster."""
 
     title: str
     setting: Callable[[Path], ClusterSpec]
@@ -68,7 +68,7 @@ class Play:
 
 
 async def perform(play: Play, settings: DemoSettings) -> int:
-    """Tell it; the exit status, 0 only if every step was seen."""
+    """Run a demo; return the exit status, 0 only if every step was observed."""
     logs.setup("error")
     narrator = Narrator()
     narrator.title(play.title)
@@ -98,7 +98,7 @@ async def perform(play: Play, settings: DemoSettings) -> int:
 
 
 def _by_hand(play: Play, cluster: Cluster) -> str:
-    """The command that starts such a cluster again, in the same folder and with the same address for /explain."""
+    """Return the command that starts such a cluster again, in the same folder and with the same ops address."""
     port = cluster.endpoints.ops.rpartition(":")[2]
     up = f"{shell.program('plimsoll-sandbox')} {play.by_hand}"
     return f"{up} --dir={shell.path(cluster.dir)} --ops-port={port}"
@@ -106,7 +106,7 @@ def _by_hand(play: Play, cluster: Cluster) -> str:
 
 @contextlib.contextmanager
 def _folder(wanted: str) -> Iterator[Path]:
-    """The folder asked for, which stays, or a temporary one."""
+    """Yield the given folder, which is kept, or a temporary one."""
     if wanted:
         yield Path(wanted)
         return

@@ -1,4 +1,4 @@
-"""Which nodes a pod may go to by selector, affinity and taints, in kube-scheduler's words. No I/O."""
+"""Node selector, affinity and taints, with kube-scheduler's reasons. No I/O."""
 
 from collections.abc import Iterable, Mapping
 from typing import Any
@@ -10,7 +10,7 @@ _UNSCHEDULABLE = {"key": "node.kubernetes.io/unschedulable", "value": "", "effec
 
 
 def violation(pod: Object, node: Object) -> str | None:
-    """Why this node is not for this pod; None where it is."""
+    """Return why this node is infeasible for this pod, or None."""
     spec = node.get("spec", {})
     tolerations = pod["spec"].get("tolerations") or []
     if spec.get("unschedulable") and not _tolerated(_UNSCHEDULABLE, tolerations):

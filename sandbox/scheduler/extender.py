@@ -1,4 +1,4 @@
-"""Asks a scheduler extender the way kube-scheduler does: the same bodies, one keep-alive connection, the same rules."""
+"""Calls a scheduler extender as kube-scheduler does: same bodies, one keep-alive connection, same rules."""
 
 import json
 from collections.abc import Mapping, Sequence
@@ -15,7 +15,7 @@ _MAX_SCORE = 10
 
 @dataclass(frozen=True, slots=True)
 class ExtenderSpec:
-    """What a KubeSchedulerConfiguration says about one extender."""
+    """One extender of a KubeSchedulerConfiguration."""
 
     url: str  # urlPrefix, with its path: http://127.0.0.1:9001/scheduler
     managed_resources: frozenset[str] = frozenset({"telemetry/scheduling"})  # none: every pod
@@ -27,14 +27,14 @@ class ExtenderSpec:
 
 @dataclass(frozen=True, slots=True)
 class Filtered:
-    """Which nodes an extender lets through, and what it says of the others."""
+    """The nodes that an extender accepts, and its reasons for the others."""
 
     names: frozenset[str]
     refused: Mapping[str, str]
 
 
 class ExtenderError(Exception):
-    """The extender gave no usable answer; the attempt fails and is made again after a back-off."""
+    """The extender returned no usable response; the attempt fails and is retried with back-off."""
 
 
 class Extender:
@@ -62,7 +62,7 @@ class Extender:
             await self._session.close()
 
     def manages(self, pod: Object) -> bool:
-        """Whether this extender is asked about a pod at all: the pod names one of its managed resources."""
+        """Return whether this extender is called for a pod: it requests one of its managed resources."""
         if not self.spec.managed_resources:
             return True
         containers = (*pod["spec"]["containers"], *(pod["spec"].get("initContainers") or ()))
@@ -75,11 +75,11 @@ class Extender:
         return not self.spec.managed_resources.isdisjoint(named)
 
     async def filter(self, pod: Object, nodes: Sequence[Object]) -> Filtered:
-        """Ask which of these nodes may take the pod."""
+        """Call filter: which of these nodes are feasible."""
         return filtered(await self._post("filter", pod, nodes), nodes)
 
     async def prioritize(self, pod: Object, nodes: Sequence[Object]) -> dict[str, int]:
-        """Ask how good each of these nodes is, 0..10; a node it does not mention has no say."""
+        """Call prioritize: the score of each node, 0..10; unmentioned nodes get none."""
         return scores(await self._post("prioritize", pod, nodes))
 
     async def _post(self, verb: str, pod: Object, nodes: Sequence[Object]) -> object:
@@ -103,7 +103,7 @@ class Extender:
 
 
 def arguments(pod: Object, nodes: Sequence[Object], *, node_cache_capable: bool) -> bytes:
-    """The ExtenderArgs body: all three keys, the unused one null, nothing with kind or apiVersion."""
+    """Return the ExtenderArgs body: all three keys, the unused one null, without kind and apiVersion."""
     names = [node["metadata"]["name"] for node in nodes]
     body = {
         "Pod": _bare(pod, managed_fields=False),
@@ -116,7 +116,7 @@ def arguments(pod: Object, nodes: Sequence[Object], *, node_cache_capable: bool)
 
 
 def filtered(reply: object, nodes: Sequence[Object]) -> Filtered:
-    """Read an ExtenderFilterResult. A node in none of its lists is out, without a reason."""
+    """Decode an ExtenderFilterResult. A node in none of its lists is rejected without a reason."""
     if not isinstance(reply, dict):
         raise ExtenderError("filter: the reply is not an object")
     fields = {key.lower(): value for key, value in reply.items()}  # as Go's decoder matches them
@@ -136,7 +136,7 @@ def filtered(reply: object, nodes: Sequence[Object]) -> Filtered:
 
 
 def scores(reply: object) -> dict[str, int]:
-    """Read a HostPriorityList: a whole number for each host, 0..10."""
+    """Decode a HostPriorityList: an integer for each host, 0..10."""
     if reply is None:
         return {}
     if not isinstance(reply, list):

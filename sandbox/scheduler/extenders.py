@@ -1,4 +1,4 @@
-"""Several extenders of one configuration, asked in kube-scheduler's order: filters one after the other, scores all at once."""
+"""The extenders of one configuration, called in kube-scheduler's order: filters in sequence, prioritize concurrently."""
 
 import asyncio
 from collections import Counter
@@ -12,14 +12,14 @@ log = logs.get(__name__)
 
 
 class Extenders:
-    """Those that a configuration lists. Which of them are asked depends on the pod."""
+    """The configured extenders. The pod decides which are called."""
 
     def __init__(self, members: Iterable[Extender]) -> None:
-        # kube-scheduler asks those that it may ignore last, and otherwise in the order of the configuration.
+        # kube-scheduler calls ignorable extenders last, otherwise in the order of the configuration.
         self._members = sorted(members, key=lambda member: member.spec.ignorable)
 
     async def filter(self, pod: Object, nodes: Sequence[Object]) -> Filtered:
-        """Which of these nodes all let the pod go to. Raises ExtenderError where one fails that must not be ignored."""
+        """Return the nodes that all extenders accept. Raises ExtenderError if one fails that is not ignorable."""
         left = list(nodes)
         refused: dict[str, str] = {}
         for member in self._asked(pod):
@@ -39,7 +39,7 @@ class Extenders:
         return Filtered(frozenset(node["metadata"]["name"] for node in left), refused)
 
     async def scores(self, pod: Object, nodes: Sequence[Object]) -> dict[str, int]:
-        """What these nodes get from all together: each extender's score as often as its weight."""
+        """Return the weighted sum of scores per node."""
         told = await asyncio.gather(*(_weighted(one, pod, nodes) for one in self._asked(pod)))
         total: Counter[str] = Counter()
         for scores in told:
@@ -54,7 +54,7 @@ async def _weighted(member: Extender, pod: Object, nodes: Sequence[Object]) -> d
     try:
         scores = await member.prioritize(pod, nodes)
     except ExtenderError as error:
-        # As kube-scheduler: a failed filter fails the pod, a failed prioritize only has no say.
+        # As in kube-scheduler: a failed filter fails the attempt, a failed prioritize is ignored.
         log.warning("prioritize failed, going on without", url=member.spec.url, error=str(error))
         return {}
     return {name: score * member.spec.weight for name, score in scores.items()}

@@ -1,28 +1,28 @@
-"""Which nodes have room for a pod, and the sentence kube-scheduler says when none has. No I/O."""
+"""Which nodes have enough free resources for a pod, and kube-scheduler's message if none has. No I/O."""
 
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 
-from sandbox import quantity
+from plimsoll import quantity
 from sandbox.client.objects import Object
 from sandbox.scheduler.constraints import violation
 
 Refusals = Mapping[str, tuple[str, ...]]
-"""Why each refused node was refused; a node may have several reasons, or none that it tells."""
+"""The reasons of each rejected node; there may be several, or none."""
 
 
 @dataclass(frozen=True, slots=True)
 class Fit:
-    """What is left of the nodes, in the order given, and why the others are not."""
+    """The feasible nodes in the given order, and the reasons of the others."""
 
     nodes: tuple[Object, ...]
     refused: Refusals
 
 
 def fit(pod: Object, nodes: Iterable[Object], used: Mapping[str, Mapping[str, Fraction]]) -> Fit:
-    """Sort nodes by whether they could take the pod, given what is in use on each."""
+    """Divide nodes into feasible and rejected ones, given the use of each."""
     fitting: list[Object] = []
     refused: dict[str, tuple[str, ...]] = {}
     for node in nodes:
@@ -36,12 +36,12 @@ def fit(pod: Object, nodes: Iterable[Object], used: Mapping[str, Mapping[str, Fr
 
 
 def requests(pod: Object) -> dict[str, Fraction]:
-    """What a pod takes of a node: all its containers at once, or its hungriest init container if that is more."""
+    """Return a pod's effective request: all containers together, or its largest init container if that is more."""
     spec = pod["spec"]
     sidecars: dict[str, Fraction] = {}
     peak: dict[str, Fraction] = {}
     for init in spec.get("initContainers") or []:
-        # A restartable init container stays on beside all that start after it.
+        # A sidecar keeps running beside all containers that start after it.
         with_it = _sum(sidecars, _container(init))
         if init.get("restartPolicy") == "Always":
             sidecars = with_it
@@ -53,7 +53,7 @@ def requests(pod: Object) -> dict[str, Fraction]:
 
 
 def usage(placed: Iterable[tuple[str, Object]]) -> dict[str, dict[str, Fraction]]:
-    """What is in use on each node, by (node name, pod) pairs. Finished pods hold nothing."""
+    """Return the use of each node from (node name, pod) pairs. Finished pods use nothing."""
     used: dict[str, dict[str, Fraction]] = {}
     for node, pod in placed:
         if pod.get("status", {}).get("phase") not in {"Succeeded", "Failed"}:
@@ -87,7 +87,7 @@ def _container(container: Object) -> dict[str, Fraction]:
 
 
 def _parsed(amounts: Mapping[str, str | int]) -> dict[str, Fraction]:
-    return {name: quantity.parse(amount) for name, amount in amounts.items()}
+    return {name: quantity.exact(str(amount)) for name, amount in amounts.items()}
 
 
 def _sum(*amounts: Mapping[str, Fraction]) -> dict[str, Fraction]:

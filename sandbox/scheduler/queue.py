@@ -1,11 +1,11 @@
-"""The pods that wait for a node, and when each is tried next, as kube-scheduler queues them. No I/O, no clock."""
+"""The scheduling queue: unscheduled pods and the time of their next attempt, as in kube-scheduler. No I/O, no clock."""
 
 import itertools
 import math
 from dataclasses import dataclass
 
 FLUSH = 300.0
-"""Seconds after which an unschedulable pod is tried again although nothing happened."""
+"""Seconds after which an unschedulable pod is tried again without an event."""
 
 _MAX_BACKOFF = 10.0
 
@@ -13,12 +13,10 @@ _MAX_BACKOFF = 10.0
 @dataclass(slots=True)
 class _Waiting:
     priority: int
-    place: (
-        int  # in the order in which pods came, or came back untaken; a lifted gate changes nothing
-    )
+    place: int  # the order of arrival or return; removing a gate does not change it
     due: float
     gated: bool
-    wakeable: bool = False  # by a nudge; a pod that failed by an error sits its back-off out
+    wakeable: bool = False  # by an event; a pod that failed by an error waits for its back-off
     in_flight: bool = False
     nudged: bool = False
     errors: int = 0
@@ -35,7 +33,7 @@ class SchedulingQueue:
         return key in self._pods
 
     def put(self, key: str, *, priority: int, gated: bool, now: float) -> None:
-        """A pod seen for the first time, or seen again with another priority or other gates."""
+        """Add a pod, or update its priority and gates."""
         pod = self._pods.get(key)
         if pod is None:
             self._pods[key] = _Waiting(priority, next(self._places), now, gated)
@@ -46,11 +44,11 @@ class SchedulingQueue:
         pod.gated = gated
 
     def forget(self, key: str) -> None:
-        """A pod that waits no longer: bound, deleted, or somebody else's."""
+        """Remove a pod that was bound, deleted, or belongs to another scheduler."""
         self._pods.pop(key, None)
 
     def take(self, now: float) -> str | None:
-        """The next pod to try: of those that are due the one of highest priority, then the one that came first."""
+        """Return the next pod to try: the due pod with the highest priority, then the oldest."""
         ready = [
             (-pod.priority, pod.place, key)
             for key, pod in self._pods.items()
@@ -64,28 +62,28 @@ class SchedulingQueue:
         return key
 
     def due(self) -> float:
-        """When the next pod is to be tried; infinity when none is."""
+        """Return the time of the next attempt; infinity if there is none."""
         return min((pod.due for pod in self._pods.values() if _can_run(pod)), default=math.inf)
 
     def nudge(self, key: str, now: float) -> None:
-        """Something happened that may let this pod in."""
+        """Requeue one pod after an event that may make it schedulable."""
         if (pod := self._pods.get(key)) is not None:
             _nudge(pod, now)
 
     def nudge_all(self, now: float) -> None:
-        """Something happened that may let any pod in."""
+        """Requeue all pods after an event that may make any schedulable."""
         for pod in self._pods.values():
             _nudge(pod, now)
 
     def refused(self, key: str, now: float) -> None:
-        """The attempt ended: no node would do. It waits for a nudge, and has had it if one came meanwhile."""
+        """Record an attempt without a feasible node. The pod waits for an event; one that came during the attempt counts."""
         if (pod := self._back(key)) is None:
             return
         pod.wakeable, pod.errors = True, 0
         pod.due = now if pod.nudged else now + FLUSH
 
     def failed(self, key: str, now: float) -> None:
-        """The attempt broke off by an error: 1, 2, 4, 8, then 10 seconds until the next."""
+        """Record an attempt that failed by an error: the next is after 1, 2, 4, 8, then 10 seconds."""
         if (pod := self._back(key)) is None:
             return
         pod.wakeable = False
@@ -93,7 +91,7 @@ class SchedulingQueue:
         pod.errors += 1
 
     def _back(self, key: str) -> _Waiting | None:
-        """A pod that was tried in vain: those of its priority that were not go first now."""
+        """Move a pod behind the others of its priority."""
         if (pod := self._pods.get(key)) is not None:
             pod.in_flight, pod.place = False, next(self._places)
         return pod

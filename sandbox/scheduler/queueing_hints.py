@@ -1,4 +1,4 @@
-"""Which changes make a scheduler try a waiting pod again, as seen on kube-scheduler 1.36. No I/O."""
+"""Which changes requeue an unschedulable pod, as observed on kube-scheduler 1.36. No I/O."""
 
 from typing import Any
 
@@ -6,21 +6,21 @@ from sandbox.client.objects import Object
 
 
 def of_node(old: Object, new: Object) -> bool:
-    """A node changed in a way that may let a pod in: not a heartbeat, not its capacity alone."""
+    """Return whether a node change may make a pod schedulable: not a heartbeat, not its capacity alone."""
     return _node_view(old) != _node_view(new)
 
 
 def of_waiting_pod(old: Object, new: Object) -> bool:
-    """The waiting pod itself changed.
+    """Return whether a change of the unschedulable pod itself requeues it.
 
-    Its own condition counts where its text differs from the one before: this is how a refusal whose text varies makes
-    a scheduler spin, which a test must be able to see.
+    A condition with a different text counts: a rejection whose text varies makes
+    the scheduler retry without end, which a test must be able to observe.
     """
     return _pod_view(old) != _pod_view(new) or _reworded(old, new)
 
 
 def of_placed_pod(old: Object, new: Object) -> bool:
-    """A pod on a node changed in anything but its bookkeeping."""
+    """Return whether a scheduled pod changed in more than its bookkeeping."""
     return _without_bookkeeping(old) != _without_bookkeeping(new)
 
 

@@ -1,4 +1,4 @@
-"""Gives waiting pods a node, as kube-scheduler does where it matters here: when it tries, whom it asks, what it says."""
+"""Schedules pods as kube-scheduler does in what matters here: queueing, extender calls, messages."""
 
 import asyncio
 import math
@@ -10,8 +10,7 @@ from dataclasses import dataclass
 
 import aiohttp
 
-from plimsoll import logs
-from sandbox import timestamps
+from plimsoll import logs, rfc3339
 from sandbox.client.client import STRATEGIC, ApiError, Client
 from sandbox.client.events import EventRecorder
 from sandbox.client.informer import Informer, following
@@ -28,20 +27,20 @@ SCHEDULER = "default-scheduler"
 
 @dataclass(frozen=True, slots=True)
 class Placed:
-    """The pod goes to this node."""
+    """The pod is assigned to this node."""
 
     node: str
 
 
 @dataclass(frozen=True, slots=True)
 class Refused:
-    """No node would do, and why."""
+    """No node is feasible, and why."""
 
     message: str
 
 
 class Scheduler:
-    """The sandbox's scheduler. `attempts` counts, by `namespace/name`, how often each living pod was tried."""
+    """The sandbox's scheduler. `attempts` counts the attempts of each existing pod, by `namespace/name`."""
 
     def __init__(
         self,
@@ -60,13 +59,13 @@ class Scheduler:
         self._wall = wall
         self._events = EventRecorder(client, SCHEDULER, clock=wall)
         self._pending = SchedulingQueue()
-        self._assumed: dict[str, str] = {}  # bound by us, not yet seen so in the mirror
+        self._assumed: dict[str, str] = {}  # bound here, not yet in the informer
         self._wake = asyncio.Event()
         self._pods = Informer(client, PODS, self._pod_changed)
         self._nodes = Informer(client, NODES, self._node_changed)
 
     async def run(self) -> None:
-        """Place pods until cancelled."""
+        """Schedule pods until cancelled."""
         async with following(self._nodes, self._pods):
             while True:
                 self._wake.clear()
@@ -106,7 +105,7 @@ class Scheduler:
         self._wake.set()
 
     def _settled(self, key: str, old: Object | None, new: Object | None) -> None:
-        """A pod that asks for no node: it has one, or is gone. If it sat on a node, others may have a chance now."""
+        """Remove a pod that needs no node. If it used a node, others may be schedulable now."""
         self._pending.forget(key)
         if new is None or _node_of(new):
             self._assumed.pop(key, None)
@@ -117,7 +116,7 @@ class Scheduler:
 
     def _waiting(self, key: str, old: Object | None, new: Object) -> None:
         if key in self._assumed:
-            return  # an older change of a pod that we have just bound
+            return  # an older version of a pod that was just bound
         gated = bool(new["spec"].get("schedulingGates"))
         now = self._clock()
         self._pending.put(key, priority=new["spec"].get("priority") or 0, gated=gated, now=now)
@@ -145,7 +144,7 @@ class Scheduler:
 
     async def _decide(self, pod: Object) -> Placed | Refused:
         nodes = list(self._nodes.objects.values())
-        # kube-scheduler begins elsewhere each time, so that nobody may rely on an order.
+        # kube-scheduler starts at another node each time; the order is not defined.
         self._rng.shuffle(nodes)
         fit = fitting.fit(pod, nodes, fitting.usage(self._placed()))
         fits, refused = fit.nodes, dict(fit.refused)
@@ -156,7 +155,7 @@ class Scheduler:
         if not fits:
             return Refused(fitting.message(len(nodes), refused.values()))
         names = [node["metadata"]["name"] for node in fits]
-        # With one node left there is nothing to rank, and kube-scheduler does not ask.
+        # With one feasible node kube-scheduler does not call prioritize.
         scores = await self._extenders.scores(pod, fits) if len(fits) > 1 else {}
         return Placed(best(names, scores, self._rng))
 
@@ -197,20 +196,20 @@ class Scheduler:
 
 
 def best(names: Sequence[str], scores: Mapping[str, int], rng: random.Random) -> str:
-    """The node of the highest score; any of them at random where several have it."""
+    """Return the node with the highest score; a random one of several."""
     top = max(scores.get(name, 0) for name in names)
     return rng.choice([name for name in names if scores.get(name, 0) == top])
 
 
 def unscheduled(pod: Object, reason: str, message: str, *, now: float) -> Object | None:
-    """The strategic patch that says why a pod has no node; None where its status says so already."""
+    """Return the strategic merge patch that reports why a pod is unschedulable; None if its status already does."""
     conditions = (pod.get("status") or {}).get("conditions") or []
     old = next((one for one in conditions if one["type"] == "PodScheduled"), None)
     new = {
         "type": "PodScheduled",
         "status": "False",
         "lastProbeTime": None,
-        "lastTransitionTime": timestamps.seconds(now),
+        "lastTransitionTime": rfc3339.seconds(now),
         "reason": reason,
         "message": message,
     }

@@ -122,8 +122,10 @@ async def test_a_missing_reading_violates_where_the_policy_says_so(world, condit
     body = spec(RULE, strategy="dontschedule", whenMissing="violate")
     policy = await world.add_policy("demo", spec=body)
     world.fleet.say(node, health=0)
-    world.fleet.say(other)
+    world.fleet.say(other, health=0)
     await world.start()
+    await conditions(policy, DontScheduleViolated="False")
+    world.fleet.say(other)
     status = await conditions(policy, DontScheduleViolated="True")
     assert "for want of a reading" in status["message"]
     pod = {

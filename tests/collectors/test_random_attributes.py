@@ -14,6 +14,7 @@ from collectors.base.registry import COLLECTORS
 from collectors.base.sample import CollectorError
 from collectors.cpu import Options as CpuOptions
 from collectors.resctrl import Options as ResctrlOptions
+from tests.examples import examples
 
 CPU, THERMAL = "sys/devices/system/cpu", "sys/class/thermal"
 NODE, RESCTRL, EVENT = "sys/devices/system/node", "sys/fs/resctrl", "llc_occupancy"
@@ -96,7 +97,7 @@ CONTENT = st.one_of(st.lists(PIECES, max_size=8).map(b"".join), st.binary(max_si
 
 @pytest.mark.parametrize("name", FILES)
 @settings(
-    max_examples=60,
+    max_examples=examples(20),
     suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
 )
 @given(data=st.data())

@@ -76,6 +76,7 @@ def made(tmp_path_factory):
     return folder
 
 
+@functools.cache
 def kustomizations():
     """Folders with a kustomization that can be built as they are."""
     found = itertools.chain.from_iterable(DEPLOY.rglob(name) for name in NAMES)

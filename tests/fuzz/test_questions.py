@@ -6,6 +6,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from evaluator.extender import codec
+from tests.examples import examples
 
 names = st.one_of(
     st.sampled_from(["node-a", "node-b", "é", 'q"\\', "a/b\n"]),
@@ -71,7 +72,7 @@ def questions(draw):
     return pod, asked, [text for _, text in known] if whole else None, f"{{{told}}}".encode()
 
 
-@settings(max_examples=60)
+@settings(max_examples=examples(25))
 @given(questions(), st.randoms(use_true_random=False))
 def test_it_is_understood_and_every_node_that_passes_goes_back_as_it_came(question, rng):
     pod, asked, sent, body = question

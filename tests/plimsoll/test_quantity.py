@@ -51,6 +51,28 @@ def test_values(text, value):
     assert quantity.parse(text) == value
 
 
+@pytest.mark.parametrize(
+    ("text", "amount"),
+    [
+        ("100m", Fraction(1, 10)),
+        ("1.5Gi", 3 * 2**29),
+        ("-1", -1),
+        ("5e-1", Fraction(1, 2)),
+        ("1E", 10**18),
+    ],
+)
+def test_exact_values_are_not_rounded(text, amount):
+    assert quantity.exact(text) == amount
+
+
+@pytest.mark.parametrize(
+    "text", ["one", "1 Gi", "1KB", "1e", "0x10", "1.2.3", "Ki", "1e9999", "\uff11", "1e\u0663"]
+)
+def test_exact_rejects_what_is_not_a_quantity(text):
+    with pytest.raises(ValueError, match="not a quantity"):
+        quantity.exact(text)
+
+
 def test_the_last_integers_that_doubles_tell_apart_stay_apart():
     assert quantity.parse(str(2**53 - 1)) < quantity.parse(str(2**53))
     assert quantity.parse(str(2**53)) == quantity.parse(

@@ -1,21 +1,33 @@
-"""Points in time as Kubernetes writes them."""
+"""Timestamps of the Kubernetes API are read and written as RFC 3339."""
 
 import pytest
 
-from plimsoll.rfc3339 import rfc3339, unix
+from plimsoll import rfc3339
 
 
 @pytest.mark.parametrize("at", [0.0, 1_800_000_000.0, 1_800_000_000.25])
-def test_what_is_written_is_read_again(at: float) -> None:
-    assert unix(rfc3339(at)) == at
+def test_a_written_timestamp_parses_to_the_same_time(at: float) -> None:
+    assert rfc3339.parse(rfc3339.millis(at)) == at
+    assert rfc3339.parse(rfc3339.micros(at)) == at
+    assert rfc3339.parse(rfc3339.seconds(at)) == int(at)
 
 
-def test_it_is_written_in_milliseconds_and_utc() -> None:
-    assert rfc3339(1_800_000_000) == "2027-01-15T08:00:00.000Z"
+def test_timestamps_are_written_in_utc_with_the_requested_precision() -> None:
+    at = 1_800_000_000.25
+    assert rfc3339.seconds(at) == "2027-01-15T08:00:00Z"
+    assert rfc3339.millis(at) == "2027-01-15T08:00:00.250Z"
+    assert rfc3339.micros(at) == "2027-01-15T08:00:00.250000Z"
 
 
 @pytest.mark.parametrize(
-    "text", [None, "", "yesterday", "2027-01-15T08:00:00", "2027-13-01T00:00:00Z"]
+    "text",
+    ["", "yesterday", "2027-01-15T08:00:00", "2027-13-01T00:00:00Z", "0001-01-01T00:00:00+23:00"],
 )
-def test_what_is_no_time(text: str | None) -> None:
-    assert unix(text) is None
+def test_invalid_timestamps_are_rejected(text: str) -> None:
+    assert rfc3339.parse_or_none(text) is None
+    with pytest.raises(ValueError, match=r".+"):
+        rfc3339.parse(text)
+
+
+def test_a_missing_timestamp_is_none() -> None:
+    assert rfc3339.parse_or_none(None) is None

@@ -1,4 +1,4 @@
-"""What rule groups need: whose results, which collectors, and in which order they are therefore evaluated."""
+"""Dependencies of rule groups: other groups, collectors, and the order of evaluation."""
 
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from functools import cache
@@ -9,31 +9,31 @@ from agent.rules.promql.plan import Need
 from agent.rules.promql.syntax.matchers import Selector
 
 _PARTS = ("_bucket", "_sum", "_count")
-"""What the samples of a histogram or summary add to its name."""
+"""Suffixes of the samples of histograms and summaries."""
 
 Serving = Callable[[Collection[str]], Collection[str]]
-"""The collectors that can yield one of these metrics."""
+"""Returns the collectors that can yield one of these metrics."""
 
 
 def needs(group: Group) -> tuple[Need, ...]:
-    """All that the expressions of a group look at."""
+    """Return all series that a group's expressions read."""
     return tuple(dict.fromkeys(need for rule in group.rules for need in rule.expression.needs))
 
 
 def may_name(selector: Selector, metric: str) -> bool:
-    """Whether series of this metric may match."""
+    """Return whether a selector may match series of this metric."""
     if selector.metric:
         return selector.metric == metric
     return all(matcher(metric) for matcher in selector.matchers if matcher.name == NAME)
 
 
 def recorded(groups: Iterable[Group]) -> frozenset[str]:
-    """The metrics that groups record."""
+    """Return the metrics that groups record."""
     return frozenset(rule.record for group in groups for rule in group.rules)
 
 
 def dependencies(groups: Sequence[Group]) -> Mapping[str, frozenset[str]]:
-    """For each group the others, by name, whose results it looks at."""
+    """Return, for each group, the names of the other groups whose results it reads."""
     recording: dict[str, set[str]] = {}
     for group in groups:
         for metric in recorded([group]):
@@ -54,7 +54,7 @@ def dependencies(groups: Sequence[Group]) -> Mapping[str, frozenset[str]]:
 
 
 def ordered(groups: Sequence[Group]) -> tuple[Group, ...]:
-    """Each group after those whose results it looks at, else as they were given; in a circle, the first one begins."""
+    """Return groups in order of evaluation: after the groups they read, otherwise as given. A cycle starts at its first group."""
     by_name = {group.name: group for group in groups}
     place = {name: number for number, name in enumerate(by_name)}
     wanted = dependencies(groups)
@@ -62,7 +62,7 @@ def ordered(groups: Sequence[Group]) -> tuple[Group, ...]:
     for first in groups:
         if first.name in found:
             continue
-        # A path through the groups by hand: a chain may be longer than Python's stack is deep.
+        # An explicit stack: a chain may be longer than Python's recursion limit.
         path = [first.name]
         visiting = {first.name}
         while path:
@@ -78,7 +78,7 @@ def ordered(groups: Sequence[Group]) -> tuple[Group, ...]:
 
 
 def closure(names: Iterable[str], wanted: Mapping[str, frozenset[str]]) -> frozenset[str]:
-    """These groups, and all whose results they look at, directly or not."""
+    """Return these groups and all whose results they read, directly or indirectly."""
     found: set[str] = set()
     left = set(names)
     while left:
@@ -91,12 +91,12 @@ def closure(names: Iterable[str], wanted: Mapping[str, frozenset[str]]) -> froze
 def collectors(
     needed: Iterable[Need], serving: Serving, enabled: Collection[str], accounts: Collection[str]
 ) -> frozenset[str]:
-    """The collectors to run for these. `accounts` are the metrics that tell of the collectors themselves, by `collector`."""
+    """Return the collectors to run for these series. `accounts`: metrics about collectors, with the label `collector`."""
     found: set[str] = set()
     for need in needed:
         selector = need.selector
         if not selector.metric:
-            found.update(enabled)  # any metric may match
+            found.update(enabled)  # may match any metric
         elif selector.metric in accounts:
             about = [matcher for matcher in selector.matchers if matcher.name == "collector"]
             found.update(name for name in enabled if all(matcher(name) for matcher in about))
@@ -106,5 +106,5 @@ def collectors(
 
 
 def _families(metric: str) -> list[str]:
-    """The families that may have samples of this name."""
+    """Return the families that may have samples of this name."""
     return [metric, *(metric.removesuffix(part) for part in _PARTS if metric.endswith(part))]

@@ -1,4 +1,4 @@
-"""The values of a rule file's fields, as strictly as Prometheus reads them. All raise InvalidError for a value that is not valid."""
+"""Validates the fields of a rule file as strictly as Prometheus does. All functions raise InvalidError for an invalid value."""
 
 import re
 from collections.abc import Mapping
@@ -15,17 +15,17 @@ _DURATION = re.compile(
 )
 _UNITS = (31_536_000_000, 604_800_000, 86_400_000, 3_600_000, 60_000, 1_000, 1)
 _LONGEST = 31_536_000_000
-"""Milliseconds of an interval: a year."""
+"""Maximum interval in ms: a year."""
 _LONGEST_TEXT = 4096
-"""Characters of a metric's name, and of a label's name or value: each series that is exported repeats them."""
+"""Maximum characters of names and label values, which are repeated for each exported series."""
 
 
 class InvalidError(SentenceError):
-    """A value that is not valid in its field."""
+    """A field's value is invalid."""
 
 
 def record(value: Any) -> str:
-    """The metric that a rule records."""
+    """Return the metric that a rule records."""
     if not (found := text(value)):
         raise InvalidError("one of record and alert is missing")
     if len(found) > _LONGEST_TEXT or _METRIC.fullmatch(found) is None:
@@ -34,14 +34,14 @@ def record(value: Any) -> str:
 
 
 def expression(value: Any) -> str:
-    """The text of a rule's expression."""
+    """Return the text of a rule's expression."""
     if not (found := text(value)):
         raise InvalidError("expr is missing")
     return found
 
 
 def label_values(value: Any) -> Labels:
-    """The labels of a rule or a group."""
+    """Return the labels of a rule or group."""
     found = mapping(value, "labels")
     for name, text in found.items():
         if len(name) > _LONGEST_TEXT or _LABEL.fullmatch(name) is None or name == labels.NAME:
@@ -54,7 +54,7 @@ def label_values(value: Any) -> Labels:
 
 
 def interval(value: Any) -> int | None:
-    """Milliseconds of a duration as Prometheus writes it, biggest unit first; None for none or 0."""
+    """Return a duration in Prometheus' format, largest unit first, as ms; None if empty or 0."""
     written = text(value)
     if not written or written == "0":
         return None
@@ -68,7 +68,7 @@ def interval(value: Any) -> int | None:
 
 
 def limit(value: Any) -> int:
-    """The `limit` of a group; 0 for none."""
+    """Return the `limit` of a group; 0 for none."""
     written = text(value) or "0"
     if not written.isascii() or not written.isdigit() or len(written) > 18:
         raise InvalidError(f"limit: {shown(written)} is no number")
@@ -76,7 +76,7 @@ def limit(value: Any) -> int:
 
 
 def text(value: Any) -> str:
-    """A single value; empty for none."""
+    """Return a scalar as text; empty for none."""
     if value is None:
         return ""
     if not isinstance(value, str):
@@ -85,7 +85,7 @@ def text(value: Any) -> str:
 
 
 def mapping(value: Any, where: str) -> Mapping[str, Any]:
-    """Fields and their values; empty for none."""
+    """Return a mapping; empty for none."""
     if value in ("", None):
         return {}
     if not isinstance(value, dict) or not all(isinstance(key, str) for key in value):
@@ -94,7 +94,7 @@ def mapping(value: Any, where: str) -> Mapping[str, Any]:
 
 
 def sequence(value: Any, where: str) -> list[Any]:
-    """A list; empty for none."""
+    """Return a list; empty for none."""
     if value in ("", None):
         return []
     if not isinstance(value, list):

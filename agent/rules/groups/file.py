@@ -1,7 +1,7 @@
-"""Rule groups out of a rule file's YAML, as strictly as Prometheus reads it; but what is wrong with a rule stops that rule only.
+"""Reads rule groups from YAML as strictly as Prometheus, but an error disables only the rule that has it.
 
-Prometheus refuses a whole file for one bad rule (its pkg/rulefmt). Here the others work, and each that does not is an
-error with the name of its group and a reason. Alerting rules are passed over: who would be alerted is Prometheus' matter.
+Prometheus rejects the whole file for one bad rule (its pkg/rulefmt). Here the other rules work, and each error has the
+group's name and a reason. Alerting rules are skipped.
 """
 
 from collections import Counter
@@ -23,18 +23,18 @@ _RECORDING_FIELDS = frozenset({"record", "expr", "labels"})
 _ALERTING_FIELDS = frozenset({"alert", "for", "keep_firing_for", "annotations"})
 _MOST_RULES = 10_000
 _MOST_GROUPS = 500
-"""Of one file. YAML's references make a short text long; and which groups wait for which is found out group by group."""
+"""Maximum groups of a file: YAML aliases make a short text long, and dependencies are computed per group."""
 
 SHORTEST = 1_000
-"""Milliseconds between two evaluations of a group, at least."""
+"""Minimum interval of a group in ms."""
 
 
 class RuleFileError(SentenceError):
-    """A document that is no rule file."""
+    """A document is not a rule file."""
 
 
 class RuleError(NamedTuple):
-    """What keeps a rule, or a whole group where `rule` is empty, from being evaluated; the reason is one word."""
+    """Why a rule, or a whole group if `rule` is empty, is not evaluated; `reason` is one word."""
 
     group: str
     rule: str
@@ -49,47 +49,47 @@ class Rule:
     record: str
     expression: Expression
     labels: Labels = ()
-    """Set on each result; an empty value takes a label away."""
+    """Set on each result; an empty value removes the label."""
 
 
 @dataclass(frozen=True, slots=True)
 class Group:
-    """Rules that are evaluated together, one after the other, over the same samples."""
+    """Rules that are evaluated in sequence over the same samples."""
 
     name: str
     rules: tuple[Rule, ...]
     interval: int | None = None
-    """Milliseconds; None for what --rules.interval says."""
+    """Milliseconds; None for --rules.interval."""
     limit: int = 0
-    """The most series that a rule may record; 0 for any number."""
+    """Maximum series that a rule may record; 0 for no limit."""
 
 
 @dataclass(frozen=True, slots=True)
 class RuleFile:
-    """What a file says."""
+    """The contents of a rule file."""
 
     groups: tuple[Group, ...] = ()
     errors: tuple[RuleError, ...] = ()
     notes: tuple[str, ...] = ()
-    """What is passed over, in sentences."""
+    """Sentences about what is ignored."""
 
 
 Place = tuple[str | int, ...]
-"""Keys and indices that lead to a value in a document."""
+"""Path of keys and indices to a value in a document."""
 
 
 @dataclass(frozen=True, slots=True)
 class Context:
-    """Where a document comes from."""
+    """The source of a document."""
 
     where: Callable[[Place], str] = lambda _: ""
-    """Where a value stands in the file: `line 8, column 11`."""
+    """Returns the position of a value in the file: `line 8, column 11`."""
     check: Callable[[], None] = lambda: None
-    """Called before each rule; raises where reading is to end."""
+    """Called before each rule; raises to stop reading."""
 
 
 def read(document: Any, context: Context | None = None) -> RuleFile:
-    """The groups of a document as `strictyaml` loads it, with all errors. RuleFileError where it is no rule file at all."""
+    """Return the groups and all errors of a document loaded by `strictyaml`. Raises RuleFileError if it is not a rule file."""
     context = context or Context()
     listed = _listed(document)
     read = [
@@ -126,7 +126,7 @@ def _name(fields: Mapping[str, Any], number: int) -> str:
 
 
 def told_apart(files: Mapping[str, RuleFile]) -> RuleFile:
-    """All files as one. Groups that have their name from several files are called `file;group`, as in Prometheus."""
+    """Merge files. Groups whose name occurs in several files are renamed `file;group`, as in Prometheus."""
     names = Counter(name for found in files.values() for name in _names(found))
 
     def called(path: str, name: str) -> str:
@@ -152,7 +152,7 @@ def _names(found: RuleFile) -> Collection[str]:
 
 
 class _Reader:
-    """Reads the fields of one group or rule, and keeps what is wrong with them."""
+    """Reads the fields of one group or rule, and collects their errors."""
 
     def __init__(self, group: str, place: Place, context: Context, rule: str = "") -> None:
         self.group = group
@@ -162,11 +162,11 @@ class _Reader:
         self._rule = rule
 
     def within(self, rule: str, number: int) -> "_Reader":
-        """For a rule of this group, the first of which has the number 1."""
+        """Return a reader for a rule of this group; rules are numbered from 1."""
         return _Reader(self.group, (*self.place, "rules", number - 1), self.context, rule)
 
     def refuse(self, reason: str, text: str, *field: str) -> None:
-        """Something is wrong, with one of the fields or with all."""
+        """Record an error of one field, or of the whole."""
         where = self.context.where((*self.place, *field))
         self.errors.append(
             RuleError(self.group, self._rule, reason, f"{where}: {text}" if where else text)
@@ -175,7 +175,7 @@ class _Reader:
     def get(
         self, read: Callable[[Any], Value], fields: Mapping[str, Any], name: str
     ) -> Value | None:
-        """A field's value; None where it is not valid."""
+        """Return a field's value; None if it is invalid."""
         try:
             return read(fields.get(name))
         except InvalidError as error:
@@ -185,7 +185,7 @@ class _Reader:
         return None
 
     def expect(self, fields: Mapping[str, Any], known: frozenset[str]) -> None:
-        """No other fields."""
+        """Record an error for each field that is not known."""
         for name in sorted(fields.keys() - known):
             self.refuse("invalid", f"unknown field {shown(name)}", name)
 
@@ -240,7 +240,7 @@ def _is_alert(given: Any) -> bool:
 
 
 def _rule(parent: _Reader, number: int, given: Any, common: Labels) -> Rule | None:
-    """None if something is wrong with it, which is then among the group's errors."""
+    """Return a rule, or None after recording its errors with the group's."""
     named = given.get("record") if isinstance(given, dict) else None
     reader = parent.within(named if named and isinstance(named, str) else f"#{number}", number)
     try:

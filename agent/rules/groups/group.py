@@ -1,7 +1,7 @@
-"""One rule group at work: its samples, its rules in order, and what came out of them at a tick.
+"""Evaluates one rule group on each tick: its samples, its rules in order, and their results.
 
-A rule's results are published only if nothing kept it from being evaluated. What is missing is `unread`, not absent, where it
-could not be known: a source failed, a rule failed, or the group has not seen two ticks yet, which is what rates take.
+A rule's results are published only if it could be evaluated. Missing results are `unread`, not absent, if they could not
+be known: a source failed, a rule failed, or the group has had fewer than the two ticks that rates need.
 """
 
 import math
@@ -23,56 +23,56 @@ from collectors.base.sample import Family
 from plimsoll.text import SentenceError
 
 _FEW_TICKS = 2
-# What a mistake of ours in a function raises: the other rules of the group know nothing of it.
+# Raised by a defect in a function; the other rules of the group are unaffected.
 _DEFECTS = (ArithmeticError, AssertionError, LookupError, RecursionError, TypeError, ValueError)
-_KEPT = 1 << 12  # label sets of results that are remembered, by each rule
+_KEPT = 1 << 12  # cached label sets of results per rule
 # Bytes counted for a recorded series and for each of its labels: estimates that include what the exposition remembers.
 _RESULT, _RESULT_LABEL = 600, 100
 _REST = 60_000  # milliseconds for which a rule that exceeded a limit is not evaluated
 
 Results = Mapping[str, Vector]
-"""What was recorded, by metric; the label sets are whole. Of a series that comes twice, the first one counts."""
+"""Recorded series by metric, with complete label sets. Of duplicates, the first one counts."""
 
 
 @dataclass(frozen=True, slots=True)
 class TickResult:
-    """What a group says since a tick."""
+    """The results of a group as of a tick."""
 
     time: int
-    """The tick, in milliseconds."""
+    """The tick in ms."""
     results: Results
     unread: frozenset[str] = frozenset()
-    """Metrics without a result of which nothing is known."""
+    """Metrics without a result whose value is unknown."""
     doubtful: frozenset[str] = frozenset()
-    """Metrics for which something was missing; there may be results all the same."""
+    """Metrics with missing input; they may have results nevertheless."""
     errors: tuple[RuleError, ...] = ()
     overridden: frozenset[str] = frozenset()
-    """Metrics that were collected, and so not recorded."""
+    """Metrics that were collected and therefore not recorded."""
 
 
 def unknown(group: Group, time: int, errors: tuple[RuleError, ...] = ()) -> TickResult:
-    """What a group says of which nothing is known at this time."""
+    """Return the results of a group about which nothing is known at this time."""
     metrics = dependencies.recorded([group])
     return TickResult(time, {}, metrics, metrics, errors)
 
 
 @dataclass(frozen=True, slots=True)
 class Tick:
-    """What a group is evaluated over."""
+    """The input of one evaluation of a group."""
 
     time: int
-    """Milliseconds on the clock of the samples."""
+    """Milliseconds of the samples' clock."""
     epoch: int
-    """Milliseconds to add for Unix time."""
+    """Offset in ms to Unix time."""
     step: int
-    """Milliseconds between the steps of a subquery that does not say its own."""
+    """Default step of a subquery in ms."""
     families: tuple[Family, ...]
     collected: Collection[str]
-    """The metrics among them, and all others that collectors export: nothing is recorded under their names."""
+    """Metrics in the samples, and all others that collectors export; no results are recorded under these names."""
     failed: frozenset[str] = frozenset()
     """Collectors that could not read their source."""
     others: Iterable[TickResult] = ()
-    """What other groups said last."""
+    """The latest results of other groups."""
     budget: Budget = field(default_factory=Budget)
     free: float = math.inf
     """Bytes that samples and results of this group may take."""
@@ -80,24 +80,24 @@ class Tick:
 
 @dataclass(slots=True)
 class _Evaluation:
-    """One rule, with what is remembered of it."""
+    """A rule and its state between evaluations."""
 
     rule: Rule
     key: str
-    """What tells it from the others of its group."""
+    """Identifies the rule within its group."""
     sources: frozenset[str]
     inputs: tuple[Need, ...]
     expression: Expression
     renamed: dict[Labels, Labels] = field(default_factory=dict)
     held: int = 0
-    """Bytes of its latest results, and of what its expression remembers."""
+    """Bytes of its latest results and of the expression's caches."""
     limited: "_RuleFailedError | None" = None
-    """The limit that it exceeded lately."""
+    """The limit that it exceeded recently."""
     resume: int = 0
-    """The time (ms) from which it is evaluated again after that."""
+    """Time (ms) at which it is evaluated again after that."""
 
     def named(self, found: Labels) -> Labels:
-        """A result's label set as the rule records it."""
+        """Return a result's label set as recorded."""
         known = self.renamed.get(found)
         if known is None:
             if len(self.renamed) >= _KEPT:
@@ -107,7 +107,7 @@ class _Evaluation:
         return known
 
     def rest(self, error: LimitError, time: int) -> "_RuleFailedError":
-        """Give up what it remembers, and leave it out for a while."""
+        """Drop the rule's state and skip the rule for a while."""
         self.expression = parse(self.rule.expression.text)
         self.renamed.clear()
         self.held, self.resume = 0, time + _REST
@@ -115,7 +115,7 @@ class _Evaluation:
         return self.limited
 
     def is_doubtful(self, failed: Collection[str], doubtful: Iterable[str]) -> bool:
-        """Whether a source failed that it looks at, or something is missing of another rule's results."""
+        """Return whether a source that it reads failed, or another rule's results are incomplete."""
         if not self.sources.isdisjoint(failed):
             return True
         return any(
@@ -126,7 +126,7 @@ class _Evaluation:
 
 
 class RunningGroup:
-    """A group, with the history of what it looks at. One thread at a time."""
+    """A group with its sample storage. One thread at a time."""
 
     def __init__(
         self,
@@ -134,13 +134,13 @@ class RunningGroup:
         history: Head,
         sources: Callable[[Iterable[Need]], frozenset[str]],
     ) -> None:
-        """`sources`: the collectors that serve needs."""
+        """`sources`: returns the collectors for needed series."""
         self.group = group
         self.history: Head | None = history
         self.sources = sources(dependencies.needs(group))
-        """The collectors to run for it."""
+        """The collectors to run for the group."""
         self.outcome = unknown(group, 0)
-        """What it said last."""
+        """Its latest results."""
         self._doing = [
             _Evaluation(
                 rule, key, sources(rule.expression.needs), rule.expression.needs, rule.expression
@@ -151,11 +151,11 @@ class RunningGroup:
 
     @property
     def held(self) -> int:
-        """Bytes of the latest results, and of what expressions remember, about."""
+        """Approximate bytes of the latest results and of the expressions' caches."""
         return sum(doing.held for doing in self._doing) if self.history is not None else 0
 
     def restore(self, snapshot: Snapshot) -> None:
-        """Begin with the samples that another history held, before the first tick."""
+        """Start with the samples of a snapshot, before the first tick."""
         if self.history is not None:
             try:
                 self.history.restore(snapshot)
@@ -163,7 +163,7 @@ class RunningGroup:
                 self.stop(0, "memory", str(error))
 
     def tick(self, tick: Tick) -> TickResult:
-        """Take in what was read, evaluate every rule, and say what came out."""
+        """Add the samples of a tick, evaluate every rule and return the results."""
         if self.history is None:
             return self.outcome
         try:
@@ -174,12 +174,12 @@ class RunningGroup:
             self.stop(tick.time, "memory", str(error))
         except (
             LimitError
-        ) as error:  # new series take longest, and those that were added are known next time
+        ) as error:  # new series take longest, and those already added are known the next time
             self.outcome = unknown(self.group, tick.time, self._errors(error.reason, str(error)))
         return self.outcome
 
     def stop(self, time: int, reason: str, text: str) -> TickResult:
-        """Record nothing any longer: an answer from a part of the samples would be a wrong one."""
+        """Stop recording: results from part of the samples would be wrong."""
         self.history = None
         for doing in self._doing:
             doing.expression = doing.rule.expression
@@ -258,7 +258,7 @@ class RunningGroup:
             raise _RuleFailedError("evaluation", str(error)) from error
         except _DEFECTS as error:
             raise _RuleFailedError("evaluation", f"{type(error).__name__}: {error}") from error
-        assert not isinstance(value, str)  # refused when it was read
+        assert not isinstance(value, str)  # rejected when the rule was read
         vector = value if isinstance(value, list) else [(EMPTY, value)]
         if self.group.limit and len(vector) > self.group.limit:
             text = f"{len(vector)} series are more than the limit of {self.group.limit}"
@@ -271,7 +271,7 @@ class RunningGroup:
 
 
 def _keys(group: Group) -> list[str]:
-    """A rule's metric, and where several record it, which of them it is."""
+    """Return a key for each rule: its metric, numbered if several rules record it."""
     seen = Counter[str]()
     keys = []
     for rule in group.rules:
@@ -281,7 +281,7 @@ def _keys(group: Group) -> list[str]:
 
 
 class _RuleFailedError(SentenceError):
-    """A rule that has no results at a tick."""
+    """A rule has no results on a tick."""
 
     def __init__(self, reason: str, text: str) -> None:
         super().__init__(text)

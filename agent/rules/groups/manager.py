@@ -1,4 +1,4 @@
-"""All rule groups at work: which are due, what each of them is evaluated over, and what they say together."""
+"""Schedules all rule groups and combines their results."""
 
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -16,21 +16,21 @@ from agent.rules.storage.snapshot import Snapshot
 from collectors.base.sample import Family
 
 _COUNT = 15_000
-"""Milliseconds between two counts of the samples that are kept."""
+"""Milliseconds between two counts of stored samples."""
 _PARTS = ("_bucket", "_sum", "_count")
 
 Sources = Callable[[Iterable[Need]], frozenset[str]]
-"""The collectors that serve needs."""
+"""Returns the collectors for needed series."""
 
 
 @dataclass(frozen=True, slots=True)
 class TickInputs:
-    """What collectors yielded for a tick."""
+    """The samples of collectors for a tick."""
 
     time: int
-    """When they were asked, in milliseconds on the clock of the samples."""
+    """Time of collection in ms of the samples' clock."""
     epoch: int
-    """Milliseconds to add for Unix time."""
+    """Offset in ms to Unix time."""
     families: tuple[Family, ...]
     failed: frozenset[str]
     """Collectors that could not read their source."""
@@ -40,11 +40,11 @@ class TickInputs:
 
 @dataclass(slots=True)
 class _Member:
-    """A group, and how it goes."""
+    """A group and its statistics."""
 
     running: RunningGroup
     interval: int
-    """Its own, in milliseconds."""
+    """Its own interval in ms."""
     duration: float = 0.0
     timestamp: float | None = None
     missed: int = 0
@@ -53,23 +53,23 @@ class _Member:
 
     @property
     def word(self) -> GroupResult:
-        """What it said last."""
+        """Return the group's latest result."""
         return GroupResult(self.running.group, self.interval, self.running.outcome)
 
     @property
     def bytes(self) -> int:
-        """What its samples and results take in memory, about."""
+        """Approximate bytes of its samples and results."""
         history = self.running.history
         return history.bytes + self.running.held if history is not None else 0
 
 
 class GroupManager:
-    """Times are milliseconds on the clock of the samples. One thread at a time, but for `published`."""
+    """All groups. Times are ms of the samples' clock. One thread at a time, except `published`."""
 
     def __init__(
         self, *, interval: int, max_memory: int, sources: Sources, budget: Budget | None = None
     ) -> None:
-        """`interval`: of groups that have none of their own. `max_memory`: bytes that all samples and results may take."""
+        """`interval`: default for groups without one. `max_memory`: bytes of all samples and results."""
         self._budget = budget or Budget()
         self._interval = interval
         self._max_memory = max_memory
@@ -79,7 +79,7 @@ class GroupManager:
         self._schedule = Schedule({}, 0)
 
     def adopt(self, groups: Sequence[Group], now: int, saved: Mapping[str, Snapshot]) -> None:
-        """Go on with these. They keep the samples that they still need, else begin with saved ones."""
+        """Replace the groups. Groups keep the samples they still need; new ones start with saved samples."""
         before = self._members
         members: dict[str, _Member] = {}
         for group in dependencies.ordered(groups):
@@ -102,29 +102,29 @@ class GroupManager:
         return _Member(RunningGroup(group, history, self._sources), interval)
 
     def accelerate(self, metrics: Collection[str], now: int) -> None:
-        """Evaluate what records these metrics each second, and the groups whose results that looks at."""
+        """Evaluate groups that record these metrics every second, and the groups that they depend on."""
         groups = (member.running.group for member in self._members.values())
         first = [g.name for g in groups if not dependencies.recorded([g]).isdisjoint(metrics)]
         self._schedule.accelerate(dependencies.closure(first, self._dependencies), now)
 
     @property
     def next(self) -> int | None:
-        """When a group is due."""
+        """Return the time at which the next group is due."""
         return self._schedule.next
 
     def take(self, now: int) -> Sequence[str]:
-        """The groups that are due, those first that others build on; they then wait for their next turn."""
+        """Return the due groups in order of evaluation, and schedule their next evaluation."""
         due = self._schedule.take(now)
         for name, missed in due.items():
             self._members[name].missed += missed
         return [name for name in self._members if name in due]
 
     def collectors(self, names: Iterable[str]) -> frozenset[str]:
-        """The collectors that these groups need."""
+        """Return the collectors that these groups need."""
         return frozenset[str]().union(*(self._members[name].running.sources for name in names))
 
     def evaluate(self, name: str, reading: TickInputs) -> TickResult:
-        """One group, over what was read and what other groups say."""
+        """Evaluate one group over collected samples and results of other groups."""
         member = self._members[name]
         others = [other for other in self._members.values() if other is not member]
         self._budget.start_group()
@@ -149,20 +149,20 @@ class GroupManager:
         return outcome
 
     def broke(self, name: str, time: int, text: str) -> None:
-        """A group cannot be evaluated at all."""
+        """Record that a group cannot be evaluated at all."""
         self._members[name].running.stop(time, "evaluation", text)
 
     def took(self, name: str, seconds: float) -> None:
-        """Note how long an evaluation took."""
+        """Record the duration of an evaluation."""
         self._members[name].duration = seconds
 
     def published(self, now: int) -> Published:
-        """What all groups say. Any thread may call it."""
+        """Return the results of all groups. Any thread may call it."""
         words = [member.word for member in tuple(self._members.values())]
         return results.publish(words, now)
 
     def snapshots(self) -> Mapping[str, Snapshot]:
-        """The samples of each group that has any."""
+        """Return the samples of each group that has any."""
         return {
             name: member.running.history.snapshot()
             for name, member in self._members.items()
@@ -170,7 +170,7 @@ class GroupManager:
         }
 
     def accounts(self, now: int) -> Sequence[GroupAccount]:
-        """How it goes."""
+        """Return statistics of each group."""
         return [self._account(name, member, now) for name, member in self._members.items()]
 
     def _account(self, name: str, member: _Member, now: int) -> GroupAccount:
@@ -193,7 +193,7 @@ class GroupManager:
 
 
 def metrics_of(families: Iterable[Family]) -> frozenset[str]:
-    """The names of these families, and of all samples that they may have."""
+    """Return the names of these families and of all their possible samples."""
     found: set[str] = set()
     for family in families:
         found.add(family.name)

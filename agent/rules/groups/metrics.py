@@ -1,4 +1,4 @@
-"""What the agent says of its rules: which fail and why, and of each group how often, how long and over how much."""
+"""Metrics about the agent's rules: failures with reasons, and the interval, duration and size of each group."""
 
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
@@ -87,7 +87,7 @@ METRICS = Table(
 
 @dataclass(frozen=True, slots=True)
 class GroupAccount:
-    """One group, as it is now; a column of the table each."""
+    """The statistics of one group, one per table column."""
 
     group: str
     rules: int
@@ -105,7 +105,7 @@ def families(
     errors: Iterable[RuleError],
     files: Iterable[tuple[str, str]],
 ) -> Iterator[Family]:
-    """All of it; `files` are paths of files that cannot be used, each with the reason."""
+    """Return all families; `files`: paths of unusable files with the reason."""
     listed = tuple(groups)
     rows = sorted({(error.group, error.rule, error.reason) for error in errors})
     yield METRICS.family("plimsoll_rule_error", ((row, 1.0) for row in rows))

@@ -1,4 +1,4 @@
-"""What all rule groups say together: families for /metrics and the stream, and which changes are worth sending at once."""
+"""Combines the results of all rule groups into families for /metrics and the stream, and detects notable changes."""
 
 import math
 from collections.abc import Collection, Iterable, Mapping, Sequence
@@ -12,28 +12,28 @@ from collectors.base.sample import Family, Sample
 from plimsoll.text import one_line
 
 _SHOWN = 120  # characters of an expression in a HELP line
-_LIFE = 3  # intervals for which a result counts
+_LIFE = 3  # intervals for which a result is valid
 
 Numbers = Mapping[str, tuple[float, ...]]
-"""The values of metrics, in the order of their series."""
+"""Values of metrics in the order of their series."""
 
 
 @dataclass(frozen=True, slots=True)
 class Published:
-    """The results of all groups at one moment; never changes."""
+    """The results of all groups at one moment; immutable."""
 
     families: tuple[Family, ...] = ()
     unread: frozenset[str] = frozenset()
-    """Metrics without a result of which nothing is known."""
+    """Metrics without a result whose value is unknown."""
     errors: tuple[RuleError, ...] = ()
     until: float = math.inf
-    """Milliseconds: when the first of the results becomes too old."""
+    """Time (ms) at which the first result becomes too old."""
     numbers: Numbers = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
 class GroupResult:
-    """A group, and what it said last. Times are milliseconds."""
+    """A group and its latest result. Times in ms."""
 
     group: Group
     interval: int
@@ -41,18 +41,18 @@ class GroupResult:
 
     @property
     def until(self) -> int:
-        """For how long that counts."""
+        """The time until which the result is valid."""
         return self.outcome.time + _LIFE * self.interval
 
     def now(self, time: int) -> TickResult:
-        """What it says as of this time: what is too old is not known any longer."""
+        """Return the result as of this time: unknown if it is too old."""
         if time <= self.until:
             return self.outcome
         return unknown(self.group, self.outcome.time, self.outcome.errors)
 
 
 def publish(said: Sequence[GroupResult], now: int) -> Published:
-    """What groups say together. Where rules record the same series, the first one counts."""
+    """Combine the results of groups. If rules record the same series, the first one counts."""
     merged: dict[str, dict[Labels, float]] = {}
     unread: set[str] = set()
     errors: list[RuleError] = []
@@ -78,7 +78,7 @@ def publish(said: Sequence[GroupResult], now: int) -> Published:
 
 
 def _add(known: dict[Labels, float], vector: Vector) -> bool:
-    """Whether something was there before."""
+    """Add series that are new. Returns whether some existed before."""
     twice = False
     for found, value in vector:
         twice |= found in known
@@ -110,14 +110,14 @@ def _family(name: str, series: Mapping[Labels, float], described: str) -> Family
 
 
 def is_notable(before: Numbers, now: Numbers, metrics: Collection[str], share: float) -> bool:
-    """Whether one of these appeared, vanished, or moved by more than this part of itself."""
+    """Return whether one of these metrics appeared, disappeared, or changed by more than this share of its value."""
     return any(_moved(before.get(m, ()), now.get(m, ()), share) for m in metrics)
 
 
 def _moved(before: Sequence[float], now: Sequence[float], share: float) -> bool:
     if len(before) != len(now):
         return True
-    if len(now) != 1:  # several have no value to send
+    if len(now) != 1:  # several samples have no single value to send
         return False
     (old,), (new,) = before, now
     if old == new or (math.isnan(old) and math.isnan(new)):

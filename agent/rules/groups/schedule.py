@@ -1,4 +1,4 @@
-"""When each rule group is due: at its own interval, or each second while somebody subscribes to what it records."""
+"""Schedule of rule groups: at their own interval, or every second while a subscriber uses their results."""
 
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass
@@ -13,19 +13,19 @@ class _Due:
 
 
 class Schedule:
-    """Times are milliseconds on one clock. All groups of an interval are due together, so that sources are read once for all."""
+    """Times are ms of one clock. Groups with the same interval are due together, so that sources are read once for all."""
 
     def __init__(self, intervals: Mapping[str, int], now: int) -> None:
-        """`intervals` by group. All are due at once, as nothing is known before."""
+        """`intervals`: by group. All groups are due at once."""
         self._own = dict(intervals)
         self._turns = {name: _Due(interval, now) for name, interval in intervals.items()}
 
     def interval(self, name: str) -> int:
-        """How often this group is evaluated now."""
+        """Return a group's current interval."""
         return self._turns[name].interval
 
     def accelerate(self, names: Collection[str], now: int) -> None:
-        """These groups are wanted each second, the others at their own pace."""
+        """Evaluate these groups every second, the others at their own interval."""
         for name, turn in self._turns.items():
             interval = SHORTEST if name in names else self._own[name]
             if interval != turn.interval:
@@ -34,11 +34,11 @@ class Schedule:
 
     @property
     def next(self) -> int | None:
-        """When a group is due; None where there are no groups."""
+        """Return when the next group is due; None without groups."""
         return min((turn.due for turn in self._turns.values()), default=None)
 
     def take(self, now: int) -> Mapping[str, int]:
-        """The groups that are due, which then wait for their next turn; with how many turns of theirs went by unused."""
+        """Return the due groups with the number of evaluations each has missed, and schedule their next one."""
         found = {}
         for name, turn in self._turns.items():
             if turn.due <= now:
@@ -48,5 +48,5 @@ class Schedule:
 
 
 def _next(now: int, interval: int) -> int:
-    """The next multiple of the interval."""
+    """Return the next multiple of the interval."""
     return (now // interval + 1) * interval

@@ -1,7 +1,7 @@
-"""What evaluations may take: time, memory for results, and nothing more once the agent stops.
+"""Limits on evaluations: CPU time, memory for results, and cancellation at shutdown.
 
-Evaluation is cooperative: each part of an expression reports what it made, and long loops call `check`. All groups share
-one budget, which is set anew for each group and each rule.
+Evaluation is cooperative: each part of an expression reports the bytes it takes, and long loops call `check`. All groups
+share one budget, which is reset for each group and each rule.
 """
 
 import math
@@ -11,14 +11,14 @@ from plimsoll.durations import format_duration
 from plimsoll.text import SentenceError
 
 SERIES = 200
-"""Bytes counted for a series in the result of a part: an estimate. Parts hold 64 to 360 bytes a series, by tracemalloc."""
+"""Estimated bytes of a series in a part's result. Parts hold 64 to 360 bytes a series, by tracemalloc."""
 POINT = 90
-"""Bytes counted for a sample in the window of a subquery: an estimate. Windows hold 11 to 60 bytes a sample, by tracemalloc."""
-_CALLS = 16  # calls of `check` from one look at the clock to the next
+"""Estimated bytes of a sample in a subquery's window. Windows hold 11 to 60 bytes a sample, by tracemalloc."""
+_CALLS = 16  # calls of `check` per reading of the clock
 
 
 class LimitError(SentenceError):
-    """An evaluation that exceeds a limit; `reason` is one of accounts.REASONS."""
+    """An evaluation exceeded a limit; `reason` is one of metrics.REASONS."""
 
     def __init__(self, reason: str, text: str) -> None:
         super().__init__(text)
@@ -26,11 +26,11 @@ class LimitError(SentenceError):
 
 
 class CancelledError(Exception):
-    """The agent stops: whatever is being loaded or evaluated is given up."""
+    """The agent is stopping; loading or evaluation in progress is abandoned."""
 
 
 class Budget:
-    """Limits of the evaluation under way. One thread at a time, except for `cancel`."""
+    """The limits of the current evaluation. For one thread at a time, except `cancel`."""
 
     def __init__(
         self,
@@ -39,9 +39,9 @@ class Budget:
         rule_seconds: float = math.inf,
         group_seconds: float = math.inf,
     ) -> None:
-        """`clock`: seconds, such as the processor time of this thread. Without arguments there is no limit."""
+        """`clock`: seconds, e.g. CPU time of this thread. Without arguments nothing is limited."""
         self.used = 0
-        """Bytes that the rule's evaluation has taken, about."""
+        """Approximate bytes taken by the current rule's evaluation."""
         self._clock = clock
         self._rule_seconds = rule_seconds
         self._group_seconds = group_seconds
@@ -51,11 +51,11 @@ class Budget:
         self._cancelled = False
 
     def start_group(self) -> None:
-        """A group is evaluated from now on."""
+        """Start the time limit of a group."""
         self._group_end = self._end = self._clock() + self._group_seconds
 
     def start_rule(self, free: float) -> None:
-        """A rule of the group is evaluated from now on, and may take so many bytes. LimitError if the group's time is over."""
+        """Start the time limit of a rule, which may take `free` bytes. Raises LimitError if the group's time is used up."""
         self.check_cancelled()
         now = self._clock()
         self.used, self._bytes = 0, free
@@ -64,7 +64,7 @@ class Budget:
             raise LimitError("timeout", self._overrun())
 
     def take(self, size: int) -> None:
-        """Count bytes, before they are used where that is possible; then as `check`. LimitError if they are too many."""
+        """Count bytes, if possible before they are allocated, and call `check`. Raises LimitError if there are too many."""
         self.used += size
         if self.used > self._bytes:
             raise LimitError(
@@ -73,24 +73,24 @@ class Budget:
         self.check()
 
     def check(self) -> None:
-        """LimitError if the time is over, CancelledError if the agent stops."""
+        """Raise LimitError if the time is used up, CancelledError if the agent is stopping."""
         self.check_cancelled()
         self._calls += 1
         if self._calls % _CALLS == 0 and self._clock() > self._end:
             raise LimitError("timeout", self._overrun())
 
     def check_cancelled(self) -> None:
-        """CancelledError if the agent stops."""
+        """Raise CancelledError if the agent is stopping."""
         if self._cancelled:
             raise CancelledError
 
     def cancel(self) -> None:
-        """End what is under way, and all that is started afterwards. Any thread may call it."""
+        """Cancel the current evaluation and every later one. Any thread may call it."""
         self._cancelled = True
 
     @property
     def group_is_over(self) -> bool:
-        """Whether the group has used up its time."""
+        """Return whether the group has used up its time."""
         return self._clock() > self._group_end
 
     def _overrun(self) -> str:

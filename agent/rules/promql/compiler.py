@@ -1,4 +1,4 @@
-"""From the parser's tree to a plan: each node becomes a closure over those of its operands, once, when a rule is loaded."""
+"""Compiles the parser's tree to a plan when a rule is loaded: each node becomes a closure over its operands' closures."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import replace
@@ -17,18 +17,21 @@ from agent.rules.promql.syntax.selectors import label_names, milliseconds, selec
 from agent.rules.promql.values import Moment, Vector
 
 DEEPEST = 100
-"""Levels of an expression: each takes up to three frames of Python's stack, which are a thousand for all."""
+"""Maximum nesting of an expression. Each level takes up to three of Python's stack frames, of which there are 1,000."""
 
 _CARDS: Mapping[str, Card] = {
     "VectorMatchCardinality.OneToOne": "one-to-one",
     "VectorMatchCardinality.ManyToOne": "many-to-one",
     "VectorMatchCardinality.OneToMany": "one-to-many",
-    "VectorMatchCardinality.ManyToMany": "one-to-one",  # of set operators, which do not look at it
+    "VectorMatchCardinality.ManyToMany": "one-to-one",  # set operators, which ignore it
 }
 
 
 def compiled(node: promql_parser.Expr, scope: Scope) -> Part:
-    """A node's part; what it needs is added to the scope. ExpressionError where it is not supported, by name."""
+    """Return the compiled part for a node and add the series it needs to the scope.
+
+    Raises ExpressionError, naming the construct, if it is not supported.
+    """
     if scope.depth > DEEPEST:
         raise ExpressionError(f"more than {DEEPEST} levels", "parse")
     build = _NODES.get(type(node))
@@ -39,7 +42,7 @@ def compiled(node: promql_parser.Expr, scope: Scope) -> Part:
 
 
 def _metered(plan: Callable[[Moment], Vector]) -> Callable[[Moment], Vector]:
-    """The same, counted as what the evaluation takes."""
+    """Return a plan whose results count against the evaluation's budget."""
 
     def metered(moment: Moment) -> Vector:
         found = plan(moment)
@@ -89,7 +92,7 @@ def _subquery(node: promql_parser.SubqueryExpr, scope: Scope) -> Range:
 
 def _call(node: promql_parser.Call, scope: Scope) -> Part:
     name = node.func.name
-    if name not in compiler_calls.SUPPORTED:  # said before anything of its arguments
+    if name not in compiler_calls.SUPPORTED:  # before any error about its arguments
         raise unsupported(f"the function {name}()")
     return compiler_calls.call(name, [compiled(argument, scope.deeper()) for argument in node.args])
 

@@ -1,4 +1,4 @@
-"""Calls of functions: from the compiled arguments to a compiled part, by the function's name."""
+"""Compiles function calls: from the function's name and compiled arguments to a compiled part."""
 
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -23,7 +23,7 @@ VectorPlan = Callable[[Moment], Vector]
 
 
 def call(name: str, arguments: Arguments) -> Part:
-    """The call of one of the functions that are supported."""
+    """Return the compiled call of a supported function."""
     if name in RANGES:
         return _over_range(RANGES[name], arguments)
     if name in POINTWISE:
@@ -32,7 +32,7 @@ def call(name: str, arguments: Arguments) -> Part:
 
 
 def negated(operand: Instant) -> Instant:
-    """Unary minus."""
+    """Return the unary minus of a vector."""
     return _pointwise(neg, [operand])
 
 
@@ -76,7 +76,7 @@ def _pointwise(compute: Callable[..., float | None], arguments: Arguments) -> In
 
 
 def _unnamed(plan: VectorPlan) -> VectorPlan:
-    """The same without the metric's name. What the label sets are then is worked out when other series come, and only then."""
+    """Return the plan without the metric's name. New label sets are computed only when the series change."""
     names = latest(nameless)
 
     def unnamed(moment: Moment) -> Vector:
@@ -184,11 +184,11 @@ _OTHERS: Mapping[str, Callable[[Arguments], Part]] = {
 }
 
 SUPPORTED = frozenset({*RANGES, *POINTWISE, *_OTHERS})
-"""The names of all functions."""
+"""Names of all supported functions."""
 
 
 def _only(kind: type[Kind], arguments: Arguments) -> Kind:
-    """The argument of that kind; the parser has seen to it that there is one."""
+    """Return the argument of that kind. The parser has checked the types, so there is exactly one."""
     for argument in arguments:
         if isinstance(argument, kind):
             return argument

@@ -1,15 +1,15 @@
-"""Why an expression is not taken."""
+"""Errors for expressions that are rejected."""
 
 from typing import Literal
 
 from plimsoll.text import SentenceError
 
 Reason = Literal["parse", "type", "unsupported"]
-"""Not PromQL; PromQL that computes nothing, such as the rate of a scalar; PromQL that a node does not compute."""
+"""parse: not PromQL. type: operand types do not fit, such as the rate of a scalar. unsupported: PromQL not evaluated here."""
 
 
 class ExpressionError(SentenceError):
-    """An expression that is not taken, with the reason as one word for metrics."""
+    """An expression was rejected; `reason` is one word, used as a metric's label."""
 
     def __init__(self, text: str, reason: Reason) -> None:
         super().__init__(text)
@@ -17,10 +17,10 @@ class ExpressionError(SentenceError):
 
 
 def unsupported(what: str) -> ExpressionError:
-    """PromQL, but not a node's."""
+    """Return the error for valid PromQL that is not supported here."""
     return ExpressionError(f"{what} is not supported here", "unsupported")
 
 
 def out_of_range() -> ExpressionError:
-    """A duration that is longer than any that Prometheus takes."""
+    """Return the error for a duration longer than Prometheus accepts."""
     return ExpressionError("duration out of range", "parse")

@@ -1,4 +1,4 @@
-"""Expressions: PromQL text, understood once, then evaluated again and again."""
+"""Expressions: PromQL text, compiled once and evaluated many times."""
 
 from dataclasses import dataclass, field
 from typing import Literal, assert_never
@@ -16,26 +16,26 @@ Kind = Literal["scalar", "vector", "string"]
 
 @dataclass(frozen=True, slots=True)
 class Expression:
-    """An expression that can be evaluated."""
+    """A compiled expression."""
 
     text: str
     kind: Kind
     needs: tuple[Need, ...]
-    """What it looks at, each selector once with its longest reach."""
+    """The series it reads: each selector once, with its longest reach."""
     plan: Plan = field(repr=False, compare=False)
 
     def evaluate(self, moment: Moment) -> Value:
-        """Its value at a moment; EvaluationError where the samples do not allow any."""
+        """Return the expression's value at a moment. Raises EvaluationError if it cannot be computed from the samples."""
         return self.plan(moment)
 
 
 def parse(text: str) -> Expression:
-    """The expression that a text says; ExpressionError where it says none that a node computes."""
+    """Compile a PromQL expression. Raises ExpressionError if it is invalid or not supported."""
     try:
         found = tree(text)
         scope = Scope(found.pattern)
         part = compiled(found.root, scope)
-    except OverflowError as error:  # the parser's way to hand over a duration of more than 10⁹ days
+    except OverflowError as error:  # the parser's exception for a duration of more than 10⁹ days
         raise out_of_range() from error
     kind, plan = _result(part)
     return Expression(text, kind, _longest(scope.needs), plan)

@@ -1,4 +1,4 @@
-"""Instant vectors straight from the storage: what a series' value is now, and when that was sampled."""
+"""Instant selectors: current values of series from the storage, and their timestamps."""
 
 from collections.abc import Callable
 
@@ -8,7 +8,7 @@ from agent.rules.promql.values import LOOKBACK, Moment, Vector
 
 
 def selected(selection: Selection, scope: Scope) -> Instant:
-    """The present value of each series that a selector matches."""
+    """Return a part with the current value of each series that a selector matches."""
     selector, offset = selection.selector, selection.offset
     moved = scope.reach or offset or scope.times > 1
     reach = max(0, scope.reach + offset + LOOKBACK) if moved else 0
@@ -16,7 +16,7 @@ def selected(selection: Selection, scope: Scope) -> Instant:
 
     def plan(moment: Moment) -> Vector:
         time = moment.time - offset
-        after = time - LOOKBACK - 1  # a sample just as old as that counts still
+        after = time - LOOKBACK - 1  # a sample of exactly that age still counts
         found: Vector = []
         for series in moment.storage.select(selector):
             sample = series.at(time, after)
@@ -28,7 +28,7 @@ def selected(selection: Selection, scope: Scope) -> Instant:
 
 
 def sampled(selection: Selection) -> Callable[[Moment], Vector]:
-    """When the present value of each series was sampled, in seconds of Unix time."""
+    """Return a plan with the timestamp of each series' current value, in Unix seconds."""
     selector, offset = selection.selector, selection.offset
 
     def plan(moment: Moment) -> Vector:

@@ -1,7 +1,7 @@
-"""Label sets as PromQL sees them: immutable, sorted by name, the metric's name among them, and no label without a value.
+"""Label sets: immutable tuples sorted by name, including the metric's name, without empty values.
 
-A label with an empty value is the same as none (prometheus.io/docs/concepts/data_model). Everything here is remembered:
-the same few label sets pass by at each evaluation.
+A label with an empty value equals no label (https://prometheus.io/docs/concepts/data_model). All functions cache their
+results, because each evaluation uses the same few label sets.
 """
 
 from collections.abc import Iterable, Mapping
@@ -11,28 +11,28 @@ Labels = tuple[tuple[str, str], ...]
 """Names and values, sorted by name."""
 
 NAME = "__name__"
-"""The label that holds a metric's name."""
+"""Label of the metric's name."""
 
 EMPTY: Labels = ()
 
 _KEPT = (
     1 << 11
-)  # label sets that are remembered, by each function: operators remember the rest while series stay
+)  # label sets cached per function; operators cache the rest while the series stay the same
 
 
 def make(pairs: Iterable[tuple[str, str]]) -> Labels:
-    """A label set of pairs in any order, each name once; those with an empty value are left out."""
+    """Return the label set of pairs with unique names in any order; empty values are dropped."""
     return tuple(sorted(pair for pair in pairs if pair[1]))
 
 
 @lru_cache(_KEPT)
 def of_series(name: str, pairs: tuple[tuple[str, str], ...]) -> Labels:
-    """The label set of a series as exporters print it: a metric's name, and its labels in any order."""
+    """Return the label set of an exported series: the metric's name and labels in any order."""
     return make((*pairs, (NAME, name)))
 
 
 def value(labels: Labels, name: str) -> str:
-    """A label's value; empty where there is none."""
+    """Return a label's value; empty if there is no such label."""
     for known, found in labels:
         if known == name:
             return found
@@ -41,22 +41,22 @@ def value(labels: Labels, name: str) -> str:
 
 @lru_cache(_KEPT)
 def without_name(labels: Labels) -> Labels:
-    """All but the metric's name, as most functions and operators answer."""
+    """Return the label set without the metric's name."""
     return tuple(pair for pair in labels if pair[0] != NAME)
 
 
 @lru_cache(_KEPT)
 def keep(labels: Labels, names: frozenset[str]) -> Labels:
-    """Only these labels: `by (...)` and `on (...)`."""
+    """Return only these labels: `by (...)` and `on (...)`."""
     return tuple(pair for pair in labels if pair[0] in names)
 
 
 @lru_cache(_KEPT)
 def drop(labels: Labels, names: frozenset[str]) -> Labels:
-    """All but these labels and the metric's name: `without (...)` and `ignoring (...)`."""
+    """Return all except these labels and the metric's name: `without (...)` and `ignoring (...)`."""
     return tuple(pair for pair in labels if pair[0] not in names and pair[0] != NAME)
 
 
 def replace(labels: Labels, changes: Mapping[str, str]) -> Labels:
-    """With these labels set; an empty value takes a label away."""
+    """Return the label set with these labels replaced; an empty value removes a label."""
     return make({**dict(labels), **changes}.items())

@@ -1,7 +1,7 @@
-"""What follows from the label sets of a vector alone is worked out once, for as long as the same series come.
+"""Caches results that depend on label sets only, while the series of a vector stay the same.
 
-From one evaluation to the next the series hardly change, only their values do. Which of them belong together is the dear
-part of an operator; with the answer at hand the rest is picking values out of a column.
+Between evaluations values change, series rarely do. Matching and grouping of label sets is the expensive part of an
+operator; with that cached, an evaluation only picks values out of a column.
 """
 
 from collections.abc import Callable, Sequence
@@ -20,10 +20,10 @@ Answer = TypeVar("Answer")
 
 
 def latest(work: Callable[Question, Answer]) -> Callable[Question, Answer]:
-    """A pure function that remembers its latest answer.
+    """Return a pure function that caches its latest result.
 
-    Comparing costs next to nothing, as label sets that are the same object are not looked into; functools.lru_cache would
-    have to hash them all. Question and answer are kept as one object, so threads cannot mix them up.
+    Comparison is cheap, because identical label sets are not compared in depth; functools.lru_cache would hash all of them.
+    Arguments and result are stored as one object, so threads cannot mix them up.
     """
     known: tuple[object, Answer] | None = None
 
@@ -41,41 +41,41 @@ def latest(work: Callable[Question, Answer]) -> Callable[Question, Answer]:
 
 
 def columns(vector: Vector) -> tuple[LabelSets, tuple[float, ...]]:
-    """The label sets and the values of a vector, each in its order."""
+    """Return the label sets and the values of a vector as two columns."""
     return tuple([labels for labels, _ in vector]), tuple([value for _, value in vector])
 
 
 class Picker(Protocol):
-    """Picks some entries out of a column."""
+    """Picks entries out of a column."""
 
     def __call__(self, column: Sequence[Item], /) -> Sequence[Item]:
-        """The entries, in the picker's order."""
+        """Return the entries in the picker's order."""
         ...
 
 
 def picker(indices: Sequence[int]) -> Picker:
-    """What picks the entries at these places, in this order."""
+    """Return a picker of the entries at these indices, in this order."""
     if not indices:
         return itemgetter(slice(0, 0))
     first, after = indices[0], indices[-1] + 1
     if list(indices) == list(range(first, after)):
         return itemgetter(slice(first, after))
-    return itemgetter(*indices)  # at least two, as one alone is a range: a tuple
+    return itemgetter(*indices)  # at least two: itemgetter returns a tuple
 
 
 def all_distinct(sets: Sequence[Labels]) -> bool:
-    """Whether no label set comes twice."""
+    """Return whether all label sets differ."""
     return len(set(sets)) == len(sets)
 
 
 def must_be_distinct(sets: Sequence[Labels]) -> None:
-    """Raise EvaluationError where a label set comes twice, as it may where names or labels were dropped."""
+    """Raise EvaluationError if a label set occurs twice, which can happen after names or labels were dropped."""
     if not all_distinct(sets):
         raise EvaluationError("vector cannot contain metrics with the same labelset")
 
 
 def nameless(sets: LabelSets) -> LabelSets:
-    """All without the metric's name, as most functions and operators answer; EvaluationError where two become one."""
+    """Return all without the metric's name. Raises EvaluationError if two become equal."""
     results = tuple(map(without_name, sets))
     must_be_distinct(results)
     return results

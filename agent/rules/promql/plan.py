@@ -1,4 +1,4 @@
-"""The parts that a compiled expression is made of, by what they yield."""
+"""Parts of a compiled expression, by the type they yield."""
 
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field, replace
@@ -12,12 +12,12 @@ from agent.rules.promql.syntax.selectors import Selection
 from agent.rules.promql.values import Moment, Vector, Window
 
 Samples = Callable[[Moment, int, int], Iterable[tuple[Labels, Window]]]
-"""Of a moment and the bounds of a range in ms, both included: each series that has samples there."""
+"""Returns, for a moment and inclusive bounds in ms, the series with samples in that range."""
 
 
 @dataclass(frozen=True, slots=True)
 class Scalar:
-    """One number at each moment."""
+    """Yields a number."""
 
     plan: Callable[[Moment], float]
 
@@ -31,22 +31,22 @@ class Text:
 
 @dataclass(frozen=True, slots=True)
 class Instant:
-    """A vector."""
+    """Yields an instant vector."""
 
     plan: Callable[[Moment], Vector]
     selection: Selection | None = None
-    """Set where it is a plain selector."""
+    """Set if this is a plain selector."""
 
 
 @dataclass(frozen=True, slots=True)
 class Range:
-    """A range vector: a selector's or a subquery's samples over a length of time (ms), ending at an offset before the moment."""
+    """Yields a range vector: samples of a selector or subquery over `length` ms, ending `offset` ms before the moment."""
 
     samples: Samples
     length: int
     offset: int
     selector: Selector | None = None
-    """None where it is a subquery."""
+    """None for a subquery."""
 
 
 Part = Scalar | Text | Instant | Range
@@ -54,34 +54,34 @@ Part = Scalar | Text | Instant | Range
 
 @dataclass(frozen=True, slots=True)
 class Need:
-    """The series that an expression looks at."""
+    """Series that an expression reads."""
 
     selector: Selector
     reach: int
-    """How long before the evaluation (ms) samples may be looked at; 0: only what is there at that time."""
+    """Age (ms) of the oldest sample read, relative to the evaluation; 0: only current values."""
 
 
 @dataclass(frozen=True, slots=True)
 class Scope:
-    """Where in an expression a part stands."""
+    """The position of a part in an expression."""
 
     pattern: Callable[[promql_parser.Matcher], Pattern]
-    """The regular expression of a matcher."""
+    """Returns the compiled regular expression of a matcher."""
     needs: list[Need] = field(default_factory=list)
-    """What was found to be needed so far, in the whole expression."""
+    """Series needed by the parts compiled so far, of the whole expression."""
     steps: list[int] = field(default_factory=list)
-    """How often each subquery found so far, in the whole expression, is evaluated for one evaluation of the whole."""
+    """Evaluations of each subquery so far, of the whole expression, per evaluation of the whole."""
     depth: int = 0
     reach: int = 0
-    """How long before the evaluation of the whole a part may be evaluated, in ms; negative: only after it."""
+    """Milliseconds before the whole expression's time at which a part may be evaluated; negative: only after it."""
     times: int = 1
-    """How often a part is evaluated for one evaluation of the whole."""
+    """Evaluations of the part per evaluation of the whole expression."""
 
     def deeper(self) -> "Scope":
-        """One level down."""
+        """Return the scope of the next level of nesting."""
         return replace(self, depth=self.depth + 1)
 
     def within(self, reach: int, times: int) -> "Scope":
-        """In a subquery that goes back so far, evaluated so many times."""
+        """Return the scope within a subquery that reaches back `reach` ms and is evaluated `times` times."""
         self.steps.append(times)
         return replace(self, depth=self.depth + 1, reach=self.reach + reach, times=times)

@@ -1,4 +1,4 @@
-"""Range vectors: the samples of selectors and subqueries over a length of time."""
+"""Range vectors: samples of selectors and subqueries over a time range."""
 
 from collections.abc import Iterable, Iterator
 
@@ -10,13 +10,13 @@ from agent.rules.promql.syntax.selectors import Selection
 from agent.rules.promql.values import EvaluationError, Moment, Window, same
 
 MOST_STEPS = 11_000
-"""Evaluations that the subqueries of an expression may ask for together; Prometheus' own limit of points."""
+"""Maximum of evaluations by all subqueries of an expression; Prometheus' limit of points."""
 STEP = 5_000
-"""Milliseconds between steps that are not said, where an expression is judged without a moment."""
+"""Default step of a subquery in ms where an expression is checked without a moment."""
 
 
 def selected(selection: Selection, length: int, scope: Scope) -> Range:
-    """The samples of each series that a selector matches."""
+    """Return a part with the samples of each series that a selector matches."""
     selector = selection.selector
     scope.needs.append(Need(selector, max(0, scope.reach + selection.offset + length)))
 
@@ -30,7 +30,7 @@ def selected(selection: Selection, length: int, scope: Scope) -> Range:
 
 
 def inside(scope: Scope, length: int, step: int, offset: int) -> Scope:
-    """The scope of what a subquery evaluates; ExpressionError where that would be too often."""
+    """Return the scope of a subquery's expression. Raises ExpressionError if it would be evaluated too often."""
     times = scope.times * (length // (step or STEP) + 1)
     inner = scope.within(length + offset, times)
     if sum(scope.steps) > MOST_STEPS:
@@ -39,7 +39,10 @@ def inside(scope: Scope, length: int, step: int, offset: int) -> Scope:
 
 
 def subquery(inner: Instant, length: int, step: int, offset: int) -> Range:
-    """A vector's values at each step, those that are multiples of the step in Unix time; a step of 0 is the moment's own."""
+    """Return a part that evaluates a vector at each step.
+
+    Steps are multiples of `step` in Unix time; 0 means the moment's default.
+    """
     plan = inner.plan
 
     def samples(moment: Moment, start: int, end: int) -> Iterable[tuple[Labels, Window]]:
@@ -52,7 +55,9 @@ def subquery(inner: Instant, length: int, step: int, offset: int) -> Range:
         storage, own, budget = moment.storage, moment.step, moment.budget
         kept = budget.used
         for time in range(first, end + 1, every):
-            budget.used = kept  # what the step before took is reused, only its points stay
+            budget.used = (
+                kept  # a step's memory is reused by the next one, only its points are kept
+            )
             vector = plan(Moment(storage, time, epoch, own, budget))
             budget.take(POINT * len(vector))
             kept += POINT * len(vector)

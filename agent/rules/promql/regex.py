@@ -1,7 +1,7 @@
-"""Prometheus' regular expressions: RE2's syntax, matched against a whole text in time linear in its length.
+"""Prometheus' regular expressions: RE2 syntax, anchored at both ends, matched in linear time.
 
-RE2 itself does the work (google-re2), so a pattern means what it means to Prometheus. It is loaded with the first pattern that is
-more than alternatives of plain text: the library takes 3 MB, which an agent without such rules does not spend.
+google-re2 does the work, so a pattern means the same as in Prometheus. It is imported with the first pattern that needs it
+(not plain alternatives): the library takes 3 MB, which an agent without such rules saves.
 """
 
 import re
@@ -13,14 +13,15 @@ from agent.rules.promql.errors import ExpressionError, unsupported
 from plimsoll.text import shown
 
 LONGEST = 2000
-"""Characters of a pattern."""
+"""Maximum length of a pattern in characters."""
 PROGRAM_BYTES = 256 << 10
-"""Memory of a compiled pattern, with the states that matching adds to it: about 2,700 instructions."""
-_COMPILED = 128  # patterns; PROGRAM_BYTES each, at most
+"""Memory of a compiled pattern including cached states: about 2,700 instructions."""
+_COMPILED = 128  # cached patterns, of up to PROGRAM_BYTES each
 
-# Alternatives of plain text, or a lone wildcard: Python's engine gives RE2's answer, and in linear time.
+# Alternatives of plain text, or one wildcard: Python's engine gives the same answer as RE2, in linear time.
 _PLAIN = re.compile(r"[^\\.+*?()|\[\]{}^$]*(?:\|[^\\.+*?()|\[\]{}^$]*)*|\(?\.[*+]\)?")
-# What this RE2 takes and the Go of Prometheus 2.42 does not, and names of groups; quoted text and escapes are stepped over.
+# Syntax that this RE2 accepts and Go's in Prometheus 2.42 does not, and group names; quoted text and escapes are
+# skipped.
 _TOKEN = re.compile(r"\\Q.*?(?:\\E|\Z)|(?P<newer>\\C|\(\?<)|\(\?P<(?P<name>\w+)>|\\.", re.DOTALL)
 
 
@@ -28,10 +29,10 @@ _SURROGATE = re.compile("[\ud800-\udfff]")
 
 
 class Match(Protocol):
-    """What a pattern matched."""
+    """The match of a pattern."""
 
     def __getitem__(self, group: int | str, /) -> str | None:
-        """A group's text; None if it took no part. IndexError if the pattern has no such group."""
+        """Return a group's text; None if it did not participate. Raises IndexError for an unknown group."""
         ...
 
 
@@ -46,7 +47,7 @@ class Pattern:
     text: str
 
     def fullmatch(self, text: str) -> Match | None:
-        """The match of the whole text; None if there is none."""
+        """Match the whole text; None if it does not match."""
         program = _program(self.text)
         try:
             return program.fullmatch(text)
@@ -55,7 +56,7 @@ class Pattern:
 
 
 def compiled(pattern: str) -> Pattern:
-    """The pattern of a text. ExpressionError if it is invalid, too large, or of a syntax that Prometheus 2.42 lacks."""
+    """Compile a pattern. Raises ExpressionError if it is invalid, too large, or uses syntax that Prometheus 2.42 lacks."""
     if len(pattern) > LONGEST:
         raise _unsupported(pattern, f"more than {LONGEST} characters")
     if _SURROGATE.search(pattern):
@@ -65,7 +66,7 @@ def compiled(pattern: str) -> Pattern:
         if token["newer"]:
             raise _unsupported(pattern, token["newer"])
         names += [token["name"]] if token["name"] else []
-    if len(set(names)) < len(names):  # which of them `$name` stands for depends on the match
+    if len(set(names)) < len(names):  # `$name` would be ambiguous
         raise _unsupported(pattern, "a name for two groups")
     _program(pattern)
     return Pattern(pattern)
@@ -94,7 +95,7 @@ def _program(pattern: str) -> _Program:
             ) from error
         raise _invalid(pattern, reason.partition(": ")[0]) from error
     finally:
-        re2.purge()  # its cache would hold programs beyond the bound here
+        re2.purge()  # the module's cache would hold programs beyond our bound
     return program
 
 

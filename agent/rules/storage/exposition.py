@@ -1,7 +1,7 @@
-"""Expositions that were kept in a file, with or without timestamps, to be asked by expressions afterwards.
+"""Parses recorded expositions, with or without timestamps, into a storage.
 
-More is taken than an agent would export: the text format and OpenMetrics alike, exemplars, types and units of any
-kind, and a series as often as there are different times of it.
+It accepts more than the agent exports: the text format and OpenMetrics, exemplars, any type and unit, and several
+timestamps per series.
 """
 
 import math
@@ -18,18 +18,18 @@ from plimsoll.text import SentenceError, shown
 
 
 class ExpositionError(SentenceError):
-    """Text that is no exposition; says in which line."""
+    """Text is not an exposition; the message has the line number."""
 
 
 @dataclass(frozen=True, slots=True)
 class Exposition:
-    """What an exposition says, and the time (ms) of its latest sample; None if its samples have no times."""
+    """The samples of an exposition, and the latest timestamp in ms; None if there are no timestamps."""
 
     samples: tuple[tuple[Labels, int | None, float], ...]
     latest: int | None
 
     def listed(self, now: int) -> MemoryStorage:
-        """The samples in order of time; those without one are of `now`. ExpositionError where two are of one time."""
+        """Return the samples in order of time; those without a timestamp get `now`. Raises ExpositionError for duplicates."""
         found: dict[Labels, dict[int, float]] = {}
         for labels, time, value in self.samples:
             of_series = found.setdefault(labels, {})
@@ -54,11 +54,11 @@ _PAIR = re.compile(
 _ESCAPE = re.compile(r"\\(.)")
 _WHOLE = re.compile(r"[+-]?[0-9]{1,15}", re.ASCII)
 _LONGEST = 10**14
-"""Milliseconds: the year 5138, so that what is meant as seconds, or as nanoseconds, does not pass for a time."""
+"""Milliseconds of the year 5138, so that seconds or nanoseconds are not mistaken for ms."""
 
 
 def parse(text: str) -> Exposition:
-    """The samples of an exposition. It is OpenMetrics, with times in seconds, where it ends with `# EOF`."""
+    """Parse an exposition. If it ends with `# EOF` it is OpenMetrics, with times in seconds."""
     lines = text.split("\n")
     openmetrics = next((line for line in reversed(lines) if line.strip()), "").strip() == "# EOF"
     samples = []
@@ -87,7 +87,7 @@ def _sample(line: str, openmetrics: bool) -> tuple[Labels, int | None, float]:
 
 
 def _pairs(text: str) -> Iterator[tuple[str, str]]:
-    """Names and values; a name alone, in quotes, is the metric's."""
+    """Yield names and values; a quoted name without a value is the metric's."""
     text, place = text.rstrip(" \t"), 0
     while place < len(text):
         match = _PAIR.match(text, place)

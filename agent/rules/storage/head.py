@@ -1,19 +1,19 @@
-"""The samples that one rule group needs, in memory: only series that some selector matches, only as far back as it asks.
+"""In-memory samples of one rule group: only series that a selector matches, only as far back as it reaches.
 
-A tick is a moment at which the group's sources were read. Whoever drives a group does, at each tick:
+A tick is a moment at which the group's sources were read. On each tick, call:
 
     history.begin(time)
-    history.add_family(samples)          # or add(labels, value): whatever was read, wanted or not
-    history.settle()                     # all was read: what did not come is stale from this tick on
-    history.record(rule, vector)         # after each rule, in order: later rules see its results at once
+    history.add_family(samples)          # or add(labels, value): everything collected
+    history.settle()                     # all is added: series without a sample become stale
+    history.record(rule, vector)         # after each rule, in order: later rules see its results
     history.end()
 
-- A collector that failed: do not add its metrics. Its series are then stale, as for a Prometheus whose scrape of
-  node_exporter lacks them: no rule decides on values that nobody read. Ranges reach over the hole. Whoever
-  publishes the results knows that what is missing is unread, not absent.
-- A rule that could not be evaluated: `hold(rule)`. Its former results are neither sampled nor stale, so they count until
-  the look-back is over, as in Prometheus.
-- No tick at all (the agent was down, or late) is only a missing sample.
+- If a collector failed, do not add its metrics. Its series become stale, as in a Prometheus whose scrape of node_exporter
+  lacks them, so no rule uses values that were not read. Ranges extend over the gap. Publishers of results must report
+  what is missing as unread, not absent.
+- If a rule could not be evaluated, call `hold(rule)`. Its earlier results are neither sampled nor stale, so they count until
+  the lookback ends, as in Prometheus.
+- Without a tick (the agent was down or late), samples are just missing.
 """
 
 from collections.abc import Iterable, Sequence
@@ -31,22 +31,22 @@ from agent.rules.storage.timeline import Timeline
 from collectors.base.sample import Sample
 from plimsoll.text import SentenceError
 
-_TURNS = 16  # ticks in which each series has its turn at dropping what is too old
-_REMEMBERED = 256  # ticks for which label sets that nobody needs are remembered
-_COLLECTED = ""  # the source of what is not a rule's result
+_TURNS = 16  # ticks in which each series is checked once for samples to drop
+_REMEMBERED = 256  # ticks for which label sets of unneeded series are cached
+_COLLECTED = ""  # source of collected series
 
 
 class FullError(SentenceError):
-    """A group's history would take more memory than it may. It is of no use afterwards: drop it and stop the group."""
+    """A group's samples would exceed their memory limit. The storage cannot be used afterwards: drop it and stop the group."""
 
 
 class Head:
-    """The storage of one rule group (a `values.Storage`). Not for several threads at once."""
+    """The storage of one rule group (a `values.Storage`). One thread at a time."""
 
     def __init__(
         self, needs: Iterable[Need], *, limit: int | None = None, budget: Budget | None = None
     ) -> None:
-        """`limit`: bytes that it may take, about. `budget`: checked for each series that is new; LimitError as it raises it."""
+        """`limit`: approximate bytes. `budget`: checked for each new series; its LimitError is passed on."""
         needs = tuple(needs)
         self._limit = limit
         self._budget = budget or Budget()
@@ -61,13 +61,13 @@ class Head:
         self._finished: set[str] = set()
 
     def needs(self, name: str) -> bool:
-        """Whether some selector may match a series of this metric."""
+        """Return whether a selector may match series of this metric."""
         return self._kept.metric(name) is not None
 
     def begin(self, time: int) -> None:
-        """A tick at this time (ms, later than the one before, else ValueError). FullError if memory is used up.
+        """Begin a tick at a time in ms. Raises ValueError if it is not later than the last one, FullError if memory is used up.
 
-        If the tick before was not ended, nothing is known of what had not come by then.
+        If the last tick was not ended, series without a sample in it are unknown there.
         """
         if self._open:
             self._abandon()
@@ -77,9 +77,9 @@ class Head:
         self._finished.clear()
 
     def add_family(self, samples: Iterable[Sample]) -> None:
-        """What was collected of a metric, labels in the exporter's own order. FullError if memory is used up.
+        """Add the collected samples of a metric, labels in the exporter's order. Raises FullError if memory is used up.
 
-        A series that comes twice within a tick, here or anywhere else, counts as it came first.
+        Of samples of one series within a tick, the first one counts.
         """
         tick = self._tick
         name, metric = "", None
@@ -101,17 +101,17 @@ class Head:
                 self._add(series, value, _COLLECTED)
 
     def add(self, labels: Labels, value: float) -> None:
-        """One series that was collected, or is another group's result. FullError if memory is used up."""
+        """Add one collected series, or another group's result. Raises FullError if memory is used up."""
         self._keep(labels, value, _COLLECTED)
 
     def settle(self) -> None:
-        """All that was collected has been added: what did not come is stale from this tick on."""
+        """End collection: series without a sample are stale from this tick on."""
         self._finish(_COLLECTED)
 
     def record(self, rule: str, vector: Vector) -> None:
-        """The results of a rule at this tick; what it yielded before and does not now is stale. FullError as above.
+        """Add a rule's results; earlier series that are missing now become stale. Raises FullError if memory is used up.
 
-        `rule`: what tells it from the others of its group, in the next run of the agent too; not empty.
+        `rule`: identifies the rule within its group, also after a restart of the agent; not empty.
         """
         self._sources.setdefault(rule, [])
         for labels, value in vector:
@@ -119,33 +119,33 @@ class Head:
         self._finish(rule)
 
     def hold(self, rule: str) -> None:
-        """Nothing is known of a rule's results at this tick."""
+        """Mark a rule's results as unknown on this tick."""
         for series in self._sources.get(rule, ()):
             if series.value is not None and series.seen != self._tick:
                 series.gap(self._tick, UNKNOWN)
         self._finished.add(rule)
 
     def end(self) -> None:
-        """Close the tick: results of rules that had no say are stale, and samples that are too old are dropped."""
+        """End the tick: results of rules that were neither recorded nor held become stale, and old samples are dropped."""
         for source in self._sources.keys() - self._finished:
             self._finish(source)
         self._close()
 
     def select(self, selector: Selector) -> Sequence[StoredSeries]:
-        """See `values.Storage`; those that are stale are among them as long as a range may reach them."""
+        """See `values.Storage`. Includes stale series while a range may reach them."""
         return self._kept.select(selector)
 
     def snapshot(self) -> Snapshot:
-        """A copy of all there is. A tick that was begun but not ended is broken off."""
+        """Return a copy of everything. A tick that was not ended is discarded."""
         if self._open:
             self._abandon()
         found = [series.snapshot() for series in self._all]
         return Snapshot(self._timeline.base, self._timeline.times[:], tuple(filter(None, found)))
 
     def restore(self, snapshot: Snapshot) -> None:
-        """Begin with what another history held, as far as some selector matches; before the first tick, else ValueError.
+        """Start with a snapshot, as far as selectors match. Raises ValueError after the first tick, FullError if it takes too much memory.
 
-        The other one's results count as those of the rules of the same name here. FullError if they take too much memory.
+        Results in the snapshot belong to the rules of the same name.
         """
         if self._tick >= 0:
             raise ValueError("a history that has begun cannot take over another one")
@@ -164,17 +164,17 @@ class Head:
 
     @property
     def bytes(self) -> int:
-        """What it takes in memory, about; as of the last ticks."""
+        """Return the approximate memory in bytes, as of the last ticks."""
         return self._bytes + self._timeline.bytes + self._kept.bytes
 
     @property
     def series(self) -> int:
-        """How many series are kept, stale ones included."""
+        """Return the number of series, including stale ones."""
         return len(self._all)
 
     @property
     def samples(self) -> int:
-        """How many samples are kept, those included that are too old but not yet dropped. Costs some time."""
+        """Return the number of samples, including old ones not dropped yet. Iterates over all series."""
         return sum(series.samples for series in self._all)
 
     def _keep(self, labels: Labels, value: float, source: str) -> None:
@@ -224,7 +224,7 @@ class Head:
                 metric.forget_unneeded()
 
     def _forget(self, now: int) -> None:
-        """Let one series in so many drop what is too old, and look at its size again."""
+        """Drop old samples of a part of the series, and update their size."""
         self._timeline.forget(self._timeline.since(now - self._reach))
         oldest: dict[int, int] = {}
         empty = set[str]()

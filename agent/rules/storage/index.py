@@ -1,4 +1,4 @@
-"""Which series a rule group keeps: those that some selector matches, found by metric, by exporter's label set, by selector."""
+"""Index of a rule group's series: by metric, by the exporter's label set, and by selector."""
 
 from collections.abc import Iterable, Iterator, Sequence
 
@@ -8,10 +8,10 @@ from agent.rules.promql.syntax.matchers import Selector
 from agent.rules.storage.series import StoredSeries
 from collectors.base.sample import Labels as Pairs
 
-_VIEWS = 1 << 12  # selectors whose series are remembered
-_NAMES = 1 << 12  # metrics that nobody needs that are remembered
+_VIEWS = 1 << 12  # selectors with a cached result
+_NAMES = 1 << 12  # cached names of unneeded metrics
 _METRIC = 700  # bytes of a metric without series (measured)
-_PAIRS = 160  # bytes of a label set that is remembered in the exporter's order (measured)
+_PAIRS = 160  # bytes of a cached label set in the exporter's order (measured)
 
 
 _View = tuple[Selector | None, int, list[StoredSeries]]
@@ -27,41 +27,41 @@ class MetricSeries:
         self._needs = needs
         self.series: dict[Labels, StoredSeries] = {}
         self.known: dict[Pairs, StoredSeries | None] = {}
-        """By label sets in the exporter's order; None for those that nobody needs."""
+        """By label set in the exporter's order; None for unneeded ones."""
         self.unneeded = 0
-        """How many those are."""
+        """Number of unneeded label sets."""
         self.version = 0
-        """Changes with `series`."""
+        """Changes whenever `series` changes."""
 
     def reach(self, labels: Labels) -> int | None:
-        """How long (ms) samples of a series are to be kept; None if nobody needs it."""
+        """Return how long (ms) to keep a series' samples; None if it is not needed."""
         return max((n.reach for n in self._needs if n.selector(labels)), default=None)
 
     def add(self, series: StoredSeries) -> None:
-        """Keep a new series."""
+        """Add a series."""
         self.series[series.labels] = series
         self.version += 1
 
     def remember(self, pairs: Pairs, series: StoredSeries | None) -> None:
-        """Which series has this label set in the exporter's order."""
+        """Cache the series for a label set in the exporter's order."""
         self.known[pairs] = series
         self.unneeded += series is None
 
     def forget_unneeded(self) -> None:
-        """Drop what is remembered of label sets that nobody needs: they may never come again."""
+        """Drop cached label sets of unneeded series, which may never occur again."""
         if self.unneeded:
             self.known = {pairs: series for pairs, series in self.known.items() if series}
             self.unneeded = 0
 
     def forget_empty(self) -> None:
-        """Drop series of which nothing is left."""
+        """Remove series without samples."""
         self.series = {labels: series for labels, series in self.series.items() if series.starts}
         self.known = {p: series for p, series in self.known.items() if not series or series.starts}
         self.version += 1
 
 
 class SeriesIndex:
-    """The series of a group, by metric."""
+    """The series of a group by metric."""
 
     def __init__(self, needs: Iterable[Need]) -> None:
         self._needs = tuple(needs)
@@ -74,12 +74,12 @@ class SeriesIndex:
 
     @property
     def bytes(self) -> int:
-        """What it takes in memory besides the series, about."""
+        """Return the approximate memory in bytes, without the series."""
         pairs = sum([len(metric.known) for metric in self._metrics.values()])
         return _METRIC * len(self._metrics) + _PAIRS * pairs
 
     def metric(self, name: str) -> MetricSeries | None:
-        """What is kept of a metric; None if no selector can match a series of it."""
+        """Return the series of a metric; None if no selector can match them."""
         metric = self._metrics.get(name)
         if metric is None and name not in self._unneeded:
             metric = self._new_metric(name)
@@ -95,7 +95,7 @@ class SeriesIndex:
         return None
 
     def select(self, selector: Selector) -> Sequence[StoredSeries]:
-        """The series that a selector matches. Cheap where it is the same object as before."""
+        """Return the series that a selector matches; the same object while nothing changed."""
         metrics = self._metrics.values() if not selector.metric else self._named(selector.metric)
         version = sum([metric.version for metric in metrics])
         known, before, found = self._views.get(id(selector), _NO_VIEW)

@@ -1,6 +1,6 @@
-"""A storage of samples that are written down one by one: for an expression over a recorded exposition, and for tests.
+"""A storage filled sample by sample, for expressions over a recorded exposition and for tests.
 
-It keeps what it is told, forever, and takes any series at any times; what the agent keeps while it runs is a history.
+It keeps all samples forever. The running agent uses `Head`.
 """
 
 from bisect import bisect_left, bisect_right
@@ -11,7 +11,7 @@ from agent.rules.promql.syntax.matchers import Selector
 from agent.rules.promql.values import Series, Window, same
 
 Mark = float | None
-"""A sample's value; None marks its series as stale from there on, as Prometheus does when a series is not scraped again."""
+"""A sample's value; None marks the series as stale, as Prometheus does when a series disappears from a scrape."""
 
 
 class MemorySeries:
@@ -23,21 +23,21 @@ class MemorySeries:
         self._marks: list[Mark] = []
 
     def add(self, time: int, mark: Mark) -> None:
-        """A sample later than all others of this series; ValueError where it is not."""
+        """Add a sample. Raises ValueError if it is not later than the series' last one."""
         if self._times and time <= self._times[-1]:
             raise ValueError(f"{dict(self.labels)}: {time} does not come after {self._times[-1]}")
         self._times.append(time)
         self._marks.append(mark)
 
     def at(self, time: int, after: int) -> tuple[int, float] | None:
-        """Time and value of the latest sample not later than `time`, if it is later than `after` and no stale mark."""
+        """Return time and value of the latest sample not later than `time`; None if that is not later than `after`, or a stale mark."""
         index = bisect_right(self._times, time) - 1
         if index < 0 or self._times[index] <= after or (mark := self._marks[index]) is None:
             return None
         return self._times[index], mark
 
     def window(self, start: int, end: int) -> Window | None:
-        """The samples from `start` to `end`, both included, without stale marks; None where there are none."""
+        """Return the samples from `start` to `end`, both inclusive, without stale marks; None if there are none."""
         first, behind = bisect_left(self._times, start), bisect_right(self._times, end)
         times: list[int] = []
         levels: list[float] = []
@@ -55,10 +55,10 @@ class MemorySeries:
 
 
 class MemoryStorage:
-    """Series by their label sets, and those by their metric's name."""
+    """Series by label set and by metric name."""
 
     def __init__(self, samples: Mapping[Labels, Iterable[tuple[int, Mark]]] | None = None) -> None:
-        """Of samples as (milliseconds, value or None), rising in time for each series; ValueError where they do not."""
+        """`samples`: (ms, value or None) in order of time for each series. Raises ValueError if they are out of order."""
         self._series: dict[Labels, MemorySeries] = {}
         self._named: dict[str, list[MemorySeries]] = {}
         for labels, marks in (samples or {}).items():
@@ -66,13 +66,13 @@ class MemoryStorage:
                 self.add(labels, time, mark)
 
     def add(self, labels: Labels, time: int, mark: Mark) -> None:
-        """A sample later than all others of its series; ValueError where it is not."""
+        """Add a sample. Raises ValueError if it is not later than its series' last one."""
         if (series := self._series.get(labels)) is None:
             series = self._series[labels] = MemorySeries(labels)
             self._named.setdefault(value(labels, NAME), []).append(series)
         series.add(time, mark)
 
     def select(self, selector: Selector) -> Sequence[Series]:
-        """The series that a selector matches, in order of their arrival."""
+        """Return the series that a selector matches, in order of arrival."""
         asked = self._named.get(selector.metric, ()) if selector.metric else self._series.values()
         return [series for series in asked if selector(series.labels)]

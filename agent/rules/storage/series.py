@@ -1,7 +1,7 @@
-"""One series in memory, as runs of equal samples: a counter that never changes costs the same for a minute and for a day.
+"""One series in memory, run-length encoded: a counter that never changes takes the same memory for a minute and for a day.
 
-A run begins at a tick and goes on until the next one begins. Where a series ends, or nothing is known of it for a while,
-there is a run that is a gap.
+A run begins at a tick and ends where the next one begins. Where the series was absent or unknown there is a run that is a
+gap.
 """
 
 from array import array
@@ -14,17 +14,17 @@ from agent.rules.storage.snapshot import SeriesSnapshot
 from agent.rules.storage.timeline import Timeline
 
 STALE, UNKNOWN = 0.0, 1.0
-"""The kinds of gaps, as they stand in `values`: the series was not there; or it is not known whether it was."""
+"""Kinds of gaps in `values`: the series was absent, or it is unknown whether it was."""
 
-# One part in this many of what is kept may be too old: dropping costs a copy of the rest.
+# Up to this fraction of what is kept may be too old: dropping copies the rest.
 _SLACK = 8
-# Bytes, as measured: a series without samples, with its places in lists and dicts; a label, besides its text; a run, with
-# what arrays hold in reserve.
+# Bytes, measured: a series without samples, with its entries in lists and dicts; a label, besides its text; a run, with
+# the arrays' reserve.
 _FIXED, _LABEL, _RUN = 300, 135, 13
 
 
 class StoredSeries:
-    """One series of a group. `value`, `seen`, `live` and `starts`/`values` are written by the group's History."""
+    """One series of a group. `value`, `seen`, `live` and `starts`/`values` are written by the group's Head."""
 
     __slots__ = (
         "_fixed", "_timeline", "bytes", "gaps", "labels", "live", "reach", "seen", "source", "starts", "value",
@@ -38,42 +38,42 @@ class StoredSeries:
         self.starts = array("I")
         """The tick at which each run begins."""
         self.values = array("d")
-        """The value of each run, or its kind where it is a gap."""
+        """The value of each run, or the kind of gap."""
         self.gaps: array[int] | None = None
-        """The ticks at which those runs begin that are gaps; None where there is none."""
+        """Start ticks of the runs that are gaps; None if there are none."""
         self.value: float | None = None
         """The value of the latest run; None in a gap."""
         self.seen = -1
-        """The latest tick at which it had a sample."""
+        """The latest tick with a sample."""
         self.live = False
-        """Whether it has not become stale since."""
+        """False once the series is stale."""
         self.source = ""
-        """The rule whose result it is; empty if it was collected."""
+        """The rule that recorded it; empty if it was collected."""
         self._timeline = timeline
         text = sum(len(name) + len(value) for name, value in labels)
         self._fixed = _FIXED + _LABEL * len(labels) + text
         self.bytes = self._fixed
-        """What it takes in memory, about, when it was last looked at."""
+        """Approximate memory in bytes, as of the last estimate."""
 
     def measure(self) -> int:
-        """Estimate `bytes` anew."""
+        """Update `bytes`."""
         gaps = 0 if self.gaps is None else 100 + 5 * len(self.gaps)
         self.bytes = self._fixed + _RUN * len(self.starts) + gaps
         return self.bytes
 
     @property
     def samples(self) -> int:
-        """How many samples it has, those included that are older than the reach but not yet dropped."""
+        """Return the number of samples, including old ones not dropped yet."""
         return sum(
             until - since for since, until, _ in self._stretches(self._timeline.base, self.seen)
         )
 
     def add(self, tick: int, value: float) -> None:
-        """A sample at the latest tick; a second one at the same tick is passed over."""
+        """Add a sample at the latest tick; a second one at the same tick is ignored."""
         if self.seen == tick and self.value is not None:
             return
         if self.value is None or not same(value, self.value):
-            if self.starts and self.starts[-1] == tick:  # it was said to be stale just now
+            if self.starts and self.starts[-1] == tick:  # it was marked stale on this tick
                 self._reopen()
             self.starts.append(tick)
             self.values.append(value)
@@ -87,7 +87,7 @@ class StoredSeries:
         self.values.pop()
 
     def gap(self, tick: int, kind: float) -> None:
-        """Nothing from this tick on: `STALE`, or `UNKNOWN`."""
+        """Begin a gap at this tick, `STALE` or `UNKNOWN`."""
         if self.seen == tick:
             return
         if self.value is None and self.starts[-1] == tick:
@@ -112,7 +112,7 @@ class StoredSeries:
         if self.gaps is not None and self._is_gap(starts[run]):
             if self.values[run] == STALE or run == 0:
                 return None
-            run -= 1  # what was known before
+            run -= 1  # the value known before
         last = starts[run + 1] - 1 if run + 1 < len(starts) else self.seen
         tick = min(tick, last)
         if tick < timeline.base:
@@ -155,7 +155,7 @@ class StoredSeries:
         return Window(times, levels, repeats) if levels else None
 
     def _stretches(self, low: int, high: int) -> list[tuple[int, int, float]]:
-        """First tick, the tick after the last one, and value of the runs between two ticks that are no gaps."""
+        """Return the runs between two ticks that are not gaps: first tick, tick after the last, value."""
         first = max(bisect_right(self.starts, low) - 1, 0)
         last = bisect_right(self.starts, high)
         starts = self.starts[first:last]
@@ -168,7 +168,7 @@ class StoredSeries:
         ]
 
     def snapshot(self) -> SeriesSnapshot | None:
-        """A copy of what it holds; None if there is nothing but a gap."""
+        """Return a copy of the samples; None if there is only a gap."""
         base = self._timeline.base
         first = max(bisect_right(self.starts, base) - 1, 0)
         starts, gaps = self.starts[first:], array("I")
@@ -179,7 +179,7 @@ class StoredSeries:
         return SeriesSnapshot(self.labels, self.source, starts, self.values[first:], gaps)
 
     def restore(self, snapshot: SeriesSnapshot) -> None:
-        """Take over what another one held on the same timeline, at its latest tick."""
+        """Take over a snapshot made on the same timeline, at its latest tick."""
         self.source = snapshot.source
         self.starts, self.values = snapshot.starts[:], snapshot.values[:]
         self.gaps = snapshot.gaps[:] or None
@@ -198,9 +198,9 @@ class StoredSeries:
         return place < len(gaps) and gaps[place] == start
 
     def forget(self, tick: int) -> bool:
-        """Drop what is before this tick, once it is worth the trouble; whether nothing at all is left.
+        """Drop samples before this tick, once that is worthwhile. Returns whether nothing is left.
 
-        The latest sample stays, unless the series is stale.
+        The latest sample is kept unless the series is stale.
         """
         starts = self.starts
         if not self.live and starts and starts[-1] <= tick:
@@ -223,7 +223,7 @@ class StoredSeries:
 
 
 def _repeats(low: int, starts: "array[int]", high: int) -> list[int]:
-    """How many ticks lie in each run of an unbroken range of ticks, given where all but the first begin."""
+    """Return the number of ticks in each run of a contiguous range; `starts`: where all runs but the first begin."""
     if len(starts) == high - low:
         return [1] * (len(starts) + 1)
     return [until - since for since, until in pairwise((low, *starts, high + 1))]

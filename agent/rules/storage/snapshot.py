@@ -1,4 +1,4 @@
-"""What a group's history holds at one time, as plain numbers: to be written to disk, or to be taken over by another history."""
+"""Snapshots: the samples of a group's storage as plain numbers, for the state file or for another storage."""
 
 from array import array
 from dataclasses import dataclass
@@ -7,11 +7,11 @@ from itertools import pairwise
 from agent.rules.promql.labels import NAME, Labels
 from plimsoll.text import SentenceError
 
-_MOST = 1 << 31  # ticks: 68 years of seconds, and room for as much again in four bytes
+_MOST = 1 << 31  # ticks: 68 years of seconds, half of what four bytes hold
 
 
 class SnapshotError(SentenceError):
-    """Numbers that are no snapshot of a history."""
+    """Numbers are not a valid snapshot."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -20,13 +20,13 @@ class SeriesSnapshot:
 
     labels: Labels
     source: str
-    """The rule whose result it is; empty if it was collected."""
+    """The rule that recorded it; empty if it was collected."""
     starts: "array[int]"
     """The tick at which each run begins (type code I)."""
     values: "array[float]"
     """The value of each run, or the kind of gap (type code d)."""
     gaps: "array[int]"
-    """The starts of those runs that are gaps (type code I)."""
+    """The start ticks of the runs that are gaps (type code I)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,13 +34,13 @@ class Snapshot:
     """All ticks and series of a group."""
 
     base: int
-    """The number of the first tick; runs may begin before it."""
+    """Number of the first tick; runs may begin before it."""
     times: "array[int]"
-    """When each tick was, in milliseconds of the history's clock (type code q)."""
+    """The time of each tick in ms of the storage's clock (type code q)."""
     series: tuple[SeriesSnapshot, ...]
 
     def check(self) -> None:
-        """Raises SnapshotError where this cannot have come from a history."""
+        """Raise SnapshotError if no storage can have produced this."""
         if self.base + len(self.times) > _MOST:
             raise SnapshotError("more ticks than there can have been")
         if not _rises(self.times):

@@ -1,4 +1,4 @@
-"""Snapshots of histories as bytes, and back: little-endian, lengths before what they count, and nothing believed unseen.
+"""Encodes snapshots as bytes and decodes them with full validation: little-endian, length-prefixed.
 
 groups u32, each: name text, ticks u32, times i64 each, series u32, each:
     labels u32, each: name text, value text
@@ -23,7 +23,7 @@ _SWAPPED = sys.byteorder == "big"
 
 
 def encode(snapshots: Mapping[str, Snapshot]) -> Iterator[bytes]:
-    """The bytes of the snapshots of groups, by name, in pieces."""
+    """Yield the encoded snapshots of groups, by name, in pieces."""
     yield _COUNT.pack(len(snapshots))
     for name, snapshot in snapshots.items():
         yield _text(name) + _COUNT.pack(snapshot.base)
@@ -38,7 +38,9 @@ def encode(snapshots: Mapping[str, Snapshot]) -> Iterator[bytes]:
 
 
 def _text(text: str) -> bytes:
-    encoded = text.encode("utf-8", "surrogatepass")  # names of devices are what the kernel says
+    encoded = text.encode(
+        "utf-8", "surrogatepass"
+    )  # device names from the kernel may be arbitrary bytes
     return _COUNT.pack(len(encoded)) + encoded
 
 
@@ -54,9 +56,9 @@ def _bare(numbers: "array[int] | array[float]") -> bytes:
 
 
 def decode(content: bytes) -> dict[str, Snapshot]:
-    """The snapshots by group. SnapshotError for bytes that `encode` cannot have made.
+    """Decode snapshots by group. Raises SnapshotError for bytes that `encode` cannot have produced.
 
-    Allocates no more than about twenty times the content, whatever that says.
+    Allocates at most about twenty times the size of the content, whatever it declares.
     """
     reader = _Reader(content)
     found: dict[str, Snapshot] = {}

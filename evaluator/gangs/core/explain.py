@@ -13,7 +13,7 @@ from evaluator.gangs.core.types import GangDecisions, GangTimings, Reservation
 from evaluator.model.gang_membership import GATE, QoS
 from evaluator.model.pod_record import Key, PodRecord
 from evaluator.model.pods import FINISHED
-from plimsoll.rfc3339 import rfc3339
+from plimsoll import rfc3339
 
 _NAMED = 10
 """The largest number of gangs in a list of names."""
@@ -145,9 +145,9 @@ class GangExplainer:
     def _reservation(self, reservation: Reservation) -> dict[str, Any]:
         rests = reservation.rests_until > self.now()
         return {
-            "began": rfc3339(reservation.began),
-            "ends": None if rests else rfc3339(reservation.began + self.terms.timeout),
-            "restsUntil": rfc3339(reservation.rests_until) if rests else None,
+            "began": rfc3339.millis(reservation.began),
+            "ends": None if rests else rfc3339.millis(reservation.began + self.terms.timeout),
+            "restsUntil": rfc3339.millis(reservation.rests_until) if rests else None,
             "timeouts": reservation.misses,
         }
 
@@ -161,7 +161,7 @@ class GangExplainer:
         return {
             "groupPriority": -rank.priority,
             "qosClass": _CLASSES[rank.qos],
-            "created": rfc3339(rank.created) if rank.created else None,
+            "created": rfc3339.millis(rank.created) if rank.created else None,
             "place": len(before) + 1 if gang.gated else None,
             "of": len(line) + bool(gang.gated),
             "before": [str(other.key) for other in before[:_NAMED]],
@@ -178,8 +178,10 @@ def members(gang: PodGroup) -> Iterator[tuple[str, dict[str, Any]]]:
                 "state": _state(pod),
                 "node": pod.node or None,
                 "gates": [*([GATE] if member.gated else []), *member.foreign],
-                "admitted": rfc3339(member.admitted) if member.admitted is not None else None,
-                "created": rfc3339(pod.created) if pod.created is not None else None,
+                "admitted": rfc3339.millis(member.admitted)
+                if member.admitted is not None
+                else None,
+                "created": rfc3339.millis(pod.created) if pod.created is not None else None,
                 "owner": f"{member.owner.kind} {member.owner.name}" if member.owner.kind else None,
                 "minAvailable": member.minimum,
                 "groupPriority": member.priority,

@@ -139,7 +139,7 @@ class AgentServer:
         if refusal is None:
             refusal = await self._follow(node, context)
         if refusal is not None:
-            self._log.warning(
+            self._log.log(
                 "agent turned away",
                 node=node,
                 peer=context.peer(),

@@ -6,8 +6,7 @@ import msgspec
 
 from evaluator.model.decode import UNREADABLE
 from evaluator.sources.formats.answer import MeasurementTime, PolledAnswer, SourceError, reading
-from plimsoll import quantity
-from plimsoll.rfc3339 import unix_time
+from plimsoll import quantity, rfc3339
 from plimsoll.text import one_line
 
 
@@ -31,7 +30,7 @@ class _List(msgspec.Struct):
 
 _decode_list = msgspec.json.Decoder(_List).decode
 _decode_item = msgspec.json.Decoder(_Item).decode
-_unix_time = functools.lru_cache(maxsize=256)(unix_time)  # an answer's items bear the same few
+_unix_time = functools.lru_cache(maxsize=256)(rfc3339.parse)  # an answer's items bear the same few
 
 
 def parse(body: bytes, now: MeasurementTime) -> PolledAnswer:

@@ -7,8 +7,9 @@ import base64
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any, NamedTuple
 
+from plimsoll import rfc3339
 from sandbox.apiserver.errors import ApiError, bad_request
-from sandbox.apiserver.storage.objects import Json, timestamp
+from sandbox.apiserver.storage.objects import Json
 
 MEDIA_TYPE = "application/vnd.kubernetes.protobuf"
 _MAGIC = b"k8s\x00"
@@ -177,7 +178,7 @@ def _int_or_string(raw: bytes) -> int | str:
 
 def _time(raw: bytes) -> str | None:
     seconds = _last(_collected(raw), 1)
-    return timestamp(_signed(seconds)) if seconds else None
+    return rfc3339.seconds(_signed(seconds)) if seconds else None
 
 
 _SCALARS: Mapping[str, Callable[[Any], Any]] = {

@@ -4,7 +4,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from sandbox.apiserver.storage.objects import Json, meta, name_of, parse_timestamp
+from plimsoll import rfc3339
+from sandbox.apiserver.storage.objects import Json, meta, name_of
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,7 +43,7 @@ def age(since: str | None, now: float) -> str:
     """How long ago a moment was, as kubectl writes it: 5s, 3m20s, 2h, 4d."""
     if not since:
         return "<unknown>"
-    return human_duration(max(0, int(now - parse_timestamp(since))))
+    return human_duration(max(0, int(now - rfc3339.parse(since))))
 
 
 def human_duration(seconds: int) -> str:

@@ -4,10 +4,11 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
+from plimsoll import rfc3339
 from sandbox.apiserver.errors import Cause, invalid_value, required
 from sandbox.apiserver.kinds import schema as schemas
 from sandbox.apiserver.kinds.behaviour import Behaviour, fill
-from sandbox.apiserver.storage.objects import Json, dig, timestamp
+from sandbox.apiserver.storage.objects import Json, dig
 from sandbox.apiserver.storage.resource import Conversion, Resource
 from sandbox.apiserver.writes.topology import Custom
 
@@ -56,7 +57,7 @@ def _condition(kind: str, reason: str, message: str, now: float) -> Json:
     return {
         "type": kind,
         "status": "True",
-        "lastTransitionTime": timestamp(now),
+        "lastTransitionTime": rfc3339.seconds(now),
         "reason": reason,
         "message": message,
     }

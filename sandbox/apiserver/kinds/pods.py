@@ -4,7 +4,7 @@ from collections.abc import Iterator
 from fractions import Fraction
 from typing import Any
 
-from sandbox import quantity
+from plimsoll import quantity
 from sandbox.apiserver.errors import ApiError, Cause, Subject, conflict, forbidden_field, required
 from sandbox.apiserver.kinds.behaviour import Behaviour, Objects, as_quantities, fill
 from sandbox.apiserver.kinds.gates import (
@@ -122,7 +122,7 @@ def _compute(container: Json, part: str) -> dict[str, Fraction]:
 
 def _amount(text: Any) -> Fraction:
     try:
-        return quantity.parse(str(text))
+        return quantity.exact(str(text))
     except ValueError:  # a real server would have refused it
         return Fraction()
 

@@ -2,8 +2,9 @@
 
 import json
 from collections.abc import Mapping
-from datetime import UTC, datetime
 from typing import Any
+
+from plimsoll import rfc3339
 
 Json = dict[str, Any]
 Key = tuple[str, str]
@@ -44,16 +45,6 @@ def dig(obj: Any, *path: str) -> Any:
     return obj
 
 
-def timestamp(seconds: float) -> str:
-    """A moment as metav1.Time writes it."""
-    return datetime.fromtimestamp(int(seconds), UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
-
-
-def parse_timestamp(text: str) -> float:
-    """Seconds since the epoch of a metav1.Time or MicroTime; ValueError if it is neither."""
-    return datetime.fromisoformat(text).timestamp()
-
-
 def condition(obj: Mapping[str, Any], kind: str) -> Json | None:
     """The status condition of one type."""
     for found in dig(obj, "status", "conditions") or ():
@@ -68,4 +59,4 @@ def with_condition(conditions: list[Json] | None, wanted: Json, *, now: float) -
     old = next((item for item in conditions or () if item.get("type") == wanted["type"]), None)
     same = old is not None and old.get("status") == wanted["status"]
     since = old.get("lastTransitionTime") if same and old else None
-    return [*kept, {"lastTransitionTime": since or timestamp(now), **wanted}]
+    return [*kept, {"lastTransitionTime": since or rfc3339.seconds(now), **wanted}]

@@ -4,10 +4,11 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from plimsoll import rfc3339
 from sandbox.apiserver.errors import bad_request, conflict, success
 from sandbox.apiserver.kinds.pods import grace_period
 from sandbox.apiserver.storage.cluster import Cluster
-from sandbox.apiserver.storage.objects import Json, Key, dig, meta, timestamp
+from sandbox.apiserver.storage.objects import Json, Key, dig, meta
 from sandbox.apiserver.storage.resource import Resource
 from sandbox.apiserver.storage.store import Record
 
@@ -72,7 +73,7 @@ class Remover:
         old = meta(record.obj)
         if old.get("deletionTimestamp") and grace >= old.get("deletionGracePeriodSeconds", 0):
             return record.obj
-        due = timestamp(self._cluster.clock() + grace)
+        due = rfc3339.seconds(self._cluster.clock() + grace)
         obj: Json = {**record.obj, "metadata": dict(old)}
         obj["metadata"] |= {"deletionTimestamp": due, "deletionGracePeriodSeconds": grace}
         if resource.collection == "namespaces":

@@ -7,6 +7,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, Literal
 
+from plimsoll import rfc3339
 from sandbox.apiserver.errors import (
     STALE,
     Cause,
@@ -19,7 +20,7 @@ from sandbox.apiserver.errors import (
 )
 from sandbox.apiserver.kinds.syntax import metadata_faults
 from sandbox.apiserver.storage.cluster import Cluster
-from sandbox.apiserver.storage.objects import Json, Key, meta, name_of, timestamp
+from sandbox.apiserver.storage.objects import Json, Key, meta, name_of
 from sandbox.apiserver.storage.resource import Resource
 from sandbox.apiserver.storage.store import Record
 from sandbox.apiserver.writes import apply as ownership
@@ -95,7 +96,7 @@ class Writer:
         now = cluster.clock()
         for field in _SERVERS_OWN:
             metadata.pop(field, None)
-        metadata |= {"uid": cluster.new_uid(), "creationTimestamp": timestamp(now)}
+        metadata |= {"uid": cluster.new_uid(), "creationTimestamp": rfc3339.seconds(now)}
         if resource.behaviour.counts_generations:
             metadata["generation"] = 1
         warnings = _prune(resource, obj, options)
@@ -246,7 +247,7 @@ class Writer:
             operation=operation,
             api_version=resource.api_version,
             subresource=options.subresource,
-            time=timestamp(self._cluster.clock()),
+            time=rfc3339.seconds(self._cluster.clock()),
         )
 
 

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from collectors.base.host import Host
-from tests.patience import PATIENCE
+from tests.agent.eval.program import run as run_forked
 
 Run = Callable[..., "subprocess.CompletedProcess[str]"]
 PROGRAM = (sys.executable, "-P", "-m", "agent", "eval")
@@ -30,18 +30,11 @@ work_total{cpu="0"} 70 1700000060.5
 
 
 @pytest.fixture
-def run(xeon: Host) -> Run:
+def run(xeon: Host, tmp_path_factory: pytest.TempPathFactory) -> Run:
     """Run it to its end, on a machine that does not change."""
 
     def run(*argv: str, text: str = "") -> "subprocess.CompletedProcess[str]":
-        return subprocess.run(
-            [*PROGRAM, *flags_of(xeon), *argv],
-            input=text,
-            capture_output=True,
-            text=True,
-            timeout=PATIENCE,
-            check=False,
-        )
+        return run_forked(tmp_path_factory.mktemp("eval"), [*flags_of(xeon), *argv], text)
 
     return run
 

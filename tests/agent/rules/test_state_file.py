@@ -24,6 +24,7 @@ from agent.rules.state_file import StateFileError
 from agent.rules.storage import snapshot_codec
 from agent.rules.storage.head import Head
 from agent.rules.storage.snapshot import SeriesSnapshot, Snapshot
+from tests.examples import examples
 
 BOOT = "0b5a8e1e-0d3c-4c42-9d5c-6f2f0c1f9f11"
 OTHER_BOOT = "ffffffff-0d3c-4c42-9d5c-6f2f0c1f9f11"
@@ -334,7 +335,7 @@ BITS = st.lists(
 
 
 @given(content=BYTES)
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=examples(25), deadline=None)
 def test_no_bytes_harm_the_agent(tmp_path_factory: pytest.TempPathFactory, content: bytes) -> None:
     path = tmp_path_factory.getbasetemp() / "fuzzed.state"
     for written in (content, resealed(content), packed(content)):
@@ -343,7 +344,7 @@ def test_no_bytes_harm_the_agent(tmp_path_factory: pytest.TempPathFactory, conte
 
 
 @given(changes=BITS)
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=examples(50), deadline=None)
 def test_what_is_loaded_is_fit_for_a_history(
     tmp_path_factory: pytest.TempPathFactory, changes: list[tuple[int, int]]
 ) -> None:

@@ -12,6 +12,7 @@ from collectors.formats.resctrlsums import (
     occupancy,
     parse_reading,
 )
+from tests.examples import examples
 
 EVENT = "mbm_total_bytes"
 CELL = ("0", EVENT)
@@ -233,4 +234,4 @@ class Kernel(RuleBasedStateMachine):
 
 
 class TestKernel(Kernel.TestCase):
-    settings = settings(max_examples=60, stateful_step_count=40, deadline=None)
+    settings = settings(max_examples=examples(20), stateful_step_count=40, deadline=None)

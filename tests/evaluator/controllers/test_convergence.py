@@ -18,6 +18,7 @@ from evaluator.model.objects import Node, ObjectMeta
 from evaluator.plans.node_labels import LabelPlan
 from evaluator.policy.parse import parse
 from evaluator.readings.store import Store
+from tests.examples import examples
 from wire.codec import Delta
 
 NODES = ("node-a", "node-b", "node-c")
@@ -242,7 +243,7 @@ kills = st.lists(st.integers(0, 12), max_size=6)
 orders = st.lists(st.permutations(range(6)), min_size=7, max_size=7)
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=examples(50), deadline=None)
 @given(worlds, left_behind, foreign, kills, orders)
 def test_killed_at_any_step_it_converges_and_takes_no_right_label_off_on_the_way(
     policies, readings, before, theirs, lives, arrivals

@@ -22,6 +22,7 @@ from evaluator.plans.requeue import RequeueTimings
 from evaluator.policy.decide import Decision, Decisions
 from evaluator.policy.evaluate import MetricTable
 from evaluator.policy.types import Policy
+from tests.examples import examples
 
 KEY = PolicyKey("default", "demo")
 REASON = "violating demo: heat GreaterThan 50"
@@ -249,7 +250,7 @@ AT_FIRST = (
 )
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=examples(40), deadline=None)
 @given(st.lists(happenings, max_size=12))
 def test_who_looks_only_at_what_changed_sees_what_who_looks_at_everything_does(happened):
     asyncio.run(compare([*AT_FIRST, *happened]))

@@ -8,6 +8,7 @@ from evaluator.gangs.core.podgroup import gang_among, gang_of
 from evaluator.gangs.core.types import GangHistory, GangReason, GangTimings
 from evaluator.gangs.core.ungate import due
 from evaluator.model.gang_membership import Owner
+from tests.examples import examples
 
 NOW = 1000.0
 
@@ -43,7 +44,7 @@ def made(a_pod, number, told):
 
 
 @settings(
-    max_examples=150,
+    max_examples=examples(40),
     suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
 )
 @given(told=PODS, count_all=st.booleans(), old=st.booleans())

@@ -8,6 +8,7 @@ from hypothesis import strategies as st
 
 from evaluator.leader import lease
 from evaluator.leader.lease import Acquire, LeaseTimings, ObservedLease, Renew, StepDown, Wait
+from tests.examples import examples
 
 TERMS = LeaseTimings(duration=12.0, renew_deadline=8.0, retry=2.0)
 AT = "2026-01-01T00:00:00.000000Z"
@@ -171,7 +172,7 @@ class World:
         return [one for one in self.replicas if not one.dead and not one.cut_off]
 
 
-@settings(max_examples=200)
+@settings(max_examples=examples(40))
 @given(
     st.lists(st.floats(-1e6, 1e6), min_size=2, max_size=4),
     st.lists(

@@ -7,6 +7,7 @@ from hypothesis import strategies as st
 from evaluator.cache.cluster import decode_node, decode_pod
 from evaluator.model.feasibility import would_take
 from sandbox.scheduler.constraints import violation
+from tests.examples import examples
 
 KEYS = st.sampled_from(["a", "b"])
 VALUES = st.sampled_from(
@@ -100,7 +101,7 @@ def takes(node, pod):
 
 
 @given(nodes(), pods)
-@settings(max_examples=500)
+@settings(max_examples=examples(125))
 def test_random_pods_on_random_nodes(node, pod):
     expected = violation(pod, node) is None
     event("taken" if expected else "refused")
@@ -108,7 +109,7 @@ def test_random_pods_on_random_nodes(node, pod):
 
 
 @given(taints, tolerations)
-@settings(max_examples=500)
+@settings(max_examples=examples(125))
 def test_one_taint_and_one_toleration(taint, toleration):
     ready = {"conditions": [{"type": "Ready", "status": "True"}]}
     place = {"metadata": {"name": "node"}, "spec": {"taints": [taint]}, "status": ready}

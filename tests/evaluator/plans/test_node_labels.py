@@ -10,6 +10,7 @@ from evaluator.model.node_index import NodeIndex, NodeMask
 from evaluator.model.node_labels import LabelApply, LabelConflict, NodeLabels
 from evaluator.plans.node_labels import LabelPlan
 from evaluator.policy.label_sets import LabelAssignment, LabelAssignments
+from tests.examples import examples
 
 NODES = ("node-a", "node-b")
 nodes = st.sampled_from(NODES)
@@ -48,7 +49,7 @@ def finish(plan, there):
 
 
 @pytest.mark.parametrize("form", [dict, decided], ids=["by node", "by label"])
-@settings(max_examples=300)
+@settings(max_examples=examples(60))
 @given(st.fixed_dictionaries(dict.fromkeys(NODES, seen)), st.lists(events, max_size=12))
 def test_whatever_happened_it_is_the_plan_from_scratch(form, there, happened):
     plan, wanted, open_conflicts = LabelPlan(), {}, set()

@@ -11,6 +11,7 @@ from evaluator.policy.decide import Decisions, decide
 from evaluator.policy.parse import parse
 from evaluator.policy.types import StrategyName
 from evaluator.readings.store import Store
+from tests.examples import examples
 from wire.codec import Delta
 
 KEY = PolicyKey("ns", "demo")
@@ -402,7 +403,7 @@ moments = st.lists(
 seconds = st.sampled_from([0, 5, 30])
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=examples(75), deadline=None)
 @given(moments, seconds, seconds, st.sampled_from(["ignore", "violate"]))
 def test_it_is_as_a_patient_watcher_would_say(happenings, hold, clear, when_missing):
     """Against the rule told as a story: one moment after another, without arrays or numbers of rules."""

@@ -16,6 +16,7 @@ from evaluator.scoring.derived import NOBODY
 from evaluator.scoring.plugin import ScorerResult
 from evaluator.scoring.snapshot import ClusterSnapshot
 from tests.evaluator.scoring.share import Share
+from tests.examples import examples
 from wire.codec import Delta
 
 NODES = NodeIndex(["a", "b", "c", "d"])
@@ -218,7 +219,7 @@ def test_for_a_pod_of_nothing_all_is_as_decided(rules, logic, requested, m):
     assert found.ranking.scores(NODES) == decision.ranking.scores(NODES)
 
 
-@settings(max_examples=50)
+@settings(max_examples=examples(25))
 @given(requested=AMOUNTS, cpu=st.integers(0, 1000), more=st.integers(0, 1000))
 def test_a_pod_that_asks_for_more_is_never_let_in_where_less_is_not(requested, cpu, more):
     world = World(requested)

@@ -7,6 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from evaluator.scoring import beta
+from tests.examples import examples
 
 PROMISED = 1e-9
 _BITS = 200
@@ -121,7 +122,7 @@ def test_grows_with_the_place(pair, a, b):
     assert one(pair[0], a, b)[0] <= one(pair[1], a, b)[0] + 1e-10
 
 
-@settings(max_examples=30)
+@settings(max_examples=examples(10))
 @given(places, parameters, parameters, st.randoms())
 def test_each_is_worked_out_as_if_alone(x, a, b, random):
     others = [10.0 ** random.uniform(-3, 8) for _ in range(20)]

@@ -8,6 +8,7 @@ from evaluator.model.node_index import NodeIndex
 from evaluator.model.pods import kind_of
 from evaluator.scoring import rewards as module
 from evaluator.scoring.rewards import PodOutcome, Rewards
+from tests.examples import examples
 
 NODES = NodeIndex(("a", "b", "c", "d"))
 
@@ -122,7 +123,7 @@ STEPS = st.lists(OUTCOMES | st.sets(NAMES), max_size=10)
 
 
 @given(STEPS, st.floats(0.0, 1.0, exclude_min=True))
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=examples(25), deadline=None)
 def test_whatever_comes_values_are_from_0_to_1_and_nothing_depends_on_how_it_was_told(
     steps, weight
 ):

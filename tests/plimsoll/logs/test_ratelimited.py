@@ -1,21 +1,37 @@
-"""A crowd that is turned away does not flood the log, and is counted all the same."""
+"""The rate-limited log bounds the number of lines and counts those that it drops."""
 
 from plimsoll.logs.ratelimited import RateLimitedLogger
 
 
-def test_what_is_too_much_is_counted_and_said_with_the_next():
-    now, lines = [0.0], []
+def recorder():
+    lines = []
 
-    def warning(event, **fields):
+    def write(event, **fields):
         lines.append((event, fields))
 
-    log = RateLimitedLogger(warning, rate=1.0, burst=3, clock=lambda: now[0])
+    return lines, write
+
+
+def test_dropped_lines_are_counted_in_the_next_line():
+    now = [0.0]
+    lines, write = recorder()
+    limited = RateLimitedLogger(write, rate=1.0, burst=3, clock=lambda: now[0])
     for number in range(10):
-        log.warning("turned away", number=number)
+        limited.log("rejected", number=number)
     assert [fields for _, fields in lines] == [{"number": 0}, {"number": 1}, {"number": 2}]
     now[0] = 1.5
-    log.warning("turned away", number=10)
-    assert lines[-1] == ("turned away", {"number": 10, "not_logged_before": 7})
+    limited.log("rejected", number=10)
+    assert lines[-1] == ("rejected", {"number": 10, "not_logged_before": 7})
     now[0] = 3.0
-    log.warning("turned away", number=11)
-    assert lines[-1] == ("turned away", {"number": 11})
+    limited.log("rejected", number=11)
+    assert lines[-1] == ("rejected", {"number": 11})
+
+
+def test_lines_over_the_limit_go_to_overflow():
+    lines, write = recorder()
+    more, overflow = recorder()
+    limited = RateLimitedLogger(write, overflow=overflow, rate=1.0, burst=1, clock=lambda: 0.0)
+    limited.log("rejected", number=0)
+    limited.log("rejected", number=1)
+    assert lines == [("rejected", {"number": 0})]
+    assert more == [("rejected", {"number": 1})]

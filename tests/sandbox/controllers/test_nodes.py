@@ -1,6 +1,6 @@
 """Simulated nodes look and live like real ones."""
 
-from sandbox import quantity
+from plimsoll import quantity
 from sandbox.client.objects import LEASES, NODES
 from sandbox.controllers.nodes import LEASE_NAMESPACE, Nodes
 
@@ -13,7 +13,7 @@ async def test_registered_nodes_are_ready_and_have_room(client):
     assert node["metadata"]["labels"]["kubernetes.io/hostname"] == "node-b"
     assert {one["type"]: one["status"] for one in node["status"]["conditions"]}["Ready"] == "True"
     allocatable = node["status"]["allocatable"]
-    assert quantity.parse(allocatable["telemetry/scheduling"]) == 10_000
+    assert quantity.exact(allocatable["telemetry/scheduling"]) == 10_000
     assert {"cpu", "memory", "pods"} <= set(allocatable)
     addresses = {one["status"]["addresses"][0]["address"] for one in listing.items}
     assert len(addresses) == 2

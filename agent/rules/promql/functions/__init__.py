@@ -1,6 +1,7 @@
-"""PromQL's functions, as plain functions of windows, vectors and numbers: all there are, by the names they have in expressions.
+"""PromQL's functions by name, as plain functions of windows, vectors and numbers.
 
-They answer as those of Prometheus 2.42 do, down to NaN, infinities and the order of additions. None reads a clock or raises for a number.
+Results equal those of Prometheus 2.42, including NaN, infinities and the order of additions. No function reads a clock or
+raises for a number.
 """
 
 from collections.abc import Callable, Mapping
@@ -31,17 +32,17 @@ __all__ = [
 
 @dataclass(frozen=True, slots=True)
 class RangeFunction:
-    """A function of one series over a range of time."""
+    """A function of one series over a time range."""
 
     compute: Callable[..., float | None]
-    """`compute(window, start, end, *numbers)`: the range's bounds in ms after any offset, and the scalar arguments in their order.
+    """`compute(window, start, end, *numbers)`: bounds of the range in ms with the offset applied, then the scalar arguments.
 
-    None where there is no result for this series.
+    Returns None if the series has no result.
     """
     keeps_name: bool = False
-    """Whether the result has the metric's name still."""
+    """Whether the result keeps the metric's name."""
     wants_time: bool = False
-    """Whether the time of evaluation (ms, before any offset) comes before the scalar arguments."""
+    """Whether the evaluation time (ms, without offset) is passed before the scalar arguments."""
 
 
 RANGES: Mapping[str, RangeFunction] = {
@@ -81,4 +82,4 @@ POINTWISE: Mapping[str, Callable[..., float | None]] = {
     "sgn": math.sgn,
     "sqrt": math.sqrt,
 }
-"""Functions of a value and, behind it, of scalar arguments. None where there is no result: `clamp` with its bounds the wrong way round."""
+"""Functions of a value followed by scalar arguments. They return None if there is no result: `clamp` with min > max."""

@@ -1,10 +1,10 @@
-"""How often a series changed, and how often it was set back."""
+"""Functions that count changes and resets of a series."""
 
 from agent.rules.promql.values import Window
 
 
 def changes(window: Window, _start: int, _end: int) -> float:
-    """How often the value was another than in the sample before; NaN after NaN is no change."""
+    """Return how many samples differ from the sample before; NaN after NaN is no change."""
     levels = window.levels
     found = 0
     before = levels[0]
@@ -16,7 +16,7 @@ def changes(window: Window, _start: int, _end: int) -> float:
 
 
 def resets(window: Window, _start: int, _end: int) -> float:
-    """How often the value was less than in the sample before, as a counter's is after its process started anew."""
+    """Return how many samples are less than the sample before, as a counter's are after its process restarted."""
     levels = window.levels
     found = 0
     before = levels[0]

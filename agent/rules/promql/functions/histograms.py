@@ -1,4 +1,4 @@
-"""Quantiles of histograms: series whose label `le` says up to where they count."""
+"""histogram_quantile over classic histograms: series with the label `le`."""
 
 from bisect import bisect_left
 from collections.abc import Sequence
@@ -11,16 +11,16 @@ from agent.rules.promql.values import Vector
 from collectors.formats.numerals import parse_float
 
 BOUND = "le"
-"""The label that holds a bucket's upper bound, itself included."""
+"""Label of a bucket's inclusive upper bound."""
 
 Bucket = tuple[float, float]
-"""Upper bound, and how much was counted up to it."""
+"""Upper bound and cumulative count."""
 
 
 def histogram_quantile(q: float, vector: Vector) -> Vector:
-    """The value at the share `q` of all that each histogram counted; even spread within a bucket is assumed.
+    """Return the `q` quantile of each histogram, interpolating linearly within a bucket.
 
-    Series without a bound that is a number are passed over. EvaluationError where histograms differ in their name alone.
+    Series whose `le` is not a number are skipped. Raises EvaluationError if histograms differ only in their name.
     """
     histograms: dict[Labels, list[Bucket]] = {}
     for labels, counted in vector:
@@ -37,10 +37,10 @@ def histogram_quantile(q: float, vector: Vector) -> Vector:
 
 
 def bucket_quantile(q: float, buckets: Sequence[Bucket]) -> float:
-    """The value at the share `q` of what these buckets, in any order, counted.
+    """Return the `q` quantile of one histogram; `buckets` in any order.
 
-    NaN without a bucket for all (+Inf), without a second one, or when nothing was counted. In the bucket for all it is the bound
-    before; in the first one it lies between zero and its bound, or is the bound if that is not above zero.
+    NaN without a +Inf bucket, with fewer than two buckets, or without observations. In the +Inf bucket the result is the
+    highest finite bound. The first bucket starts at 0, unless its bound is <= 0: then the result is that bound.
     """
     if q != q:
         return NAN
@@ -62,7 +62,10 @@ def bucket_quantile(q: float, buckets: Sequence[Bucket]) -> float:
 
 
 def _cumulative(buckets: Sequence[Bucket]) -> tuple[list[float], list[float]]:
-    """Bounds in their order, each once, and counts that do not fall: buckets are not all read, or rated, in the same instant."""
+    """Return ascending unique bounds and non-decreasing counts.
+
+    Counts can decrease because buckets are not read, or their rates computed, at the same instant.
+    """
     bounds: list[float] = []
     counts: list[float] = []
     for bound, counted in sorted(buckets, key=_bound):
@@ -85,5 +88,5 @@ def _bound(bucket: Bucket) -> float:
 
 
 def _place(counts: list[float], rank: float) -> int:
-    """The first bucket in which the rank is; the last one where it is in none, as with NaN."""
+    """Return the index of the first bucket that contains the rank; the last one if none does, as for NaN."""
     return bisect_left(range(len(counts) - 1), True, key=lambda index: counts[index] >= rank)

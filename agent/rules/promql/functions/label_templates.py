@@ -1,7 +1,6 @@
-"""Replacement texts as Go's regexp.Expand reads them: `$1`, `$name`, `${name}` for a group, `$$` for a dollar.
+"""Replacement templates with the syntax of Go's regexp.Expand: `$1`, `$name`, `${name}` for a group, `$$` for a dollar.
 
-A name is as long as it can be, so `$1x` is the group `1x`, not the first one with an x behind; a group that is not there is empty,
-and a dollar that begins no name stays.
+Names are matched greedily: `$1x` is the group `1x`. An unknown group expands to nothing; a dollar without a name stays.
 """
 
 from dataclasses import dataclass
@@ -9,20 +8,20 @@ from dataclasses import dataclass
 from agent.rules.promql.regex import Match
 from agent.rules.promql.values import join_value
 
-_MOST_GROUPS = 100_000_000  # as a number; longer ones are taken for names
+_MOST_GROUPS = 100_000_000  # group numbers from here on are names
 
 Group = int | str
 
 
 @dataclass(frozen=True, slots=True)
 class Template:
-    """Texts, and the groups between them: one text more than there are groups."""
+    """Literal texts and the groups between them; there is one text more than groups."""
 
     texts: tuple[str, ...]
     groups: tuple[Group, ...]
 
     def expand(self, match: Match) -> str:
-        """The text with what the groups matched; EvaluationError if it is too long for a label value."""
+        """Return the text with the groups replaced. Raises EvaluationError if it is too long for a label value."""
         parts = [self.texts[0]]
         for group, text in zip(self.groups, self.texts[1:], strict=True):
             parts += (_matched(match, group), text)
@@ -30,7 +29,7 @@ class Template:
 
 
 def parse_template(text: str) -> Template:
-    """Of any text: what is no reference stands for itself."""
+    """Parse a template. Any text is valid: text that is not a reference is literal."""
     texts, groups = [""], list[Group]()
     while text:
         before, dollar, text = text.partition("$")
@@ -50,7 +49,7 @@ def parse_template(text: str) -> Template:
 
 
 def _reference(text: str) -> tuple[str, str] | None:
-    """The name that a text after a dollar begins with, and what follows; None where it begins with none."""
+    """Return the name at the start of a text that follows a dollar, and the rest; None if it starts with no name."""
     braced = text.startswith("{")
     start = end = int(braced)
     while end < len(text) and _in_name(text[end]):

@@ -1,4 +1,4 @@
-"""Labels made of other labels: label_replace and label_join."""
+"""label_replace and label_join."""
 
 from collections.abc import Callable, Sequence
 
@@ -10,14 +10,14 @@ from agent.rules.promql.regex import Pattern
 from agent.rules.promql.values import join_value
 
 Relabel = Callable[[Labels], Labels]
-_SET = 150  # bytes of a label set, besides its longest text; other texts are shared with the label set that it came from
+_SET = 150  # bytes of a label set besides its longest text; the other texts are shared with the original label set
 
 
 def replacing(dst: str, replacement: str, src: str, pattern: Pattern) -> Relabel:
-    """label_replace: sets the label `dst` to `replacement` if the label `src` matches `pattern` as a whole.
+    """Return label_replace: set the label `dst` to `replacement` if the whole value of `src` matches `pattern`.
 
-    `$1`, `${1}` and `${name}` in the replacement stand for what a group matched; an empty label is removed. The result raises
-    EvaluationError if the label would be too long.
+    `$1`, `${1}` and `${name}` expand to groups; an empty result removes the label. The returned function raises EvaluationError
+    if the label would be too long.
     """
     template = parse_template(replacement)
 
@@ -29,9 +29,9 @@ def replacing(dst: str, replacement: str, src: str, pattern: Pattern) -> Relabel
 
 
 def joining(dst: str, separator: str, sources: Sequence[str]) -> Relabel:
-    """label_join: sets the label `dst` to the values of other labels, joined by the separator; an empty label is removed.
+    """Return label_join: set the label `dst` to the values of other labels joined by the separator; an empty result removes it.
 
-    The result raises EvaluationError if the label would be too long.
+    The returned function raises EvaluationError if the label would be too long.
     """
 
     def relabel(labels: Labels) -> Labels:
@@ -43,16 +43,16 @@ def joining(dst: str, separator: str, sources: Sequence[str]) -> Relabel:
 
 
 class Relabelling:
-    """One such call in an expression. New label sets are computed only if other series come than at the last evaluation."""
+    """One label_replace or label_join call. New label sets are computed only if the series changed since the last evaluation."""
 
     def __init__(self, relabel: Relabel) -> None:
         self._relabel = relabel
         self._known: tuple[LabelSets, LabelSets, int] = (), (), 0
 
     def __call__(self, sets: LabelSets, budget: Budget) -> LabelSets:
-        """The new label sets, in the same order.
+        """Return the new label sets in the same order.
 
-        EvaluationError if two series become one, or a label is too long; LimitError if they take too much memory or time.
+        Raises EvaluationError if two series get the same labels or a label is too long; LimitError if memory or time runs out.
         """
         known, results, size = self._known
         if known == sets:

@@ -1,35 +1,35 @@
-"""Functions of one value: rounding, bounds, logarithms. None raises; what has no answer is NaN, as in Go."""
+"""Functions of one value: rounding, bounds, logarithms. They never raise; undefined results are NaN, as in Go."""
 
 import math
 
 from agent.rules.promql.functions.numeric import INF, NAN, floor
 from agent.rules.promql.operators.arithmetic import divide
 
-# Go has log2 from the natural logarithm of a fraction, and log10 from that of the value. Near one, where log2 loses digits, those
-# of C would be other ones.
+# Go computes log2 from the natural logarithm of a fraction, and log10 from that of the value. C's results differ near
+# 1, where log2 loses digits.
 _PER_LN2 = 1.4426950408889634
 _PER_LN10 = 0.4342944819032518
 
 
 def ceil(value: float) -> float:
-    """The least whole number not below; infinities, NaN and the sign of zero stay."""
+    """Return the least integer >= value; infinities, NaN and -0 are unchanged."""
     return -floor(-value)
 
 
 def rounded(value: float, nearest: float = 1.0) -> float:
-    """The nearest multiple; halves go up."""
-    # Times the inverse rather than divided: that is how a rounding to 0.1 gives 0.3 and not 0.30000000000000004.
+    """Return the nearest multiple of `nearest`; halves round up."""
+    # Multiplied by the inverse, as Prometheus does: rounding to 0.1 gives 0.3, not 0.30000000000000004.
     inverse = divide(1.0, nearest)
     return divide(floor(value * inverse + 0.5), inverse)
 
 
 def clamp(value: float, low: float, high: float) -> float | None:
-    """The value, but not below `low` nor above `high`; None where no value can be."""
+    """Return the value limited to [low, high]; None if low > high."""
     return None if high < low else at_least(at_most(value, high), low)
 
 
 def at_least(value: float, low: float) -> float:
-    """The greater one; NaN where one is, but for infinity, which is greater than all."""
+    """Return the maximum; NaN if either is NaN, except with +Inf."""
     if value == INF or low == INF:
         return INF
     if value != value or low != low:
@@ -40,12 +40,12 @@ def at_least(value: float, low: float) -> float:
 
 
 def at_most(value: float, high: float) -> float:
-    """The lesser one; NaN where one is, but for minus infinity, which is less than all."""
+    """Return the minimum; NaN if either is NaN, except with -Inf."""
     return -at_least(-value, -high)
 
 
 def exp(value: float) -> float:
-    """e to this power."""
+    """Return e to the power of value."""
     try:
         return math.exp(value)
     except OverflowError:
@@ -53,14 +53,14 @@ def exp(value: float) -> float:
 
 
 def ln(value: float) -> float:
-    """The natural logarithm."""
+    """Return the natural logarithm."""
     if value > 0:
         return math.log(value)
     return -INF if value == 0 else NAN
 
 
 def log2(value: float) -> float:
-    """The binary logarithm."""
+    """Return the binary logarithm."""
     fraction, exponent = math.frexp(value)
     if fraction == 0.5:
         return float(exponent - 1)
@@ -68,17 +68,17 @@ def log2(value: float) -> float:
 
 
 def log10(value: float) -> float:
-    """The decimal logarithm."""
+    """Return the decimal logarithm."""
     return ln(value) * _PER_LN10
 
 
 def sqrt(value: float) -> float:
-    """The square root."""
+    """Return the square root."""
     return math.sqrt(value) if value >= 0 else NAN
 
 
 def sgn(value: float) -> float:
-    """1, -1, or the value itself where it is zero or NaN."""
+    """Return 1 or -1, or the value itself if it is 0 or NaN."""
     if value > 0:
         return 1.0
     return -1.0 if value < 0 else value

@@ -1,4 +1,4 @@
-"""Sums that keep what rounding would lose, and rounding to whole numbers that takes infinities and NaN."""
+"""Compensated sums, and floor() for infinities and NaN."""
 
 import math
 from collections.abc import Iterable
@@ -8,12 +8,12 @@ INF = math.inf
 
 
 def floor(value: float) -> float:
-    """The greatest whole number not above; infinities, NaN and the sign of zero stay."""
+    """Return the greatest integer <= value; infinities, NaN and -0 are unchanged."""
     return value // 1.0 if math.isfinite(value) else value
 
 
 def plus(term: float, total: float, lost: float) -> tuple[float, float]:
-    """A sum with one more term, and what rounding has taken from it so far (A. Neumaier, 1974)."""
+    """Add a term to a sum; returns the sum and the accumulated rounding error (A. Neumaier, 1974)."""
     new = total + term
     if abs(total) >= abs(term):
         return new, lost + ((total - new) + term)
@@ -21,7 +21,7 @@ def plus(term: float, total: float, lost: float) -> tuple[float, float]:
 
 
 def total(values: Iterable[float]) -> float:
-    """A sum in the order given, less exact only than one of unlimited precision."""
+    """Return the compensated sum of the values in the given order."""
     found = lost = 0.0
     for value in values:
         found, lost = plus(value, found, lost)

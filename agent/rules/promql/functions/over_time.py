@@ -1,11 +1,11 @@
-"""What a series was over a range, without arithmetic: its extremes, its quantiles, its last sample, how many there are."""
+"""`*_over_time` functions without arithmetic: extremes, quantiles, last sample, count."""
 
 from agent.rules.promql.operators.quantiles import quantile
 from agent.rules.promql.values import Window
 
 
 def lowest(window: Window, _start: int, _end: int) -> float:
-    """The least value; NaN only where there is nothing else."""
+    """Return the minimum; NaN only if all samples are NaN."""
     found = min(window.levels)
     if found == found:
         return found
@@ -13,7 +13,7 @@ def lowest(window: Window, _start: int, _end: int) -> float:
 
 
 def highest(window: Window, _start: int, _end: int) -> float:
-    """The greatest value; NaN only where there is nothing else."""
+    """Return the maximum; NaN only if all samples are NaN."""
     found = max(window.levels)
     if found == found:
         return found
@@ -21,20 +21,20 @@ def highest(window: Window, _start: int, _end: int) -> float:
 
 
 def count(window: Window, _start: int, _end: int) -> float:
-    """How many samples there are."""
+    """Return the number of samples."""
     return float(len(window.times))
 
 
 def last(window: Window, _start: int, _end: int) -> float:
-    """The value of the last sample."""
+    """Return the value of the last sample."""
     return window.levels[-1]
 
 
 def present(_window: Window, _start: int, _end: int) -> float:
-    """One, of any series that has a sample."""
+    """Return 1 for a series with any sample."""
     return 1.0
 
 
 def quantile_over_time(window: Window, _start: int, _end: int, q: float) -> float:
-    """The value that a share `q` of the samples does not exceed."""
+    """Return the `q` quantile of the samples."""
     return quantile(q, window.levels, window.repeats)

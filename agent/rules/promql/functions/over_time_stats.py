@@ -1,8 +1,8 @@
 """Sum, mean and spread of a series over a range.
 
-Sums are taken run by run where that gives the same digits. Where terms cancel out, where infinities or NaN are among them, and
-where a spread is tiny beside the mean, they are taken sample by sample in Prometheus' own order, rounding errors kept: only so is
-what remains the same.
+Repeated values are summed as one product where that gives the same digits. If terms cancel, if infinities or NaN occur, or
+if the spread is tiny compared with the mean, samples are added one by one in Prometheus' order with compensation, so that
+the last digits agree.
 """
 
 import math
@@ -11,26 +11,26 @@ from operator import mul
 from agent.rules.promql.functions.numeric import NAN, plus, total
 from agent.rules.promql.values import Window
 
-_CANCELLED = 1e4  # how many times what is left of a sum may be its terms together
-_TINY = 1e-9  # a variance, of the mean's square
+_CANCELLED = 1e4  # sum of magnitudes relative to the sum
+_TINY = 1e-9  # variance relative to the squared mean
 
 
 def summed(window: Window, _start: int, _end: int) -> float:
-    """The sum of all samples."""
+    """Return the sum of all samples."""
     known = _plain_sum(window)
     return total(window.values()) if known is None else known
 
 
 def average(window: Window, _start: int, _end: int) -> float:
-    """The mean of all samples."""
+    """Return the mean of all samples."""
     if len(window.levels) == 1:
-        return window.levels[0] + 0.0  # a sum begins with zero, so it is never -0
+        return window.levels[0] + 0.0  # a sum starts at 0, so it is never -0
     known = _plain_sum(window)
     return _mean(window.values()) if known is None else known / len(window.times)
 
 
 def variance(window: Window, _start: int, _end: int) -> float:
-    """The population's variance of all samples."""
+    """Return the population variance of all samples."""
     levels = window.levels
     if len(levels) == 1:
         return 0.0 if math.isfinite(levels[0]) else NAN
@@ -45,13 +45,13 @@ def variance(window: Window, _start: int, _end: int) -> float:
 
 
 def deviation(window: Window, start: int, end: int) -> float:
-    """The population's standard deviation of all samples."""
+    """Return the population standard deviation of all samples."""
     found = variance(window, start, end)
     return math.sqrt(found) if found >= 0 else NAN
 
 
 def _plain_sum(window: Window) -> float | None:
-    """The sum, run by run; None where the order or the rounding could show in it."""
+    """Return the sum over repeated values; None if order or rounding could change it."""
     levels, repeats = window.levels, window.repeats
     try:
         found = math.fsum(map(mul, levels, repeats))
@@ -60,7 +60,7 @@ def _plain_sum(window: Window) -> float | None:
         if min(levels) >= 0 or max(levels) <= 0:
             return found
         terms = math.fsum(map(mul, map(abs, levels), repeats))
-    except (OverflowError, ValueError):  # too great on the way, or infinities of both signs
+    except (OverflowError, ValueError):  # overflow in between, or infinities of both signs
         return None
     return found if terms < abs(found) * _CANCELLED else None
 
@@ -68,7 +68,7 @@ def _plain_sum(window: Window) -> float | None:
 def _mean(values: list[float]) -> float:
     mean = lost = 0.0
     for count, value in enumerate(values, 1):
-        # An infinite mean stays as it is, but for NaN and the other infinity.
+        # An infinite mean only changes to NaN or to the other infinity.
         if math.isinf(mean) and value == value and value != -mean:
             continue
         mean, lost = plus(value / count - mean / count, mean, lost)

@@ -1,28 +1,29 @@
-"""How fast and how far a series moved over a range: rate, increase, delta, and the two that look at the last step only.
+"""rate, increase, delta, and irate and idelta, which use the last two samples only.
 
-Samples seldom lie at the ends of a range. What they moved by is stretched to the whole range where they come near enough to
-its ends to have gone on there, else by half of a usual gap between them (prometheus.io/docs/prometheus/latest/querying/functions).
+Samples rarely fall on the bounds of a range, so the result is extrapolated: up to the bound if the nearest sample is close
+to it, otherwise by half the average interval between samples
+(https://prometheus.io/docs/prometheus/latest/querying/functions).
 """
 
 from collections.abc import Sequence
 
 from agent.rules.promql.values import Window
 
-_NEAR = 1.1  # gaps between samples: nothing is missing where the next one would be no further away than that
+_NEAR = 1.1  # average intervals between samples: a bound no further away counts as close
 
 
 def rate(window: Window, start: int, end: int) -> float | None:
-    """What a counter rose by per second, over a range in milliseconds; None of fewer than two samples."""
+    """Return a counter's increase per second over a range (ms); None for fewer than two samples."""
     return _risen(window, start, end, (end - start) / 1000)
 
 
 def increase(window: Window, start: int, end: int) -> float | None:
-    """What a counter rose by over the whole range; None of fewer than two samples."""
+    """Return a counter's increase over the range; None for fewer than two samples."""
     return _risen(window, start, end, 1.0)
 
 
 def delta(window: Window, start: int, end: int) -> float | None:
-    """What a gauge moved by over the whole range; None of fewer than two samples."""
+    """Return a gauge's difference over the range; None for fewer than two samples."""
     times = window.times
     if len(times) < 2:
         return None
@@ -32,7 +33,7 @@ def delta(window: Window, start: int, end: int) -> float | None:
 
 
 def irate(window: Window, _start: int, _end: int) -> float | None:
-    """What a counter rose by per second between its last two samples; None of fewer than two samples."""
+    """Return a counter's increase per second between its last two samples; None for fewer than two samples."""
     times = window.times
     if len(times) < 2:
         return None
@@ -42,7 +43,7 @@ def irate(window: Window, _start: int, _end: int) -> float | None:
 
 
 def idelta(window: Window, _start: int, _end: int) -> float | None:
-    """What a gauge moved by between its last two samples; None of fewer than two samples."""
+    """Return a gauge's difference between its last two samples; None for fewer than two samples."""
     if len(window.times) < 2:
         return None
     last, before = _last_two(window)
@@ -56,19 +57,19 @@ def _risen(window: Window, start: int, end: int, per: float) -> float | None:
     first = before = levels[0]
     risen = levels[-1] - first
     for level in levels:
-        if level < before:  # set back to zero, so what it had come to is added to what it reads now
+        if level < before:  # a reset to zero: add the value reached before it
             risen += before
         before = level
     sampled = (times[-1] - times[0]) / 1000
     to_start = (times[0] - start) / 1000
     if risen > 0 and first >= 0:
-        # No counter is below zero: looking back along its slope it began no earlier than it was zero.
+        # A counter is never below zero: do not extrapolate back beyond the time at which it would have been zero.
         to_start = min(to_start, sampled * (first / risen))
     return risen * (_stretched(times, sampled, to_start, end) / sampled / per)
 
 
 def _stretched(times: Sequence[int], sampled: float, to_start: float, end: int) -> float:
-    """The seconds that the samples stand for, of which they cover `sampled`."""
+    """Return the seconds to extrapolate to; the samples cover `sampled` of them."""
     gap = sampled / (len(times) - 1)
     near = gap * _NEAR
     to_end = (end - times[-1]) / 1000

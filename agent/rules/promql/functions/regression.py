@@ -1,4 +1,4 @@
-"""The straight line through a series' samples (least squares): its slope, and where it leads."""
+"""deriv and predict_linear: least-squares line through the samples of a series."""
 
 import math
 
@@ -8,7 +8,7 @@ from agent.rules.promql.values import Window
 
 
 def deriv(window: Window, _start: int, _end: int) -> float | None:
-    """The slope per second; None of fewer than two samples."""
+    """Return the slope per second; None for fewer than two samples."""
     if len(window.times) < 2:
         return None
     slope, _ = _line(window, window.times[0])
@@ -18,7 +18,7 @@ def deriv(window: Window, _start: int, _end: int) -> float | None:
 def predict_linear(
     window: Window, _start: int, _end: int, now: float, seconds: float
 ) -> float | None:
-    """What is to be expected `seconds` after `now` (ms, the time of evaluation); None of fewer than two samples."""
+    """Return the predicted value `seconds` after `now` (ms, evaluation time); None for fewer than two samples."""
     if len(window.times) < 2:
         return None
     slope, value = _line(window, int(now))
@@ -26,7 +26,7 @@ def predict_linear(
 
 
 def _line(window: Window, time: int) -> tuple[float, float]:
-    """Slope per second, and value at a time in milliseconds."""
+    """Return the slope per second and the value at a time in ms."""
     first = window.levels[0]
     if all(level == first for level in window.levels):
         return (NAN, NAN) if math.isinf(first) else (0.0, first)

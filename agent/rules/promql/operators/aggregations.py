@@ -1,4 +1,4 @@
-"""Aggregations: one result for each group of elements, or the elements of each group that stand out."""
+"""Aggregation operators: one result per group of elements, or selected elements of each group."""
 
 import re
 from collections import Counter
@@ -21,22 +21,22 @@ Aggregator = Callable[[Vector, Parameter], Vector]
 
 @dataclass(frozen=True, slots=True)
 class Grouping:
-    """Which elements come together: `by` the labels named, or by all but these and the metric's name."""
+    """How elements are grouped: `by` the named labels, or by all except these and the metric's name."""
 
     by: bool = True
     names: frozenset[str] = frozenset()
 
     def __call__(self, labels: Labels) -> Labels:
-        """The group's labels."""
+        """Return the labels of the element's group."""
         if not self.by:
             return drop(labels, self.names)
         return keep(labels, self.names) if self.names else EMPTY
 
 
 def aggregator(op: str, grouping: Grouping) -> Aggregator:
-    """The aggregation of that name; it takes a vector and the parameter (None where there is none).
+    """Return the aggregation of that name, a function of a vector and the parameter (None without one).
 
-    EvaluationError where the parameter is not fit: a k that is no integer of 64 bits, an invalid label name.
+    It raises EvaluationError for an invalid parameter: a k that is not a 64-bit integer, an invalid label name.
     """
     if op in REDUCTIONS:
         return _reduced(REDUCTIONS[op], grouping)
@@ -44,7 +44,7 @@ def aggregator(op: str, grouping: Grouping) -> Aggregator:
 
 
 def _groups(grouping: Grouping, sets: LabelSets) -> list[tuple[Labels, Picker]]:
-    """Each group's labels, and what picks its elements out of a column."""
+    """Return each group's labels and a picker of its elements."""
     members = _members(grouping, sets, range(len(sets)))
     return [(labels, picker(places)) for labels, places in members.items()]
 
@@ -88,7 +88,7 @@ def _bottom(grouping: Grouping) -> Aggregator:
 
 
 def _ends(grouping: Grouping, key: Callable[[Sequence[float]], Sequence[float]]) -> Aggregator:
-    """The k elements of each group whose key is largest, with the labels they have."""
+    """Return the aggregation that selects the k elements of each group with the largest key, with their labels."""
     groups = latest(partial(_ordered_groups, grouping))
 
     def aggregate(vector: Vector, parameter: Parameter) -> Vector:
@@ -107,14 +107,14 @@ def _ends(grouping: Grouping, key: Callable[[Sequence[float]], Sequence[float]])
 
 
 def _ordered_groups(grouping: Grouping, sets: LabelSets) -> list[tuple[LabelSets, Picker]]:
-    """Each group's elements in the order of their labels, so that among equals the same ones stand out after a restart."""
+    """Return each group's elements ordered by labels, so that ties are resolved the same way after a restart."""
     ordered = sorted(range(len(sets)), key=sets.__getitem__)
     members = _members(grouping, sets, ordered).values()
     return [(tuple([sets[place] for place in places]), picker(places)) for places in members]
 
 
 def _count_values(grouping: Grouping) -> Aggregator:
-    """How many elements of each group have the same value, which becomes a label."""
+    """Return count_values: the number of elements with each value, which becomes a label."""
 
     def aggregate(vector: Vector, parameter: Parameter) -> Vector:
         name = _label_name(parameter)
@@ -127,7 +127,7 @@ def _count_values(grouping: Grouping) -> Aggregator:
 def _with_value(grouping: Grouping, name: str, labels: Labels, value: float) -> Labels:
     group = grouping(labels)
     if not grouping.by and (name == NAME or name in grouping.names):
-        return group  # the label is set first and then dropped
+        return group  # the label is set before it is dropped
     return replace(group, {name: positional(value)})
 
 
@@ -139,9 +139,9 @@ _WITH_PARAMETER: Mapping[str, Callable[[Grouping], Aggregator]] = {
 }
 
 SUPPORTED = frozenset({*REDUCTIONS, *_WITH_PARAMETER})
-"""The names of all aggregations."""
+"""Names of all aggregations."""
 
-_INTEGERS = -(2.0**63), 2.0**63 - 1024  # the doubles that fit into 64 bits
+_INTEGERS = -(2.0**63), 2.0**63 - 1024  # range of doubles that fit into 64 bits
 
 
 def _number(parameter: Parameter) -> float:

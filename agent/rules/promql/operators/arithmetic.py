@@ -1,6 +1,6 @@
-"""Numbers as Go computes with them: what has no result is NaN, what is too large is infinite, and nothing raises.
+"""Arithmetic as in Go: undefined results are NaN, overflow is infinite, nothing raises.
 
-The cases are those of C99's annex F, which both Go's math package and Python's follow, only that Python raises for some.
+The cases are those of C99 annex F. Go's math package and Python follow it, but Python raises in some of them.
 """
 
 import math
@@ -12,7 +12,7 @@ Comparison = Callable[[float, float], bool]
 
 
 def divide(dividend: float, divisor: float) -> float:
-    """The quotient; of anything and zero ±Inf, of zero and zero NaN."""
+    """Return the quotient; ±Inf for x/0, NaN for 0/0."""
     if divisor != 0:
         return dividend / divisor
     if dividend == 0 or math.isnan(dividend):
@@ -21,7 +21,7 @@ def divide(dividend: float, divisor: float) -> float:
 
 
 def modulo(dividend: float, divisor: float) -> float:
-    """The rest of a division towards zero, with the dividend's sign; NaN where the divisor is zero or the dividend ±Inf."""
+    """Return the remainder truncated towards zero, with the dividend's sign; NaN if the divisor is 0 or the dividend ±Inf."""
     try:
         return math.fmod(dividend, divisor)
     except ValueError:
@@ -29,7 +29,7 @@ def modulo(dividend: float, divisor: float) -> float:
 
 
 def power(base: float, exponent: float) -> float:
-    """The power; ±Inf where it is too large and at the poles, NaN for a root of a negative number."""
+    """Return the power; ±Inf on overflow and at poles, NaN for a root of a negative number."""
     try:
         return math.pow(base, exponent)
     except OverflowError:
@@ -53,7 +53,7 @@ ARITHMETIC: Mapping[str, Arithmetic] = {
     "^": power,
     "atan2": math.atan2,
 }
-"""The arithmetic operators by their text."""
+"""Arithmetic operators by their text."""
 
 COMPARISONS: Mapping[str, Comparison] = {
     "==": operator.eq,
@@ -63,16 +63,16 @@ COMPARISONS: Mapping[str, Comparison] = {
     ">=": operator.ge,
     "<=": operator.le,
 }
-"""The comparison operators by their text."""
+"""Comparison operators by their text."""
 
 MIRRORED: Mapping[str, str] = {"==": "==", "!=": "!=", ">": "<", "<": ">", ">=": "<=", "<=": ">="}
-"""The comparison that holds of the same two with their places changed."""
+"""The equivalent comparison with swapped operands."""
 
 _QUICK: Mapping[str, Arithmetic] = {"/": operator.truediv, "%": math.fmod, "^": math.pow}
 
 
 def elementwise(op: str) -> Callable[[Iterable[float], Iterable[float]], list[float]]:
-    """An arithmetic operator over two columns (they are gone through twice where a result is not a number)."""
+    """Return an arithmetic operator over two columns, which it iterates twice if a result is not a number."""
     careful = ARITHMETIC[op]
     quick = _QUICK.get(op, careful)
 

@@ -1,7 +1,7 @@
 """Binary operators between scalars and vectors.
 
-Arithmetic makes another metric of its operands, so the name is dropped; a comparison without `bool` is a filter and keeps
-it. `atan2` keeps the name too: so it is in Prometheus 2.42.
+Arithmetic drops the metric's name; a comparison without `bool` is a filter and keeps it. `atan2` keeps the name too, as in
+Prometheus 2.42.
 """
 
 from collections.abc import Callable, Iterable
@@ -35,13 +35,13 @@ WithScalar = Callable[[Vector, float], Vector]
 Elementwise = Callable[[Iterable[float], Iterable[float]], list[float]]
 
 SUPPORTED = frozenset({*ARITHMETIC, *COMPARISONS, *SET_OPERATORS})
-"""The texts of all operators."""
+"""Texts of all operators."""
 
-_KEEPING = frozenset({"atan2"})  # arithmetic, but with the name
+_KEEPING = frozenset({"atan2"})  # arithmetic that keeps the name
 
 
 def scalars(op: str) -> Arithmetic:
-    """An operator between two scalars; a comparison yields 1 or 0, as its `bool` is compulsory there."""
+    """Return an operator between two scalars; a comparison returns 1 or 0, since `bool` is required there."""
     if op in COMPARISONS:
         compare = COMPARISONS[op]
         return lambda left, right: float(compare(left, right))
@@ -49,7 +49,7 @@ def scalars(op: str) -> Arithmetic:
 
 
 def vector_with_scalar(op: str, scalar_first: bool, return_bool: bool) -> WithScalar:
-    """An operator between a vector and a scalar; a comparison keeps the vector's value, on whichever side it stands."""
+    """Return an operator between a vector and a scalar; a comparison keeps the vector's value on either side."""
     if op in COMPARISONS:
         compare = COMPARISONS[MIRRORED[op] if scalar_first else op]
         return _judged(compare) if return_bool else partial(_filtered, compare)
@@ -89,7 +89,7 @@ def _named(sets: LabelSets) -> LabelSets:
 
 
 def vectors(op: str, matching: Matching, return_bool: bool) -> Sides:
-    """An operator between two vectors; EvaluationError where elements do not match one to one, or as grouped."""
+    """Return an operator between two vectors. It raises EvaluationError if elements do not match one to one, or as grouped."""
     if op in SET_OPERATORS:
         return set_operator(op, matching)
     if op not in COMPARISONS:
@@ -104,7 +104,7 @@ def _verdicts(compare: Comparison) -> Elementwise:
 
 
 def _combined(apply: Elementwise, matching: Matching, naming: Naming) -> Sides:
-    """Every pair has a result."""
+    """Return an operator with a result for every matching pair."""
     pairs = latest(partial(_once, matching, naming))
 
     def combine(lefts: Vector, rights: Vector) -> Vector:
@@ -127,7 +127,7 @@ def _once(matching: Matching, naming: Naming, lefts: LabelSets, rights: LabelSet
 
 
 def _selected(compare: Comparison, matching: Matching) -> Sides:
-    """The left value of the pairs for which the comparison holds; only among these must the match be unique."""
+    """Return a filter with the left value of the pairs for which the comparison holds; only these must match uniquely."""
     pairs = latest(partial(pair, matching, named))
 
     def select(lefts: Vector, rights: Vector) -> Vector:

@@ -1,4 +1,4 @@
-"""Quantiles of values that may be there many times."""
+"""Quantiles of values with repetitions."""
 
 from bisect import bisect_right
 from collections.abc import Sequence
@@ -7,10 +7,9 @@ from math import inf, nan
 
 
 def quantile(q: float, levels: Sequence[float], repeats: Sequence[int] | None = None) -> float:
-    """The value at the share `q` of all in their order, with NaN first; between two of them, weighted by nearness.
+    """Return the `q` quantile of sorted values, NaN first, with linear interpolation.
 
-    `repeats` says how often each value is there (default: once). NaN of nothing and for a `q` of NaN, an infinity for
-    one outside of 0 to 1.
+    `repeats`: how often each value occurs (default: once). Returns NaN for no values or a NaN `q`, ±Inf for `q` outside [0, 1].
     """
     if not levels or q != q:
         return nan

@@ -1,8 +1,7 @@
-"""One number of the values of a group, as each aggregation has it. Groups are never empty.
+"""Aggregations of a group's values to one number. Groups are never empty.
 
-NaN and infinite values, and values whose sum would be infinite, end as they do in Prometheus. Values are taken one after
-another as it does, too: another order of the same operations would show in the last digits, and builtin sum() compensates
-errors from Python 3.12 on.
+NaN, infinities and overflow behave as in Prometheus. Values are added in sequence as Prometheus does: another order would
+change the last digits, and the builtin sum() compensates errors from Python 3.12 on.
 """
 
 import math
@@ -14,29 +13,29 @@ Reduction = Callable[[Sequence[float]], float]
 
 
 def total(values: Sequence[float]) -> float:
-    """The sum."""
+    """Return the sum."""
     return reduce(operator.add, values)
 
 
 def least(values: Sequence[float]) -> float:
-    """The minimum of those that are not NaN, if any."""
+    """Return the minimum, ignoring NaN unless all are NaN."""
     return _extreme(min, values)
 
 
 def greatest(values: Sequence[float]) -> float:
-    """The maximum of those that are not NaN, if any."""
+    """Return the maximum, ignoring NaN unless all are NaN."""
     return _extreme(max, values)
 
 
 def _extreme(best: Callable[..., float], values: Sequence[float]) -> float:
     found = best(values)
     if not math.isnan(found):
-        return found  # NaN is neither less nor greater, so only the first value could win as one
+        return found  # comparisons with NaN are false, so only the first value can remain NaN
     return best((value for value in values if not math.isnan(value)), default=found)
 
 
 def mean(values: Sequence[float]) -> float:
-    """The arithmetic mean, without ever forming a sum that could be too large."""
+    """Return the arithmetic mean without an intermediate sum that could overflow."""
     found = values[0]
     for count, value in enumerate(values[1:], 2):
         found += value / count - found / count
@@ -46,7 +45,7 @@ def mean(values: Sequence[float]) -> float:
 
 
 def variance(values: Sequence[float]) -> float:
-    """The population variance, by Welford's method; of a single value 0, be it infinite or NaN."""
+    """Return the population variance by Welford's method; 0 for a single value, also if it is infinite or NaN."""
     middle = values[0]
     found = 0.0
     for count, value in enumerate(values[1:], 2):
@@ -57,18 +56,18 @@ def variance(values: Sequence[float]) -> float:
 
 
 def deviation(values: Sequence[float]) -> float:
-    """The population's standard deviation."""
+    """Return the population standard deviation."""
     found = variance(values)
-    return math.sqrt(found) if found >= 0 else math.nan  # overflow makes it negative
+    return math.sqrt(found) if found >= 0 else math.nan  # negative after overflow
 
 
 def count(values: Sequence[float]) -> float:
-    """How many there are."""
+    """Return the number of values."""
     return float(len(values))
 
 
 def one(_: Sequence[float]) -> float:
-    """That there are any."""
+    """Return 1."""
     return 1.0
 
 
@@ -82,4 +81,4 @@ REDUCTIONS: Mapping[str, Reduction] = {
     "stdvar": variance,
     "group": one,
 }
-"""The aggregations that take nothing but the values, by their names."""
+"""Aggregations without a parameter, by name."""

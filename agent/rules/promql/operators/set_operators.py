@@ -1,4 +1,4 @@
-"""and, or, unless: vectors as sets, by the labels that must agree. Values and label sets stay as they are."""
+"""Set operators `and`, `or`, `unless`: match elements by labels; values and label sets are unchanged."""
 
 from collections.abc import Callable, Mapping, Sequence
 from itertools import compress
@@ -13,7 +13,7 @@ Sides = Callable[[Vector, Vector], Vector]
 
 
 def set_operator(op: str, matching: Matching) -> Sides:
-    """The set operator of that text over a left and a right vector."""
+    """Return the set operator of that text, a function of a left and a right vector."""
     return SET_OPERATORS[op](matching)
 
 
@@ -49,7 +49,7 @@ def _sets(vector: Vector) -> LabelSets:
 
 
 def _known(matching: Matching, asked: LabelSets, others: LabelSets) -> Sequence[bool]:
-    """Of each element whether one of the others matches it."""
+    """Return for each element of `asked` whether one of the others matches it."""
     signatures: set[Labels] = set(map(matching.signature, others))
     return [contains(signatures, matching.signature(labels)) for labels in asked]
 
@@ -59,4 +59,4 @@ SET_OPERATORS: Mapping[str, Callable[[Matching], Sides]] = {
     "or": _or,
     "unless": _unless,
 }
-"""The set operators by their text."""
+"""Set operators by their text."""

@@ -1,14 +1,14 @@
-"""The largest of some numbers, and of equal ones those that Prometheus would take.
+"""Selects the largest numbers; among equal numbers, the same ones as Prometheus.
 
-Which of several equal numbers stay depends on how its heap happens to lie, so the heap is the same: binary, the smallest on
-top, NaN below all. Python's heapq moves other entries when it takes the top away.
+Ties depend on the layout of Prometheus' heap, so this heap is the same: binary, the smallest on top, NaN below all. Python's
+heapq moves other entries when it removes the top.
 """
 
 from collections.abc import Sequence
 
 
 def largest(wanted: int, numbers: Sequence[float]) -> list[int]:
-    """The places of as many of the largest numbers as wanted (at least one), the largest first and NaN last."""
+    """Return the indices of the `wanted` (>= 1) largest numbers, largest first and NaN last."""
     heap: list[int] = []
     for place, number in enumerate(numbers):
         if len(heap) >= wanted:

@@ -1,4 +1,4 @@
-"""Which elements of two vectors belong together, and what the results are called: on, ignoring, group_left, group_right."""
+"""Vector matching: pairs of elements and the labels of results for on, ignoring, group_left, group_right."""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -14,40 +14,40 @@ Card = Literal["one-to-one", "many-to-one", "one-to-many", "many-to-many"]
 
 @dataclass(frozen=True, slots=True)
 class Matching:
-    """How the elements of two vectors find each other."""
+    """The matching clause of a binary operator."""
 
     on: bool = False
-    """Whether `names` are the labels that must agree, or (ignoring) those that need not."""
+    """Whether `names` are the labels to match on, or (ignoring) those to ignore."""
     names: frozenset[str] = frozenset()
     card: Card = "one-to-one"
-    """Many-to-one is group_left, one-to-many group_right; set operators are many to many and do not look at it."""
+    """many-to-one is group_left, one-to-many group_right; set operators are many-to-many and ignore it."""
     include: tuple[str, ...] = ()
-    """Labels that the result takes from the side of one."""
+    """Labels that the result takes from the "one" side."""
 
     def signature(self, labels: Labels) -> Labels:
-        """What must be equal of two elements that match."""
+        """Return the labels that must be equal for two elements to match."""
         return keep(labels, self.names) if self.on else drop(labels, self.names)
 
 
 Naming = Callable[[Matching, Labels, Labels], Labels]
-"""What the result of a pair is called, of the labels on the side of many and of one."""
+"""Returns the result's labels, given those of the "many" and of the "one" side."""
 
 
 @dataclass(frozen=True, slots=True)
 class Pairs:
-    """The matches of two vectors: columns of the same length."""
+    """The matches of two vectors as columns of equal length."""
 
     results: Sequence[Labels]
-    """What each result is called."""
+    """The labels of each result."""
     lefts: Picker
-    """Picks the operands out of the values of the left vector."""
+    """Picks the operands out of the left vector's values."""
     rights: Picker
     signatures: Sequence[Labels] | None
-    """By what each pair matched; None where no two results stand in each other's way."""
+    """The signature of each pair; None if no two results have the same labels."""
 
 
 def pair(matching: Matching, naming: Naming, lefts: LabelSets, rights: LabelSets) -> Pairs:
-    """The matches of two vectors; EvaluationError where the side of one has several for the same labels."""
+    """Return the matches of two vectors. Raises EvaluationError if the "one" side has several elements for a signature."""
     swapped = matching.card == "one-to-many"
     many, ones = (rights, lefts) if swapped else (lefts, rights)
     places = _places(matching, ones, "left" if swapped else "right")
@@ -82,7 +82,7 @@ def _places(matching: Matching, ones: LabelSets, side: str) -> Mapping[Labels, i
 def must_match_once(
     matching: Matching, signatures: Sequence[Labels], results: Sequence[Labels]
 ) -> None:
-    """Raise EvaluationError where several results stand for the same."""
+    """Raise EvaluationError if several pairs have the same result labels."""
     if matching.card == "one-to-one":
         if not all_distinct(signatures):
             raise EvaluationError(
@@ -96,17 +96,17 @@ def must_match_once(
 
 
 def named(matching: Matching, many: Labels, one: Labels) -> Labels:
-    """The result's labels where the metric's name is kept."""
+    """Return the result's labels with the metric's name."""
     return _included(matching, _reduced(matching, many), one)
 
 
 def renamed(matching: Matching, many: Labels, one: Labels) -> Labels:
-    """The result's labels where the operator makes another metric of it; only group_left(__name__) names it anew."""
+    """Return the result's labels without the metric's name, unless group_left(__name__) includes it."""
     return _included(matching, without_name(_reduced(matching, many)), one)
 
 
 def unnamed(matching: Matching, many: Labels, one: Labels) -> Labels:
-    """The result's labels where it has no name whatever is included, as with bool."""
+    """Return the result's labels without any name, as with `bool`."""
     return without_name(named(matching, many, one))
 
 

@@ -1,10 +1,10 @@
-"""Numbers as text, the way Go's strconv prints them."""
+"""Formats floats as Go's strconv does."""
 
 import math
 
 
 def positional(number: float) -> str:
-    """The fewest digits that mean this number, never with an exponent; NaN, +Inf, -Inf."""
+    """Return the shortest digits that round-trip, without an exponent; NaN, +Inf, -Inf."""
     if math.isnan(number):
         return "NaN"
     if math.isinf(number):
@@ -18,5 +18,5 @@ def positional(number: float) -> str:
     point = len(whole) + int(exponent)
     if point <= 0:
         return f"{sign}0.{'0' * -point}{digits}"
-    # Large numbers have an exponent only where all their digits stand before the point.
+    # Large numbers have an exponent only if all their digits precede the point.
     return sign + digits.ljust(point, "0")

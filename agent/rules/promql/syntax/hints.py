@@ -1,4 +1,4 @@
-"""Why an expression yields nothing, for the person who wrote it."""
+"""Hints on why an expression has an empty result."""
 
 import difflib
 from collections.abc import Collection, Iterable, Iterator, Sequence
@@ -13,9 +13,9 @@ _PREFIX = "node_"
 
 
 def nothing(selectors: Iterable[Selector], known: Collection[Labels], *, where: str) -> list[str]:
-    """A sentence for each selector that matches none of the series that are known, or one that this is not the cause.
+    """Return a sentence for each selector that matches none of the known series, or one that says all selectors match.
 
-    `where` is whose series they are, such as "this machine".
+    `where`: what the series belong to, such as "this machine".
     """
     found = [
         sentence
@@ -26,7 +26,7 @@ def nothing(selectors: Iterable[Selector], known: Collection[Labels], *, where: 
 
 
 def written(selector: Selector) -> str:
-    """A selector as one would write it."""
+    """Return a selector in PromQL syntax."""
     conditions = [f"{one.name}{one.operator}{quoted(one.value)}" for one in selector.matchers]
     return f"{selector.metric}{{{', '.join(conditions)}}}" if conditions else selector.metric
 
@@ -46,7 +46,7 @@ def _unmatched(selector: Selector, known: Collection[Labels], where: str) -> str
 
 
 def close(metric: str, names: Iterable[str]) -> list[str]:
-    """The names that look most like a metric's, among them the one that only adds `node_`."""
+    """Return the names most similar to a metric's name, including the one that only adds `node_`."""
     candidates = sorted(names)
     near = difflib.get_close_matches(_PREFIX + metric, candidates, _SHOWN, cutoff=0.8)
     near += difflib.get_close_matches(metric, candidates, _SHOWN, cutoff=0.7)

@@ -1,4 +1,4 @@
-"""Selectors: which series an expression names, by their labels."""
+"""Selectors: conditions on the labels of series."""
 
 from dataclasses import dataclass, field
 from enum import StrEnum
@@ -8,7 +8,7 @@ from agent.rules.promql.regex import Pattern
 
 
 class Operator(StrEnum):
-    """How a matcher compares."""
+    """The operator of a matcher."""
 
     EQUAL = "="
     NOT_EQUAL = "!="
@@ -18,16 +18,16 @@ class Operator(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Matcher:
-    """One condition on a label; a label that is not there is empty. Regular expressions match the whole value."""
+    """One condition on a label; a missing label is empty. Regular expressions match the whole value."""
 
     name: str
     operator: Operator
     value: str
     pattern: Pattern | None = field(default=None, compare=False, repr=False)
-    """The compiled value, where the operator wants one."""
+    """The compiled value of a regular expression operator."""
 
     def __call__(self, found: str) -> bool:
-        """Whether a label's value passes."""
+        """Return whether a label's value matches."""
         match self.operator:
             case Operator.EQUAL:
                 return found == self.value
@@ -45,16 +45,16 @@ class Matcher:
 
 @dataclass(frozen=True, slots=True)
 class Selector:
-    """All conditions of one vector selector. `metric` is the metric's name where it is given plainly, else empty.
+    """All conditions of a vector selector. `metric`: the metric's name if given by equality, else empty.
 
-    The name is then not among `matchers` again.
+    The name is then not repeated in `matchers`.
     """
 
     metric: str
     matchers: tuple[Matcher, ...] = ()
 
     def __call__(self, labels: Labels) -> bool:
-        """Whether a series passes."""
+        """Return whether a series matches."""
         if self.metric and value(labels, "__name__") != self.metric:
             return False
         return all(matcher(value(labels, matcher.name)) for matcher in self.matchers)

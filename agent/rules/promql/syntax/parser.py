@@ -1,6 +1,6 @@
-"""From an expression's text to the parser's tree, but for what would harm the parser or what only newer releases take.
+"""Parses an expression's text, after rejecting what would crash the native parser or is newer syntax.
 
-The parser is a recursive one, and a native one: too deep a nesting would end the process, not raise.
+The parser is native and recursive: too deep a nesting would end the process instead of raising.
 """
 
 import json
@@ -18,9 +18,9 @@ from agent.rules.promql.regex import Pattern, compiled
 from plimsoll.text import shown
 
 LONGEST = 20_000
-"""Characters of an expression."""
+"""Maximum length of an expression in characters."""
 MOST_PARTS = 500
-"""Parentheses opened, and operators, of an expression."""
+"""Maximum of parentheses and operators in an expression."""
 
 _STRING = r""""(?:[^"\\]|\\.)*+"|'(?:[^'\\]|\\.)*+'|`[^`]*+`"""
 _COMMENT = r"#[^\n]*+"
@@ -44,7 +44,7 @@ _DURATION = re.compile(r"(?:[0-9]+(?:ms|[smhdwy]))+")
 _DIGIT = re.compile(r"[0-9.]")
 _BARE = re.compile(r"(?<![\w.:])[0-9]++(?:ms|[smhdwy])", re.IGNORECASE)
 
-# What the parser says of trees that are PromQL by their grammar alone.
+# Errors of the parser for text that is valid PromQL by grammar, but not by type.
 _TYPES = (
     "expected type",
     "comparisons between scalars",
@@ -61,30 +61,30 @@ _TYPES = (
     "must not occur in ON and GROUP",
 )
 _UNKNOWN = re.compile(r"unknown function with name '(\w*)'")
-_OLDER = frozenset({"holt_winters"})  # functions of Prometheus that the parser does not know
+_OLDER = frozenset({"holt_winters"})  # Prometheus functions that the parser does not know
 
 
 @dataclass(frozen=True, slots=True)
 class Tree:
-    """What the parser made of an expression. Where it has a regular expression, it has the pattern's place instead."""
+    """The parser's tree of an expression. Regular expressions in it are replaced by an index into `patterns`."""
 
     root: promql_parser.Expr
     patterns: Sequence[Pattern]
 
     def pattern(self, matcher: promql_parser.Matcher) -> Pattern:
-        """The regular expression of a matcher."""
+        """Return the regular expression of a matcher."""
         return self.patterns[int(matcher.value.removeprefix("|"))]
 
 
 def tree(text: str) -> Tree:
-    """The tree of an expression. ExpressionError if it is invalid, or not supported."""
+    """Parse an expression. Raises ExpressionError if it is invalid or not supported."""
     if len(text) > LONGEST:
         raise ExpressionError(f"more than {LONGEST} characters", "parse")
     plain = _LITERAL.sub(_blanked, text)
     unbraced = _BRACES.sub("", plain)
     if len(_PART.findall(unbraced)) > MOST_PARTS:
         raise ExpressionError(f"more than {MOST_PARTS} operators and parentheses", "parse")
-    # These before it is parsed, as the parser breaks down over `@ 1e99` and `[1e99]`.
+    # Checked before parsing, because the parser crashes on `@ 1e99` and `[1e99]`.
     if "@" in unbraced:
         raise unsupported("the @ modifier")
     _refuse_durations(unbraced)
@@ -109,7 +109,7 @@ def _blanked(literal: re.Match[str]) -> str:
 
 
 def _passed(patterns: list[Pattern], literal: re.Match[str]) -> str:
-    """What the parser is given for a literal or a comment."""
+    """Return the replacement for a literal or comment that is passed to the parser."""
     if not (text := literal["text"]):
         return literal[0]
     text = _requoted(text)
@@ -117,13 +117,13 @@ def _passed(patterns: list[Pattern], literal: re.Match[str]) -> str:
         return text
     pattern = compiled(_parsed(text).val)
     patterns.append(pattern)
-    # It refuses a selector all of whose matchers match the empty text, so its pattern must, where ours does.
+    # It rejects a selector whose matchers all match the empty text, so the replacement must match it if ours does.
     empty = "|" if pattern.fullmatch("") else ""
     return f'{operator}"{empty}{len(patterns) - 1}"'
 
 
 def position(text: str, place: int) -> tuple[int, int]:
-    """Line and column of a place in a text, from 1."""
+    """Return line and column, from 1, of an offset in a text."""
     return text.count("\n", 0, place) + 1, place - text.rfind("\n", 0, place)
 
 
@@ -133,19 +133,19 @@ def _parsed(text: str) -> Any:
     except ValueError as error:
         raise _explained(str(error)) from error
     except BaseException as error:
-        # A panic of the native parser is no Exception, and would end the process over a user's mistake.
+        # A panic of the native parser is not an Exception, and would end the process after a user's mistake.
         if type(error).__name__ != "PanicException":
             raise
         raise ExpressionError(f"the parser cannot read it: {error}", "parse") from error
 
 
 def _requoted(text: str) -> str:
-    """A literal between double quotes: the parser takes backslashes between backquotes for escapes, Prometheus does not."""
+    """Return a literal with double quotes: unlike Prometheus, the parser interprets backslashes between backquotes."""
     return json.dumps(text[1:-1], ensure_ascii=False) if text.startswith("`") else text
 
 
 def _refuse_bytes(text: str) -> None:
-    """Go's strings are bytes, the parser's are characters: it reads `\\xff` as another text than Prometheus."""
+    """Reject bytes that are not characters. Go's strings are bytes, the parser's are characters: it reads `\\xff` differently."""
     for literal in _LITERAL.finditer(text):
         quoted = literal["text"] or "`"
         if quoted[0] != "`" and any(escape != r"\\" for escape in _BYTES.findall(quoted)):
@@ -153,7 +153,7 @@ def _refuse_bytes(text: str) -> None:
 
 
 def _refuse_durations(plain: str) -> None:
-    """Releases after 2.42 take any number of seconds for a duration, and so does the parser."""
+    """Reject durations as numbers of seconds, which the parser and releases after 2.42 accept."""
     between = [piece.strip() for found in _RANGE.findall(plain) for piece in found.split(":")]
     for piece in between + _OFFSET.findall(plain):
         if _DIGIT.match(piece) and not _DURATION.fullmatch(piece):

@@ -1,4 +1,4 @@
-"""Values as `promtool query instant` prints them: `node_load1{} => 1.5 @[1700000000]`, a line for each series."""
+"""Prints values as `promtool query instant` does: `node_load1{} => 1.5 @[1700000000]`, one line per series."""
 
 from collections.abc import Iterable
 
@@ -21,7 +21,7 @@ _ESCAPES = {
 
 
 def lines(value: Value, unix: int) -> list[str]:
-    """A line for each sample, sorted by name and labels; `unix` is its time in milliseconds since 1970."""
+    """Return a line for each sample, sorted by name and labels; `unix`: its time in Unix ms."""
     stamp = f"@[{positional(unix / 1000)}]"
     if isinstance(value, str):
         return [value]
@@ -32,14 +32,14 @@ def lines(value: Value, unix: int) -> list[str]:
 
 
 def series(labels: Labels) -> str:
-    """A label set as one would write it in an expression: `up{job="node"}`; `{}` of an empty one."""
+    """Return a label set in PromQL syntax: `up{job="node"}`; `{}` if empty."""
     pairs = [f"{name}={quoted(text)}" for name, text in labels if name != NAME]
     metric = value_of(labels, NAME)
     return f"{metric}{{{', '.join(pairs)}}}" if pairs or not metric else metric
 
 
 def quoted(text: str) -> str:
-    """A string as Go's %q writes it: nothing in it drives a terminal."""
+    """Return a string quoted like Go's %q, so that terminal control characters are escaped."""
     return f'"{"".join(_quoted(text))}"'
 
 

@@ -1,4 +1,4 @@
-"""From the parser's selectors and durations to ours."""
+"""Converts the parser's selectors and durations."""
 
 import re
 from collections.abc import Callable, Mapping
@@ -19,30 +19,30 @@ _OPERATORS: Mapping[str, Operator] = {
     "MatchOp.NotRe": Operator.NOT_MATCHES,
 }
 _LABEL = re.compile("[a-zA-Z_][a-zA-Z0-9_]*")
-_LONGEST = timedelta(days=292 * 365)  # what 64 bits of nanoseconds hold, Prometheus' bound
+_LONGEST = timedelta(days=292 * 365)  # 64 bits of nanoseconds, Prometheus' limit
 
 
 @dataclass(frozen=True, slots=True)
 class Selection:
-    """A selector, and how long before the evaluation (ms; negative: after) its series are looked at."""
+    """A selector and its offset (ms before the evaluation; negative: after)."""
 
     selector: Selector
     offset: int
 
 
 Patterns = Callable[[promql_parser.Matcher], Pattern]
-"""The regular expression of a matcher."""
+"""Returns the compiled regular expression of a matcher."""
 
 
 def selection(node: promql_parser.VectorSelector, patterns: Patterns) -> Selection:
-    """What a vector selector asks for; ExpressionError where it does so in ways that are not supported."""
+    """Convert a vector selector. Raises ExpressionError if it uses unsupported features."""
     if node.matchers.or_matchers:
         raise unsupported("`or` between matchers")
     return Selection(_selector(node, patterns), milliseconds(node.offset))
 
 
 def milliseconds(duration: timedelta | None) -> int:
-    """A duration of the parser, 0 for none; ExpressionError where it is longer than Prometheus takes."""
+    """Return a duration in ms, 0 for none. Raises ExpressionError if it is longer than Prometheus accepts."""
     found = duration or timedelta()
     if abs(found) > _LONGEST:
         raise out_of_range()
@@ -50,7 +50,7 @@ def milliseconds(duration: timedelta | None) -> int:
 
 
 def label_names(names: list[str]) -> list[str]:
-    """The names as they are; ExpressionError of one that Prometheus' older releases would not take."""
+    """Return the names. Raises ExpressionError for a name that Prometheus 2.42 does not accept."""
     for name in names:
         if _LABEL.fullmatch(name) is None:
             raise unsupported(f"the label name {name!r}")
@@ -58,7 +58,7 @@ def label_names(names: list[str]) -> list[str]:
 
 
 def asserted(selector: Selector) -> Labels:
-    """The labels of a series that a selector says exactly, as absent() answers them; one that is asked for twice is not said."""
+    """Return the labels that a selector requires by equality, as absent() does; a label with several matchers is left out."""
     found: dict[str, str] = {}
     seen: set[str] = set()
     for matcher in selector.matchers:

@@ -10,6 +10,7 @@ from agent.rules.promql import labels
 from agent.rules.promql.expression import parse
 from agent.rules.promql.values import EvaluationError, Moment
 from agent.rules.storage.memory import MemoryStorage
+from tests.examples import examples
 
 NOW = 1_700_000_000_000
 
@@ -89,7 +90,7 @@ def outcome(expression, moment):
     return dict(found)
 
 
-@settings(max_examples=50)
+@settings(max_examples=examples(25))
 @given(moments(st.integers(-30, 30).map(float)))
 def test_what_says_the_same_has_the_same_result(pairs, moment):
     for one, other in pairs:
@@ -135,7 +136,7 @@ def larger(inner):
 EXPRESSIONS = st.recursive(st.sampled_from(["m", "n", "o", '{a="x"}']), larger, max_leaves=6)
 
 
-@settings(max_examples=60)
+@settings(max_examples=examples(25))
 @given(EXPRESSIONS, moments(st.floats()))
 @example("stddev (m)", Moment(MemoryStorage(), NOW))
 def test_any_expression_of_any_numbers_is_a_vector_or_an_error_of_its_own(text, moment):
@@ -143,7 +144,7 @@ def test_any_expression_of_any_numbers_is_a_vector_or_an_error_of_its_own(text, 
     assert found is EvaluationError or all(isinstance(value, float) for value in found.values())
 
 
-@settings(max_examples=60)
+@settings(max_examples=examples(25))
 @given(EXPRESSIONS, moments(st.integers(-3, 3).map(float)), moments(st.just(math.nan)))
 def test_an_expression_remembers_nothing_of_other_samples(text, moment, other):
     again = parse(text)

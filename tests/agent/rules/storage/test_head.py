@@ -18,6 +18,7 @@ from agent.rules.promql.values import LOOKBACK, Series, Window
 from agent.rules.storage.head import FullError, Head
 from agent.rules.storage.memory import MemoryStorage
 from collectors.base.sample import Sample
+from tests.examples import examples
 
 MINUTE = 60_000
 
@@ -374,7 +375,7 @@ PLAYS = st.integers(1, 80).flatmap(lambda n: st.lists(STEPS, min_size=n, max_siz
 
 
 @given(steps=PLAYS, reach=st.sampled_from(REACHES))
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=examples(25), deadline=None)
 def test_it_answers_as_a_list_of_all_samples_does(steps: list[Step], reach: int) -> None:
     compare(steps, reach, asked_at=20)
 

@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 from evaluator.cli.check import main
 from sandbox import manifests
 from sandbox.apiserver.kinds import schema
+from tests.examples import examples
 from tests.patience import PATIENCE
 
 CRD = next(manifests.crds())["spec"]["versions"][0]["schema"]["openAPIV3Schema"]
@@ -363,7 +364,7 @@ def without_nulls(value):
             return value
 
 
-@settings(max_examples=400, deadline=None)
+@settings(max_examples=examples(100), deadline=None)
 @given(st.dictionaries(names, some_strategy, max_size=3))
 def test_what_the_api_server_would_refuse_is_an_error(strategies):
     body = policy(**strategies)

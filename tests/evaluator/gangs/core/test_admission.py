@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from evaluator.gangs.core import admission
 from evaluator.gangs.core.admission import BadReviewError, Result
 from evaluator.model.gang_membership import GATE
+from tests.examples import examples
 
 GANG = {"podGroup": "train", "minAvailable": "4"}
 FOREIGN = {"name": "example.com/quota"}
@@ -186,7 +187,7 @@ def test_gates_of_others_stay():
     st.dictionaries(st.sampled_from([*GANG, "groupPriority", "x"]), st.text(max_size=5)),
     st.lists(st.sampled_from([FOREIGN, OURS, {"name": "x"}]), max_size=3),
 )
-@settings(max_examples=50)
+@settings(max_examples=examples(25))
 def test_to_be_asked_twice_changes_nothing(labels, before):
     """With reinvocationPolicy IfNeeded, or beside the policy that does the same."""
     once = admitted(pod_of(labels, schedulingGates=before))

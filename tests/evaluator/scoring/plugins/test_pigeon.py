@@ -15,6 +15,7 @@ from evaluator.scoring.plugins.pigeon import PRIORITY, Pigeon
 from evaluator.scoring.plugins.pigeon_options import Objective, PigeonOptions, TieOf
 from evaluator.scoring.snapshot import ClusterSnapshot
 from plimsoll import flags
+from tests.examples import examples
 
 MI = 2.0**20
 OBJECTIVES = pytest.mark.parametrize("objective", list(Objective))
@@ -209,7 +210,7 @@ AMOUNTS = st.one_of(
 
 
 @given(st.data())
-@settings(max_examples=200)
+@settings(max_examples=examples(50))
 def test_no_number_is_a_mistake(data):
     count = data.draw(st.integers(0, 4))
     amounts = st.lists(AMOUNTS, min_size=count, max_size=count).map(np.array)

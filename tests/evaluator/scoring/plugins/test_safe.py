@@ -12,6 +12,7 @@ from evaluator.model.pod_demand import PodView, Resource
 from evaluator.scoring.plugin import WhenMissing
 from evaluator.scoring.plugins.safe import BALANCE, OVERLOAD, Safe, SafeOptions, share
 from evaluator.scoring.snapshot import ClusterSnapshot, NodeUsageArrays
+from tests.examples import examples
 
 NAN = math.nan
 MIB = 2.0**20
@@ -241,7 +242,7 @@ def drawn(nodes):
     )
 
 
-@settings(max_examples=50)
+@settings(max_examples=examples(25))
 @given(st.lists(NODE, max_size=12), st.randoms(), st.floats(0, 4000))
 def test_nodes_in_another_order_are_judged_alike(nodes, random, cpu):
     order = list(range(len(nodes)))
@@ -255,7 +256,7 @@ def test_nodes_in_another_order_are_judged_alike(nodes, random, cpu):
     assert refused(after) == [reasons[place] for place in order]
 
 
-@settings(max_examples=200)
+@settings(max_examples=examples(50))
 @given(st.floats(10, 1000), st.floats(0.001, 0.5), st.floats(1.001, 50), st.floats(1.001, 10))
 def test_the_risk_falls_as_capacity_grows(used, deviation, room, growth):
     capacity = np.array([used * room, used * room * growth])
@@ -270,7 +271,7 @@ def test_the_risk_falls_as_capacity_grows(used, deviation, room, growth):
 ANY = st.one_of(st.floats(), st.sampled_from([0.0, -1.0, 1e-300, 5e-324, 1e300, NAN, math.inf]))
 
 
-@settings(max_examples=200)
+@settings(max_examples=examples(50))
 @given(
     st.lists(st.tuples(ANY, ANY, ANY, ANY, ANY), max_size=4),
     ANY,

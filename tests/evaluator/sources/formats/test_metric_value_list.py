@@ -10,10 +10,10 @@ from hypothesis import strategies as st
 
 from evaluator.sources.formats import metric_value_list
 from evaluator.sources.formats.answer import MeasurementTime, SourceError, moment
-from plimsoll.rfc3339 import unix_time
+from plimsoll import rfc3339
 
 NOON = "2026-11-20T12:00:00Z"
-THERE = unix_time(NOON)
+THERE = rfc3339.parse(NOON)
 NOW = MeasurementTime(here=500.0, there=THERE)
 
 
