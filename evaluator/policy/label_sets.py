@@ -44,7 +44,6 @@ class LabelAssignments(Mapping[str, Mapping[str, str]]):
         if before.nodes is not self.nodes:
             return self
         known = before.by_label
-        yield
         shared: list[LabelAssignment] = []
         for key, value, found in self.assignments:
             shared.append(LabelAssignment(key, value, found.reuse(known.get((key, value)))))
@@ -54,7 +53,6 @@ class LabelAssignments(Mapping[str, Mapping[str, str]]):
             for one, other in zip(shared, before.assignments, strict=True)
         ):
             return before
-        yield
         return LabelAssignments(self.nodes, shared)
 
     def keeping(self, old: "LabelAssignments", where: Mask, reindex: Reindex) -> "LabelAssignments":

@@ -148,6 +148,8 @@ class Store:
         self._used = 0
         self._spare: list[int] = []
         """Columns without a metric."""
+        self._expected: dict[int, float] = {}
+        """By the row of a node that was registered and has not reported since, when that was."""
         self._released: list[int] = []
         """Those that a snapshot may still read; they are spare when the last snapshot is closed."""
         self._lagging: dict[int, Floats] = {}
@@ -174,8 +176,6 @@ class Store:
         """Time of a reading older than the node's last report; infinity if it is as new, NEVER if there is none."""
         self._unread: Bools = zeros(shape, np.bool_)
         self._heard: Floats = np.full(rows + 1, NEVER)
-        self._expected: Floats = np.full(rows + 1, NEVER)
-        """When a node was registered, until its first report."""
 
     def _clear(self, columns: int | slice, rows: int | slice) -> None:
         """Reset cells to never reported."""
@@ -219,7 +219,7 @@ class Store:
     def _move(self, *, columns: int, rows: int) -> None:
         """Reallocate to this many columns and rows."""
         values, samples, latest = self._values, self._samples, self._latest
-        unread, heard, expected = self._unread, self._heard, self._expected
+        unread, heard = self._unread, self._heard
         used = slice(self._used)
         self._make_room(columns=columns, rows=rows)
         source = list(self._metrics.values())
@@ -230,7 +230,7 @@ class Store:
         self._samples[target, used] = samples[source, used]
         self._latest[target, used] = latest[source, used]
         self._unread[target, used] = unread[source, used]
-        self._heard[used], self._expected[used] = heard[used], expected[used]
+        self._heard[used] = heard[used]
         self._clear(target, -1)
 
     @contextlib.contextmanager
@@ -265,7 +265,8 @@ class Store:
         last = self._heard[row]
         changed = bool(last < at - self.stale_after)
         self._heard[row] = at
-        self._expected[row] = NEVER
+        if self._expected:
+            self._expected.pop(row, None)
         self._last_times = None
         unread = [self._metrics[name] for name in report.unread if name in self._metrics]
         if unread or row in self._lagging:
@@ -332,7 +333,8 @@ class Store:
         if row is not None:
             self._keep(row)
             self._clear(slice(None), row)
-            self._heard[row] = self._expected[row] = NEVER
+            self._heard[row] = NEVER
+            self._expected.pop(row, None)
             self._last_times, self._facts = None, {}
             self._lagging.pop(row, None)
             self._free.append(row)
@@ -369,15 +371,15 @@ class Store:
             return unknown(size, unreported=starting)
         heard = self._report_times(self._rows.find(nodes), now)
         facts, values = self._facts_of(column, heard.rows), self._values[column].take(heard.rows)
-        if self._undo is not None:
+        if self._undo:
             facts, values = _restored(self._undo, column, facts, values)
         at, fresh, unreported = heard.at, heard.fresh, np.zeros(size, bool)
         if facts.older is not None:
             at = np.minimum(facts.older, heard.at)
             fresh = at >= now - self.stale_after
             # "Unread" counts as a first report, except during startup, so that labels are kept.
-            expected = self._expected.take(heard.rows) > now - self._grace
-            unreported = (at == NEVER) & ((heard.fresh & ~facts.unread) | expected | starting)
+            expected = starting | self._expecting(heard.rows, now)
+            unreported = (at == NEVER) & ((heard.fresh & ~facts.unread) | expected)
         if self.pause.matters(now, self._grace):
             unreported = unreported | self.pause.hides(at, fresh, self.stale_after)
         return Column(values, facts.samples, at, fresh, facts.unread, unreported)
@@ -389,6 +391,13 @@ class Store:
             at = self._heard.take(rows)
             last = self._last_times = _ReportTimes(rows, now, at, at >= now - self.stale_after)
         return last
+
+    def _expecting(self, rows: Rows, now: float) -> Bools:
+        """Which of some rows are of nodes that were registered lately and have not reported."""
+        expecting = np.zeros(len(self._heard), bool)
+        expecting[[row for row, at in self._expected.items() if at > now - self._grace]] = True
+        found: Bools = expecting.take(rows)
+        return found
 
     def _facts_of(self, column: int, rows: Rows) -> _Facts:
         facts = self._facts.get(column)
@@ -407,7 +416,8 @@ class Store:
         older = self._lagging.values()
         later = self._grace - self.stale_after
         waits = [self.started + later, self.pause.end + later]
-        times = np.concatenate([self._heard, self._expected + later, *older, waits])
+        waits += [at + later for at in self._expected.values()]
+        times = np.concatenate([self._heard, *older, waits])
         return float(times.min(where=times >= now - self.stale_after, initial=np.inf)) + (
             self.stale_after
         )
