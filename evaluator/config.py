@@ -192,7 +192,7 @@ class Settings(
         found += self.scorer_mistakes(ports)
         found += self.gang_mistakes()
         of_scorers = dict.fromkeys(self.ports_of_scorers.values(), "--scorerPorts")
-        found += self.webhook_mistakes({**of_scorers, **ports}, lifting=self.gangs)
+        found += self.webhook_mistakes({**of_scorers, **ports}, gangs=self.gangs)
         found += self.source_mistakes()
         if self.stale_after < 2 * self.sync_period:
             found.append(

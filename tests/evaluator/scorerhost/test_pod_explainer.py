@@ -171,7 +171,7 @@ async def test_while_too_little_is_known_no_pod_is_said_to_be_missing(get, snaps
     assert await get("pod=shop/waits") == (503, {"error": "waiting for all pods"})
 
 
-@pytest.mark.parametrize("panel", [None])
+@pytest.mark.parametrize("pod_explainer", [None])
 async def test_without_scorers_it_says_how_to_have_them(get):
     status, page = await get("pod=shop/waits")
     assert (status, page["error"]) == (
