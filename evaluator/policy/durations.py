@@ -98,10 +98,10 @@ def advance(
     matches = by_reading if by_missing is nowhere else by_reading | by_missing
     settled = _settled(strategy, table, previous)
     timed = [number for number, rule in enumerate(strategy.rules) if rule.options.timed]
-    yield
     if not timed:
         found = evaluate.combine(strategy, matches, by_missing, nowhere)
         return StrategyState(strategy.rules, found, settled)
+    yield
     prepared = [table.column(rule.metric) for rule in strategy.rules]
     seen = [
         TimedState(

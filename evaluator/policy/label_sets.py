@@ -44,7 +44,6 @@ class LabelAssignments(Mapping[str, Mapping[str, str]]):
         if before.nodes is not self.nodes:
             return self
         known = before.by_label
-        yield
         marks: list[LabelAssignment] = []
         for key, value, found in self.assignments:
             marks.append(LabelAssignment(key, value, found.reuse(known.get((key, value)))))
@@ -54,7 +53,6 @@ class LabelAssignments(Mapping[str, Mapping[str, str]]):
             for one, other in zip(marks, before.assignments, strict=True)
         ):
             return before
-        yield
         return LabelAssignments(self.nodes, marks)
 
     def keeping(self, old: "LabelAssignments", where: Mask, moves: Reindex) -> "LabelAssignments":

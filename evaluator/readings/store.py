@@ -147,6 +147,8 @@ class Store:
         self._used = 0
         self._spare: list[int] = []
         """Columns without a metric."""
+        self._expected: dict[int, float] = {}
+        """By the row of a node that was registered and has not reported since, when that was."""
         self._released: list[int] = []
         """Those that a snapshot may still read; they are spare when the last snapshot is closed."""
         self._lagging: dict[int, Floats] = {}
@@ -173,8 +175,6 @@ class Store:
         """When a reading was read at the latest, where that was before the node's last report; else infinity, or NEVER."""
         self._unread: Bools = zeros(shape, np.bool_)
         self._heard: Floats = np.full(rows + 1, NEVER)
-        self._expected: Floats = np.full(rows + 1, NEVER)
-        """When a node was registered that has not reported since."""
 
     def _clear(self, columns: int | slice, rows: int | slice) -> None:
         """Nothing was ever reported there."""
@@ -218,7 +218,7 @@ class Store:
     def _move(self, *, columns: int, rows: int) -> None:
         """Make room for so many columns and rows."""
         values, samples, latest = self._values, self._samples, self._latest
-        unread, heard, expected = self._unread, self._heard, self._expected
+        unread, heard = self._unread, self._heard
         used = slice(self._used)
         self._make_room(columns=columns, rows=rows)
         source = list(self._metrics.values())
@@ -229,7 +229,7 @@ class Store:
         self._samples[target, used] = samples[source, used]
         self._latest[target, used] = latest[source, used]
         self._unread[target, used] = unread[source, used]
-        self._heard[used], self._expected[used] = heard[used], expected[used]
+        self._heard[used] = heard[used]
         self._clear(target, -1)
 
     @contextlib.contextmanager
@@ -264,7 +264,8 @@ class Store:
         last = self._heard[row]
         changed = bool(last < at - self.stale_after)
         self._heard[row] = at
-        self._expected[row] = NEVER
+        if self._expected:
+            self._expected.pop(row, None)
         self._last_heard = None
         unread = [self._metrics[name] for name in report.unread if name in self._metrics]
         if unread or row in self._lagging:
@@ -331,7 +332,8 @@ class Store:
         if row is not None:
             self._keep(row)
             self._clear(slice(None), row)
-            self._heard[row] = self._expected[row] = NEVER
+            self._heard[row] = NEVER
+            self._expected.pop(row, None)
             self._last_heard, self._facts = None, {}
             self._lagging.pop(row, None)
             self._free.append(row)
@@ -368,15 +370,15 @@ class Store:
             return unknown(size, unreported=starting)
         heard = self._hearing(self._roster.find(nodes), now)
         facts, values = self._facts_of(column, heard.rows), self._values[column].take(heard.rows)
-        if self._undo is not None:
+        if self._undo:
             facts, values = _restored(self._undo, column, facts, values)
         at, fresh, unreported = heard.at, heard.fresh, np.zeros(size, bool)
         if facts.older is not None:
             at = np.minimum(facts.older, heard.at)
             fresh = at >= now - self.stale_after
             # "Cannot be read" is a first word too; at the start one waits all the same, for the label's sake.
-            expected = self._expected.take(heard.rows) > now - self._grace
-            unreported = (at == NEVER) & ((heard.fresh & ~facts.unread) | expected | starting)
+            expected = starting | self._expecting(heard.rows, now)
+            unreported = (at == NEVER) & ((heard.fresh & ~facts.unread) | expected)
         if self.pause.matters(now, self._grace):
             unreported = unreported | self.pause.hides(at, fresh, self.stale_after)
         return Column(values, facts.samples, at, fresh, facts.unread, unreported)
@@ -388,6 +390,13 @@ class Store:
             at = self._heard.take(rows)
             last = self._last_heard = _Heard(rows, now, at, at >= now - self.stale_after)
         return last
+
+    def _expecting(self, rows: Rows, now: float) -> Bools:
+        """Which of some rows are of nodes that were registered lately and have not reported."""
+        expecting = np.zeros(len(self._heard), bool)
+        expecting[[row for row, at in self._expected.items() if at > now - self._grace]] = True
+        found: Bools = expecting.take(rows)
+        return found
 
     def _facts_of(self, column: int, rows: Rows) -> _Facts:
         facts = self._facts.get(column)
@@ -406,7 +415,8 @@ class Store:
         older = self._lagging.values()
         later = self._grace - self.stale_after
         waits = [self.started + later, self.pause.end + later]
-        times = np.concatenate([self._heard, self._expected + later, *older, waits])
+        waits += [at + later for at in self._expected.values()]
+        times = np.concatenate([self._heard, *older, waits])
         return float(times.min(where=times >= now - self.stale_after, initial=np.inf)) + (
             self.stale_after
         )

@@ -31,6 +31,10 @@ class Undo:
         self._blocks: list[list[Table]] = []
         self._found: tuple[Rows, int, Rows, Rows] | None = None
 
+    def __bool__(self) -> bool:
+        """Whether a row was kept."""
+        return bool(self._numbers)
+
     def keep(self, row: int) -> None:
         """Copy a row that is going to be written to, unless that was done before."""
         if row in self._numbers:
