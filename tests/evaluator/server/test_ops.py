@@ -170,7 +170,7 @@ async def test_explanations_can_be_switched_off(world, get, demo):
     for path in ("/explain", "/explain/", "/explain/ns/demo", "/explain/ns/other"):
         status, text = await get(path)
         assert status == 404
-        assert json.loads(text) == {"error": "explanations are switched off here (--no-explain)"}
+        assert json.loads(text) == {"error": "/explain is off (--no-explain)"}
     assert (await get("/metrics"))[0] == 200
 
 
