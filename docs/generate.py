@@ -100,7 +100,7 @@ def flags_page() -> Iterator[str]:
     yield from _program(
         "plimsoll-evaluator adopt-labels",
         "Usage: [switching-from-tas.md](switching-from-tas.md).",
-        evaluator.cli.adopt_labels.main.Settings,
+        evaluator.cli.adopt_labels.main.AdoptSettings,
     )
     yield from _program("plimsoll-sandbox up", "", sandbox.config.UpSettings)
     yield from _program("plimsoll-sandbox demo", "", sandbox.config.DemoSettings)

@@ -168,14 +168,14 @@ class Service:
         sink: Sink[T],
         unserved: Callable[[], None] = lambda: None,
     ) -> Reflector[T]:
-        freshness, kind = self._cluster.freshness, resource.name
+        staleness, kind = self._cluster.staleness, resource.name
 
         def age() -> float:
-            found = freshness.age(kind, time.monotonic())
+            found = staleness.age(kind, time.monotonic())
             return math.nan if found is None else found
 
         def heard() -> None:
-            if freshness.heard(kind, time.monotonic()):
+            if staleness.observed(kind, time.monotonic()):
                 log.info("receiving %s from the API server again", kind)
                 self._decider.touch()  # writes that were due meanwhile
 

@@ -14,7 +14,7 @@ from evaluator.kubeapi.client import Kube
 from evaluator.kubeapi.transport import KubeError
 from evaluator.metrics import Metrics
 from evaluator.model.names import PolicyKey
-from evaluator.model.objects import NUDGED
+from evaluator.model.objects import REQUEUED_AT
 from evaluator.plans import readmitted, requeue
 from evaluator.plans.readmitted import ReadmittedNodes
 from evaluator.plans.requeue import (
@@ -197,14 +197,14 @@ class RequeueController:
         now, meta = self._clock(), rejected.pod.metadata
         try:
             await self._kube.annotate_pod(
-                meta.namespace, meta.name, meta.uid, {NUDGED: rfc3339.millis(now)}
+                meta.namespace, meta.name, meta.uid, {REQUEUED_AT: rfc3339.millis(now)}
             )
             self._metrics.nudges.labels("ok").inc()
             log.info("pod requeued", pod=str(rejected.pod), policy=str(rejected.policy))
         except KubeError as error:
             if error.status not in _GONE:
                 raise
-        self._note(rejected, rejected.after_nudge(now))
+        self._note(rejected, rejected.after_requeue(now))
 
     def _note(self, before: RejectedPod, after: RejectedPod) -> None:
         if (state := self._states.get(before.policy)) is not None:

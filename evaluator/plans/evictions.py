@@ -31,7 +31,7 @@ class EvictionRate:
 def plan(
     decisions: Decisions,
     running: PodsByPolicy,
-    places: FeasibleNodes,
+    feasible_nodes: FeasibleNodes,
     recent: Mapping[PolicyKey, tuple[float, ...]],
     *,
     pace: EvictionRate,
@@ -47,7 +47,7 @@ def plan(
         turns = pace.limit - sum(1 for at in recent.get(key, ()) if now - at < pace.period)
         if not pods or turns <= 0 or not decision.deschedule:
             continue
-        refuge = _Alternatives(decision, places)
+        refuge = _Alternatives(decision, feasible_nodes)
         leaving = [
             pod for pod in pods if pod.spec.node_name in decision.deschedule and refuge.has(pod)
         ]
@@ -59,10 +59,10 @@ def plan(
 class _Alternatives:
     """Whether a policy leaves a pod another node; the same for all pods that ask the same of a node."""
 
-    def __init__(self, decision: Decision, places: FeasibleNodes) -> None:
+    def __init__(self, decision: Decision, feasible_nodes: FeasibleNodes) -> None:
         violating = (decision.deschedule.keys(), decision.dontschedule.keys())
         self._barred: tuple[Set[str], ...] = (*violating, decision.unreported)
-        self._places = places
+        self._places = feasible_nodes
         self._known: dict[int, bool] = {}
 
     def has(self, pod: Pod) -> bool:

@@ -81,23 +81,23 @@ def all_readmitted(decisions: Decisions, now: float) -> dict[PolicyKey, Readmitt
 
 
 def remember(
-    openings: ReadmittedByPolicy,
+    readmitted_by_policy: ReadmittedByPolicy,
     more: Mapping[PolicyKey, NodeMask],
     *,
     now: float,
     memory: float,
 ) -> dict[PolicyKey, ReadmittedNodes]:
     """Openings with those of this moment in it, and without those that are `memory` seconds old. What is unchanged is the same."""
-    merged = dict(_kept(openings, now - memory))
+    merged = dict(_kept(readmitted_by_policy, now - memory))
     for key, nodes in more.items():
         merged[key] = merged.get(key, ReadmittedNodes()).with_nodes(nodes, now)
     return merged
 
 
 def _kept(
-    openings: ReadmittedByPolicy, horizon: float
+    readmitted_by_policy: ReadmittedByPolicy, horizon: float
 ) -> Iterator[tuple[PolicyKey, ReadmittedNodes]]:
-    for key, opening in openings.items():
-        kept = opening.after(horizon)
+    for key, readmitted in readmitted_by_policy.items():
+        kept = readmitted.after(horizon)
         if not kept.empty:
             yield key, kept

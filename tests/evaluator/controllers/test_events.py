@@ -233,7 +233,7 @@ async def test_a_policy_that_is_gone_is_forgotten(stand, answer, recording, demo
     world.decide(parse(demo), n0=2.0)
     await stand.until(1)
     world.decide(n0=2.0)
-    await until(lambda: not world.recorder._stories)
+    await until(lambda: not world.recorder._states)
     again = parse({**demo, "metadata": {**demo["metadata"], "uid": "another"}})
     world.decide(again, n0=2.0)
     asked = await stand.until(2)
