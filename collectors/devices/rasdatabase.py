@@ -156,7 +156,7 @@ def _count(table: str, columns: frozenset[str], records: Records) -> str:
 
 
 def _amount(column: str) -> str:
-    """Return the number of errors of a row, if its column has a plausible one."""
+    """Return SQL for a row's number of errors: its column if plausible, else 1."""
     count = _quoted(column)
     sound = f"typeof({count}) = 'integer' AND {count} BETWEEN 1 AND {_MOST_IN_A_ROW}"
     return f"CASE WHEN {sound} THEN {count} ELSE 1 END"

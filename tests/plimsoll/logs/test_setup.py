@@ -104,7 +104,10 @@ def test_context_travels_with_a_bound_logger(lines):
             "threading.Thread(target=int, args=(TEXT,)).start()",
             "exception in a thread or destructor",
         ),
-        ("class A:\n  def __del__(self): raise ValueError(TEXT)\nA()", "nobody could catch"),
+        (
+            "class A:\n  def __del__(self): raise ValueError(TEXT)\nA()",
+            "exception in a thread or destructor",
+        ),
         ("warnings.warn(TEXT)", "UserWarning: x"),
         ("asyncio.run(lose())", "never retrieved"),
     ],
