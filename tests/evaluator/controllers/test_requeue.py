@@ -266,7 +266,7 @@ async def compare(happened):
             for key, line in thorough.requeuer._states.items()
         }
         seen = [
-            {(c.refusal.pod.metadata.name, c.start) for c in await world.requeuer._candidates()}
+            {(c.rejected.pod.metadata.name, c.start) for c in await world.requeuer._candidates()}
             for world in (patient, thorough)
         ]
         assert seen[0] == seen[1]
