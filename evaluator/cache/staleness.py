@@ -1,4 +1,4 @@
-"""How long ago the API server was last heard of each kind of object: what is known of a cluster that says nothing grows stale."""
+"""Tracks when each watch last received anything; a silent watch makes its cache stale."""
 
 from collections.abc import Iterable
 

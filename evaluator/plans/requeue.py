@@ -1,4 +1,4 @@
-"""Which waiting pods are worth another try: those that a policy kept off a node which it lets them onto again.
+"""Selects waiting pods to requeue: those rejected by a policy from nodes that it allows again.
 
 kube-scheduler tries a pod that an extender turned away again only after minutes, unless something changes; a pod with a
 new annotation it tries at once. Whom we turned away is read from the pod: kube-scheduler writes our reason into its
