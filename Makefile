@@ -1,4 +1,4 @@
-# Everything a newcomer needs: `make demo` shows it, `make test` proves it, `make check` is what a reviewer runs first.
+# make demo: see it work. make test: run all tests. make check: run before a review.
 VENV   := .venv
 BIN    := $(VENV)/bin
 PYTHON ?= python3
@@ -10,10 +10,10 @@ unexport PYTHONDONTWRITEBYTECODE # without bytecode, every process of the tests 
 
 .PHONY: demo test soak check bench proto docs constraints clean
 
-demo: $(STAMP)  ## the health-metric story on three nodes, on this machine
+demo: $(STAMP)  ## run the health-metric demo on three local nodes
 	$(BIN)/plimsoll-sandbox demo
 
-test: $(STAMP)  ## all tests, in several processes: they wait more than they work
+test: $(STAMP)  ## run all tests in several processes
 	$(BIN)/pytest --numprocesses=$(WORKERS) --dist=loadfile
 
 soak: $(STAMP)  ## fuzzing, property tests and long runs at full size: hours
@@ -26,7 +26,7 @@ check: $(STAMP)  ## lint, format, types, imports, names and layout
 	$(BIN)/lint-imports
 	$(BIN)/python -P checks/tree.py
 
-bench: $(STAMP)  ## what everything costs: JSON lines, and bench/results/latest.json
+bench: $(STAMP)  ## run all benchmarks; writes bench/results/latest.json
 	$(BIN)/python -P bench/all.py
 	$(BIN)/python -P docs/generate.py
 

@@ -1,4 +1,4 @@
-"""The agent's flags: node_exporter's names, a few of its own, and those that lie beside each collector."""
+"""The agent's flags: those of node_exporter, the agent's own, and those defined by collectors."""
 
 import argparse
 import dataclasses
@@ -18,8 +18,8 @@ from plimsoll.logs import LogOptions
 
 PROGRAM = "plimsoll-agent"
 _ABOUT = """
-Reads what this node feels (memory, CPU, pressure, health files, ...), serves it to Prometheus as node_exporter would, and
-streams to an evaluator those metrics that its policies name.
+Serves metrics of this node (memory, CPU, pressure, health files, ...) to Prometheus like node_exporter, and streams those that
+policies use to an evaluator.
 """
 _EXAMPLES = """
 examples:
@@ -54,7 +54,7 @@ def _count(text: str) -> int:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Settings(LogOptions):
-    """Everything that can be said on the command line."""
+    """The agent's settings."""
 
     listen_addresses: tuple[Address, ...] = option(
         "web.listen-address",
@@ -79,7 +79,7 @@ class Settings(LogOptions):
     max_requests: int = option(
         "web.max-requests",
         40,
-        "scrapes that are answered at once; more get status 503; 0 for no bound",
+        "scrapes answered at once; more get status 503; 0 for no limit",
         metavar="NUMBER",
         parse=_count,
     )
@@ -91,7 +91,7 @@ class Settings(LogOptions):
     evaluator_address: str = option(
         "evaluator.address",
         "",
-        "the evaluator to stream to, as host:port; without it nothing is streamed",
+        "the evaluator to stream to, as host:port; empty: no stream",
         metavar="ADDRESS",
         parse=addresses.parse_peer,
     )
@@ -104,47 +104,47 @@ class Settings(LogOptions):
     evaluator_cert: str = option(
         "evaluator.tls.cert-file",
         "",
-        "certificate to show to the evaluator, for this node's name",
+        "client certificate for the evaluator, issued for this node's name",
         metavar="FILE",
     )
     evaluator_key: str = option("evaluator.tls.key-file", "", "its private key", metavar="FILE")
     evaluator_server_name: str = option(
         "evaluator.tls.server-name",
         "",
-        "the name that the evaluator's certificate must have; without it the host of --evaluator.address",
+        "the name that the evaluator's certificate must have; by default the host of --evaluator.address",
         metavar="NAME",
     )
     evaluator_token: str = option(
         "evaluator.token-file",
         "",
-        "ServiceAccount token to send to the evaluator; like the certificates it is read for each stream, so it may rotate",
+        "ServiceAccount token to send to the evaluator; like the certificates, it is read for each stream, so it may rotate",
         metavar="FILE",
     )
     poll_interval: float = option(
         "stream.poll-interval",
         0.1,
-        "how often to look whether a *.prom file changed",
+        "how often to check whether a *.prom file changed",
         metavar="DURATION",
         parse=durations.duration,
     )
     disable_defaults: bool = option(
         "collector.disable-defaults",
         False,
-        "switch off all collectors that are not switched on by a flag of their own",
+        "disable all collectors that are not enabled by a flag of their own",
     )
     collector_timeout: float = option(
         "collector.timeout",
         5.0,
-        "how long a collector may take; then it counts as failed, and is not started again until it returns",
+        "timeout of a collector; one that exceeds it counts as failed, and is not started again until it returns",
         metavar="DURATION",
         parse=durations.duration,
     )
     host: Host = field(default_factory=Host)
-    """The machine that is read, by name and paths."""
+    """The node's name and the paths to read."""
     collectors: Mapping[str, Any] = field(default_factory=dict)
     """The enabled collectors, each with its options."""
     rules: RuleOptions = field(default_factory=RuleOptions)
-    """What is recorded."""
+    """Settings of recording rules."""
 
 
 Switches: type[Any] = dataclasses.make_dataclass(
@@ -155,7 +155,7 @@ Switches: type[Any] = dataclasses.make_dataclass(
     ],
     frozen=True,
 )
-"""One switch for each collector of the registry."""
+"""One switch per collector."""
 
 GROUPS: Mapping[str, tuple[type[Any], ...]] = {
     "agent": (Settings,),
@@ -163,11 +163,11 @@ GROUPS: Mapping[str, tuple[type[Any], ...]] = {
     "node": (Host,),
     "collectors": (Switches, *(entry.options for entry in COLLECTORS.values())),
 }
-"""The classes whose fields are flags, under the headings of --help and the docs."""
+"""The classes whose fields are flags, by heading in --help and the docs."""
 
 
 def parse(argv: Sequence[str], env: Mapping[str, str], *, hostname: str) -> Settings:
-    """Settings from flags, else the environment, else defaults. A mistake ends the program with status 2."""
+    """Return settings from flags, else the environment, else defaults. Exits with status 2 on a mistake."""
     parser = Parser(
         PROGRAM, about=_ABOUT, examples=_EXAMPLES, usage=f"{PROGRAM} [flags]"
     ).with_version()
@@ -178,14 +178,15 @@ def parse(argv: Sequence[str], env: Mapping[str, str], *, hostname: str) -> Sett
 def settings_of(
     parser: Parser, namespace: argparse.Namespace, env: Mapping[str, str], *, hostname: str
 ) -> Settings:
-    """Settings out of what a parser with our flags has read. A mistake ends the program with status 2."""
+    """Return settings from the namespace of a parser with the agent's flags. Exits with status 2 on a mistake."""
 
     def read(settings: type[Any]) -> Any:
         return flags.from_namespace(settings, parser, namespace, env=env)
 
     settings, host = read(Settings), read(Host)
     switches = read(Switches)
-    # Also a collector that is off has its flags checked: a typo shows when it is made, not when the collector is needed.
+    # Flags of disabled collectors are checked too, so that a mistake shows at once and not when the collector is
+    # enabled.
     collectors = {name: read(entry.options) for name, entry in COLLECTORS.items()}
     enabled = {
         name: chosen
@@ -208,7 +209,7 @@ def settings_of(
 
 
 def _stream_mistake(settings: Settings) -> str:
-    """What is wrong with the flags of the stream together; empty if nothing is."""
+    """Return the mistake in the combination of the stream's flags; empty if there is none."""
     if bool(settings.evaluator_cert) != bool(settings.evaluator_key):
         return "--evaluator.tls.cert-file and --evaluator.tls.key-file belong together"
     shown = settings.evaluator_cert or settings.evaluator_token or settings.evaluator_server_name
@@ -221,7 +222,7 @@ def _stream_mistake(settings: Settings) -> str:
 
 
 def add_flags(parser: Parser, *, hidden: bool = False) -> None:
-    """Add all of them to a parser, under their headings, or so that --help says nothing of them."""
+    """Add all flags to a parser, grouped by headings, or hidden from --help."""
     for title, classes in GROUPS.items():
         group = parser.add_argument_group(title)
         for settings in classes:

@@ -60,13 +60,13 @@ async def run(settings: Settings) -> None:
     loop = asyncio.get_running_loop()
     for number in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(number, stop.set)
-    rounds = CollectorRunner(
+    collector_runner = CollectorRunner(
         registry.build(settings.host, settings.collectors), timeout=settings.collector_timeout
     )
     own = SelfMetrics(disabled=settings.disable_exporter_metrics)
-    recorder = _recorder(settings, rounds)
+    recorder = _recorder(settings, collector_runner)
     endpoints = Endpoints(
-        rounds,
+        collector_runner,
         own,
         node=settings.host.name,
         telemetry_path=settings.telemetry_path,
@@ -77,7 +77,7 @@ async def run(settings: Settings) -> None:
         "starting",
         version=VERSION,
         node=settings.host.name,
-        collectors=",".join(rounds.names) or "none",
+        collectors=",".join(collector_runner.names) or "none",
     )
     server = _server(settings, endpoints)
     try:
@@ -85,49 +85,51 @@ async def run(settings: Settings) -> None:
             log.info("listening", address=str(address))
         async with asyncio.TaskGroup() as work:
             loaded = asyncio.Event()
-            tasks = [work.create_task(_work(rounds, endpoints, recorder, loaded))]
+            tasks = [work.create_task(_work(collector_runner, endpoints, recorder, loaded))]
             if settings.evaluator_address:
-                tasks.append(work.create_task(_stream(settings, rounds, recorder, own, loaded)))
+                tasks.append(
+                    work.create_task(_stream(settings, collector_runner, recorder, own, loaded))
+                )
             await stop.wait()
             log.info("stopping")
             for task in tasks:
                 task.cancel()
     finally:
         await server.close()
-        rounds.close()
+        collector_runner.close()
 
 
 def _server(settings: Settings, endpoints: Endpoints) -> Server:
     if not settings.web_config:
         return Server(endpoints.answer, limits=_LIMITS)
-    doorkeeper = WebGuard(Path(settings.web_config))
-    guarded = doorkeeper.guard(endpoints.answer, open_paths=OPEN_PATHS)
-    return Server(guarded, limits=_LIMITS, tls=doorkeeper.tls)
+    web_guard = WebGuard(Path(settings.web_config))
+    guarded = web_guard.guard(endpoints.answer, open_paths=OPEN_PATHS)
+    return Server(guarded, limits=_LIMITS, tls=web_guard.tls)
 
 
-def _recorder(settings: Settings, rounds: CollectorRunner) -> RuleResults | None:
+def _recorder(settings: Settings, collector_runner: CollectorRunner) -> RuleResults | None:
     """Load the rules. The parsers of YAML and PromQL are imported here only, so that an agent without rules saves their memory."""
     if not settings.rules.files:
         return None
     from agent.rules.engine import RuleEngine
-    from agent.rules.state_saver import StateKeeper
+    from agent.rules.state_saver import StateSaver
 
     rules = settings.rules
-    keeper = None
+    saver = None
     if rules.state_file:
         path = Path(rules.state_file)
-        keeper = StateKeeper(path, settings.host.procfs, limit=rules.max_memory)
-    return RuleEngine(rounds, rules, keeper=keeper)
+        saver = StateSaver(path, settings.host.procfs, limit=rules.max_memory)
+    return RuleEngine(collector_runner, rules, saver=saver)
 
 
 async def _work(
-    rounds: CollectorRunner,
+    collector_runner: CollectorRunner,
     endpoints: Endpoints,
     recorder: RuleResults | None,
     loaded: asyncio.Event,
 ) -> None:
     """Run the collectors once, after which the agent is ready; then load the rules and evaluate them."""
-    await asyncio.to_thread(rounds.run)
+    await asyncio.to_thread(collector_runner.run)
     endpoints.ready = True
     if recorder is not None:
         await recorder.load()
@@ -147,7 +149,7 @@ def _settle() -> None:
 
 async def _stream(
     settings: Settings,
-    rounds: CollectorRunner,
+    collector_runner: CollectorRunner,
     recorder: RuleResults | None,
     own: SelfMetrics,
     loaded: asyncio.Event,
@@ -176,7 +178,7 @@ async def _stream(
             settings.poll_interval,
             credentials if settings.evaluator_ca else None,
         )
-        return StreamClient(target, rounds, recorded=recorder, on_state=on_state)
+        return StreamClient(target, collector_runner, recorded=recorder, on_state=on_state)
 
     await StreamFanout(evaluator, open_stream, on_state=own.stream_up.set).run()
 

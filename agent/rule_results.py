@@ -13,7 +13,7 @@ class RuleResults(Protocol):
         """Return metrics about the rules themselves."""
         ...
 
-    def beside(self, collected: Sequence[Family]) -> Sequence[Family]:
+    def not_collected(self, collected: Sequence[Family]) -> Sequence[Family]:
         """Return the recorded families, without metrics that are also collected: collected ones take precedence."""
         ...
 
@@ -21,19 +21,19 @@ class RuleResults(Protocol):
         """Return recorded metrics without a result, whose value is unknown."""
         ...
 
-    def subscribe(self, who: Hashable, metrics: Collection[str]) -> None:
+    def subscribe(self, subscriber: Hashable, metrics: Collection[str]) -> None:
         """Subscribe to these metrics, replacing the subscriber's earlier ones."""
         ...
 
-    def forget(self, who: Hashable) -> None:
+    def forget(self, subscriber: Hashable) -> None:
         """Remove a subscriber."""
         ...
 
-    def sent(self, who: Hashable) -> None:
+    def sent(self, subscriber: Hashable) -> None:
         """Record that the current results were sent to a subscriber."""
         ...
 
-    def following(self, who: Hashable) -> Hashable:
+    def changes_for(self, subscriber: Hashable) -> Hashable:
         """Return a value that changes when a subscribed metric has changed notably since `sent`."""
         ...
 

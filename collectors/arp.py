@@ -1,7 +1,7 @@
-"""How many neighbours each network device has in the ARP table, from <procfs>/net/arp.
+"""Number of ARP entries per network device, from <procfs>/net/arp.
 
-node_exporter asks by netlink and gets the same number from the same table; only the entries for which this machine answers in
-another's place (proxy ARP) are listed in the file alone, and `--no-collector.arp.netlink` counts these too, there and here.
+node_exporter reads the same table by netlink. Only entries that this machine publishes for others (proxy ARP) are in the file
+alone; `--no-collector.arp.netlink` counts these too, in both programs.
 """
 
 from collections.abc import Iterator
@@ -21,7 +21,7 @@ METRICS = Table(
 )
 
 _COLUMNS = 6  # IP address, HW type, flags, HW address, mask, device
-_PUBLISHED = 0x08  # ATF_PUBL: the kernel's answer for another machine
+_PUBLISHED = 0x08  # ATF_PUBL: published for another machine
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,7 +48,7 @@ class Options:
 
 
 def parse(text: str, *, proxies: bool = False) -> dict[str, int]:
-    """Device to its number of entries, with or without those that we publish for others."""
+    """Return the number of entries by device, with or without published ones."""
     found: dict[str, int] = {}
     for line in text.splitlines()[1:]:
         columns = line.split()
@@ -76,7 +76,7 @@ class Arp:
         self._proxies = not options.arp_netlink
 
     def collect(self) -> Iterator[Family]:
-        """Read the source now. An empty table has no sample."""
+        """Read the source. An empty table has no sample."""
         counts = parse(host.read(self._path), proxies=self._proxies)
         yield METRICS.family(
             "node_arp_entries",

@@ -1,4 +1,4 @@
-"""Free blocks of memory by size, which shows how fragmented it is, from <procfs>/buddyinfo."""
+"""Free memory blocks by size, an indicator of fragmentation, from <procfs>/buddyinfo."""
 
 from collections.abc import Iterator
 
@@ -19,7 +19,7 @@ METRICS = Table(
 
 
 def parse(text: str) -> Iterator[Family]:
-    """One sample a zone and size; size n means blocks of 2^n pages."""
+    """Yield one sample per zone and size; size n means blocks of 2^n pages."""
     samples: dict[tuple[str, str, str], float] = {}
     for line in filter(None, text.splitlines()):
         node, zone, counts = _zone(line)
@@ -31,7 +31,7 @@ def parse(text: str) -> Iterator[Family]:
 
 
 def _zone(line: str) -> tuple[str, str, list[int]]:
-    """Node, zone and counts of a line like `Node 0, zone   Normal   5259   3504`."""
+    """Return node, zone and counts of a line like `Node 0, zone   Normal   5259   3504`."""
     match line.replace(",", " ").split():
         case ["Node", node, "zone", zone, *counts] if counts:
             try:

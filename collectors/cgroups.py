@@ -1,4 +1,4 @@
-"""How many cgroups each controller has, and whether it is on, from <procfs>/cgroups."""
+"""Number of cgroups per controller and whether it is enabled, from <procfs>/cgroups."""
 
 from collections.abc import Iterator
 
@@ -8,7 +8,7 @@ from collectors.base.sample import CollectorError, Family
 from collectors.formats.numerals import parse_uint
 
 _SOURCE = "<procfs>/cgroups"
-# node_exporter gives both the same HELP; so do we, or a scrape of both would not agree.
+# The same HELP as in node_exporter, so that a scrape of both agrees.
 _HELP = "Current cgroup number of the subsystem."
 METRICS = Table(
     Metric("node_cgroups_cgroups", "gauge", _HELP, _SOURCE, ("subsys_name",)),
@@ -17,7 +17,7 @@ METRICS = Table(
 
 
 def parse(text: str) -> Iterator[Family]:
-    """Number and state of each controller."""
+    """Return number and state of each controller."""
     cgroups: dict[tuple[str], float] = {}
     enabled: dict[tuple[str], float] = {}
     for line in text.splitlines():

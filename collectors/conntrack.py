@@ -1,4 +1,4 @@
-"""The connection tracking table (nf_conntrack): how full it is, and what happened to it, over all CPUs."""
+"""Size and event counters of the connection tracking table (nf_conntrack), summed over all CPUs."""
 
 from collections.abc import Iterator, Mapping
 
@@ -10,7 +10,7 @@ from collectors.formats.numerals import parse_uint
 from collectors.readers import netroot
 
 _STAT = "<procfs>/1/net/stat/nf_conntrack"
-# Column of the file -> the last part of the metric's name. The file names its columns, and not all kernels have the same.
+# Column of the file to the end of the metric's name. Columns differ between kernels.
 _EVENTS = {
     "found": "Number of searched entries which were successful.",
     "invalid": "Number of packets seen which can not be tracked.",
@@ -42,7 +42,7 @@ METRICS = Table(
 
 
 def parse(text: str) -> dict[str, int]:
-    """Column to the sum over all CPUs; `entries`, which every line repeats, to what it is."""
+    """Return the sum over all CPUs by column; `entries`, which every line repeats, is not summed."""
     header, *lines = text.splitlines() or [""]
     names = header.split()
     if "entries" not in names or not lines:
@@ -68,11 +68,11 @@ class Conntrack:
     def __init__(self, machine: host.Host) -> None:
         self._stat = netroot.directory(machine) / "stat/nf_conntrack"
         self._sysctl = machine.procfs / "sys/net/netfilter"
-        # Whatever procfs it is read from, a sysctl of the network is that of the reader's namespace; the table is not.
+        # Network sysctls are those of the reader's namespace, in any procfs; the table is not.
         self._counts_here = netroot.is_own(machine)
 
     def collect(self) -> Iterator[Family]:
-        """Read the sources now. None of them is there until something loads the kernel's module."""
+        """Read the sources, which exist only once the kernel module is loaded."""
         text = host.read_optional(self._stat)
         table = {} if text is None else parse(text)
         yield METRICS.single("node_nf_conntrack_entries", float(self._entries(table)))

@@ -1,4 +1,4 @@
-"""CPU time in each mode, throttling, isolation and what is online, from <procfs>/stat and <sysfs>/devices/system/cpu."""
+"""CPU time by mode, throttling, isolation and online state, from <procfs>/stat and <sysfs>/devices/system/cpu."""
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
@@ -64,15 +64,15 @@ METRICS = Table(
     *cpuinfo.METRICS,
 )
 
-_USER_HZ = 100  # the kernel's unit towards user space, whatever its own tick
+_USER_HZ = 100  # the kernel's unit in user space, independent of its tick
 _MODES = ("user", "nice", "system", "idle", "iowait", "irq", "softirq", "steal")
-_GUEST_MODES = ("user", "nice")  # their time is part of the modes of the same names as well
+_GUEST_MODES = ("user", "nice")  # guest time is included in these modes too
 _IDLE = _MODES.index("idle")
 _JUMP_BACK_TICKS = 3 * _USER_HZ
 _LONGEST_NAME = len("cpu") + 9
 
 Ticks = tuple[int, ...]
-"""A CPU's line of <procfs>/stat: as many numbers as this kernel prints, the guest's at the end."""
+"""A CPU's line of <procfs>/stat: as many numbers as the kernel has, guest times last."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,12 +100,12 @@ class Options:
 
     @property
     def wants_info(self) -> bool:
-        """Whether <procfs>/cpuinfo has to be read at all."""
+        """Whether <procfs>/cpuinfo must be read."""
         return self.cpu_info or bool(self.cpu_flags_include or self.cpu_bugs_include)
 
 
 def parse_stat(text: str) -> dict[int, Ticks]:
-    """CPU number to its times, out of <procfs>/stat."""
+    """Return times by CPU number, from <procfs>/stat."""
     found: dict[int, Ticks] = {}
     for line in text.splitlines():
         if not line.startswith("cpu"):
@@ -128,9 +128,9 @@ def _ticks(cpu: str, fields: list[str]) -> Ticks:
 
 
 def advance(before: Mapping[int, Ticks], now: Mapping[int, Ticks]) -> dict[int, Ticks]:
-    """Times that never go back: idle and iowait do so by a few ticks in many kernels, which would look like a restart.
+    """Return times that never decrease: in many kernels idle and iowait decrease by a few ticks, which would look like a reset.
 
-    A CPU whose idle time fell by seconds was unplugged and came back with new counters; those are taken as they are.
+    If a CPU's idle time fell by seconds, the CPU was replugged and has new counters, which are used unchanged.
     """
     return {cpu: _advance(before.get(cpu, ()), ticks) for cpu, ticks in now.items()}
 
@@ -142,7 +142,7 @@ def _advance(before: Ticks, now: Ticks) -> Ticks:
 
 
 def seconds(times: Mapping[int, Ticks], *, guest: bool) -> Iterator[Family]:
-    """The families made of <procfs>/stat. A mode that an old kernel does not count has no sample."""
+    """Yield the families from <procfs>/stat. Modes that the kernel does not count have no sample."""
     yield METRICS.family(
         "node_cpu_seconds_total",
         (

@@ -1,4 +1,4 @@
-"""How long CPU cores and packages ran slower because they were too hot, from <sysfs>/devices/system/cpu/cpu*/thermal_throttle."""
+"""Time during which CPU cores and packages were throttled by heat, from <sysfs>/devices/system/cpu/cpu*/thermal_throttle."""
 
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
@@ -35,7 +35,7 @@ _MILLISECONDS = 1000
 
 @dataclass(frozen=True, slots=True)
 class _Files:
-    """Which file tells of which core and of which package."""
+    """Return the file of each core and each package."""
 
     cores: Mapping[tuple[str, str], str]
     packages: Mapping[tuple[str], str]
@@ -50,10 +50,10 @@ class CpuThrottle:
         self._files = _Files({}, {})
 
     def collect(self) -> Iterator[Family]:
-        """Read the source now. AMD's CPUs, virtual machines and kernels before 5.6 have none of it."""
+        """Read the source. It does not exist on AMD CPUs, virtual machines and kernels before 5.6."""
         online = sysfs.attribute(f"{self._base}/online")
         if online is None or online != self._online:
-            # A CPU that goes offline takes its files along, and another one speaks for the core.
+            # The files of a CPU disappear when it goes offline; another CPU of the core has the same counters.
             self._files = self._find()
             self._online = online
         cores = list(_seconds(self._files.cores))
@@ -66,7 +66,7 @@ class CpuThrottle:
             yield METRICS.family("node_cpu_package_throttle_seconds_total", packages)
 
     def _find(self) -> _Files:
-        """The CPUs of a core share a state, and so do those of a package: the first that has the file is asked."""
+        """Return one file per core and package: their CPUs share a state, so the first that has the file is used."""
         cores: dict[tuple[str, str], str] = {}
         packages: dict[tuple[str], str] = {}
         for number in _numbers(sysfs.listing(self._base)):
@@ -74,7 +74,7 @@ class CpuThrottle:
             package = sysfs.number(f"{directory}/topology/physical_package_id")
             core = sysfs.number(f"{directory}/topology/core_id")
             if package is None or core is None or package < 0:
-                continue  # without a topology, nothing says which CPUs share a state
+                continue  # without a topology it is unknown which CPUs share a state
             directory = f"{directory}/thermal_throttle"
             files = sysfs.listing_optional(directory)
             if _CORE in files:
@@ -85,7 +85,7 @@ class CpuThrottle:
 
 
 def _numbers(entries: Iterable[str]) -> list[int]:
-    """The CPUs among the entries of a directory that also has cpufreq and cpuidle."""
+    """Return the CPUs in a directory that also has cpufreq and cpuidle."""
     numbers = (name.removeprefix("cpu") for name in entries if name.startswith("cpu"))
     return sorted(int(text) for text in numbers if text.isdigit())
 

@@ -1,4 +1,4 @@
-"""Whether the CPU has each known vulnerability and what is done about it, from <sysfs>/devices/system/cpu/vulnerabilities."""
+"""State and mitigation of known CPU vulnerabilities, from <sysfs>/devices/system/cpu/vulnerabilities."""
 
 from collections.abc import Iterator
 
@@ -22,7 +22,7 @@ _STATES = ("not affected", "vulnerable", "mitigation", "unknown")
 
 
 def parse(text: str) -> tuple[str, str]:
-    """State and mitigation: what comes after `Mitigation:` or `Vulnerable:`; all of a text of another kind."""
+    """Return state and mitigation: the text after `Mitigation:` or `Vulnerable:`; the whole text otherwise."""
     text = text.strip()
     for state in _STATES:
         if text.lower().startswith(state):
@@ -37,7 +37,7 @@ class CpuVulnerabilities:
         self._directory = f"{machine.sysfs}/devices/system/cpu/vulnerabilities"
 
     def collect(self) -> Iterator[Family]:
-        """Read the source now: a state can change while the machine runs, with SMT or a new microcode."""
+        """Read the source: the state can change at run time, with SMT or new microcode."""
         texts = {
             name: text
             for name in sysfs.listing(self._directory)

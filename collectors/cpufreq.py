@@ -1,4 +1,4 @@
-"""How fast the CPUs run, how fast they may, and which governor decides, from <sysfs>/devices/system/cpu/cpu*/cpufreq."""
+"""Current and allowed CPU frequencies and the governor, from <sysfs>/devices/system/cpu/cpu*/cpufreq."""
 
 from collections.abc import Iterator, Sequence
 from pathlib import Path
@@ -19,7 +19,7 @@ def _hertz(name: str, about: str, file: str) -> Metric:
     )
 
 
-# The kernel knows current and average in hardware of some CPUs alone, and shows them to root alone.
+# The kernel reports current and average hardware frequency of some CPUs only, and only to root.
 METRICS = Table(
     _hertz("frequency", "Current CPU thread frequency", "cpuinfo_cur_freq"),
     _hertz("frequency_avg", "Average CPU thread frequency", "cpuinfo_avg_freq"),
@@ -52,19 +52,19 @@ _KHZ = 1000.0
 
 
 class Policy(NamedTuple):
-    """CPUs that change their frequency together, and what of that does not change."""
+    """CPUs that share a frequency, with their constant values."""
 
     cpus: tuple[str, ...]
     path: str
     moving: tuple[str, ...]
-    """The files that there are."""
+    """Existing files of changing values."""
     fixed: dict[str, float]
-    """Metric to hertz."""
+    """Hertz by metric."""
     governors: tuple[str, ...]
 
 
 def policies(directory: str, names: Sequence[str]) -> list[Policy]:
-    """The policies of the CPUs in a listing of <sysfs>/devices/system/cpu."""
+    """Return the frequency policies of the CPUs in a listing of <sysfs>/devices/system/cpu."""
     members: dict[str, list[str]] = {}
     for name in names:
         cpu = name.removeprefix("cpu")
@@ -101,7 +101,7 @@ class CpuFreq:
         )
 
     def collect(self) -> Iterator[Family]:
-        """Read the source now: once for all CPUs of a policy."""
+        """Read the source, once per policy."""
         known = self._policies.get()
         offline = self._switched_off() if known else set()
         rows: dict[str, list[tuple[Sequence[str], float]]] = {}
@@ -120,7 +120,7 @@ class CpuFreq:
                 yield METRICS.family(metric, found)
 
     def _switched_off(self) -> set[str]:
-        """CPUs that are offline: they stay in their policy, with frequencies of others."""
+        """Return the offline CPUs, which stay in their policy with the frequencies of others."""
         return {str(cpu) for cpu in parse_cpu_list(sysfs.attribute(self._offline) or "")}
 
 

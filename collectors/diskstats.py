@@ -1,4 +1,4 @@
-"""Reads, writes, discards and flushes of each block device from <procfs>/diskstats, and what udev knows about it."""
+"""Reads, writes, discards and flushes per block device from <procfs>/diskstats, and facts from udev."""
 
 import time
 from collections.abc import Callable, Iterable, Iterator
@@ -19,7 +19,7 @@ from plimsoll.flags import option
 
 _SOURCE = "<procfs>/diskstats"
 Column = tuple[Metric, float]
-"""What a column of the file becomes, and what its numbers are multiplied with."""
+"""Metric of a column and the factor of its numbers."""
 
 
 def _count(name: str, text: str, kind: MetricType = "counter") -> Column:
@@ -27,16 +27,16 @@ def _count(name: str, text: str, kind: MetricType = "counter") -> Column:
 
 
 def _bytes(name: str, text: str) -> Column:
-    """Of a column in sectors, which are of 512 bytes whatever the device's own are."""
+    """A column in sectors, which are 512 bytes on any device."""
     return Metric(f"node_disk_{name}", "counter", text, _SOURCE, ("device",), "bytes"), 512
 
 
 def _seconds(name: str, text: str) -> Column:
-    """Of a column in milliseconds."""
+    """A column in milliseconds."""
     return Metric(f"node_disk_{name}", "counter", text, _SOURCE, ("device",), "seconds"), 0.001
 
 
-# In the order of the file. Discards came with Linux 4.18, flushes with 5.5.
+# In the order of the file. Discards exist since Linux 4.18, flushes since 5.5.
 _COLUMNS = (
     _count("reads_completed_total", "The total number of reads completed successfully."),
     _count("reads_merged_total", "The total number of reads merged."),
@@ -67,7 +67,7 @@ METRICS = Table(*(metric for metric, _ in _COLUMNS), *diskinfo.METRICS)
 
 _ALWAYS = 11  # columns; partitions had fewer before Linux 2.6.25
 _PARTITIONS = r"^(z?ram|loop|fd|(h|s|v|xv)d[a-z]|nvme\d+n\d+p)\d+$"
-# udev's directory has times in ticks of up to 10 ms: one that changed within the last few may change again unseen.
+# Times of udev's directory have ticks of up to 10 ms: a change right after another one may go unnoticed.
 _SETTLED = 0.05
 _NANOSECONDS = 1_000_000_000
 
@@ -92,13 +92,13 @@ class Options:
     )
 
     def devices(self) -> DeviceFilter:
-        """Which devices to leave out."""
+        """Return a predicate for ignored devices."""
         include, exclude = self.diskstats_include, self.diskstats_exclude
         return DeviceFilter(include, "" if include and exclude == _PARTITIONS else exclude)
 
 
 class Line(NamedTuple):
-    """One device's line."""
+    """A device's line."""
 
     device: str
     major: str
@@ -107,7 +107,7 @@ class Line(NamedTuple):
 
 
 def parse(text: str, ignores: Callable[[str], bool]) -> Iterator[Line]:
-    """The lines of all devices that are not ignored."""
+    """Yield the lines of devices that are not ignored."""
     for line in filter(None, text.split("\n")):
         match line.split():
             case [major, minor, device, *columns]:
@@ -126,7 +126,7 @@ def _line(device: str, fields: list[str]) -> Line:
 
 
 def families(lines: Iterable[Line]) -> Iterator[Family]:
-    """The columns that this kernel has."""
+    """Return the columns that this kernel has."""
     devices = {line.device: line.numbers for line in lines}
     for column, (metric, factor) in enumerate(_COLUMNS):
         rows = [
@@ -152,7 +152,7 @@ class DiskStats:
         self._described: tuple[object, tuple[Family, ...]] = (None, ())
 
     def collect(self) -> Iterator[Family]:
-        """Read the sources now, those that describe the devices only after something happened to a device."""
+        """Read the sources; facts about devices only after a device has changed."""
         lines = list(parse(host.read(self._path), self._ignores))
         yield from families(lines)
         yield from self._descriptions(lines)
@@ -172,8 +172,8 @@ class DiskStats:
         return Disk(line.device, line.major, line.minor, properties, self._is_rotational(line))
 
     def _is_rotational(self, line: Line) -> bool:
-        """Whether it turns. What does not say, such as a partition, counts as not turning, as in node_exporter."""
-        # In names of devices, as in `cciss/c0d0`, sysfs writes the slash as an exclamation mark.
+        """Return whether it rotates. Unknown, as for a partition, counts as not rotating, as in node_exporter."""
+        # sysfs writes a slash in a device's name, as in `cciss/c0d0`, as an exclamation mark.
         path = self._blocks / line.device.replace("/", "!") / "queue/rotational"
         try:
             return (host.read_optional(path) or "").strip() == "1"

@@ -1,4 +1,4 @@
-"""Who made this machine, as its firmware says in the DMI tables, from <sysfs>/class/dmi/id."""
+"""Vendor, model and serial numbers of this machine from the DMI tables, <sysfs>/class/dmi/id."""
 
 from collections.abc import Iterator
 
@@ -24,18 +24,18 @@ METRICS = Table(
     )
 )
 
-_FILES = {"system_vendor": "sys_vendor"}  # where the name of the file is not that of the label
+_FILES = {"system_vendor": "sys_vendor"}  # label to file, if they differ
 
 
 class Dmi:
-    """The `dmi` collector. Firmware says the same until the next boot, so it is asked once."""
+    """The `dmi` collector. Read once, since the tables are constant until the next boot."""
 
     def __init__(self, machine: host.Host) -> None:
         self._directory = machine.sysfs / "class/dmi/id"
         self._family: Family | None = None
 
     def collect(self) -> Iterator[Family]:
-        """Read the source, the first time. Serial numbers are there only for root; what is not there has no label."""
+        """Read the source the first time. Serial numbers are readable by root only; missing values have no label."""
         if self._family is None:
             self._family = self._read()
         yield self._family

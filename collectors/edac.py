@@ -1,4 +1,4 @@
-"""Memory errors that ECC found, from <sysfs>/devices/system/edac: by controller, by csrow and channel, and by DIMM."""
+"""ECC memory errors by controller, by csrow and channel, and by DIMM, from <sysfs>/devices/system/edac."""
 
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple
@@ -46,17 +46,17 @@ METRICS = Table(
 
 
 class Count(NamedTuple):
-    """A file with a number of errors, and whose they are."""
+    """A file with an error count, and its labels."""
 
     metric: str
     path: str
     labels: tuple[str, ...]
     label_path: str = ""
-    """Where the name of the DIMM is: read each time, since rasdaemon writes it there some time after boot."""
+    """File with the DIMM's name: read each time, since rasdaemon writes it some time after boot."""
 
 
 def counts(directory: str) -> list[Count]:
-    """All the files with numbers, below the directory of all controllers."""
+    """All counter files below the directory of all controllers."""
     return [
         count
         for name in sysfs.listing_optional(directory)
@@ -66,7 +66,7 @@ def counts(directory: str) -> list[Count]:
 
 
 def index(name: str, prefix: str) -> str | None:
-    """The number in a name such as csrow0."""
+    """Return the number in a name such as csrow0."""
     number = name.removeprefix(prefix)
     return number if number != name and number.isdigit() else None
 
@@ -75,7 +75,7 @@ def _of_controller(path: str, controller: str) -> Iterator[Count]:
     for kind, part in (("ce", "correctable"), ("ue", "uncorrectable")):
         total, by_row = (f"node_edac_{of}{part}_errors_total" for of in ("", "csrow_"))
         yield Count(total, f"{path}/{kind}_count", (controller,))
-        # Errors of which the controller could not tell the row.
+        # Errors for which the controller could not determine the row.
         yield Count(by_row, f"{path}/{kind}_noinfo_count", (controller, "unknown"))
     for name in sysfs.listing_optional(path):
         if (row := index(name, "csrow")) is not None:
@@ -102,7 +102,7 @@ def _of_dimm(path: str, labels: tuple[str, str]) -> Iterator[Count]:
 
 
 def dimm_label(text: str | None) -> str:
-    """The name of a DIMM as node_exporter writes it: `CPU_SrcID#0_Chan#1` without #, and csrow and channel set off."""
+    """Return a DIMM's name as node_exporter writes it: `CPU_SrcID#0_Chan#1` without #, csrow and channel separated."""
     if text is None:
         return "unknown"
     return text.replace("#", "").replace("csrow", "_csrow").replace("channel", "_channel")
@@ -116,7 +116,7 @@ class Edac:
         self._counts = sysfs.Derived(lambda _: counts(directory), directory)
 
     def collect(self) -> Iterator[Family]:
-        """Read the counters now. One that the driver does not give has no sample."""
+        """Read the counters. One that the driver does not provide has no sample."""
         labels: dict[str, str] = {}
         rows: dict[str, list[tuple[Sequence[str], float]]] = {}
         for metric, path, key, label_path in self._counts.get():

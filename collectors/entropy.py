@@ -1,4 +1,4 @@
-"""How much entropy the kernel's random number generator holds, and how much it could, from <procfs>/sys/kernel/random."""
+"""Available entropy and pool size of the kernel's random number generator, from <procfs>/sys/kernel/random."""
 
 from collections.abc import Iterator
 
@@ -27,7 +27,7 @@ METRICS = Table(
 
 
 def parse(name: str, text: str) -> int:
-    """The number in one of the files."""
+    """Return the number in one of the files."""
     try:
         return parse_uint(text.strip())
     except ValueError as error:
@@ -42,7 +42,7 @@ class Entropy:
         self._size: int | None = None
 
     def collect(self) -> Iterator[Family]:
-        """Read the sources now; the size of the pool is a constant of the kernel and read once."""
+        """Read the sources; the pool size is a kernel constant and read once."""
         available = self._read("entropy_avail")
         if self._size is None:
             self._size = self._read("poolsize")

@@ -1,4 +1,4 @@
-"""Network drivers: who they are, which link modes they support and offer, and their own statistics, as ethtool shows them."""
+"""Network drivers, supported and advertised link modes, and driver statistics, as in ethtool."""
 
 import re
 from collections.abc import Callable, Iterator, Sequence
@@ -68,7 +68,7 @@ METRICS = Table(
     Metric(
         "node_ethtool_<field>",
         "untyped",
-        "Network interface <field>",  # the driver's own word for it, where that is another
+        "Network interface <field>",  # the driver's name for it, if different
         _IOCTL,
         ("device",),
     ),
@@ -78,7 +78,7 @@ _PORTS = ("TP", "AUI", "MII", "FIBRE", "BNC", "Backplane")
 _CAPABILITIES = {"autonegotiate": "Autoneg", "pause": "Pause", "asymmetricpause": "Asym_Pause"}
 _MEGABIT = 125_000.0  # in bytes
 _NO_NAME = re.compile(r"_*[^0-9A-Za-z_]+_*")
-# A second tx straight after a first one stays as it is, as in node_exporter: tx_tx_timeouts makes transmitted_tx_timeouts.
+# A tx directly after the first one is kept, as in node_exporter: tx_tx_timeouts becomes transmitted_tx_timeouts.
 _RECEIVE = re.compile(r"(^|_)rx(_|$)")
 _TRANSMIT = re.compile(r"(^|_)tx(_|$)")
 
@@ -113,7 +113,7 @@ class Options:
 
 
 class Families:
-    """Collects rows, device by device, into families."""
+    """Collects rows of devices into families."""
 
     def __init__(self, wanted: re.Pattern[str]) -> None:
         self._wanted = wanted
@@ -126,13 +126,13 @@ class Families:
             yield replace(family, help=self._helps[name]) if name in self._helps else family
 
     def add_driver(self, device: str, driver: Driver) -> None:
-        """Who drives a device."""
+        """Add the driver of a device."""
         bus, rom, firmware = driver.bus, driver.expansion_rom, driver.firmware
         labels = (bus, device, driver.name, rom, firmware, driver.version)
         self._add("node_ethtool_info", labels, 1.0)
 
     def add_link(self, device: str, link: Link) -> None:
-        """What a device supports and offers."""
+        """Add supported and advertised link modes of a device."""
         self._add_modes(device, "supported", link.supported)
         self._add_modes(device, "advertised", link.advertised)
         for port in _PORTS:
@@ -147,7 +147,7 @@ class Families:
             self._add(f"node_network_{kind}_speed_bytes", (device, duplex, mode), speed * _MEGABIT)
 
     def add_statistics(self, device: str, statistics: Sequence[tuple[str, int]]) -> None:
-        """A driver's own counters. Of several that would have one name, none: nobody could tell which it is."""
+        """Add a driver's counters. Counters whose names collide are all omitted, because they could not be told apart."""
         found: dict[str, tuple[str, int] | None] = {}
         for statistic, value in statistics:
             plain = sanitized(statistic)
@@ -166,13 +166,13 @@ class Families:
 
 @lru_cache(maxsize=8192)
 def sanitized(statistic: str) -> str:
-    """A driver's word with a _ for what a metric's name cannot have."""
+    """Return a driver's name with _ for characters that metric names cannot have."""
     return _NO_NAME.sub("_", statistic)
 
 
 @lru_cache(maxsize=8192)
 def metric_name(statistic: str) -> str:
-    """The metric for a sanitized word: `port_rx_dropped` makes node_ethtool_port_received_dropped. Empty if it makes none."""
+    """Return the metric for a sanitized name: `port_rx_dropped` becomes node_ethtool_port_received_dropped. Empty if there is none."""
     if statistic in _KNOWN:
         return f"node_ethtool_{_KNOWN[statistic][0]}"
     name = _RECEIVE.sub(r"\1received\2", statistic.lower().lstrip("_"))
@@ -197,7 +197,7 @@ class Ethtool:
         self._connect = connect
 
     def collect(self) -> Iterator[Family]:
-        """Ask every device now."""
+        """Query every device."""
         netroot.require_own(self._machine)
         devices = [d for d in sysfs.listing(self._directory) if not self._filter.ignores(d)]
         families = Families(self._wanted)

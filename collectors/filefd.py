@@ -1,4 +1,4 @@
-"""How many files are open on the whole machine, and how many may be, from <procfs>/sys/fs/file-nr."""
+"""Open files of the whole machine and their limit, from <procfs>/sys/fs/file-nr."""
 
 from collections.abc import Iterator
 
@@ -15,7 +15,7 @@ METRICS = Table(
 
 
 def parse(text: str) -> Iterator[Family]:
-    """Allocated and maximum; between them stands what has been 0 since Linux 2.6."""
+    """Return allocated and maximum; the number between them has been 0 since Linux 2.6."""
     try:
         allocated, _, maximum = (parse_uint(field) for field in text.split())
     except ValueError as error:

@@ -1,8 +1,8 @@
-"""Size and free space of every mounted file system, without ever hanging on one that is dead.
+"""Size and free space of mounted file systems, without blocking on dead ones.
 
-The kernel answers statvfs(2) on an NFS mount whose server is gone when the server is back. So every mount is asked in a
-thread that may be left behind. One that has not answered after `--collector.filesystem.mount-timeout` is exported with
-node_filesystem_device_error 1, and is not asked again until its thread has come back.
+statvfs(2) on an NFS mount whose server is gone returns only when the server is back. Each mount is therefore queried in a
+thread that can be abandoned. A mount that has not answered within `--collector.filesystem.mount-timeout` is exported with
+node_filesystem_device_error 1, and is not queried again until its thread has returned.
 """
 
 import os
@@ -30,7 +30,7 @@ def _row(name: str, text: str, source: str = _STATVFS, unit: str = "") -> Metric
     return Metric(f"node_filesystem_{name}", "gauge", text, source, _LABELS, unit)
 
 
-# node_exporter has node_filesystem_purgeable_bytes too, which means something on macOS only.
+# node_exporter also has node_filesystem_purgeable_bytes, which exists on macOS only.
 METRICS = Table(
     _row("size_bytes", "Filesystem size in bytes.", unit="bytes"),
     _row("free_bytes", "Filesystem free space in bytes.", unit="bytes"),
@@ -58,7 +58,7 @@ _KINDS = (
     "|procfs|pstore|rpc_pipefs|securityfs|selinuxfs|squashfs|erofs|sysfs|tracefs)$"
 )
 _NO_ANSWER = "mountpoint timeout"
-# These answer from memory, whatever became of their disk. Where there is nothing else, no thread is needed to ask.
+# These are served from memory, whatever the state of their disk, and need no thread.
 _IN_MEMORY = frozenset({"btrfs", "ext2", "ext3", "ext4", "f2fs", "ramfs", "tmpfs", "xfs"})
 
 
@@ -103,29 +103,29 @@ class Options:
     )
     filesystem_timeout: float = option(
         "collector.filesystem.mount-timeout",
-        4.0,  # node_exporter waits 5s; here all of a collector has to be done within --collector.timeout
+        4.0,  # node_exporter's default is 5s; here the whole collector must finish within --collector.timeout
         "how long to wait for a mount to answer before it counts as dead; shorter than --collector.timeout",
         metavar="DURATION",
         parse=_timeout,
     )
 
     def points(self) -> DeviceFilter:
-        """Which mount points to leave out."""
+        """Return a predicate for ignored mount points."""
         include, exclude = self.filesystem_points_include, self.filesystem_points_exclude
         return DeviceFilter(include, "" if include and exclude == _POINTS else exclude)
 
     def kinds(self) -> DeviceFilter:
-        """Which types of file systems to leave out."""
+        """Return a predicate for ignored file system types."""
         include, exclude = self.filesystem_kinds_include, self.filesystem_kinds_exclude
         return DeviceFilter(include, "" if include and exclude == _KINDS else exclude)
 
 
 Answer = os.statvfs_result | str
-"""What a mount said of itself, or why it said nothing."""
+"""A mount's statistics, or the error."""
 
 
 def families(answers: Iterable[tuple[Mount, Answer]]) -> Iterator[Family]:
-    """The families of all mounts; those without an answer have nothing but their error and whether they are read-only."""
+    """Yield the families of all mounts; those without an answer have only their error and whether they are read-only."""
     sizes: dict[str, list[tuple[tuple[str, ...], float]]] = {metric.name: [] for metric in METRICS}
     for mount, answer in answers:
         error = answer if isinstance(answer, str) else ""
@@ -171,7 +171,7 @@ class Filesystem:
         self._certain = False
 
     def collect(self) -> Iterator[Family]:
-        """Ask every mount now."""
+        """Query every mount."""
         text = self._read()
         if text != self._text:
             self._mounts = tuple(self._wanted(text))
@@ -186,7 +186,7 @@ class Filesystem:
         yield from families((mount, _told(found[mount.point])) for mount in self._mounts)
 
     def _read(self) -> str:
-        """What process 1 sees, which is the whole machine; what we see where it is hidden from us."""
+        """Return the mounts of process 1, which are the machine's; the agent's own if those are hidden."""
         first, own = self._sources
         try:
             return host.read(first)
@@ -194,7 +194,7 @@ class Filesystem:
             return host.read(own)
 
     def _wanted(self, text: str) -> Iterator[Mount]:
-        """The mounts to export, each place once: the last of several on the same point is the one that answers."""
+        """Return the mounts to export, one per mount point: of several, the last one is visible."""
         seen: set[tuple[str, str, str]] = set()
         for found in mounts.parse(text):
             mount = found._replace(point=self._stripped(found.point))
@@ -205,7 +205,7 @@ class Filesystem:
             yield mount
 
     def _stripped(self, point: str) -> str:
-        """A mount point as the machine itself calls it, without the place where its root is mounted for us."""
+        """Return a mount point on the host, without the path at which its root is mounted in the container."""
         inside = point.removeprefix(self._root)
         return inside or "/" if inside == "" or inside.startswith("/") else point
 
@@ -215,7 +215,7 @@ class Filesystem:
         except OSError as error:
             return _as_go_says(error.strerror or str(error))
         except ValueError:
-            return "invalid argument"  # a NUL: no path, whatever mountinfo says
+            return "invalid argument"  # a NUL, which no path has
 
 
 def _told(answer: Answer | Late) -> Answer:
@@ -223,7 +223,7 @@ def _told(answer: Answer | Late) -> Answer:
 
 
 def _as_go_says(reason: str) -> str:
-    """An error text in the spelling of node_exporter's labels: `permission denied`, but `RPC version wrong`."""
+    """Return an error text as in node_exporter's labels: `permission denied`, but `RPC version wrong`."""
     if reason[1:2].islower():
         return reason[:1].lower() + reason[1:]
     return reason

@@ -1,4 +1,4 @@
-"""NVIDIA GPUs: utilisation, memory, heat, power, errors and throttling, under the names that dcgm-exporter has for them."""
+"""NVIDIA GPUs: utilisation, memory, temperature, power, errors and throttling, with dcgm-exporter's names."""
 
 import time
 from collections import Counter
@@ -29,8 +29,7 @@ def _row(name: str, text: str, source: str, *labels: str, kind: MetricType = "ga
 
 
 def _errors(name: str, text: str) -> Metric:
-    # dcgm-exporter calls them counters. OpenMetrics would then add a second "_total", in small letters, and no dashboard
-    # would find them any more.
+    # Gauges, though dcgm-exporter calls them counters: OpenMetrics would append "_total" and break dashboards.
     return _row(
         f"DCGM_FI_DEV_ECC_{name}_TOTAL", text, "nvmlDeviceGetTotalEccErrors", kind="untyped"
     )
@@ -140,12 +139,12 @@ class Gpu:
         self._last_xid: dict[str, int] = {}
 
     def collect(self) -> Iterator[Family]:
-        """Read the GPUs now."""
+        """Read the GPUs."""
         gpus = self._connected()
         try:
             devices = gpus.devices()
         except CollectorError:
-            # The driver was unloaded under our hands. The library is of no use until it is initialised again.
+            # The driver was unloaded; the library must be initialized again.
             gpus.close()
             self._gpus = None
             raise
@@ -162,7 +161,7 @@ class Gpu:
         yield from self._errors(gpus, labels)
 
     def _connected(self) -> Gpus:
-        """The library, loaded once there is a driver for it: without one, it would only cost memory."""
+        """Return the library, imported once there is a driver: without one it would only take memory."""
         if self._gpus is not None:
             return self._gpus
         if sysfs.content(self._driver) is None:
@@ -178,14 +177,14 @@ class Gpu:
         return self._gpus
 
     def _off(self, reason: SourceAbsentError) -> SourceAbsentError:
-        """Say once why there are no GPU metrics: an operator may well have expected some."""
+        """Log once why there are no GPU metrics."""
         if str(reason) != self._absent:
             self._absent = str(reason)
             log.info("no GPU metrics", reason=self._absent)
         return reason
 
     def _readings(self, gpus: Gpus, devices: Iterable[Device]) -> Mapping[Device, GpuReading]:
-        """Readings of the GPUs that answer. One that fell off the bus must not hide the others."""
+        """Return readings of the GPUs that answer; a GPU that fell off the bus must not hide the others."""
         found: dict[Device, GpuReading] = {}
         troubles: dict[Device, str] = {}
         for device in devices:

@@ -1,4 +1,4 @@
-"""Huge pages by size and NUMA node: how many there are, how many are free, reserved or surplus."""
+"""Huge pages by size and NUMA node: total, free, reserved and surplus."""
 
 from collections.abc import Iterator
 from pathlib import Path
@@ -66,7 +66,7 @@ _UNITS = ("Ki", "Mi", "Gi", "Ti")
 
 
 def page_size(directory: str) -> str | None:
-    """The size in the name of a pool's directory, as Kubernetes names the resource: `hugepages-2048kB` is `2Mi`."""
+    """Return a pool's size as in Kubernetes' resource names: `hugepages-2048kB` is `2Mi`."""
     kilobytes = directory.removeprefix("hugepages-").removesuffix("kB")
     if directory != f"hugepages-{kilobytes}kB":
         return None
@@ -113,7 +113,7 @@ class HugePages:
                 yield METRICS.family(metric, host_rows)
 
     def _directories(self) -> list[tuple[str, str | Path]]:
-        """Each node's number and its directory of pools; a kernel without NUMA has one node, whose pools are the host's."""
+        """Return each node's number and directory of pools; without NUMA there is one node with the host's pools."""
         try:
             return [(str(n.number), f"{n.directory}/hugepages") for n in self._nodes.get()]
         except SourceAbsentError:

@@ -53,7 +53,7 @@ class Options:
 
 
 class SensorReading(NamedTuple):
-    """A file to be read each time, and what becomes of the number in it."""
+    """A file to read each time, and the metric of its number."""
 
     path: str
     name: str
@@ -62,14 +62,14 @@ class SensorReading(NamedTuple):
 
 
 class Sensors(NamedTuple):
-    """What is known of a chip before anything is measured: it changes only when files come or go."""
+    """The constant part of a chip, which changes only when files are added or removed."""
 
     labels: tuple[tuple[str, str, str], ...]
     readings: tuple[SensorReading, ...]
 
 
 class Chip:
-    """One directory of <sysfs>/class/hwmon. Drivers of old put their files into its `device` directory."""
+    """A directory of <sysfs>/class/hwmon. Old drivers put their files into its `device` directory."""
 
     def __init__(self, directory: Path, label: str, sensor_filter: DeviceFilter) -> None:
         self.label = label
@@ -79,11 +79,11 @@ class Chip:
         self._sensors = sysfs.Derived(self._look, *self._directories)
 
     def sensors(self) -> Sensors:
-        """The sensors that the chip has now."""
+        """Return the chip's current sensors."""
         try:
             return self._sensors.get()
         except SourceAbsentError:
-            return Sensors((), ())  # unplugged a moment ago
+            return Sensors((), ())  # removed a moment ago
 
     def _look(self, listings: Sequence[sysfs.Listing]) -> Sensors:
         files: dict[tuple[str, str], dict[str, str]] = {}
@@ -110,13 +110,13 @@ class Chip:
             name, scale = meaning(kind, element, paths)
             key = sensor
             if (kind, element) == ("freq", "input"):
-                key = clean(label or "")  # a GPU's clocks go by what they clock: sclk, mclk
+                key = clean(label or "")  # a GPU's clocks are named by label: sclk, mclk
             if key and METRICS.find(name) is not None and not Path(path).is_dir():
                 yield SensorReading(path, name, (self.label, key), scale)
 
 
 def label_chips(directories: Iterable[Path]) -> dict[str, Path]:
-    """A label for each chip that outlives a reboot, which hwmon's own numbers do not."""
+    """Return a label per chip that is stable over reboots, unlike hwmon's numbers."""
     found = [
         (path, base, clean(sysfs.attribute(f"{path}/name") or ""))
         for path in directories
@@ -135,7 +135,7 @@ def label_chips(directories: Iterable[Path]) -> dict[str, Path]:
 
 
 def base_label(chip: Path) -> str:
-    """Bus and name of the device behind a chip, as `platform_coretemp_0`; without a device the chip's name, or its number."""
+    """Return bus and name of a chip's device, as `platform_coretemp_0`; without a device the chip's name or number."""
     try:
         device = (chip / "device").resolve(strict=True)
     except OSError:
@@ -157,7 +157,7 @@ class HwMon:
         self._chips = sysfs.Derived(self._find, self._directory)
 
     def collect(self) -> Iterator[Family]:
-        """Read the sensors now. One that cannot be read, as many of a sleeping device, has no sample."""
+        """Read the sensors. Those that cannot be read, as of a sleeping device, have no sample."""
         present = self._chips.get()
         names = [((chip.label, chip.name), 1.0) for chip in present if chip.name]
         if names:

@@ -1,7 +1,7 @@
-"""Ports of InfiniBand and RoCE adapters: state, rate, and what the hardware counted, from <sysfs>/class/infiniband.
+"""Ports of InfiniBand and RoCE adapters: state, rate and hardware counters, from <sysfs>/class/infiniband.
 
-`counters` are what the standard asks of every port, `counters_ext` their 64-bit halves in kernels before 4.5 (exported as
-legacy), `hw_counters` what a driver has beyond that; these here are mlx5's names, which others share.
+`counters` are those the standard requires, `counters_ext` their 64-bit variants in kernels before 4.5 (exported as legacy),
+`hw_counters` a driver's own; the names here are mlx5's, which others share.
 """
 
 import os
@@ -114,12 +114,12 @@ _NAMES = {file: f"node_infiniband_{name}" for file, name, _ in (*_STATES, *_COUN
 _FOLDERS = ("", "counters", "counters_ext", "hw_counters")
 _INFO = ("board_id", "fw_ver", "hca_type")
 _GIGABIT = 125_000_000  # in bytes
-# The hardware counts words of four octets, whatever the number of lanes.
+# The hardware counts 32-bit words, whatever the number of lanes.
 _IN_WORDS = frozenset(name for name in _NAMES if "_data" in name)
 
 
 class Port(NamedTuple):
-    """One port of an adapter, and which of the files that we know it has, by their folder."""
+    """A port and its known files, by folder."""
 
     number: str
     directory: str
@@ -127,7 +127,7 @@ class Port(NamedTuple):
 
 
 class Adapter(NamedTuple):
-    """What is below one entry of the class."""
+    """An entry of the class."""
 
     device: str
     directory: str
@@ -155,7 +155,7 @@ class Options:
 
 
 def parse(file: str, text: str) -> float | None:
-    """The value of one of a port's files; None where firmware has no answer (`N/A (no PMA)`)."""
+    """Return the value of a port's file; None if firmware has none (`N/A (no PMA)`)."""
     if text.startswith("N/A"):
         return None
     try:
@@ -213,7 +213,7 @@ def _ports(directory: str) -> list[Port]:
 
 
 def _known_files(port: str) -> dict[str, list[str]]:
-    """Folder to the files in it; the port's own directory is the folder of no name."""
+    """Return files by folder; the port's own directory has an empty name."""
     listings = {folder: sysfs.listing_optional(f"{port}/{folder}") for folder in _FOLDERS}
     return {
         folder: [name for name in listing if os.path.join(folder, name) in _NAMES]  # noqa: PTH118
@@ -226,7 +226,7 @@ def _texts(port: Port) -> Iterator[tuple[str, str]]:
         try:
             texts = attributes.read(f"{port.directory}/{folder}", names)
         except SourceAbsentError:
-            continue  # taken away since
+            continue  # removed since
         for name, text in texts.items():
             yield os.path.join(folder, name), text  # noqa: PTH118
 

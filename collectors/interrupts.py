@@ -1,4 +1,4 @@
-"""Interrupts of each line on each CPU, from <procfs>/interrupts."""
+"""Interrupts by line and CPU, from <procfs>/interrupts."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -46,7 +46,7 @@ class Options:
 
 
 def parse(text: str, names: DeviceFilter, *, zeros: bool) -> Iterator[Family]:
-    """One sample a CPU and line. A row with too few columns (`ERR`, `MIS`) is a sum over all CPUs and left out."""
+    """Yield a sample per CPU and line. Rows with too few columns (`ERR`, `MIS`) are sums over all CPUs and omitted."""
     cpus, rows = percpu.split("interrupts", text)
     samples: dict[tuple[str, str, str, str], float] = {}
     for name, cells in rows:
@@ -64,7 +64,7 @@ def parse(text: str, names: DeviceFilter, *, zeros: bool) -> Iterator[Family]:
 
 
 def _described(name: str, words: list[str]) -> tuple[str, str]:
-    """Chip and devices of a numbered interrupt; what one with a name is for."""
+    """Return chip and devices of a numbered interrupt, or the description of a named one."""
     if name.isdigit():
         return words[0], " ".join(words[1:])
     return " ".join(words), ""

@@ -1,4 +1,4 @@
-"""What the kernel counted of its own failures since boot, from <sysfs>/kernel: oopses, warnings, lockups, RCU stalls."""
+"""Counts of kernel failures since boot: oopses, warnings, lockups, RCU stalls, from <sysfs>/kernel."""
 
 from collections.abc import Iterator
 
@@ -39,7 +39,7 @@ class KernelEvents:
         ]
 
     def collect(self) -> Iterator[Family]:
-        """Read the source now. Kernels before 6.2 have none of it, before 6.16 neither lockups nor stalls."""
+        """Read the source. Kernels before 6.2 lack all counters, before 6.16 lockups and stalls."""
         counts = [(name, sysfs.number(path)) for name, path in self._files]
         if all(count is None for _, count in counts):
             raise SourceAbsentError(f"{self._directory}: no counts of kernel failures (Linux 6.2)")

@@ -1,4 +1,4 @@
-"""How many tasks the kernel found hung since boot, from <procfs>/sys/kernel/hung_task_detect_count (Linux 6.14 and later)."""
+"""Number of hung tasks since boot, from <procfs>/sys/kernel/hung_task_detect_count (Linux 6.14 and later)."""
 
 from collections.abc import Iterator
 
@@ -18,7 +18,7 @@ METRICS = Table(
 
 
 def parse(text: str) -> Iterator[Family]:
-    """The one family."""
+    """Read the source."""
     try:
         yield METRICS.single("node_kernel_hung_tasks_total", float(parse_uint(text.strip())))
     except ValueError as error:

@@ -1,4 +1,4 @@
-"""Memory pages that the kernel merged because they are the same (KSM), from <sysfs>/kernel/mm/ksm."""
+"""Pages merged by kernel same-page merging (KSM), from <sysfs>/kernel/mm/ksm."""
 
 from collections.abc import Iterator
 
@@ -65,7 +65,7 @@ _MILLISECONDS = 1000
 
 
 def parse(file: str, text: str) -> Family:
-    """The family of one of the files. The profit may be a loss, and so below zero."""
+    """Return the family of a file. The profit may be negative."""
     text = text.strip()
     try:
         value: float = parse_uint(text.removeprefix("-"))
@@ -85,7 +85,7 @@ class Ksmd:
         self._directory = machine.sysfs / "kernel/mm/ksm"
 
     def collect(self) -> Iterator[Family]:
-        """Read the sources now. Which of them there are depends on the kernel's version."""
+        """Read the sources, which depend on the kernel's version."""
         found = False
         for file in _FILES:
             if (text := host.read_optional(self._directory / file)) is not None:

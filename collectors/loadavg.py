@@ -17,7 +17,7 @@ _NAMES = tuple(metric.name for metric in METRICS)
 
 
 def parse(text: str) -> Iterator[Family]:
-    """The three averages; what follows them (`2/713 4242`) is about processes."""
+    """Return the three averages; what follows them (`2/713 4242`) describes processes."""
     fields = text.split()
     if len(fields) < len(_NAMES):
         raise CollectorError(f"loadavg: three numbers expected, got {text[:80]!r}")

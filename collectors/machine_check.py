@@ -1,4 +1,4 @@
-"""Machine checks and the interrupts that tell of hardware errors and heat: rows MCE, MCP, THR, DFR, TRM of <procfs>/interrupts."""
+"""Machine checks and interrupts for hardware errors and heat: rows MCE, MCP, THR, DFR, TRM of <procfs>/interrupts."""
 
 from collections.abc import Iterator, Mapping
 
@@ -32,11 +32,11 @@ _METRIC_OF = {
 }
 
 Counts = Mapping[str, int]
-"""CPU to count."""
+"""Count by CPU."""
 
 
 def parse(text: str) -> dict[str, Counts]:
-    """Row to its counts. A row that this architecture does not have is left out."""
+    """Return the counts of each row. Rows that the architecture lacks are omitted."""
     header, _, body = text.partition("\n")
     lines = [line for name in _METRIC_OF if (line := _line(body, name)) is not None]
     cpus, rows = percpu.split("interrupts", "\n".join([header, *lines]))
@@ -50,7 +50,7 @@ def parse(text: str) -> dict[str, Counts]:
 
 
 def _line(body: str, name: str) -> str | None:
-    """The line of a row. A machine with many CPUs has thousands of lines before it, not worth being split."""
+    """Return a row's line without splitting the thousands of lines before it on machines with many CPUs."""
     at = body.find(f"{name}:")
     while at >= 0:
         begin = body.rfind("\n", 0, at) + 1
@@ -70,7 +70,7 @@ class MachineCheck:
         self._absent = False
 
     def collect(self) -> Iterator[Family]:
-        """Read the source now. Only x86 has such rows; a kernel that lacks them will not get them."""
+        """Read the source. Only x86 has these rows; a kernel that lacks them never gets them."""
         if self._absent:
             raise SourceAbsentError(f"{self._path}: no row of machine checks")
         rows = parse(host.read(self._path))
@@ -78,7 +78,7 @@ class MachineCheck:
             self._absent = True
             raise SourceAbsentError(f"{self._path}: no row of machine checks")
         for name, counts in rows.items():
-            # A CPU that went offline has no column any more; without its last count the sum would drop.
+            # An offline CPU has no column; without its last count the sum would drop.
             known = self._counts.setdefault(name, {})
             known.update(counts)
             yield METRICS.single(_METRIC_OF[name], sum(known.values()))

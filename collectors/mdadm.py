@@ -1,4 +1,4 @@
-"""Software RAID: the state of each md array, its disks and how far it is synced, from <procfs>/mdstat and <sysfs>/block."""
+"""Software RAID: state, disks and sync progress of each md array, from <procfs>/mdstat and <sysfs>/block."""
 
 import re
 from collections.abc import Iterable, Iterator
@@ -39,7 +39,7 @@ _REDUNDANT = frozenset({"raid1", "raid4", "raid5", "raid6", "raid10"})
 
 @dataclass(frozen=True, slots=True)
 class Array:
-    """What mdstat says of an array; None is what it does not say."""
+    """An array in mdstat; None for what is not there."""
 
     name: str
     state: str
@@ -52,7 +52,7 @@ class Array:
 
 
 def parse(text: str) -> list[Array]:
-    """The arrays in <procfs>/mdstat: a line `md0 : active raid1 sdb1[1] sda1[0]`, and indented ones that belong to it."""
+    """Return the arrays in <procfs>/mdstat: a line `md0 : active raid1 sdb1[1] sda1[0]` and its indented lines."""
     found: dict[str, list[str]] = {}
     rest: list[str] = []
     for line in text.splitlines():
@@ -83,11 +83,11 @@ def _array(head: str, rest: list[str]) -> Array:
 
 
 def _disks(words: list[str], body: str) -> tuple[int | None, int | None]:
-    """How many disks are active, and how many there should be."""
+    """Return how many disks are active, and how many there should be."""
     if words[2] == "inactive":
         return 0, 0
     if _SIDE_BY_SIDE.intersection(words[3:5]):  # the 4th word may be `(read-only)`
-        # Without redundancy, either all disks are there or the array is not.
+        # Without redundancy all disks are present, or the array does not exist.
         count = sum("[" in word for word in words[3:])
         return count, count
     if (match := _DISKS.search(body)) is not None:
@@ -96,7 +96,7 @@ def _disks(words: list[str], body: str) -> tuple[int | None, int | None]:
 
 
 def _synced(progress: str) -> int | None:
-    """The blocks done. The sync of an array that another node of a cluster syncs (REMOTE) has no number."""
+    """Return the synced blocks. A sync by another node of the cluster (REMOTE) has no number."""
     if "PENDING" in progress or "DELAYED" in progress:
         return 0
     return _number(_PROGRESS, progress)
@@ -120,7 +120,7 @@ class MdAdm:
         yield from self._disks()
 
     def _disks(self) -> Iterator[Family]:
-        """What sysfs says beyond mdstat."""
+        """Return what sysfs adds to mdstat."""
         disks, degraded = [], []
         for device in sysfs.listing_optional(self._devices):
             path = f"{self._devices}/{device}/md"
@@ -138,7 +138,7 @@ class MdAdm:
 
 
 def families(arrays: Iterable[Array]) -> Iterator[Family]:
-    """What mdstat said, as families."""
+    """Yield mdstat as families."""
     rows: dict[str, list[tuple[tuple[str, ...], float]]] = {}
     for array in arrays:
         name = array.name
@@ -162,7 +162,7 @@ def families(arrays: Iterable[Array]) -> Iterator[Family]:
 
 
 def _raid_disks(text: str) -> float | None:
-    """The number of disks; while an array is reshaped, the new number goes before the old: `11 (10)`."""
+    """Return the number of disks; while an array is reshaped, the new number precedes the old: `11 (10)`."""
     try:
         return float(parse_uint(text.partition(" ")[0]))
     except ValueError:

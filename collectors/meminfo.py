@@ -23,7 +23,7 @@ _COUNTS = "HugePages_Free HugePages_Rsvd HugePages_Surp HugePages_Total"
 
 
 def _metrics() -> Iterator[Metric]:
-    """Fields that node_exporter lists one by one are exact rows; what later kernels add fits the templates."""
+    """Fields of node_exporter are exact rows; those of later kernels match the templates."""
     for field, unit, known in (
         *((f"{name}_bytes", "bytes", True) for name in _IN_BYTES.split()),
         *((name, "", True) for name in _COUNTS.split()),
@@ -40,7 +40,7 @@ METRICS = Table(*_metrics())
 
 
 def parse(text: str) -> Iterator[Family]:
-    """One family a line; `Active(anon)` becomes Active_anon, and a field in kB is given in bytes and named so."""
+    """Yield a family per line; `Active(anon)` becomes Active_anon, and kB become bytes with a suffix."""
     if not text.strip():
         raise CollectorError("meminfo: empty")
     seen: set[str] = set()
@@ -61,7 +61,7 @@ def _field(line: str) -> tuple[str, float]:
         value = float(parse_uint(rest[0]))
     except ValueError as error:
         raise CollectorError(f"meminfo: {key} {error}") from error
-    # HugePages_* count pages and carry no unit.
+    # HugePages_* count pages and have no unit.
     return (f"{name}_bytes", value * _KIB) if rest[1:] else (name, value)
 
 

@@ -1,4 +1,4 @@
-"""Memory of each NUMA node and where its allocations went, from <sysfs>/devices/system/node/node*/{meminfo,numastat}."""
+"""Memory and allocation statistics of each NUMA node, from <sysfs>/devices/system/node/node*/{meminfo,numastat}."""
 
 import re
 from collections.abc import Iterable, Iterator
@@ -18,7 +18,7 @@ METRICS = Table(
         f"{_NODES}/numastat",
         ("node",),
     ),
-    # In bytes where the kernel says kB, else in pages. node_exporter gives these no suffix.
+    # In bytes if the kernel says kB, else in pages. node_exporter adds no suffix.
     Metric(
         "node_memory_numa_<field>",
         "gauge",
@@ -33,11 +33,11 @@ _NUMASTAT = re.compile(r"(\w+) (\d+)", re.ASCII)
 _KIB = 1024
 
 Reading = tuple[str, float]
-"""A metric's name and its value."""
+"""Metric and value."""
 
 
 def parse_meminfo(text: str) -> Iterator[Reading]:
-    """The lines of one node's meminfo; `Active(anon)` becomes Active_anon."""
+    """Yield the lines of a node's meminfo; `Active(anon)` becomes Active_anon."""
     for line in filter(None, text.splitlines()):
         if (match := _MEMINFO.fullmatch(line.rstrip())) is None:
             raise CollectorError(f"node meminfo: unexpected line {line[:80]!r}")
@@ -47,7 +47,7 @@ def parse_meminfo(text: str) -> Iterator[Reading]:
 
 
 def parse_numastat(text: str) -> Iterator[Reading]:
-    """The lines of one node's numastat."""
+    """Yield the lines of a node's numastat."""
     for line in filter(None, text.splitlines()):
         if (match := _NUMASTAT.fullmatch(line.rstrip())) is None:
             raise CollectorError(f"numastat: unexpected line {line[:80]!r}")
@@ -62,7 +62,7 @@ def _number(text: str) -> float:
 
 
 def families(nodes: Iterable[tuple[str, Iterable[Reading]]]) -> Iterator[Family]:
-    """The readings of all nodes, by metric. What a node says twice counts once, as it was said last."""
+    """Return the readings of all nodes by metric. Of a repeated line, the last one counts."""
     found: dict[str, dict[tuple[str], float]] = {}
     for node, readings in nodes:
         for name, value in readings:

@@ -1,4 +1,4 @@
-"""Pages that the kernel took out of use after memory errors, by NUMA node and by how it went, from <sysfs>/devices/system/node."""
+"""Pages taken offline after memory errors, by NUMA node and result, from <sysfs>/devices/system/node."""
 
 from collections.abc import Iterator
 
@@ -18,9 +18,7 @@ METRICS = Table(
         node_exporter=False,
     )
 )
-_SUM = (
-    "total"  # of all the other files: with it, the series of a node would add up to twice the pages
-)
+_SUM = "total"  # the sum of the other files, which would double sums over the node's series
 
 
 class MemoryFailure:
@@ -30,7 +28,7 @@ class MemoryFailure:
         self._nodes = numa_nodes(machine.sysfs)
 
     def collect(self) -> Iterator[Family]:
-        """Read the source now. Kernels before 6.3, and those without CONFIG_MEMORY_FAILURE, have none of it."""
+        """Read the source. Kernels before 6.3 and those without CONFIG_MEMORY_FAILURE lack it."""
         rows = [
             ((str(node.number), result), count)
             for node in self._nodes.get()

@@ -1,6 +1,6 @@
-"""What each network device is: its state, addresses, speed, MTU and carrier changes, from <sysfs>/class/net.
+"""Network devices: state, addresses, speed, MTU and carrier changes, from <sysfs>/class/net.
 
-These are the devices that whoever mounted that sysfs has. Mounted from the node, it shows the node's devices to a pod, too.
+A sysfs shows the devices of the network namespace in which it was mounted: with the node's mounted, a pod sees the node's.
 """
 
 import contextlib
@@ -17,7 +17,7 @@ from collectors.readers.attributes import parse_number
 from plimsoll.flags import option
 
 _CLASS = "<sysfs>/class/net"
-# The metric's name after node_network_, its type, the file that has its value.
+# Metric without node_network_, type, file with the value.
 _PROPERTIES: tuple[tuple[str, MetricType, str], ...] = (
     ("address_assign_type", "gauge", "addr_assign_type"),
     ("carrier", "gauge", "carrier"),
@@ -65,7 +65,7 @@ METRICS = Table(
     ),
 )
 
-# What a device has from its beginning to its end; a replaced or renamed one is another to sysfs as well.
+# Constant for the life of a device; a replaced or renamed one is a new entry in sysfs.
 _LASTING = ("dev_id", "ifindex", "name_assign_type")
 _CHANGING = (
     *(file for _, _, file in _PROPERTIES if file not in _LASTING),
@@ -75,7 +75,7 @@ _MEGABIT = 125_000  # in bytes
 _UP = 1  # IFF_UP in a device's flags
 
 Texts = Mapping[str, str]
-"""The files of one device that have something to say."""
+"""Readable files of a device."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,7 +97,7 @@ class Options:
 
 
 def families(devices: Mapping[str, Texts], *, ignore_invalid_speed: bool = False) -> list[Family]:
-    """All families, out of every device's files."""
+    """Yield all families from every device's files."""
     values = {
         device: dict(_values(texts, ignore_invalid_speed)) for device, texts in devices.items()
     }
@@ -152,11 +152,11 @@ class NetClass:
 
     def _read(self) -> Iterator[tuple[str, Texts]]:
         for device, (directory, lasting) in self._devices.get().items():
-            with contextlib.suppress(SourceAbsentError):  # gone by now
+            with contextlib.suppress(SourceAbsentError):  # removed since
                 yield device, {**lasting, **attributes.read(directory, _CHANGING)}
 
     def _find(self, listings: Sequence[sysfs.Listing]) -> dict[str, tuple[str, Texts]]:
-        """Device to its directory, and what it will always say."""
+        """Return each device's directory and constants."""
         found: dict[str, tuple[str, Texts]] = {}
         for device in listings[0]:
             directory = f"{self._directory}/{device}"

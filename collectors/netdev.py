@@ -1,8 +1,8 @@
-"""Bytes, packets, errors and drops of each network device, from <procfs>/net/dev; addresses of the devices on request.
+"""Bytes, packets, errors and drops per network device, from <procfs>/net/dev; addresses of devices on request.
 
-node_exporter asks by netlink and then adds up what netlink tells apart, to the columns of that file. So both have the same
-numbers, and the file costs a tenth. One column the file lacks, `receive_nohandler`, is read from <sysfs>/class/net.
-`--collector.netdev.netlink` asks by netlink here too: with `--collector.netdev.enable-detailed-metrics` it tells all apart.
+node_exporter queries netlink and sums its counters to the columns of that file, so the numbers are equal, and the file costs
+a tenth. The column `receive_nohandler`, which the file lacks, is read from <sysfs>/class/net. `--collector.netdev.netlink`
+queries netlink here too; with `--collector.netdev.enable-detailed-metrics` its counters are exported individually.
 """
 
 import dataclasses
@@ -45,7 +45,7 @@ _COLUMNS = (
     *("transmit_fifo", "transmit_colls", "transmit_carrier", "transmit_compressed"),
 )
 _HEADER_LINES = 2
-# What node_exporter has always called things -> those of its own names, and netlink's, that are added up for it.
+# node_exporter's traditional names to those of its detailed ones and netlink's that are summed for them.
 _SUMS = {
     "receive_errs": ("receive_errors",),
     "receive_drop": ("receive_dropped", "receive_missed_errors"),
@@ -68,7 +68,7 @@ _BROADCAST = ipaddress.ip_address("255.255.255.255")
 _LINK_LOCAL_MULTICAST = tuple(map(ipaddress.ip_network, ("224.0.0.0/24", "ff02::/16")))
 
 Statistics = Mapping[str, int]
-"""The counters of one device by their names."""
+"""A device's counters by name."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,7 +110,7 @@ class Options:
 
 
 def parse(text: str) -> dict[str, dict[str, int]]:
-    """Device to its statistics, out of <procfs>/net/dev."""
+    """Return statistics by device from <procfs>/net/dev."""
     lines = text.splitlines()
     if len(lines) < _HEADER_LINES:
         raise CollectorError("net/dev: no header")
@@ -118,7 +118,7 @@ def parse(text: str) -> dict[str, dict[str, int]]:
 
 
 def _line(line: str) -> tuple[str, dict[str, int]]:
-    name, colon, numbers = line.rpartition(":")  # a device's name may have colons in it
+    name, colon, numbers = line.rpartition(":")  # a device's name may contain colons
     fields = numbers.split()
     if not colon or not name.strip() or len(fields) < len(_COLUMNS):
         raise CollectorError(f"net/dev: unexpected line {line[:80]!r}")
@@ -129,7 +129,7 @@ def _line(line: str) -> tuple[str, dict[str, int]]:
 
 
 def summed(statistics: Statistics) -> dict[str, int]:
-    """The statistics under the names, and added up to the sums, of the default."""
+    """Return the statistics with the default names and sums."""
     result = dict(statistics)
     for name, parts in _SUMS.items():
         if parts[0] in result:
@@ -174,7 +174,7 @@ class NetDev:
         return routenetlink.statistics(self._connect)
 
     def _unhandled(self, device: str) -> dict[str, int]:
-        """Packets for a protocol that nobody speaks; kernels before 4.6 do not count them."""
+        """Return packets for unknown protocols; kernels before 4.6 do not count them."""
         count = sysfs.number(f"{self._class}/{device}/statistics/rx_nohandler")
         return {} if count is None else {"receive_nohandler": count}
 
@@ -200,7 +200,7 @@ class NetDev:
     def _addresses(self) -> Family:
         netroot.require_own(self._machine)
         found = routenetlink.addresses(self._connect)
-        # Once each: two tunnels may begin at one address and differ only in where they end.
+        # Once each: two tunnels may have the same local address and differ only in the remote one.
         rows = dict.fromkeys(
             (str(address.ip), address.device, str(address.prefix), scope(address.ip))
             for address in found
@@ -210,7 +210,7 @@ class NetDev:
 
 
 def scope(ip: IpAddress) -> str:
-    """How far an address reaches, in the words that node_exporter has for it."""
+    """Return an address's scope in node_exporter's terms."""
     if ip.is_loopback or ip.is_link_local or any(ip in net for net in _LINK_LOCAL_MULTICAST):
         return "link-local"
     return "" if ip.is_multicast or ip.is_unspecified or ip == _BROADCAST else "global"

@@ -1,6 +1,6 @@
-"""Statistics of the network protocols from <procfs>/net/netstat, snmp and snmp6: the fields that a regular expression picks.
+"""Network protocol statistics from <procfs>/net/netstat, snmp and snmp6, selected by a regular expression.
 
-They are untyped, as the kernel leaves them: most of them count, some (such as Tcp_CurrEstab) do not.
+They are untyped, as in the kernel: most are counters, some (such as Tcp_CurrEstab) are not.
 """
 
 import re
@@ -53,7 +53,7 @@ _NAME = re.compile(r"\w+", re.ASCII)
 
 
 class Places(NamedTuple):
-    """What a line of names says: how the line of numbers has to look, and which of those become which metric."""
+    """Layout of a line of numbers: the expected names, and which of them become which metric."""
 
     protocol: str
     width: int
@@ -74,7 +74,7 @@ class Options:
 
 
 class Picker:
-    """Finds the wanted fields. Remembers where they are: the names never change while a kernel runs, and there are hundreds."""
+    """Finds the selected fields and caches their positions: names are constant while a kernel runs."""
 
     def __init__(self, fields: str) -> None:
         pattern = re.compile(fields)
@@ -100,7 +100,7 @@ class Picker:
 
 
 def parse_pairs(text: str, picker: Picker) -> Iterator[tuple[str, float]]:
-    """Metrics and their values out of netstat and snmp: a line of names, then a line of numbers, for each protocol."""
+    """Yield metrics and values from netstat and snmp: a line of names, then one of numbers, per protocol."""
     lines = text.splitlines()
     if len(lines) % 2:
         raise CollectorError("netstat: a line of names without one of numbers")
@@ -114,7 +114,7 @@ def parse_pairs(text: str, picker: Picker) -> Iterator[tuple[str, float]]:
 
 
 def parse_lines(text: str, picker: Picker) -> Iterator[tuple[str, float]]:
-    """Metrics and their values out of snmp6: one to a line. Lines of what is not IPv6 are left alone."""
+    """Yield metrics and values from snmp6, one per line. Lines that are not about IPv6 are ignored."""
     for line in text.splitlines():
         fields = line.split()
         if len(fields) != 2:
@@ -124,7 +124,7 @@ def parse_lines(text: str, picker: Picker) -> Iterator[tuple[str, float]]:
 
 
 def families(found: Iterable[tuple[str, float]]) -> Iterator[Family]:
-    """One family for each metric."""
+    """Return a family per metric."""
     seen: set[str] = set()
     for name, value in found:
         if name in seen:
@@ -148,7 +148,7 @@ class NetStat:
         self._picker = Picker(options.netstat_fields)
 
     def collect(self) -> Iterator[Family]:
-        """Read the sources now. Without IPv6 there is no snmp6."""
+        """Read the sources. Without IPv6 there is no snmp6."""
         return families(self._read())
 
     def _read(self) -> Iterator[tuple[str, float]]:

@@ -1,4 +1,4 @@
-"""NUMA nodes from <sysfs>/devices/system/node: how far they are from each other, and how much of their memory is free."""
+"""Distances and free memory of NUMA nodes, from <sysfs>/devices/system/node."""
 
 from collections.abc import Iterator
 
@@ -46,7 +46,7 @@ _FIELDS = {
 
 
 def parse_distances(text: str, columns: int) -> list[int]:
-    """A node's distances to all nodes that are online, in the order of their numbers."""
+    """Return a node's distances to all online nodes, ordered by number."""
     try:
         found = [parse_uint(word) for word in text.split()]
     except ValueError as error:
@@ -57,7 +57,7 @@ def parse_distances(text: str, columns: int) -> list[int]:
 
 
 def parse_meminfo(text: str) -> dict[str, int]:
-    """The fields that are exported, in bytes, from a node's meminfo: `Node 0 MemFree:  1024 kB`."""
+    """Return the exported fields of a node's meminfo in bytes: `Node 0 MemFree:  1024 kB`."""
     found: dict[str, int] = {}
     for line in text.splitlines():
         words = line.split()
@@ -100,7 +100,7 @@ class Numa:
 
 
 def _distances(nodes: tuple[NumaNode, ...]) -> Family | None:
-    """Distances between these nodes; firmware sets them, so they stay while the nodes do."""
+    """Return the distances between nodes, which are constant while the nodes are."""
     rows = [
         ((str(node.number), str(target.number)), distance)
         for node in nodes

@@ -59,13 +59,13 @@ METRICS = Table(
     ),
 )
 
-_SECTOR = 512  # `size` of a block device counts in these, whatever its blocks are
+_SECTOR = 512  # the unit of a block device's `size`, independent of its block size
 _NSID = re.compile(r"nvme\d+n(\d+)", re.ASCII)
 Row = tuple[Sequence[str], float]
 
 
 class Controller(NamedTuple):
-    """A device and what it was made with; its firmware and its state can change."""
+    """A device with its constants; firmware and state can change."""
 
     name: str
     path: str
@@ -75,7 +75,7 @@ class Controller(NamedTuple):
 
 
 def controllers(directory: str, names: Sequence[str]) -> list[Controller]:
-    """The controllers of a listing."""
+    """Return the controllers of a listing."""
     return [
         Controller(name, path, *(_text(f"{path}/{file}") for file in ("model", "serial", "cntlid")))
         for name, path in ((name, f"{directory}/{name}") for name in names)
@@ -108,12 +108,12 @@ class Nvme:
 
 
 def namespace(device: str, nsid: str, path: str) -> Iterator[tuple[str, Row]]:
-    """What there is of a namespace; kernels before 6.8 do not tell how much is used."""
+    """Yield a namespace's samples; kernels before 6.8 do not report usage."""
     yield "info", ((device, nsid, _text(f"{path}/ana_state") or "unknown"), 1.0)
     size, block, used = (
         sysfs.number(f"{path}/{file}") for file in ("size", "queue/logical_block_size", "nuse")
     )
-    # node_exporter multiplies the sectors with the block size, which makes a drive of 4 KiB blocks eight times as large.
+    # node_exporter multiplies sectors by the block size, which makes a drive with 4 KiB blocks eight times too large.
     sizes = {
         "capacity_bytes": None if size is None else size * _SECTOR,
         "size_bytes": None if size is None else size * _SECTOR,

@@ -1,4 +1,4 @@
-"""The distribution a machine runs, its version and the end of its support, from <rootfs>/etc/os-release."""
+"""Distribution, version and end of support, from <rootfs>/etc/os-release."""
 
 import re
 from collections.abc import Iterator, Mapping
@@ -45,7 +45,7 @@ _ESCAPED = re.compile(r'\\([\\"$`])')
 
 
 def parse(text: str) -> dict[str, str]:
-    """The variables of an os-release file: shell assignments, of which nothing but the quotes is interpreted."""
+    """Parse an os-release file: shell assignments, of which only quotes are interpreted."""
     found: dict[str, str] = {}
     for line in map(str.strip, text.splitlines()):
         if line and not line.startswith("#"):
@@ -67,7 +67,7 @@ def _unquoted(value: str) -> str:
 
 
 def families(release: Mapping[str, str]) -> Iterator[Family]:
-    """What the variables say. A distribution without versions, like Arch, has no node_os_version."""
+    """Yield the families. A distribution without versions, like Arch, has no node_os_version."""
     words = {name: release.get(name.upper(), "") for name in _INFO}
     yield METRICS.family("node_os_info", [(list(words.values()), 1.0)])
     if (match := _MAJOR_MINOR.match(words["version_id"])) and float(match.group()) > 0:
@@ -95,7 +95,7 @@ class Os:
         self._families: tuple[Family, ...] = ()
 
     def collect(self) -> tuple[Family, ...]:
-        """Read the source now; it changes with an upgrade of the distribution, and is parsed again only then."""
+        """Read the source; it is parsed again only after it has changed."""
         text = self._read()
         if text != self._text:
             self._families = tuple(families(parse(text)))

@@ -1,4 +1,4 @@
-"""PCI devices: what they are, where they sit, how wide and fast their links run, from <sysfs>/bus/pci/devices."""
+"""PCI devices: ids, location, link width and speed, from <sysfs>/bus/pci/devices."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -102,7 +102,7 @@ _IDS = {
     "subsystem_device": 4,
     "revision": 2,
 }
-"""The files with a device's ids, and how many digits each has."""
+"""Files with a device's ids, and their number of digits."""
 _SPEEDS = {
     "max_link_speed": "max_link_transfers_per_second",
     "current_link_speed": "current_link_transfers_per_second",
@@ -136,17 +136,17 @@ class Options:
 
 
 class Device(NamedTuple):
-    """What stays the same for as long as a device is there."""
+    """Constants of a device."""
 
     path: str
     place: Place
     facts: Mapping[str, str]
-    """The labels of node_pcidevice_info."""
+    """Labels of node_pcidevice_info."""
     files: frozenset[str]
 
 
 def parse_place(location: str) -> Place | None:
-    """Segment, bus, device and function of `0000:3b:00.1`; None for what is no PCI device, such as the bus `pci0000:3a`."""
+    """Return segment, bus, device and function of `0000:3b:00.1`; None for other names, such as the bus `pci0000:3a`."""
     segment, _, rest = location.partition(":")
     bus, _, rest = rest.partition(":")
     device, _, function = rest.partition(".")
@@ -158,7 +158,7 @@ def parse_place(location: str) -> Place | None:
 
 
 def parse_speed(text: str) -> float | None:
-    """Transfers a second in `16.0 GT/s PCIe`; None for a link that has none at the moment, which is `Unknown`."""
+    """Return transfers per second in `16.0 GT/s PCIe`; None for a link that is down, which is `Unknown`."""
     number, _, unit = text.partition(" ")
     try:
         return parse_float(number) * 1e9 if unit.startswith("GT/s") else None
@@ -176,7 +176,7 @@ class PciDevice:
         self._devices = sysfs.Derived(self._find, self._directory)
 
     def collect(self) -> Iterator[Family]:
-        """Read the source now. What a device does not have, such as a link or virtual functions, has no sample."""
+        """Read the source. Missing features, such as a link or virtual functions, have no sample."""
         devices = self._devices.get()
         rows: dict[str, list[Row]] = {}
         for device in devices:
@@ -202,7 +202,7 @@ class PciDevice:
         return [d._replace(facts={**d.facts, **named(d.facts, names)}) for d in devices]
 
     def _ids(self) -> str:
-        """The text of pci.ids: the file asked for, else the host's, else the one installed beside this program."""
+        """Return the text of pci.ids: the configured file, else the host's, else the container's."""
         if given := self._options.pcidevice_ids_file:
             try:
                 return host.read(Path(given))
@@ -217,7 +217,7 @@ class PciDevice:
 
 
 def _facts(path: str, place: Place) -> dict[str, str]:
-    """The labels that a device's own files give it."""
+    """Return the labels from a device's own files."""
     parent = parse_place(Path(path).resolve().parent.name) or ("*",) * len(_PLACE)
     facts = dict(zip(_PLACE, place, strict=True))
     facts |= {f"parent_{label}": part for label, part in zip(_PLACE, parent, strict=True)}
@@ -232,7 +232,7 @@ def _facts(path: str, place: Place) -> dict[str, str]:
 
 
 def named(facts: Mapping[str, str], names: pciids.PciNames) -> dict[str, str]:
-    """The names for a device's ids."""
+    """Return the names of a device's ids."""
     vendor, device, subsystem_vendor, subsystem_device, code = (
         facts.get(f"{file}_id", "")[2:]
         for file in ("vendor", "device", "subsystem_vendor", "subsystem_device", "class")
@@ -255,7 +255,7 @@ def _readings(device: Device) -> Iterator[tuple[str, Row]]:
             yield _SPEEDS[file], (device.place, speed)
     for file in device.files.intersection(_COUNTS):
         count = sysfs.number(f"{device.path}/{file}")
-        if count is not None and count >= 0:  # a NUMA node of -1 is none
+        if count is not None and count >= 0:  # a NUMA node of -1 means none
             yield file, (device.place, float(count))
     state = sysfs.attribute(f"{device.path}/power_state")
     for known in _STATES if state else ():

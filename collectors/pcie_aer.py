@@ -1,4 +1,4 @@
-"""PCI Express errors that devices and root ports have reported (AER), from <sysfs>/bus/pci/devices."""
+"""PCI Express errors reported by devices and root ports (AER), from <sysfs>/bus/pci/devices."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from typing import NamedTuple
@@ -58,7 +58,7 @@ Row = tuple[Sequence[str], float]
 
 
 def parse(text: str) -> dict[str, int]:
-    """The total, and each type that has occurred: `RxErr 2`, in old kernels `Receiver Error 2`."""
+    """Yield the total and each type that has occurred: `RxErr 2`, in old kernels `Receiver Error 2`."""
     found: dict[str, int] = {}
     for line in text.splitlines():
         name, _, count = line.strip().rpartition(" ")
@@ -84,7 +84,7 @@ class PcieAer:
         self._parsed: dict[str, tuple[str, list[Row]]] = {}
 
     def collect(self) -> Iterator[Family]:
-        """Read the source now. Firmware may keep AER to itself; then the kernel has no such files, as before 4.19."""
+        """Read the source. The files are missing before Linux 4.19, and if firmware handles AER itself."""
         files = self._files.get()
         of_devices = [row for file in files.of_devices for row in self._rows(file)]
         of_ports = [
@@ -116,7 +116,7 @@ class PcieAer:
         return _Files(of(_OF_DEVICES), of(_OF_ROOT_PORTS))
 
     def _rows(self, file: _File) -> list[Row]:
-        """The rows of a file; most never change, and are parsed once."""
+        """Return the rows of a file, cached by content, since most never change."""
         text = sysfs.content(file.path)
         if text is None:
             return []

@@ -12,7 +12,7 @@ from collectors.readers import sysfs
 from plimsoll.flags import option
 
 _SUPPLY = "<sysfs>/class/power_supply/<power_supply>"
-# The files with a number, and what their metrics are called where that is not the name of the file. Some have it as it is,
+# Files with a number, and their metrics if named differently: some unscaled,
 _PLAIN = (
     *("authentic", "calibrate", "capacity", "capacity_alert_max", "capacity_alert_min"),
     *("cycle_count", "online", "present", "time_to_empty_now", "time_to_full_now"),
@@ -55,7 +55,7 @@ FILES: Mapping[str, tuple[str, float]] = {
     for files, divisor in ((_PLAIN, 1.0), (_MICRO, 1e6), (_TENTHS, 10.0))
     for file in files
 }
-"""The files with a number: which metric each becomes, and by what it is divided."""
+"""Files with a number: metric and divisor."""
 
 
 def _metric(file: str, name: str) -> Metric:
@@ -98,7 +98,7 @@ class PowerSupplyClass:
         self._ignored = re.compile(options.powersupply_ignored)
 
     def collect(self) -> Iterator[Family]:
-        """Read the source now. What a supply cannot tell at the moment, as most of an absent battery, has no sample."""
+        """Read the source. Values that a supply does not report, as most of an absent battery's, have no sample."""
         values: dict[str, list[tuple[Sequence[str], float]]] = {}
         facts: list[Mapping[str, str]] = []
         for supply in sysfs.listing(self._directory):

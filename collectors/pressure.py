@@ -1,4 +1,4 @@
-"""Pressure stall information (PSI) from <procfs>/pressure: how long processes waited for CPU, memory, IO and interrupts."""
+"""Pressure stall information (PSI) from <procfs>/pressure: time that processes waited for CPU, memory, IO and interrupts."""
 
 import re
 from collections.abc import Iterator
@@ -31,8 +31,7 @@ METRICS = Table(
     _row("irq_stalled", "irq", "no process could make progress due to IRQ congestion"),
 )
 
-# resource -> which of its lines become which metric. The kernel's "full" of cpu means nothing for a whole system, and
-# "some" of irq does not exist.
+# Metrics of each resource's lines. System-wide "full" of cpu is undefined, and "some" of irq does not exist.
 _LINES = {
     "cpu": {"some": "node_pressure_cpu_waiting_seconds_total"},
     "io": {
@@ -48,7 +47,7 @@ _LINES = {
 
 
 def parse(resource: str, text: str) -> Iterator[Family]:
-    """The families of one resource."""
+    """Yield the families of a resource."""
     totals = dict(_totals(resource, text))
     for line, name in _LINES[resource].items():
         if line not in totals:
@@ -59,7 +58,7 @@ def parse(resource: str, text: str) -> Iterator[Family]:
 def _totals(resource: str, text: str) -> Iterator[tuple[str, int]]:
     for line in text.splitlines():
         if not line.startswith(("some", "full")):
-            continue  # a kind of measurement that later kernels may add
+            continue  # a kind that later kernels may add
         if (match := _LINE.fullmatch(line)) is None:
             raise CollectorError(f"pressure/{resource}: unexpected line {line[:80]!r}")
         try:
@@ -75,7 +74,7 @@ class Pressure:
         self._directory = machine.procfs / "pressure"
 
     def collect(self) -> Iterator[Family]:
-        """Read the source now. Kernels before 4.20 have none of it, before 6.1 no irq."""
+        """Read the source. Kernels before 4.20 lack it, before 6.1 its irq."""
         found = False
         for resource in _LINES:
             if (text := host.read_optional(self._directory / resource)) is not None:

@@ -1,4 +1,4 @@
-"""How many processes and threads there are, in which states, and how many there may be, from <procfs>/<pid>."""
+"""Processes and threads by state, and their limits, from <procfs>/<pid>."""
 
 from collections import Counter
 from collections.abc import Iterator
@@ -37,11 +37,11 @@ METRICS = Table(
     ),
 )
 
-_THREADS = 17  # where their number stands after the state
+_THREADS = 17  # position of the number of threads, after the state
 
 
 def parse_stat(text: str) -> tuple[str, int]:
-    """State and number of threads, out of a process's stat. The name before them may contain blanks and parentheses."""
+    """Return state and number of threads from a process's stat. The name before them may contain blanks and parentheses."""
     fields = text.rpartition(")")[2].split()
     try:
         return fields[0], parse_uint(fields[_THREADS])
@@ -50,7 +50,7 @@ def parse_stat(text: str) -> tuple[str, int]:
 
 
 def parse_limit(text: str) -> int:
-    """The number in one of the kernel's settings."""
+    """Return the number in a kernel setting."""
     try:
         return parse_uint(text.strip())
     except ValueError as error:
@@ -64,7 +64,7 @@ class Processes:
         self._procfs = machine.procfs
 
     def collect(self) -> Iterator[Family]:
-        """Count now. A process that ends meanwhile does not count."""
+        """Count processes and threads. A process that ends meanwhile is not counted."""
         limits = self._procfs / "sys/kernel"
         max_threads = parse_limit(host.read(limits / "threads-max"))
         max_processes = parse_limit(host.read(limits / "pid_max"))
@@ -76,7 +76,7 @@ class Processes:
                 state, count = found
                 threads += count
                 states[state] += 1
-                # Most have one thread, whose state is that of the process: no need to look into their tasks.
+                # Most processes have one thread, whose state is the process's: their tasks need not be read.
                 thread_states.update([state] if count == 1 else _thread_states(process, state))
         yield METRICS.single("node_processes_threads", threads)
         yield METRICS.single("node_processes_max_threads", max_threads)

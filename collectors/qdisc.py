@@ -1,4 +1,4 @@
-"""Queueing disciplines: what the traffic control of each network device sent, dropped and holds back, over netlink."""
+"""Queueing disciplines of network devices: bytes, packets, drops and backlog, over netlink."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -60,7 +60,7 @@ class Options:
 
 
 def families(qdiscs: list[Qdisc]) -> Iterator[Family]:
-    """All families, out of the outermost discipline of each device."""
+    """Yield all families, from each device's root discipline."""
     for name, field in _FIELDS.items():
         counts = ((qdisc, getattr(qdisc, field)) for qdisc in qdiscs)
         yield METRICS.family(
@@ -84,7 +84,7 @@ class QueueDisciplines:
         self._connect = connect
 
     def collect(self) -> Iterator[Family]:
-        """Ask the kernel now."""
+        """Query the kernel."""
         netroot.require_own(self._machine)
         found = routenetlink.qdiscs(self._connect)
         return families([qdisc for qdisc in found if not self._filter.ignores(qdisc.device)])

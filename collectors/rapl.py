@@ -1,4 +1,4 @@
-"""Energy that packages, cores and memory have used, from RAPL's counters in <sysfs>/class/powercap."""
+"""Energy used by packages, cores and memory, from RAPL's counters in <sysfs>/class/powercap."""
 
 import re
 from collections.abc import Iterator, Sequence
@@ -46,7 +46,7 @@ class Options:
 
 
 class Zone(NamedTuple):
-    """A counter: what it counts, its number among those of that name, and its directory as the flags spell it."""
+    """A counter: its name, its index among those of that name, and its directory in the syntax of flags."""
 
     name: str
     number: str
@@ -54,7 +54,7 @@ class Zone(NamedTuple):
 
 
 def zones(directory: str, names: Sequence[str]) -> list[Zone]:
-    """The zones of a listing. Some names end in their index, as package-1; others such as dram are counted."""
+    """Return the zones of a listing. Some names end in their index, as package-1; others such as dram are numbered here."""
     found: list[Zone] = []
     used: dict[str, int] = {}
     for entry in names:
@@ -68,7 +68,7 @@ def zones(directory: str, names: Sequence[str]) -> list[Zone]:
 
 
 def split(name: str, used: dict[str, int]) -> tuple[str, int]:
-    """The name without its index, and the index; `used` says what the next one of each name is."""
+    """Return the name without its index, and the index; `used`: the next index of each name."""
     before, dash, after = name.partition("-")
     if before and dash and after.isascii() and after.isdigit() and len(after) < 10:
         return before, int(after)
@@ -84,7 +84,7 @@ class Rapl:
         self._zones = sysfs.Derived(lambda listings: zones(directory, list(listings[0])), directory)
 
     def collect(self) -> Iterator[Family]:
-        """Read the counters now. The kernel shows them to root alone, since they can betray secrets."""
+        """Read the counters. The kernel shows them to root only, because they can leak secrets."""
         known = self._zones.get()
         energy = {
             zone: microjoules / _MICROJOULES
@@ -109,5 +109,5 @@ def _named(energy: dict[Zone, float]) -> Iterator[Family]:
         by_name.setdefault(zone.name, []).append(((zone.number, zone.path), joules))
     for name, rows in by_name.items():
         metric = f"node_rapl_{_NOT_IN_NAMES.sub('_', name)}_joules_total"
-        # HELP has the name as the kernel writes it, such as package-0-die-1.
+        # HELP has the kernel's name, such as package-0-die-1.
         yield replace(METRICS.family(metric, rows), help=f"Current RAPL {name} value in joules")

@@ -1,4 +1,4 @@
-"""Hardware errors that rasdaemon has recorded, from its SQLite database, counted by what they struck."""
+"""Hardware errors recorded in rasdaemon's SQLite database, by affected component."""
 
 import time
 from collections import Counter
@@ -124,7 +124,7 @@ class Rasdaemon:
         self._recent = RecentErrors()
 
     def collect(self) -> Iterator[Family]:
-        """Read what is new."""
+        """Read new rows."""
         header = sqliteheader.read(self._path)
         if header is None or header != self._header:
             from collectors.devices import rasdatabase

@@ -1,4 +1,4 @@
-"""Cache occupancy, memory bandwidth and their limits (RDT, PQoS, MPAM) from <sysfs>/fs/resctrl, which is only ever read."""
+"""Cache occupancy, memory bandwidth and their limits (RDT, PQoS, MPAM), from <sysfs>/fs/resctrl, read only."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -176,7 +176,7 @@ class Resctrl:
 
 
 def _owner(control: str, monitor: str) -> tuple[str, str]:
-    """Pod uid and container id: the name of the monitor group tells more, if it has one."""
+    """Return pod uid and container id from the monitor group's name, else from the control group's."""
     return (
         pod_uid(monitor) or pod_uid(control),
         container_id(monitor) or container_id(control),

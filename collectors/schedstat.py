@@ -1,4 +1,4 @@
-"""How long each CPU ran processes and how long they waited for it, from <procfs>/schedstat."""
+"""Time that each CPU ran processes and processes waited for it, from <procfs>/schedstat."""
 
 from collections.abc import Iterator
 
@@ -35,12 +35,12 @@ METRICS = Table(
 )
 
 _NANOSECONDS = 1_000_000_000
-# Where they stand in a CPU's line has not changed since version 15 of the file (Linux 2.6.30).
+# Positions in a CPU's line, unchanged since version 15 of the file (Linux 2.6.30).
 _RUNNING, _WAITING, _TIMESLICES = 7, 8, 9
 
 
 def parse(text: str) -> Iterator[Family]:
-    """The families of the lines that begin with `cpu`; those between them are about scheduling domains."""
+    """Yield the families of lines that begin with `cpu`; those between describe scheduling domains."""
     cpus = dict(_cpu(line) for line in text.splitlines() if line.startswith("cpu"))
     if not cpus:
         raise CollectorError("schedstat: no CPU in it")
@@ -59,7 +59,7 @@ def parse(text: str) -> Iterator[Family]:
 
 
 def _cpu(line: str) -> tuple[str, list[int]]:
-    """A CPU's number; its running, waiting, timeslices."""
+    """Return a CPU's number, and its running time, waiting time and timeslices."""
     name, *fields = line.split()
     if len(fields) < _TIMESLICES:
         raise CollectorError(f"schedstat: {name[:40]} has only {len(fields)} fields")
@@ -77,5 +77,5 @@ class SchedStat:
         self._path = machine.procfs / "schedstat"
 
     def collect(self) -> Iterator[Family]:
-        """Read the source now. Kernels without CONFIG_SCHEDSTATS do not have it."""
+        """Read the source. Kernels without CONFIG_SCHEDSTATS lack it."""
         return parse(host.read(self._path))

@@ -1,4 +1,4 @@
-"""The kernel's own memory, by kind of object, from <procfs>/slabinfo. Only root may read that."""
+"""Kernel slab memory by cache, from <procfs>/slabinfo, which only root may read."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -54,7 +54,7 @@ class Options:
 
 
 def parse(text: str, slabs: DeviceFilter) -> Iterator[Family]:
-    """The families of the slabs that are wanted, in version 2 of the format, which Linux has had since 2.6.10."""
+    """Yield the families of selected slabs, in version 2 of the format (since Linux 2.6.10)."""
     if not text.startswith(HEAD):
         raise CollectorError(f"slabinfo: unexpected first line {text[:80]!r}")
     found = dict(_slab(line) for line in text.splitlines()[1:] if not line.startswith("#"))
@@ -69,7 +69,7 @@ def parse(text: str, slabs: DeviceFilter) -> Iterator[Family]:
 
 
 def _slab(line: str) -> tuple[str, list[int]]:
-    """Name and numbers. Drivers choose the names, with blanks in them if they like."""
+    """Return name and numbers. Names are chosen by drivers and may contain blanks."""
     words = line.partition(" : tunables ")[0].rsplit(maxsplit=_COLUMNS)
     if len(words) <= _COLUMNS:
         raise CollectorError(f"slabinfo: unexpected line {line[:80]!r}")

@@ -1,4 +1,4 @@
-"""Sockets in use and the memory they take, by protocol, from <procfs>/net/sockstat and sockstat6."""
+"""Sockets in use and their memory by protocol, from <procfs>/net/sockstat and sockstat6."""
 
 import os
 from collections.abc import Iterator
@@ -48,7 +48,7 @@ METRICS = Table(
 
 
 def parse(text: str, *, page_size: int) -> Iterator[Family]:
-    """The families of one of the two files; a protocol or state that it does not know is of a kernel to come."""
+    """Yield the families of a file; protocols and states of future kernels match the templates."""
     for name, value in _values(text, page_size):
         if METRICS.find(name) is not None:
             yield METRICS.single(name, float(value))
@@ -83,7 +83,7 @@ class SockStat:
         self._page_size = os.sysconf("SC_PAGE_SIZE")
 
     def collect(self) -> Iterator[Family]:
-        """Read the sources now; a kernel may lack IPv4 or IPv6."""
+        """Read the sources; a kernel may lack IPv4 or IPv6."""
         found = False
         for file in _FILES:
             if (text := host.read_optional(self._directory / file)) is not None:

@@ -1,4 +1,4 @@
-"""Softirqs of each kind on each CPU, from <procfs>/softirqs."""
+"""Softirqs by kind and CPU, from <procfs>/softirqs."""
 
 from collections.abc import Iterator
 
@@ -19,7 +19,7 @@ METRICS = Table(
 
 
 def parse(text: str) -> Iterator[Family]:
-    """One sample a CPU and kind, of all kinds that this kernel has."""
+    """Yield a sample per CPU and kind, of all kinds in this kernel."""
     cpus, rows = percpu.split("softirqs", text)
     samples: dict[tuple[str, str], float] = {}
     for kind, cells in rows:

@@ -1,4 +1,4 @@
-"""What each CPU did with packets from the network (softnet), from <procfs>/net/softnet_stat."""
+"""Packet processing per CPU (softnet), from <procfs>/net/softnet_stat."""
 
 from collections.abc import Iterator
 
@@ -26,8 +26,8 @@ METRICS = Table(
     _row("backlog_len", "Softnet backlog status", "gauge"),
 )
 
-# Where the columns are. Kernels print 9 at first, a tenth since 2.6.36, an eleventh since 3.11, a twelfth and the CPU since 5.14,
-# and two parts of the twelfth since 6.10.
+# Positions of the columns. Kernels print 9, a tenth since 2.6.36, an eleventh since 3.11, a twelfth and the CPU since
+# 5.14, and two parts of the twelfth since 6.10.
 _COLUMNS = {
     0: "node_softnet_processed_total",
     1: "node_softnet_dropped_total",
@@ -42,12 +42,12 @@ _CPU = 12
 
 
 def parse(text: str) -> Iterator[Family]:
-    """The families. A column that this kernel does not print has none."""
+    """Yield the families. A column that this kernel lacks has none."""
     lines = [line.split() for line in text.splitlines()]
     if not lines or min(map(len, lines)) < _LEAST:
         raise CollectorError("softnet_stat: fewer columns than any kernel prints")
     width = min(map(len, lines))
-    # Before the CPU had a column, CPUs that are offline were left out, and nothing told which.
+    # Before the CPU had a column, offline CPUs were omitted without a trace.
     cpus = [
         str(_number(columns[_CPU]) if width > _CPU else place)
         for place, columns in enumerate(lines)

@@ -27,7 +27,7 @@ METRICS = Table(
     Metric("node_softirqs_total", "counter", "Number of softirq calls.", _SOURCE, ("vector",)),
 )
 
-# The first word of a line -> what its first number is.
+# First word of a line to the metric of its first number.
 _TOTALS = {
     "intr": "node_intr_total",
     "ctxt": "node_context_switches_total",
@@ -36,7 +36,7 @@ _TOTALS = {
     "procs_running": "node_procs_running",
     "procs_blocked": "node_procs_blocked",
 }
-# The kernel's softirqs, by number; the line has their total first.
+# Softirqs by number; their total precedes them in the line.
 _VECTORS = (
     "hi", "timer", "net_tx", "net_rx", "block", "block_iopoll", "tasklet", "sched", "hrtimer", "rcu",
 )  # fmt: skip
@@ -52,14 +52,14 @@ class Options:
 
 
 def parse(text: str, *, softirqs: bool) -> Iterator[Family]:
-    """The families of the lines that are there, of the softirqs only on request."""
+    """Yield the families of existing lines; softirqs only on request."""
     found = dict(_lines(text))
     if found.keys().isdisjoint(_TOTALS):
         raise CollectorError("stat: none of the expected lines in it")
     try:
         for key, name in _TOTALS.items():
             if key in found:
-                # A big machine's interrupts fill kilobytes; only their sum is wanted.
+                # A large machine's interrupts take kilobytes; only their sum is needed.
                 yield METRICS.single(name, parse_uint(found[key].partition(" ")[0]))
         if softirqs and "softirq" in found:
             yield METRICS.family("node_softirqs_total", _vectors(found["softirq"]))

@@ -1,4 +1,4 @@
-"""Made-up values that depend on nothing but node, metric and time: for demos, tests and benchmarks on any machine."""
+"""Synthetic values that depend only on node, metric and time: for demos, tests and benchmarks on any machine."""
 
 import re
 import time
@@ -66,7 +66,7 @@ class Options:
 
 
 def value(node: str, name: str, now: float, *, period: float) -> float:
-    """A triangle wave between 0 and 100, in whole hundredths; where a metric begins in it depends on its name and node."""
+    """Return a triangle wave between 0 and 100 in hundredths, with a phase that depends on metric and node."""
     phase = zlib.crc32(f"{node}/{name}".encode()) / _HASHES
     position = (phase + (now / period if period else 0.0)) % 1.0
     return round(200 * min(position, 1 - position), 2)
@@ -85,7 +85,7 @@ class Synthetic:
         self._clock = clock
 
     def collect(self) -> Iterator[Family]:
-        """Make up every value for this moment."""
+        """Yield all values for the current time."""
         now = self._clock()
         for name in self._numbered:
             yield METRICS.single(name, self._value(name, now))

@@ -1,4 +1,4 @@
-"""Temperatures of thermal zones and the state of what cools them, from <sysfs>/class/thermal."""
+"""Temperatures of thermal zones and states of cooling devices, from <sysfs>/class/thermal."""
 
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple
@@ -38,14 +38,14 @@ Row = tuple[Sequence[str], float]
 
 
 class Member(NamedTuple):
-    """A zone or a device: its directory and what names it, which stays."""
+    """A zone or device: its directory and constant labels."""
 
     path: str
     labels: tuple[str, str]
 
 
 def members(directory: str, names: Sequence[str], prefix: str) -> list[Member]:
-    """The zones, or the devices. One that does not tell its type is left out."""
+    """Return the zones or devices, without those that have no type."""
     return [
         Member(f"{directory}/{name}", (name.removeprefix(prefix), kind))
         for name in names
@@ -67,7 +67,7 @@ class ThermalZone:
         )
 
     def collect(self) -> Iterator[Family]:
-        """Read the states now. Zones that are switched off or asleep answer with an error: no sample then."""
+        """Read the states. Zones that are disabled or suspended return an error and have no sample."""
         zones, devices = self._members.get()
         temperatures = [(labels, value / _MILLIDEGREES) for labels, value in _read(zones, "temp")]
         for name, rows in (

@@ -1,4 +1,4 @@
-"""The system's clock, its time zone, and which clock source the kernel keeps it by."""
+"""System time, time zone and clock sources."""
 
 import time
 from collections.abc import Callable, Iterator
@@ -61,7 +61,7 @@ class Time:
         self._devices: list[tuple[str, Path]] = []
 
     def collect(self) -> Iterator[Family]:
-        """Read the clock and its sources now."""
+        """Read the clock and its sources."""
         seconds = self._now_ns() / _NANOSECONDS
         yield METRICS.single("node_time_seconds", seconds)
         local = self._local(seconds)
@@ -72,7 +72,7 @@ class Time:
     def _clocksources(self) -> Iterator[Family]:
         available: list[tuple[tuple[str, str], float]] = []
         current: list[tuple[tuple[str, str], float]] = []
-        # Linux has made one such device so far, at boot: which ones there are is looked up once.
+        # Linux creates one such device, at boot, so the list is read once.
         self._devices = self._devices or self._listed()
         for device, path in self._devices:
             names = host.read(path / "available_clocksource").split()
@@ -84,7 +84,7 @@ class Time:
             yield METRICS.family("node_time_clocksource_current_info", current)
 
     def _listed(self) -> list[tuple[str, Path]]:
-        """The number and directory of every clocksource device."""
+        """Return number and directory of every clocksource device."""
         try:
             names = sorted(path.name for path in self._directory.iterdir())
         except FileNotFoundError:

@@ -1,4 +1,4 @@
-"""How the kernel disciplines its clock: offset, errors, frequency, whether it is synchronised, as adjtimex(2) tells."""
+"""State of clock discipline from adjtimex(2): offset, errors, frequency, synchronisation."""
 
 import ctypes
 import errno
@@ -43,17 +43,17 @@ METRICS = Table(
     _gauge("tai_offset_seconds", "International Atomic Time (TAI) offset.", "seconds"),
 )
 
-_TIME_ERROR = 5  # adjtimex's return value while nothing disciplines the clock
-_STA_NANO = 0x2000  # in `status`: some of the times are in nanoseconds, not microseconds
+_TIME_ERROR = 5  # adjtimex's return value while the clock is not synchronised
+_STA_NANO = 0x2000  # in `status`: some times are in nanoseconds, not microseconds
 _MICROSECONDS, _NANOSECONDS = 1_000_000, 1_000_000_000
-_SCALED_PPM = 1_000_000 * 65_536  # frequencies are parts per million with 16 binary places
+_SCALED_PPM = 1_000_000 * 65_536  # frequencies are ppm with 16 fractional bits
 _FORBIDDEN = frozenset({errno.EPERM, errno.EACCES, errno.ENOSYS})
 
 _libc = ctypes.CDLL(None, use_errno=True)
 
 
 class Parameters(ctypes.Structure):
-    """The C struct of adjtimex(2). Its first field stays 0: nothing is set, the clock is only asked."""
+    """The C struct of adjtimex(2). The first field stays 0: read only."""
 
     _fields_ = (
         ("modes", ctypes.c_uint),
@@ -82,7 +82,7 @@ class Parameters(ctypes.Structure):
 
 
 def adjtimex() -> tuple[int, Parameters]:
-    """The state of the clock, and its parameters. OSError where the kernel does not say."""
+    """Return the state and parameters of the clock. Raises OSError if the call fails."""
     parameters = Parameters()
     state = _libc.adjtimex(ctypes.byref(parameters))
     if state < 0:
@@ -92,7 +92,7 @@ def adjtimex() -> tuple[int, Parameters]:
 
 
 def families(state: int, clock: Parameters) -> Iterator[Family]:
-    """What adjtimex said, in seconds."""
+    """Return the result of adjtimex in seconds."""
     resolution = _NANOSECONDS if clock.status & _STA_NANO else _MICROSECONDS
     for name, value in (
         ("sync_status", float(state != _TIME_ERROR)),
@@ -123,7 +123,7 @@ class Timex:
         self._ask = ask
 
     def collect(self) -> Iterator[Family]:
-        """Ask the kernel now. A container's seccomp profile may forbid the question."""
+        """Query the kernel. A container's seccomp profile may forbid it."""
         try:
             state, clock = self._ask()
         except OSError as error:

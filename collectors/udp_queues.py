@@ -1,4 +1,4 @@
-"""How much memory waits in the queues of all UDP sockets, from <procfs>/net/udp and udp6."""
+"""Memory in the queues of all UDP sockets, from <procfs>/net/udp and udp6."""
 
 from collections.abc import Iterator
 
@@ -19,15 +19,15 @@ METRICS = Table(
 )
 
 _FILES = {"udp": "v4", "udp6": "v6"}
-_QUEUES = 4  # which column says tx_queue:rx_queue
+_QUEUES = 4  # the column tx_queue:rx_queue
 _EMPTY = "00000000:00000000"
 
 
 def parse(text: str) -> tuple[int, int]:
-    """Bytes to be sent and bytes received, over all sockets."""
+    """Return bytes to send and bytes received over all sockets."""
     sending = receiving = 0
     for line in text.splitlines()[1:]:
-        # Nothing right of the queues is looked at: a resolver may have ten thousand of these lines.
+        # Columns after the queues are not parsed: a resolver may have ten thousand of these lines.
         columns = line.split(None, _QUEUES + 1)
         if len(columns) <= _QUEUES:
             raise CollectorError(f"udp: unexpected line {line[:80]!r}")
@@ -49,7 +49,7 @@ class UdpQueues:
         self._directory = netroot.directory(machine)
 
     def collect(self) -> Iterator[Family]:
-        """Read the sources now; a kernel may lack IPv4 or IPv6."""
+        """Read the sources; a kernel may lack IPv4 or IPv6."""
         rows = []
         for file, ip in _FILES.items():
             if (text := host.read_optional(self._directory / file)) is not None:

@@ -1,4 +1,4 @@
-"""Kernel, architecture and host name of the machine, as uname(2) tells them."""
+"""Kernel, architecture and host name from uname(2)."""
 
 import os
 from collections.abc import Callable, Iterator
@@ -28,7 +28,7 @@ class Uname:
         self._domain = machine.procfs / "sys/kernel/domainname"
 
     def collect(self) -> Iterator[Family]:
-        """Ask the kernel now. Python leaves out one word of its answer, the NIS domain; procfs has that."""
+        """Query the kernel. Python omits the NIS domain, which is read from procfs."""
         told = self._ask()
         domain = (host.read_optional(self._domain) or "").strip()
         words = (told.sysname, told.release, told.version, told.machine, told.nodename, domain)
@@ -36,5 +36,5 @@ class Uname:
 
 
 def _printable(word: str) -> str:
-    """A host name is any bytes; Python keeps those that are no UTF-8 as half characters, which nothing could print."""
+    """Decode a host name: it may be any bytes, which Python returns as surrogates that cannot be encoded."""
     return word.encode("utf-8", "surrogateescape").decode("utf-8", "replace")

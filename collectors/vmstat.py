@@ -1,4 +1,4 @@
-"""Virtual memory statistics from <procfs>/vmstat: the fields that a regular expression picks, untyped as the kernel leaves them."""
+"""Virtual memory statistics from <procfs>/vmstat, selected by a regular expression; untyped, as in the kernel."""
 
 import re
 from collections.abc import Iterator
@@ -37,7 +37,7 @@ class Options:
 
 
 def parse(text: str, fields: re.Pattern[str]) -> Iterator[Family]:
-    """One family for each line whose field matches. Every line has to make sense, also the ones not asked for."""
+    """Yield a family per line whose field matches. All lines must be valid, also those not selected."""
     seen: set[str] = set()
     for line in text.splitlines():
         field, value = _line(line)

@@ -1,4 +1,4 @@
-"""Watchdog timers, which reset a machine that hangs, from <sysfs>/class/watchdog."""
+"""Watchdog timers, which reset a hung machine, from <sysfs>/class/watchdog."""
 
 from collections.abc import Iterator, Sequence
 
@@ -47,7 +47,7 @@ class Watchdog:
         self._directory = f"{machine.sysfs}/class/watchdog"
 
     def collect(self) -> Iterator[Family]:
-        """Read the source now. What a driver does not offer has no sample, and an empty label."""
+        """Read the source. Values that a driver lacks have no sample, or an empty label."""
         timers = sysfs.listing(self._directory)
         values: dict[str, list[tuple[Sequence[str], float]]] = {}
         facts: list[tuple[Sequence[str], float]] = []

@@ -1,4 +1,4 @@
-"""Pages of each memory zone: free, watermarks, and what they are used for, from <procfs>/zoneinfo."""
+"""Pages of each memory zone: free, watermarks, and usage, from <procfs>/zoneinfo."""
 
 import re
 from collections.abc import Iterator
@@ -11,7 +11,7 @@ from collectors.formats.numerals import parse_uint
 _SOURCE = "<procfs>/zoneinfo"
 _LABELS = ("node", "zone")
 
-# The kernel's name of a line -> what node_exporter makes of it, and its HELP.
+# The kernel's name of a line, node_exporter's name and its HELP.
 _GAUGES = {
     "nr_free_pages": ("nr_free_pages", "Total number of free pages in the zone"),
     "min": ("min_pages", "Zone watermark pages_min"),
@@ -88,7 +88,7 @@ Zone = tuple[str, str]
 
 
 def parse(text: str) -> Iterator[Family]:
-    """The lines that are known. What holds for a whole node stands in its first zone, and so it is labeled."""
+    """Return the known lines. Values of a whole node are in its first zone, and labeled so."""
     zone: Zone | None = None
     found: dict[str, dict[Zone, float]] = {}
     for line in text.splitlines():
@@ -113,7 +113,7 @@ def _zone(line: str) -> Zone:
 
 
 def _readings(key: str, rest: str) -> Iterator[tuple[str, float]]:
-    """Metric and value of a line; one for each of the `(0, 2991, 7913)` that protect lower zones."""
+    """Yield metric and value of a line; one per number of `(0, 2991, 7913)`, which protect lower zones."""
     try:
         if name := _NAMES.get(key):
             yield name, parse_uint(rest.strip())

@@ -1,6 +1,6 @@
-"""Tables of what `make bench` measured last, for docs/performance.md and README.md: out of bench/results/latest.json.
+"""Tables of the last full run of `make bench` (bench/results/latest.json), for docs/benchmarks.md and README.md.
 
-In a page they stand between two comments, and nothing else of the page is touched.
+In README.md the table is between two comments; the rest of the page is unchanged.
 """
 
 import json
@@ -44,9 +44,9 @@ def everything(latest: Line) -> Iterator[str]:
         f"kernel {machine['kernel']}, Python {latest['python']}, {latest['openssl']}."
     )
     for name, found in latest["benchmarks"].items():
-        yield from ("", f"### bench/{name}.py", "")
+        yield from ("", f"## bench/{name}.py", "")
         if "failed" in found:
-            yield f"It failed: {found['failed']}"
+            yield f"Failed: {found['failed']}"
             continue
         yield "| case | figures | aim | met |"
         yield "|---|---|---|---|"
@@ -54,7 +54,6 @@ def everything(latest: Line) -> Iterator[str]:
             aim, met = line.get("aim", ""), line.get("met")
             verdict = "" if met is None else ("yes" if met else "**no**")
             yield f"| {_case(line)} | {_figures(line)} | {_aim(aim)} | {verdict} |"
-    yield ""
 
 
 def _case(line: Line) -> str:
@@ -88,20 +87,20 @@ def _number(value: object) -> str:
     return f"{value:,.0f}" if abs(value) >= 1000 else f"{value:.3g}"
 
 
-_ASKED = (
+_REQUESTS = (
     ("filter, 5,000 names", "names", "filter", 5000),
     ("prioritize, 5,000 names", "names", "prioritize", 5000),
     ("filter, 5,000 whole nodes", "whole nodes", "filter", 5000),
-    ("four of those at once", "whole nodes, 4 at once", "filter", 5000),
+    ("four of these at once", "whole nodes, 4 at once", "filter", 5000),
 )
 
 
-def questions(latest: Line) -> Iterator[str]:
-    """What an answer to kube-scheduler costs, for people who have a minute."""
+def requests(latest: Line) -> Iterator[str]:
+    """Latency, CPU and memory of kube-scheduler requests, for README.md."""
     lines = latest["benchmarks"]["extender"].get("lines", [])
-    yield "| question, over mutual TLS | half of the answers within | CPU | a plain handler takes | most memory |"
+    yield "| request | p50 latency | CPU | CPU of the baseline handler | peak memory |"
     yield "|---|---|---|---|---|"
-    for title, case, verb, nodes in _ASKED:
+    for title, case, verb, nodes in _REQUESTS:
         asked = {"case": case, "verb": verb, "nodes": nodes}
         found = [line for line in lines if asked.items() <= line.items()]
         for line in found[:1]:

@@ -1,4 +1,4 @@
-"""Writes the tables in docs/ that come from elsewhere: flags, metrics, the shipped rules, and figures.
+"""Writes the generated pages of docs/: flags, metrics, shipped rules, benchmarks; and the table in README.md.
 
 python -P docs/generate.py           write them
 python -P docs/generate.py --check   only compare; exit 1 if one is out of date
@@ -50,20 +50,25 @@ def main() -> int:
 
 def pages() -> Iterator[tuple[Path, str]]:
     """Every page with something generated in it, and its text."""
+    latest = figures.read()
     written = {
         "flags.md": flags_page(),
         "metrics.md": metrics_page(),
         "shipped-rules.md": shipped_rules_page(),
+        "benchmarks.md": benchmarks_page(latest),
     }
     for name, lines in written.items():
         yield HERE / name, "\n".join([NOTE, "", *lines]) + "\n"
-    latest = figures.read()
-    measured = {
-        HERE / "performance.md": figures.everything(latest),
-        HERE.parent / "README.md": figures.questions(latest),
-    }
-    for path, found in measured.items():
-        yield path, figures.into(path.read_text(), found)
+    readme = HERE.parent / "README.md"
+    yield readme, figures.into(readme.read_text(), figures.requests(latest))
+
+
+def benchmarks_page(latest: figures.Line) -> Iterator[str]:
+    """Every figure of the last full run of `make bench`."""
+    yield "# Benchmarks"
+    yield ""
+    yield "Figures of the last full run of `make bench`. [performance.md](performance.md) explains them."
+    yield from figures.everything(latest)
 
 
 def flags_page() -> Iterator[str]:
@@ -89,13 +94,13 @@ def flags_page() -> Iterator[str]:
     )
     yield from _program(
         "plimsoll-evaluator configure-scheduler",
-        "How to use it is in [deploy/scheduler](../deploy/scheduler/README.md).",
+        "Usage: [deploy/scheduler](../deploy/scheduler/README.md).",
         evaluator.cli.configure_scheduler.main.Settings,
     )
     yield from _program(
         "plimsoll-evaluator adopt-labels",
-        "When to use it is in [operations](operations.md#switch-from-telemetry-aware-scheduling).",
-        evaluator.cli.adopt_labels.main.Settings,
+        "Usage: [switching-from-tas.md](switching-from-tas.md).",
+        evaluator.cli.adopt_labels.main.AdoptSettings,
     )
     yield from _program("plimsoll-sandbox up", "", sandbox.config.UpSettings)
     yield from _program("plimsoll-sandbox demo", "", sandbox.config.DemoSettings)
@@ -123,25 +128,25 @@ def _flag_table(title: str, settings: type[Any], about: str = "") -> Iterator[st
         )
         for field, opt in flags.options(settings)
     ]
-    yield from _table(("flag", "default", "environment", "what it does"), rows)
+    yield from _table(("flag", "default", "environment", "description"), rows)
 
 
 def _collector_switches() -> Iterator[str]:
-    yield from ("", "### Which collectors run", "")
-    yield "`--collector.disable-defaults` turns off all that are on by default; those named explicitly stay on."
+    yield from ("", "### Enabled collectors", "")
+    yield "`--collector.disable-defaults` disables all collectors that are on by default, except those enabled explicitly."
     yield ""
     rows = [
         (f"`--collector.{name}`", "on" if entry.on else "off", entry.about)
         for name, entry in COLLECTORS.items()
     ]
-    yield from _table(("flag", "default", "what it reads"), rows)
+    yield from _table(("flag", "default", "source"), rows)
 
 
 def metrics_page() -> Iterator[str]:
     """Every metric of agent and evaluator."""
     yield "# Metrics"
-    yield from ("", "## What the collectors read", "")
-    yield "A name in angle brackets stands for what the source calls its fields."
+    yield from ("", "## Collectors", "")
+    yield "A name in angle brackets stands for field names of the source."
     yield ""
     known = [*catalog.rows(), *(("", metric) for metric in runner.METRICS)]
     rows = [
@@ -164,23 +169,21 @@ def metrics_page() -> Iterator[str]:
         "labels",
         "collector",
         "source",
-        "node_exporter has it",
+        "in node_exporter",
         "help",
     )
     yield from _table(head, rows)
     own = SelfMetrics()
     own.watch_stream()
-    yield from ("", "## The agent about itself", "")
+    yield from ("", "## The agent itself", "")
     about_itself = [f for f in own.families() if f.name.startswith("plimsoll_")]
     yield from _families((f.name, f.type, f.help) for f in (*about_itself, *metrics.METRICS))
     yield ""
     yield "`reason` of `plimsoll_rule_error` is one of these:"
     yield ""
-    yield from _table(
-        ("reason", "what is wrong"), ((f"`{w}`", t) for w, t in metrics.REASONS.items())
-    )
+    yield from _table(("reason", "cause"), ((f"`{w}`", t) for w, t in metrics.REASONS.items()))
     yield ""
-    yield "Beside these, `process_*` and `python_*` as every Python program with a Prometheus client has them."
+    yield "Also `process_*` and `python_*`, as in every Python program with a Prometheus client."
     yield from ("", "## The evaluator", "")
     yield from _families(
         (f"{m.name}_total" if m.type == "counter" else m.name, m.type, m.documentation)
@@ -190,23 +193,23 @@ def metrics_page() -> Iterator[str]:
 
 def shipped_rules_page() -> Iterator[str]:
     """What the rules in deploy/rules record."""
-    yield "# The rules that ship"
+    yield "# Shipped rules"
     yield ""
-    yield "What `deploy/rules` records on every node, for policies to name: one series per node, but where it says otherwise."
-    yield "A series is absent where the node lacks what it is made of. The files say why each rule is as it is."
-    head = ("series", "unit", "group", "own interval", "what it says")
+    yield "The series that `deploy/rules` records on every node for policies: one per node unless stated otherwise."
+    yield "A series is absent if the node lacks its inputs. Comments in the files explain each rule."
+    head = ("series", "unit", "group", "interval", "meaning")
     for file in shipped.files():
         yield from ("", f"## `{file.name}`", "")
         rows = ((*row[:-1], _text(row[-1])) for row in shipped.series(file))
         yield from _table(head, rows)
     yield from ("", "## The limits of `node_health_metric`", "")
-    yield "A rule is above its limit when its input is higher than this; `node_health_rule_input` has the inputs."
+    yield "A rule exceeds its limit if its input is higher; `node_health_rule_input` has the inputs."
     yield ""
     limits = (
         (f"`{one.rule}`", one.level, one.limit, _text(one.about), _text(one.source))
         for one in shipped.limits(file)
     )
-    yield from _table(("rule", "level above it", "limit", "what it is about", "source"), limits)
+    yield from _table(("rule", "level above the limit", "limit", "meaning", "source"), limits)
 
 
 def _families(found: Iterable[tuple[str, str, str]]) -> Iterator[str]:

@@ -1,4 +1,4 @@
-"""The evaluator put together: which room is told by which, and in what order it all begins and ends."""
+"""Builds the evaluator from its parts, starts and stops them."""
 
 import asyncio
 import math
@@ -37,16 +37,16 @@ log = logs.get(__name__)
 T = TypeVar("T")
 
 _RECONNECT = 20.0
-"""Seconds after a start in which agents reconnect: they wait up to 15 s between two attempts, and then shake hands."""
+"""Seconds for agents to reconnect after a start: up to 15 s between two attempts, then the handshake."""
 
 
 class Service:
-    """One replica: ports that answer from the current decisions, and loops that make them and act on them."""
+    """One replica: ports that answer from the current decisions, the decision loop and the controllers."""
 
     def __init__(
         self, settings: Settings, api: Kube, scorers: Mapping[str, Scorer] | None = None
     ) -> None:
-        """Raises TlsError for certificates that cannot be used."""
+        """Raises TlsError for unusable certificates."""
         self._settings = settings
         self._api = api
         self._cluster = ClusterCache(stale_after=settings.cluster_stale_after)
@@ -143,7 +143,7 @@ class Service:
             self._decider.touch()
 
     async def run(self, stop: asyncio.Event) -> None:
-        """Serve until `stop` is set. Raises OSError or ListenError where a port cannot be had."""
+        """Serve until `stop` is set. Raises OSError or ListenError for a port that cannot be opened."""
         loops: list[asyncio.Task[None]] = []
         try:
             await self._ports.open()
@@ -151,9 +151,9 @@ class Service:
             ending = asyncio.create_task(stop.wait())
             done, _ = await asyncio.wait([ending, *loops], return_when=asyncio.FIRST_COMPLETED)
             for task in done - {ending}:
-                await task  # a loop never ends by itself: this raises what broke it
+                await task  # loops do not return: this raises the error of the one that failed
             log.info("stopping")
-            self._decider.stop("the end: this replica is stopping")
+            self._decider.stop("this replica is stopping")
             await self._writers.release()
         finally:
             for task in loops:
@@ -168,16 +168,16 @@ class Service:
         sink: Sink[T],
         unserved: Callable[[], None] = lambda: None,
     ) -> Reflector[T]:
-        freshness, kind = self._cluster.freshness, resource.name
+        staleness, kind = self._cluster.staleness, resource.name
 
         def age() -> float:
-            found = freshness.age(kind, time.monotonic())
+            found = staleness.age(kind, time.monotonic())
             return math.nan if found is None else found
 
         def heard() -> None:
-            if freshness.heard(kind, time.monotonic()):
-                log.info("the API server is heard of %s again", kind)
-                self._decider.touch()  # what nobody wrote meanwhile is due
+            if staleness.observed(kind, time.monotonic()):
+                log.info("receiving %s from the API server again", kind)
+                self._decider.touch()  # writes that were due meanwhile
 
         self._metrics.cluster_age.labels(kind).set_function(age)
         silence = self._settings.cluster_stale_after / 2

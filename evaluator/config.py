@@ -1,4 +1,4 @@
-"""The evaluator's settings: the flags of Telemetry Aware Scheduling, and ours beside them."""
+"""The evaluator's flags: those of Telemetry Aware Scheduling and those of Plimsoll."""
 
 from dataclasses import dataclass
 
@@ -53,7 +53,7 @@ class Settings(
     sync_period: float = option(
         "syncPeriod",
         5.0,
-        "how often agents read what policies name, and the longest time between two of their reports; "
+        "how often agents read the metrics that policies name, and the longest time between two reports; "
         "a changed .prom file is reported at once",
         metavar="DURATION",
         parse=durations.duration,
@@ -61,16 +61,15 @@ class Settings(
     stale_after: float = option(
         "staleAfter",
         30.0,
-        "a reading older than this is missing",
+        "age from which a reading counts as missing",
         metavar="DURATION",
         parse=durations.duration,
     )
     cluster_stale_after: float = option(
         "clusterStaleAfter",
         240.0,
-        "when nothing was heard of the API server for so long, what is known of policies, nodes or pods is stale: the "
-        "scheduler is still answered by it, but nothing is written and /readyz is red; a watch that is silent for half of "
-        "it is opened again",
+        "after so long without data from the API server, cached policies, nodes or pods are stale: kube-scheduler still gets "
+        "answers, but nothing is written and /readyz fails; a watch silent for half of it is opened again",
         metavar="DURATION",
         parse=durations.duration,
     )
@@ -84,11 +83,11 @@ class Settings(
     explain: bool = option(
         "explain",
         True,
-        "answer /explain on the ops port: every policy with the readings of every node, and with --scorers what they say of "
-        "any pod, to anybody who can reach it",
+        "serve /explain on the ops port, to any client that can reach it: policies with the readings of all nodes, and scores "
+        "of pods",
     )
     bind_address: str = option(
-        "bindAddress", "", "address to listen on; empty means all of them", metavar="ADDRESS"
+        "bindAddress", "", "address to listen on; empty for all", metavar="ADDRESS"
     )
     evict: bool = option(
         "evict", False, "evict pods from nodes that violate their policy's deschedule strategy"
@@ -96,47 +95,47 @@ class Settings(
     evict_period: float = option(
         "evictPeriod",
         10.0,
-        "the time in which at most --evictLimit pods of one policy are evicted",
+        "period in which at most --evictLimit pods of one policy are evicted",
         metavar="DURATION",
         parse=durations.duration,
     )
     evict_limit: int = option(
-        "evictLimit", 1, "pods of one policy evicted in one period", metavar="N", parse=flags.count
+        "evictLimit", 1, "evictions per policy in one period", metavar="N", parse=flags.count
     )
     leader_elect: bool = option(
         "leaderElect",
         True,
-        "take part in the election of the one replica that labels, evicts and writes statuses; all of them answer "
-        "kube-scheduler. Without it this one writes, whoever else does",
+        "elect a leader, the only replica that writes to the cluster; all replicas answer kube-scheduler. Without it, this "
+        "replica always writes",
     )
     lease_name: str = option(
-        "leaseName", "plimsoll-evaluator", "the Lease by which is elected", metavar="NAME"
+        "leaseName", "plimsoll-evaluator", "name of the Lease for the election", metavar="NAME"
     )
     lease_namespace: str = option(
         "leaseNamespace",
         "",
-        "its namespace; without one the pod's own, outside a pod `default`",
+        "namespace of the Lease; by default the pod's own, or `default` outside a pod",
         env="POD_NAMESPACE",
         metavar="NAMESPACE",
     )
     lease_duration: float = option(
         "leaseDuration",
         12.0,
-        "how long the others wait for a leader that says nothing any more; whole seconds",
+        "how long other replicas wait for a leader that no longer renews; whole seconds",
         metavar="DURATION",
         parse=durations.duration,
     )
     renew_deadline: float = option(
         "renewDeadline",
         8.0,
-        "after this time without a renewal a leader stops writing",
+        "how long a leader writes without a successful renewal",
         metavar="DURATION",
         parse=durations.duration,
     )
     retry_period: float = option(
         "retryPeriod",
         2.0,
-        "how often a leader renews the lease, and the others look at it",
+        "how often the leader renews the lease and others read it",
         metavar="DURATION",
         parse=durations.duration,
     )
@@ -150,39 +149,41 @@ class Settings(
     nudge: bool = option(
         "nudge",
         True,
-        "have kube-scheduler try a pod again as soon as a node is let in that its policy kept it off, by an annotation "
-        "on the pod; without it that takes up to 5 minutes",
+        "requeue a rejected pod, by an annotation on it, as soon as its policy permits a node again; without it "
+        "kube-scheduler retries within 5 minutes",
     )
     v: int = option(
-        "v", 2, "log verbosity as TAS took it: 4 or more means debug", metavar="N", parse=verbosity
+        "v", 2, "log verbosity as in TAS: 4 or more means debug", metavar="N", parse=verbosity
     )
     cache_port: int = option(
-        "cachePort", 0, "accepted for TAS's sake, without effect", metavar="PORT", parse=flags.port
+        "cachePort",
+        0,
+        "accepted for compatibility with TAS, no effect",
+        metavar="PORT",
+        parse=flags.port,
     )
 
     @property
     def agents_plain(self) -> bool:
-        """Whether agents stream without TLS: what is right for the scheduler's port is not silently so for theirs."""
+        """Whether the agents' port has no TLS: by --agentUnsafe, or by --unsafe without --agentCert."""
         return self.agent_unsafe or (self.unsafe and not self.agent_cert)
 
     def mistakes(self) -> list[str]:
-        """What is wrong with these settings together, each in a sentence."""
+        """Mistakes in the combination of flags, one sentence each."""
         found = []
         if self.sync_period <= 0:
             found.append("--syncPeriod must be more than 0")
         if self.evict_period <= 0:
-            found.append("--evictPeriod must be more than 0, or --evictLimit would bound nothing")
+            found.append("--evictPeriod must be more than 0, or --evictLimit has no effect")
         if self.lease_duration < 1 or self.lease_duration % 1:
-            found.append(
-                "--leaseDuration must be whole seconds, 1 or more: a Lease has no parts of them"
-            )
+            found.append("--leaseDuration must be whole seconds, 1 or more, as in a Lease")
         if not self.renew_deadline < self.lease_duration:
             found.append(
-                "--renewDeadline must be less than --leaseDuration, or two replicas would write at once"
+                "--renewDeadline must be less than --leaseDuration, or two replicas could write at once"
             )
         if not 0 < self.retry_period <= self.renew_deadline / 2:
             found.append(
-                "--retryPeriod must be more than 0 and at most half of --renewDeadline, or one lost call ends a leader"
+                "--retryPeriod must be more than 0 and at most half of --renewDeadline, or one failed call ends leadership"
             )
         found += self.agent_mistakes(plain=self.agents_plain)
         if self.cluster_stale_after <= 0:
@@ -192,10 +193,10 @@ class Settings(
         found += self.scorer_mistakes(ports)
         found += self.gang_mistakes()
         of_scorers = dict.fromkeys(self.ports_of_scorers.values(), "--scorerPorts")
-        found += self.webhook_mistakes({**of_scorers, **ports}, lifting=self.gangs)
+        found += self.webhook_mistakes({**of_scorers, **ports}, gangs=self.gangs)
         found += self.source_mistakes()
         if self.stale_after < 2 * self.sync_period:
             found.append(
-                "--staleAfter must be at least twice --syncPeriod, or readings grow stale between two reports"
+                "--staleAfter must be at least twice --syncPeriod, or readings become stale between two reports"
             )
         return found

@@ -1,4 +1,4 @@
-"""plimsoll-evaluator: flags in, a service until a signal, an exit status out."""
+"""The program plimsoll-evaluator: parses flags, runs a subcommand or the service until a signal, returns the exit status."""
 
 import asyncio
 import os
@@ -24,22 +24,21 @@ from plimsoll.http.listen import ListenError
 
 PROGRAM = "plimsoll-evaluator"
 _ABOUT = """
-Turns what nodes feel into placement: answers kube-scheduler's extender calls, labels nodes and, with --evict, evicts pods,
-by the TASPolicy objects in the cluster and the readings of node agents, the custom metrics API or Prometheus.
+Applies the TASPolicy objects of a cluster to readings from node agents, the custom metrics API or Prometheus: filters and ranks
+nodes for kube-scheduler, labels nodes and, with --evict, evicts pods.
 """
 _EXAMPLES = """
-example, beside a cluster:
+example, outside the cluster:
   plimsoll-evaluator --kubeConfig ~/.kube/config --unsafe --bindAddress 127.0.0.1
   curl localhost:8080/readyz
   curl localhost:8080/explain/<namespace>/<policy>
 
-commands, each with a --help of its own:
-  check                 check policy manifests without a cluster, and say what each rule means
+commands, each with its own --help:
+  check                 check policy manifests offline and explain each rule
   configure-scheduler   add the evaluator to the kube-scheduler of a kubeadm control plane
   adopt-labels          take over the node labels that Telemetry Aware Scheduling wrote
 
-A switch is turned off by --no-<flag> or --<flag>=false. Flags may be written with one dash or two, as for Telemetry Aware
-Scheduling.
+Turn a switch off with --no-<flag> or --<flag>=false. Flags may have one dash or two, as in Telemetry Aware Scheduling.
 """
 
 COMMANDS: Mapping[str, Callable[[Sequence[str]], int]] = {
@@ -47,7 +46,7 @@ COMMANDS: Mapping[str, Callable[[Sequence[str]], int]] = {
     "check": checker.main,
     "configure-scheduler": configurer.main,
 }
-"""What else this program does, by its first argument; each gets the arguments after it."""
+"""Subcommands by the first argument; each receives the arguments after it and returns the exit status."""
 
 
 def main(argv: Sequence[str] | None = None, *, settings_type: type[Settings] = Settings) -> int:
@@ -79,7 +78,7 @@ def main(argv: Sequence[str] | None = None, *, settings_type: type[Settings] = S
 
 
 async def run(settings: Settings, scoring: Mapping[str, Scorer]) -> None:
-    """Everything, until a signal."""
+    """Run the service until SIGTERM or SIGINT. Raises ConfigError, ListenError, OSError, QueriesError, TlsError."""
     stop = asyncio.Event()
     for number in (signal.SIGTERM, signal.SIGINT):
         asyncio.get_running_loop().add_signal_handler(number, stop.set)

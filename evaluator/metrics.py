@@ -58,58 +58,58 @@ class PolicyGauge(Collector):
 
 
 class Metrics:
-    """One set of metrics in a registry of its own, so that two evaluators in one test do not meet."""
+    """The metrics in a registry of their own, so that one process can hold two evaluators in tests."""
 
     def __init__(self) -> None:
         self.registry = CollectorRegistry()
         process_metrics.register(self.registry)
         self.requests = Counter(
             "plimsoll_extender_requests",
-            "Requests of the scheduler, by verb, HTTP status and why the answer is what it is.",
+            "Requests of kube-scheduler by verb, HTTP status and outcome.",
             ["verb", "code", "outcome"],
             registry=self.registry,
         )
         self.request_seconds = Histogram(
             "plimsoll_extender_request_duration_seconds",
-            "Time from a whole request to its answer.",
+            "Time from a complete request to its response.",
             ["verb"],
             buckets=(0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5),
             registry=self.registry,
         )
         self.scorer_requests = Counter(
             "plimsoll_scorer_requests",
-            "Requests of the scheduler to a scorer, by verb, HTTP status and whether its last assessment still held.",
+            "Requests of kube-scheduler to a scorer by verb, HTTP status and whether a cached result was used.",
             ["scorer", "verb", "code", "outcome"],
             registry=self.registry,
         )
         self.scorer_seconds = Histogram(
             "plimsoll_scorer_duration_seconds",
-            "Time in which a scorer assessed all nodes for one pod.",
+            "Time of a scorer to assess all nodes for one pod.",
             ["scorer"],
             buckets=(0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5),
             registry=self.registry,
         )
         self.scorer_missing_nodes = Gauge(
             "plimsoll_scorer_missing_nodes",
-            "Nodes of which a scorer lacked what it needs when it last assessed them.",
+            "Nodes without an input that a scorer needs, at its last assessment.",
             ["scorer"],
             registry=self.registry,
         )
         self.connections = Gauge(
             "plimsoll_http_connections",
-            "Connections to a port, busy or idle.",
+            "Open connections by port.",
             ["port"],
             registry=self.registry,
         )
         self.certificates = Gauge(
             "plimsoll_certificates_last_reload_successful",
-            "Whether the certificate files of a port could be used when they last changed; if not, those before are.",
+            "1 if the last change of a port's certificate files was loaded; 0 if the previous certificate is still in use.",
             ["port"],
             registry=self.registry,
         )
         self.filtered_nodes = Counter(
             "plimsoll_extender_filtered_nodes",
-            "Nodes that a filter answer turned away.",
+            "Nodes rejected by filter responses.",
             registry=self.registry,
         )
         self.decide_seconds = Histogram(
@@ -120,7 +120,7 @@ class Metrics:
         )
         self.decided_timestamp = Gauge(
             "plimsoll_decide_timestamp_seconds",
-            "When policies were last evaluated, in Unix time.",
+            "Unix time of the last decision.",
             registry=self.registry,
         )
         self.policies = Gauge(
@@ -128,7 +128,7 @@ class Metrics:
         )
         self.policy_problems = PolicyGauge(
             "plimsoll_policy_problems",
-            "Things that are wrong with a policy; its status says what.",
+            "Problems of a policy; its status lists them.",
             ["namespace", "policy"],
             registry=self.registry,
         )
@@ -140,19 +140,19 @@ class Metrics:
         )
         self.policy_events = Counter(
             "plimsoll_policy_events",
-            "What there was to tell in events on a policy, by reason; what came too fast was told with the next.",
+            "Occurrences recorded as Events on a policy by reason; under the rate limit, several share one write.",
             ["namespace", "policy", "reason"],
             registry=self.registry,
         )
         self.missing_violations = PolicyGauge(
             "plimsoll_policy_missing_violations",
-            "Nodes that violate a strategy for want of a reading, as whenMissing: violate asks.",
+            "Nodes that violate a strategy because a reading is missing and whenMissing is violate.",
             ["namespace", "policy", "strategy"],
             registry=self.registry,
         )
         self.timed_nodes = PolicyGauge(
             "plimsoll_policy_timed_nodes",
-            "Nodes on which a rule waits: pending for its for to run out, clearing for its clearAfter.",
+            "Nodes with a running rule timer by state: pending (for) or clearing (clearAfter).",
             ["namespace", "policy", "strategy", "state"],
             registry=self.registry,
         )
@@ -164,99 +164,99 @@ class Metrics:
         )
         self.rules_left_out = Gauge(
             "plimsoll_rules_left_out",
-            "Rules that policies have beyond --maxRules: their strategies are not enforced.",
+            "Rules beyond --maxRules; their strategies are not enforced.",
             registry=self.registry,
         )
         self.left_out = Gauge(
             "plimsoll_metrics_left_out",
-            "Metrics that policies name beyond --maxMetrics: no source is asked for them.",
+            "Metrics beyond --maxMetrics; they are not requested from sources.",
             registry=self.registry,
         )
         self.nodes = Gauge("plimsoll_nodes", "Nodes in the cluster.", registry=self.registry)
         self.cluster_age = Gauge(
             "plimsoll_cluster_age_seconds",
-            "Seconds since the API server was last heard of a kind of object; NaN before it ever was.",
+            "Seconds since the last response or event of the API server for a kind of object; NaN before the first.",
             ["resource"],
             registry=self.registry,
         )
         self.agents = Gauge(
-            "plimsoll_agents_connected", "Nodes whose agent has a stream.", registry=self.registry
+            "plimsoll_agents_connected", "Nodes with a connected agent.", registry=self.registry
         )
         self.agents_refused = Counter(
             "plimsoll_agents_refused",
-            "Streams of agents that were turned away or ended, by gRPC status.",
+            "Agent streams rejected or ended with an error, by gRPC status.",
             ["code"],
             registry=self.registry,
         )
         self.reports = Counter(
-            "plimsoll_agent_reports", "Reports taken in from agents.", registry=self.registry
+            "plimsoll_agent_reports", "Reports received from agents.", registry=self.registry
         )
         self.source_errors = Counter(
             "plimsoll_source_errors",
-            "Questions to a polled source that had no answer, or one with a flaw, by reason.",
+            "Failed requests to a polled source and unusable responses, by reason.",
             ["source", "reason"],
             registry=self.registry,
         )
         self.source_seconds = Histogram(
             "plimsoll_source_request_duration_seconds",
-            "Time from a question to a polled source to its answer, or to its end without one.",
+            "Time of a request to a polled source, also of a failed one.",
             ["source"],
             buckets=(0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10),
             registry=self.registry,
         )
         self.source_failing = Gauge(
             "plimsoll_source_failing_metrics",
-            "Metrics that policies name and that a polled source has no answer for.",
+            "Metrics named by policies that a polled source cannot provide.",
             ["source"],
             registry=self.registry,
         )
         self.ready = Gauge(
-            "plimsoll_ready", "1 once the evaluator decides, 0 before.", registry=self.registry
+            "plimsoll_ready",
+            "1 once the evaluator has decisions, 0 before.",
+            registry=self.registry,
         )
         self.leader = Gauge(
             "plimsoll_leader",
-            "1 in the replica that labels, evicts and writes statuses, 0 in the others.",
+            "1 in the leader, which writes to the cluster; 0 in other replicas.",
             registry=self.registry,
         )
         self.label_writes = Counter(
             "plimsoll_label_writes",
-            "Writes of a node's labels, by result.",
+            "Writes of node labels by result.",
             ["result"],
             registry=self.registry,
         )
         self.label_conflicts = Gauge(
             "plimsoll_label_conflicts",
-            "Labels that are wanted on a node but belong to another owner there.",
+            "Node labels that are not set because another field manager owns them.",
             registry=self.registry,
         )
         self.evictions = Counter(
             "plimsoll_evictions",
-            "Evictions asked for, by policy and result.",
+            "Evictions requested, by policy and result.",
             ["namespace", "policy", "result"],
             registry=self.registry,
         )
         self.nudges = Counter(
             "plimsoll_nudges",
-            "Waiting pods that the scheduler was made to try again, since a node may take them, by result.",
+            "Rejected pods requeued because a node may take them, by result.",
             ["result"],
             registry=self.registry,
         )
-        self.gangs = Gauge(
-            "plimsoll_gangs", "Gangs, by how they stand.", ["state"], registry=self.registry
-        )
+        self.gangs = Gauge("plimsoll_gangs", "Gangs by state.", ["state"], registry=self.registry)
         self.gangs_obstructed = Gauge(
             "plimsoll_gangs_obstructed",
-            "Gangs that lack pods their controllers do not or cannot create: see the event GangCannotComplete.",
+            "Gangs without pods that their controllers do not create; the Event GangCannotComplete has the reason.",
             registry=self.registry,
         )
         self.gang_pods_gated = Gauge(
             "plimsoll_gang_pods_gated",
-            "Pods that our scheduling gate holds.",
+            "Pods held by the scheduling gate.",
             registry=self.registry,
         )
         self.gang_oldest_wait = Gauge(
             "plimsoll_gang_oldest_wait_seconds",
-            "For how long the gang has waited that has waited longest; 0 where none does.",
+            "Waiting time of the oldest waiting gang; 0 if none waits.",
             registry=self.registry,
         )
         self.gang_waits = Histogram(
@@ -267,36 +267,36 @@ class Metrics:
         )
         self.gang_releases = Counter(
             "plimsoll_gang_releases",
-            "Releases of a gang's pods, by why they were let go.",
+            "Releases of gang pods by reason.",
             ["reason"],
             registry=self.registry,
         )
         self.gang_timeouts = Counter(
             "plimsoll_gang_timeouts",
-            "Turns of gangs that ended before all of their pods had nodes.",
+            "Released gangs that timed out before all of their pods were bound.",
             registry=self.registry,
         )
         self.gates_lifted = Counter(
             "plimsoll_gang_gates_lifted",
-            "Gates that were to be lifted, by result.",
+            "Gate removals by result.",
             ["result"],
             registry=self.registry,
         )
         self.gang_admissions = Counter(
             "plimsoll_gang_admissions",
-            "Questions of the API server about new pods, by what became of the pod: gated, left, or the question refused.",
+            "Admission requests for new pods by result: gated, left unchanged, or refused.",
             ["result"],
             registry=self.registry,
         )
         self.gang_decide_seconds = Histogram(
             "plimsoll_gang_decide_duration_seconds",
-            "Time to decide once which gang goes.",
+            "Time of one gang decision.",
             buckets=(0.0001, 0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25),
             registry=self.registry,
         )
         self.gang_events = Counter(
             "plimsoll_gang_events",
-            "Events on pods of gangs that were to be written, by reason and result.",
+            "Events on gang pods by reason and result.",
             ["reason", "result"],
             registry=self.registry,
         )
@@ -309,12 +309,12 @@ class Metrics:
         build.labels(VERSION).set(1)
 
     def forget(self, namespace: str, policy: str) -> None:
-        """Count no longer what there was of a policy that is gone: names that come and go must not pile up."""
+        """Remove the series of a deleted policy, so that series do not accumulate."""
         for counter in (self.policy_events, self.evictions):
             counter.remove_by_labels({"namespace": namespace, "policy": policy})
 
     def reloaded(self, port: str) -> Callable[[bool], None]:
-        """Whom to tell whether the certificate files of a port, which changed, can be used."""
+        """A callback for the reload result of a port's certificate files."""
         certificates = self.certificates.labels(port)
         certificates.set(1)
         return certificates.set

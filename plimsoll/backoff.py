@@ -1,4 +1,4 @@
-"""How long to wait before trying again: exponential with full jitter, so that thousands of clients do not return at once.
+"""Exponential back-off with full jitter, so that thousands of clients do not retry at the same time.
 
 https://aws.amazon.com/blogs/architecture/exponential-backoff-and-jitter/
 """
@@ -21,11 +21,11 @@ class Backoff:
         self._failures = 0
 
     def reset(self) -> None:
-        """Start again from the shortest delay."""
+        """Reset to the shortest delay."""
         self._failures = 0
 
     def next(self) -> float:
-        """Seconds to wait now. Never less than a tenth of the bound, so that no loop runs hot."""
+        """Return the seconds to wait. At least a tenth of the current maximum, so that no loop spins."""
         bound = min(self._longest, self._first * 2.0 ** min(self._failures, 30))
         self._failures += 1
         return bound * (0.1 + 0.9 * self._random())

@@ -1,4 +1,4 @@
-"""How every program of ours talks on its command line: --help that shows each flag once, mistakes told in one sentence."""
+"""Command-line parser of all programs: compact --help, and errors of one sentence."""
 
 import argparse
 from typing import Any, NoReturn
@@ -9,7 +9,7 @@ from plimsoll import VERSION
 class Parser(argparse.ArgumentParser):
     """An argument parser without flags; `plimsoll.flags.add_options` adds those of a settings class.
 
-    `about` says what the program is for, `examples` what one would type.
+    `about`: what the program does. `examples`: example commands.
     """
 
     def __init__(self, prog: str, *, about: str, examples: str = "", **more: Any) -> None:
@@ -33,13 +33,13 @@ class Parser(argparse.ArgumentParser):
         return self
 
     def error(self, message: str) -> NoReturn:
-        """End the program with status 2 and one sentence; a page of usage above it would hide it."""
+        """Exit with status 2 and one sentence, without the usage that argparse prints above it."""
         self.exit(2, f"{self.prog}: {message} (--help explains the flags)\n")
 
 
 class _Formatter(argparse.RawDescriptionHelpFormatter):
     def _format_action_invocation(self, action: argparse.Action) -> str:
-        """Each flag once: that one dash will do as well is said below."""
+        """Return each flag once, without its one-dash form."""
         if action.nargs == "?" and action.const == "true":
             return f"--[no-]{action.option_strings[0].removeprefix('--')}"
         if len(action.option_strings) > 1 and action.metavar is not None:

@@ -1,4 +1,4 @@
-"""Go's spelling of durations, as flags and policies have them: 5s, 250ms, 1m30s."""
+"""Go's duration syntax for flags and policies: 5s, 250ms, 1m30s."""
 
 import math
 import re
@@ -7,13 +7,13 @@ _UNITS = {"h": 3600.0, "m": 60.0, "s": 1.0, "ms": 1e-3, "us": 1e-6, "µs": 1e-6,
 _PART = r"(\d++(?:\.\d*+)?|\.\d++)(h|ms|us|µs|ns|m|s)"
 _PARTS = re.compile(_PART, re.ASCII)
 _LONGEST = 100
-"""Characters. Go has no bound, but a text of many parts takes a while to add up, and policies come from tenants."""
-# Nothing is tried twice, so that a text of many digits costs no more than its length.
+"""Maximum characters. Go has no limit, but summing many parts takes time, and policies come from tenants."""
+# Possessive quantifiers: without backtracking, matching is linear in the length.
 _DURATION = re.compile(f"(?:{_PART})++", re.ASCII)
 
 
 def duration(text: str) -> float:
-    """Seconds in a Go duration: `5s`, `250ms`, `1m30s`, `0`. Raises ValueError for anything else."""
+    """Return a Go duration as seconds: `5s`, `250ms`, `1m30s`, `0`. Raises ValueError for anything else."""
     if text == "0":
         return 0.0
     whole = len(text) <= _LONGEST and _DURATION.fullmatch(text) is not None
@@ -25,7 +25,7 @@ def duration(text: str) -> float:
 
 
 def format_duration(seconds: float) -> str:
-    """The Go spelling of a duration: 5s, 250ms, 1m30s."""
+    """Return seconds as a Go duration: 5s, 250ms, 1m30s."""
     if seconds == 0:
         return "0s"
     if seconds < 1:

@@ -1,6 +1,7 @@
-"""Work that is done for one client at a time, while only so many others wait.
+"""A FIFO lock with a bounded queue.
 
-Each that waits holds a connection; if all of a port's were held so, a kubelet's probe would be refused, and the process ended.
+Each waiter holds a connection. If waiters held all connections of a port, a kubelet's probe would be refused and the
+process restarted.
 """
 
 import asyncio
@@ -9,11 +10,11 @@ from collections.abc import AsyncIterator
 
 
 class TooManyWaitError(Exception):
-    """There is no turn to be had now."""
+    """The queue is full."""
 
 
 class FairLock:
-    """One after the other, in the order in which they came. `waiting`: how many may, besides the one whose turn it is."""
+    """A FIFO lock. `waiting`: maximum number of waiters."""
 
     def __init__(self, waiting: int) -> None:
         self._room = waiting + 1
@@ -21,7 +22,7 @@ class FairLock:
 
     @contextlib.asynccontextmanager
     async def turn(self) -> AsyncIterator[None]:
-        """Wait for a turn, and have it until the block ends. Raises TooManyWaitError, at once."""
+        """Hold the lock within the block. Raises TooManyWaitError at once if the queue is full."""
         if not self._room:
             raise TooManyWaitError
         self._room -= 1

@@ -1,7 +1,7 @@
-"""A dataclass of settings is the command line: flags, environment, defaults, --help and the docs derive from it.
+"""Settings as dataclasses: flags, environment, defaults, --help and docs are derived from their fields.
 
-One setting is one field made with `option()`. Flags are written the way the programs that ours stand in for write them:
-Go's `-flag=value` with one dash or two, kingpin's `--no-flag` for a switch.
+A field made with `option()` is one flag. Both flag styles of the programs that Plimsoll replaces work: Go's `-flag=value`
+with one dash or two, and kingpin's `--no-flag`.
 """
 
 import argparse
@@ -20,7 +20,7 @@ T = TypeVar("T")
 
 @dataclass(frozen=True, slots=True)
 class Option:
-    """How one setting is spelled and explained; the field's type says what its values are."""
+    """Name and help of a setting; its type is the field's."""
 
     flag: str
     help: str
@@ -38,10 +38,10 @@ def option(
     metavar: str = "",
     parse: Callable[[str], Any] = str,
 ) -> Any:
-    """A dataclass field that is a flag.
+    """Return a dataclass field that is a flag.
 
-    A tuple as the default makes the flag repeatable, a bool makes it a switch (`--x`, `--x=false`, `--no-x`).
-    `parse` turns text into the value and raises ValueError with a sentence for the user.
+    A tuple as default makes the flag repeatable, a bool makes it a switch (`--x`, `--x=false`, `--no-x`). `parse` converts
+    text and raises ValueError with a sentence for the user.
     """
     return dataclasses.field(
         default=default, metadata={"option": Option(flag, help, env, metavar, parse)}
@@ -49,35 +49,35 @@ def option(
 
 
 def options(settings: type[Any]) -> Iterator[tuple[Field[Any], Option]]:
-    """The fields of a settings class that are flags, in their order."""
+    """Yield the fields of a settings class that are flags, in order."""
     for field in dataclasses.fields(settings):
         if (found := field.metadata.get("option")) is not None:
             yield field, found
 
 
 def port(text: str) -> int:
-    """A TCP port, 0 (any free one) to 65535."""
+    """Parse a TCP port, 0 (any free one) to 65535."""
     if not text.isascii() or not text.isdigit() or int(text) > 65535:
         raise ValueError(f"not a port: {text!r} (a number from 0 to 65535)")
     return int(text)
 
 
 def positive_duration(text: str) -> float:
-    """Seconds in a duration, more than 0."""
+    """Parse a duration above 0 as seconds."""
     if (seconds := duration(text)) <= 0:
         raise ValueError(f"not a duration above 0: {text!r}")
     return seconds
 
 
 def count(text: str) -> int:
-    """A whole number, 1 or more."""
+    """Parse an integer of 1 or more."""
     if not text.isascii() or not text.isdigit() or int(text) < 1:
         raise ValueError(f"not a number of 1 or more: {text!r}")
     return int(text)
 
 
 def names(text: str) -> str:
-    """Names with commas between them, none of them empty."""
+    """Parse comma-separated names, none of them empty."""
     found = [name.strip() for name in text.split(",")]
     if not all(found):
         raise ValueError(f"an empty name in {text!r}")
@@ -85,7 +85,7 @@ def names(text: str) -> str:
 
 
 def boolean(text: str) -> bool:
-    """What Go's strconv.ParseBool takes."""
+    """Parse a boolean as Go's strconv.ParseBool does."""
     if text in {"1", "t", "T", "true", "TRUE", "True"}:
         return True
     if text in {"0", "f", "F", "false", "FALSE", "False"}:
@@ -94,7 +94,7 @@ def boolean(text: str) -> bool:
 
 
 def choice(*allowed: str) -> Callable[[str], str]:
-    """A parser that takes just these words."""
+    """Return a parser that accepts only these words."""
 
     def parse(text: str) -> str:
         if text not in allowed:
@@ -111,7 +111,7 @@ def parse_settings(
     argv: Sequence[str],
     env: Mapping[str, str],
 ) -> T:
-    """Settings from flags, else the environment, else defaults. A mistake ends the program with status 2 and a sentence."""
+    """Return settings from flags, else the environment, else defaults. Exits with status 2 and a sentence on a mistake."""
     add_options(parser, settings)
     return from_namespace(settings, parser, parser.parse_args(argv), env=env)
 
@@ -119,7 +119,7 @@ def parse_settings(
 def add_options(
     parser: argparse.ArgumentParser, settings: type[Any], *, hidden: bool = False
 ) -> None:
-    """Add a settings class's flags to a parser; several classes may share one. --help says nothing of hidden ones."""
+    """Add the flags of a settings class to a parser, which may have several. `hidden`: omit them from --help."""
     for field, opt in options(settings):
         default = field.default
         names = [f"--{opt.flag}", f"-{opt.flag}"]
@@ -151,7 +151,7 @@ def from_namespace(
     *,
     env: Mapping[str, str],
 ) -> T:
-    """One settings object out of what a parser read, the environment and the defaults."""
+    """Return a settings object from a parser's namespace, the environment and the defaults."""
     values: dict[str, Any] = {}
     for field, opt in options(settings):
         given, source = getattr(namespace, field.name), f"--{opt.flag}"
@@ -181,7 +181,7 @@ def _default_note(default: object, opt: Option) -> str:
 
 
 def default_text(default: object, opt: Option) -> str:
-    """A default as a user would type it; empty where there is none."""
+    """Return a default in command-line syntax; empty if there is none."""
     if isinstance(default, bool):
         return str(default).lower()
     if isinstance(default, tuple):

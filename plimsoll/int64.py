@@ -8,9 +8,9 @@ _LEAST, _MOST = -(2**63), 2**63 - 1
 
 
 def parse(text: str) -> int | None:
-    """The number as Go's `strconv.ParseInt(text, 10, 64)` reads it; None for what that refuses.
+    """Return the number as Go's `strconv.ParseInt(text, 10, 64)` does; None if that fails.
 
-    An optional sign and ASCII digits. Python's `int()` also takes blanks, underscores and digits of other scripts.
+    An optional sign and ASCII digits. Python's `int()` also accepts blanks, underscores and digits of other scripts.
     """
     found = _INTEGER.fullmatch(text)
     if found is None:
@@ -20,5 +20,5 @@ def parse(text: str) -> int | None:
 
 
 def parse_canonical(text: str) -> int | None:
-    """The number if it is also written without a plus sign and leading zeros; None if not."""
+    """Return the number if it is written without a plus sign and leading zeros, else None."""
     return parse(text) if _CANONICAL.fullmatch(text) else None

@@ -1,4 +1,4 @@
-"""Kubernetes resource.Quantity as a number: `1500m` is 1.5, `1Ki` is 1024, `1k` is 1e3.
+"""Parses Kubernetes resource.Quantity: `1500m` is 1.5, `1Ki` is 1024, `1k` is 1e3.
 
 Format: https://kubernetes.io/docs/reference/kubernetes-api/common-definitions/quantity/
 """
@@ -35,10 +35,7 @@ _QUANTITY = re.compile(
 
 @functools.lru_cache(maxsize=1024)
 def exact(text: str) -> Fraction:
-    """The value of a quantity.
-
-    Raises ValueError for what is not a quantity, or is too large for a double.
-    """
+    """Return the exact value of a quantity. Raises ValueError if it is invalid or too large for a double."""
     match = _QUANTITY.fullmatch(text)
     if match is None:
         raise ValueError(f"not a quantity: {text[:80]!r} (write it like 3, 1500m, 2Gi or 1e3)")
@@ -53,8 +50,8 @@ def exact(text: str) -> Fraction:
 
 
 def parse(text: str) -> float:
-    """The value of a quantity, correctly rounded to a double (exact for integers up to 2^53).
+    """Return the value of a quantity as a correctly rounded double (exact for integers up to 2^53).
 
-    Raises ValueError for what is not a quantity, or is too large for a double.
+    Raises ValueError if it is invalid or too large for a double.
     """
     return float(exact(text))

@@ -1,12 +1,12 @@
-"""Takes credentials out of what others say: a server that repeats them when it refuses them must not bring them into the log."""
+"""Removes credentials from text of others, such as a server's error that repeats the token."""
 
 HIDDEN = "[hidden]"
 _SHORTEST = 4
-"""Characters. To take out what is shorter would spoil words and hide nothing."""
+"""Minimum characters of a secret. Removing shorter ones would garble words and hide nothing."""
 
 
 def redacted(text: str, *secrets: str) -> str:
-    """The text without these secrets in it; of one like `Bearer abc`, the last word is the secret."""
+    """Return the text without these secrets; of one like `Bearer abc`, the last word is the secret."""
     for secret in secrets:
         found = secret.split(" ")[-1]
         if len(found) >= _SHORTEST:

@@ -1,4 +1,4 @@
-"""Sizes in bytes as flags have them: 65536, 16KiB, 128MiB."""
+"""Sizes in bytes in flags: 65536, 16KiB, 128MiB."""
 
 import re
 
@@ -7,7 +7,7 @@ _SIZE = re.compile(r"(\d{1,15})([KMG]iB|B|)", re.ASCII)
 
 
 def size(text: str) -> int:
-    """Bytes, 1 or more."""
+    """Parse a size of 1 byte or more."""
     found = _SIZE.fullmatch(text)
     number = int(found[1]) * _UNITS[found[2]] if found else 0
     if number < 1:
@@ -16,7 +16,7 @@ def size(text: str) -> int:
 
 
 def format_size(number: int) -> str:
-    """The shortest spelling of a size that is exact."""
+    """Return the shortest exact notation of a size."""
     for unit in ("GiB", "MiB", "KiB"):
         if number and number % _UNITS[unit] == 0:
             return f"{number // _UNITS[unit]}{unit}"

@@ -1,4 +1,4 @@
-"""YAML as plain text, lists and mappings: no value is guessed to be a number or a date, and no key may come twice."""
+"""YAML as text, lists and mappings: no implicit numbers or dates, no duplicate keys."""
 
 import re
 from collections.abc import Sequence
@@ -12,11 +12,11 @@ from plimsoll.text import SentenceError
 __all__ = ["Finder", "MalformedError", "YAMLError", "load", "sentence"]
 
 _QUOTED = re.compile(r"'[^'<>,\s]{2,}'")
-"""What a parser's words quote of the text, but for single characters and its own `<names>` of what it met."""
+"""Text that a YAML error quotes from the document, except single characters and the parser's own `<names>`."""
 
 
 class MalformedError(SentenceError):
-    """A text that is no such YAML. It says where and why, and quotes nothing: there may be keys and passwords."""
+    """A text is not such YAML. The message has the position and reason but quotes nothing, since there may be keys and passwords."""
 
 
 class _Loader(yaml.BaseLoader):
@@ -32,7 +32,7 @@ class _Loader(yaml.BaseLoader):
 
 
 def load(text: str) -> Any:
-    """The one document of a text; None for an empty one. MalformedError where it is none."""
+    """Return the one document of a text; None if it is empty. Raises MalformedError."""
     try:
         return yaml.load(text, _Loader)  # noqa: S506 (a BaseLoader makes nothing but text, lists and mappings)
     except YAMLError as error:
@@ -42,14 +42,14 @@ def load(text: str) -> Any:
 
 
 class Finder:
-    """Finds values in a text that `load` takes. The text is parsed again, at the first use."""
+    """Finds positions of values in a text that `load` accepts. The text is parsed again at the first use."""
 
     def __init__(self, text: str) -> None:
         self._text = text
         self._root: yaml.Node | None = None
 
     def where(self, place: Sequence[str | int]) -> str:
-        """Line and column, both from 1, of the value to which keys and indices lead, or of the last that is there."""
+        """Return line and column, from 1, of the value at this path of keys and indices, or of its closest existing parent."""
         if self._root is None:
             self._root = yaml.compose(self._text, _Loader)
         node = self._root
@@ -75,7 +75,7 @@ def _spelled(mark: yaml.Mark) -> str:
 
 
 def sentence(error: YAMLError) -> str:
-    """Where and why a text cannot be read. The error's own words show the line."""
+    """Return position and reason of a YAML error. The error's own text quotes the document."""
     match error:
         case yaml.MarkedYAMLError(problem=problem, problem_mark=mark) if mark is not None:
             said = _QUOTED.sub("...", problem or "it cannot be read")

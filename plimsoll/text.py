@@ -1,13 +1,13 @@
-"""Texts that others wrote, made fit for a sentence of ours: one line, printable, and no longer than a person reads.
+"""Makes text of others safe to include in messages: one line, printable, bounded.
 
-Such sentences end up in a policy's status, in answers to agents and schedulers, and on terminals, not only in logs.
+Messages appear in policy statuses, in replies to agents and schedulers, and on terminals, not only in logs.
 """
 
 import json
 import reprlib
 
 LONGEST = 500
-"""Characters of a sentence."""
+"""Maximum characters of a message."""
 _SHOWN = 80
 
 _repr = reprlib.Repr()
@@ -16,15 +16,15 @@ _repr.maxstring = _repr.maxother = _repr.maxlong = _SHOWN
 
 
 class SentenceError(Exception):
-    """An error whose text is one line, printable and bounded, whatever it quotes."""
+    """An error whose text is one printable line of bounded length, whatever it quotes."""
 
     def __init__(self, text: str) -> None:
         super().__init__(one_line(text) or "no reason was given")
 
 
 def one_line(text: str, longest: int = LONGEST) -> str:
-    """The text with single spaces, what cannot be printed escaped, and dots in place of what is too much."""
-    head = text[: 4 * longest]  # a text may be megabytes
+    """Return text with single spaces, unprintable characters escaped, shortened with dots."""
+    head = text[: 4 * longest]  # text may be megabytes
     line = printable(" ".join(head.split()))
     if len(line) <= longest and len(head) == len(text):
         return line
@@ -32,12 +32,12 @@ def one_line(text: str, longest: int = LONGEST) -> str:
 
 
 def counted(number: int, noun: str, plural: str = "") -> str:
-    """A number and its noun: `1 node`, `2 nodes`. `plural`, where that is not the noun with an s."""
+    """Return a number and its noun: `1 node`, `2 nodes`. `plural`: if that is not the noun with an s."""
     return f"{number} {noun if number == 1 else plural or f'{noun}s'}"
 
 
 def printable(text: str) -> str:
-    """The text with what ends a line or drives a terminal escaped, as JSON does it."""
+    """Return text with line ends and terminal control characters escaped, as JSON does."""
     return text if text.isprintable() else "".join(map(_escaped, text))
 
 
@@ -46,6 +46,6 @@ def _escaped(character: str) -> str:
 
 
 def shown(value: object) -> str:
-    """A value as its author wrote it, but no longer than a person reads; deep ones are cut short, not walked through."""
+    """Return a value for a message, shortened; deep values are cut, not traversed."""
     text = printable(_repr.repr(value))
     return text if len(text) <= _SHOWN else f"{text[: _SHOWN - 3]}..."

@@ -1,8 +1,8 @@
-"""Runs blocking calls that may hang, in threads that may be left behind: one call never delays another, nor who asked for it.
+"""Runs blocking calls that may hang, in threads that can be abandoned: no call delays another, or its caller.
 
-One thread works off the queue, so that a round of quick calls costs no more than one. When a call takes longer than a
-moment, its thread is left to it and another takes over the queue; when it takes longer than the timeout, those who wait
-for it are told so. Until it returns it is not started again, so there are never more threads than different calls, and one.
+One thread works off the queue, so that many quick calls cost no more than one. If a call takes longer than a moment, it
+keeps its thread and another thread takes over the queue. If it takes longer than the timeout, its callers get `Late`. It is
+not started again until it returns, so there is at most one thread more than there are different calls.
 """
 
 import threading
@@ -17,26 +17,26 @@ K = TypeVar("K", bound=Hashable)
 
 
 class StoppedError(Exception):
-    """The runner was closed; nothing more can be had from it."""
+    """The runner was closed."""
 
 
 @dataclass(frozen=True, slots=True)
 class Late:
-    """In place of a result: the call has not returned so far, the seconds since it began."""
+    """In place of a result: the call has not returned; `seconds` since it began."""
 
     seconds: float
 
 
 @dataclass(eq=False, slots=True)
 class _Wait(Generic[K, T]):
-    """Somebody who waits for results."""
+    """A caller that waits for results."""
 
     keys: tuple[K, ...]
     then: Callable[[dict[K, T | Late]], None]
     results: dict[K, T | Late] = field(default_factory=dict)
 
     def put(self, key: K, result: T | Late) -> bool:
-        """Whether this was the last one. Then the wait has to be ended, outside of any lock."""
+        """Add a result. Returns whether it was the last; `end` must then be called outside of any lock."""
         self.results[key] = result
         return len(self.results) == len(self.keys)
 
@@ -46,7 +46,7 @@ class _Wait(Generic[K, T]):
 
 @dataclass(eq=False, slots=True)
 class _Call(Generic[K, T]):
-    """One call, queued or running, and who waits for what it returns."""
+    """One call, queued or running, and its waiters."""
 
     do: Callable[[], T]
     began: float = 0.0
@@ -54,10 +54,10 @@ class _Call(Generic[K, T]):
 
 
 class BlockingCallRunner(Generic[K, T]):
-    """Calls are known by a key; two of one key never run at once. They must not raise. Any thread may call any method."""
+    """Runs calls identified by a key; two calls of one key never run at once. Calls must not raise. Any thread may call any method."""
 
     def __init__(self, timeout: float, *, moment: float = 0.05, name: str = "runner") -> None:
-        """`moment`: how many seconds a call may keep its thread to the queue."""
+        """`moment`: seconds after which a running call no longer blocks the queue."""
         self._timeout = timeout
         self.moment = moment
         self._name = name
@@ -65,14 +65,14 @@ class BlockingCallRunner(Generic[K, T]):
         self._queued: dict[K, _Call[K, T]] = {}
         self._running: dict[K, _Call[K, T]] = {}
         self._active: threading.Thread | None = None
-        self._busy_since: float | None = None  # when the active thread took up the call it is in
+        self._busy_since: float | None = None  # when the active thread began its current call
         self._closed = False
 
     def run(self, calls: Mapping[K, Callable[[], T]]) -> dict[K, T | Late]:
-        """Run all of these and return when each has returned, or is late.
+        """Run calls and return when each has returned or is late.
 
-        What it returns was begun after this was called. Who asks for a call that still waits in the queue shares it.
-        Raises StoppedError once the runner is closed.
+        Results are of calls that began after this was called; a call still in the queue is shared. Raises StoppedError once the
+        runner is closed.
         """
         found: dict[K, T | Late] = {}
         over = threading.Event()
@@ -89,10 +89,10 @@ class BlockingCallRunner(Generic[K, T]):
     def start(
         self, calls: Mapping[K, Callable[[], T]], then: Callable[[dict[K, T | Late]], None]
     ) -> Callable[[], None]:
-        """As `run`, without waiting: `then` gets the results, in the thread that brought the last of them.
+        """Like `run`, without blocking: `then` gets the results in the thread that completed the last of them.
 
-        Returns what has to be called each `moment` until then: it finds what is late, and passes it on. Neither of the two
-        may raise; this and that raise StoppedError once the runner is closed.
+        Returns a function to call every `moment` seconds until then, which detects late calls. `then` and the function must not
+        raise; both this and the function raise StoppedError once the runner is closed.
         """
         wait = _Wait[K, T](tuple(calls), then)
         with self._changed:
@@ -104,7 +104,7 @@ class BlockingCallRunner(Generic[K, T]):
         return partial(self._look_after, wait)
 
     def close(self) -> None:
-        """Let everybody go who waits, at their next look. Calls that hang are left to themselves."""
+        """Release all waiters at their next check. Hanging calls are abandoned."""
         with self._changed:
             self._closed = True
             self._active = None
@@ -125,7 +125,7 @@ class BlockingCallRunner(Generic[K, T]):
             wait.end()
 
     def _check(self, wait: _Wait[K, T]) -> bool:
-        """Give the queue another thread if its own is kept, and give up what is late. Whether the wait is over by that."""
+        """Start another thread if the queue's is blocked, and give up late calls. Returns whether the wait is over."""
         if self._closed:
             raise StoppedError
         now = time.monotonic()
@@ -136,7 +136,7 @@ class BlockingCallRunner(Generic[K, T]):
         return any(self._give_up(wait, key, now - self._running[key].began) for key in late)
 
     def _give_up(self, wait: _Wait[K, T], key: K, seconds: float) -> bool:
-        """Whether this was the last that was waited for."""
+        """Give up a late call. Returns whether it was the last one waited for."""
         queued = self._queued.get(key)
         for call in filter(None, (self._running[key], queued)):
             if wait in call.waits:
@@ -147,7 +147,7 @@ class BlockingCallRunner(Generic[K, T]):
         return False
 
     def _take_over(self) -> None:
-        # A daemon: a thread that hangs must not keep the process from ending.
+        # A daemon: a hanging thread must not keep the process from ending.
         self._active = threading.Thread(target=self._work, name=self._name, daemon=True)
         self._busy_since = None
         self._active.start()
@@ -163,7 +163,7 @@ class BlockingCallRunner(Generic[K, T]):
                 wait.end()
 
     def _next(self) -> tuple[K, _Call[K, T]] | None:
-        """The next call of the queue, once there is one; None for a thread that was replaced."""
+        """Return the next call once there is one; None if this thread was replaced."""
         me = threading.current_thread()
         with self._changed:
             while self._active is me:
@@ -175,6 +175,6 @@ class BlockingCallRunner(Generic[K, T]):
                         return key, call
                 self._busy_since = None
                 self._changed.wait()
-            # What this one came back with may let a call of the same key begin.
+            # The call that just returned may allow a queued one of the same key to begin.
             self._changed.notify()
             return None

@@ -1,6 +1,6 @@
-"""Reports on the wire: what changed since the last one, and back. Values travel by their metric's place in the list.
+"""Encodes and decodes reports: changes since the last report, with metrics as indices into the subscription's list.
 
-Both ends keep the subscription's list of names; a report without its generation is not understood by anybody.
+Both ends keep the list of names; a report is only valid with the generation of its subscription.
 """
 
 import math
@@ -14,15 +14,15 @@ _MOST_SAMPLES = 2**31 - 1
 
 
 class MalformedReportError(SentenceError, ValueError):
-    """A report that breaks the protocol; the stream it came on cannot be trusted any further."""
+    """A report violates the protocol; its stream must be closed."""
 
 
 @dataclass(frozen=True, slots=True)
 class Snapshot:
-    """What one round found of the subscribed metrics. A metric in neither mapping is absent on this node.
+    """The subscribed metrics after a scrape. A metric in neither mapping is absent on this node.
 
-    `several` are the metrics with that many samples, 2 or more, and so without one value; `unread` those whose source
-    could not be read, of which nothing is known this time.
+    `several`: number of samples of metrics with 2 or more, which have no single value. `unread`: metrics whose source could not
+    be read and whose value is unknown.
     """
 
     values: Mapping[str, float] = field(default_factory=dict)
@@ -32,10 +32,10 @@ class Snapshot:
 
 @dataclass(frozen=True, slots=True)
 class Delta:
-    """What one report says, by name; metrics it does not name were read again and are as they were.
+    """The contents of one report by name; metrics not named were read again and are unchanged.
 
-    `several` are metrics with that many samples, 2 or more, and so without one value. `unread` are metrics of which
-    nothing is known this time: they keep their reading, and its age.
+    `several`: metrics with 2 or more samples, which have no single value. `unread`: metrics of unknown value, which keep their
+    reading and its age.
     """
 
     values: Mapping[str, float] = field(default_factory=dict)
@@ -47,7 +47,7 @@ class Delta:
 def encode(
     report: pb.Report, metrics: Sequence[str], now: Snapshot, last: Snapshot | None
 ) -> pb.Report:
-    """Fill a report with what changed since `last`, or with everything if there is no last; returns it."""
+    """Fill a report with what changed since `last`, or with everything if there is none; returns it."""
     report.full = last is None
     before = last or Snapshot()
     for index, name in enumerate(metrics):
@@ -68,11 +68,11 @@ def encode(
 
 
 def decode(report: pb.Report, metrics: Sequence[str]) -> Delta:
-    """What a report says of a subscription's metrics; a full one says of all of them. Raises MalformedReportError."""
+    """Return a report's changes to a subscription's metrics; a full report covers all of them. Raises MalformedReportError."""
     if len(report.indices) != len(report.values):
         raise MalformedReportError(f"{len(report.indices)} indices for {len(report.values)} values")
     said = len(report.indices) + len(report.several) + len(report.absent) + len(report.unread)
-    # Before anything is made of them: there is no end to how many a hostile one can name.
+    # Checked before allocating: a hostile report may name any number.
     if said > len(metrics):
         raise MalformedReportError(
             f"{said} readings of the {len(metrics)} metrics subscribed to: one is named more than once"

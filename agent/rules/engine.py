@@ -23,7 +23,7 @@ from agent.rules.log import ErrorLog
 from agent.rules.options import RuleOptions
 from agent.rules.promql.budget import Budget, CancelledError
 from agent.rules.promql.plan import Need
-from agent.rules.state_saver import StateKeeper
+from agent.rules.state_saver import StateSaver
 from agent.rules.storage.snapshot import Snapshot
 from agent.rules.subscribers import Subscribers
 from agent.scrape import runner
@@ -56,10 +56,10 @@ class RuleEngine:
         sources: CollectorRunner,
         options: RuleOptions,
         *,
-        keeper: StateKeeper | None = None,
+        saver: StateSaver | None = None,
         clock: Clock | None = None,
     ) -> None:
-        self._rounds = sources
+        self._runner = sources
         self._clock = clock or Clock()
         self._budget = Budget(
             self._clock.processor,
@@ -68,7 +68,7 @@ class RuleEngine:
         )
         self._files = RuleFileReader(options.files, budget=self._budget)
         self._looked: int | None = None
-        self._keeper = keeper
+        self._saver = saver
         self._saved: Mapping[str, Snapshot] | None = None
         self._working = Lock()
         self._groups = GroupManager(
@@ -77,7 +77,7 @@ class RuleEngine:
             sources=self._sources,
             budget=self._budget,
         )
-        self._followers = Subscribers(options.notable_change)
+        self._subscribers = Subscribers(options.notable_change)
         self._notices = ErrorLog()
         self._refused: tuple[RuleError, ...] = ()
         self._published = Published()
@@ -90,7 +90,7 @@ class RuleEngine:
         """See `RuleResults`."""
         return tuple(accounts.families(*self._account))
 
-    def beside(self, collected: Iterable[Family]) -> Sequence[Family]:
+    def not_collected(self, collected: Iterable[Family]) -> Sequence[Family]:
         """See `RuleResults`."""
         taken = metrics_of(collected)
         found = self._current().families
@@ -101,23 +101,23 @@ class RuleEngine:
         """See `RuleResults`."""
         return self._current().unread
 
-    def subscribe(self, who: Hashable, metrics: Collection[str]) -> None:
+    def subscribe(self, subscriber: Hashable, metrics: Collection[str]) -> None:
         """See `RuleResults`. Groups that record these metrics are evaluated every second from now on."""
-        self._followers.subscribe(who, metrics)
+        self._subscribers.subscribe(subscriber, metrics)
         self._woken()
 
-    def forget(self, who: Hashable) -> None:
+    def forget(self, subscriber: Hashable) -> None:
         """See `RuleResults`."""
-        self._followers.forget(who)
+        self._subscribers.forget(subscriber)
         self._woken()
 
-    def sent(self, who: Hashable) -> None:
+    def sent(self, subscriber: Hashable) -> None:
         """See `RuleResults`."""
-        self._followers.sent(who, self._current().numbers)
+        self._subscribers.sent(subscriber, self._current().numbers)
 
-    def following(self, who: Hashable) -> Hashable:
+    def changes_for(self, subscriber: Hashable) -> Hashable:
         """See `RuleResults`."""
-        return self._followers.following(who, self._current().numbers)
+        return self._subscribers.changes_for(subscriber, self._current().numbers)
 
     def _current(self) -> Published:
         """Return the latest results that are not too old."""
@@ -133,8 +133,8 @@ class RuleEngine:
         woken = asyncio.Event()
         self._woken = lambda: _set(loop, woken)
         async with asyncio.TaskGroup() as work:
-            if self._keeper is not None:
-                work.create_task(self._keep(self._keeper))
+            if self._saver is not None:
+                work.create_task(self._save_periodically(self._saver))
             work.create_task(self._repeat(woken))
 
     async def _repeat(self, woken: asyncio.Event) -> None:
@@ -157,16 +157,16 @@ class RuleEngine:
                 async with asyncio.timeout(pause / 1000):
                     await woken.wait()
 
-    async def _keep(self, keeper: StateKeeper) -> None:
+    async def _save_periodically(self, saver: StateSaver) -> None:
         """Save the state file periodically, independent of evaluations: a disk may be slow."""
         try:
             while True:
                 await asyncio.sleep(_SAVE)
-                await asyncio.to_thread(self._save, keeper)
+                await asyncio.to_thread(self._save, saver)
         finally:
-            await asyncio.to_thread(self._save, keeper)
+            await asyncio.to_thread(self._save, saver)
 
-    def _save(self, keeper: StateKeeper) -> None:
+    def _save(self, saver: StateSaver) -> None:
         if not self._working.acquire(timeout=_PATIENCE):
             log.warning("samples for rules are not saved", reason="a collector hangs")
             return
@@ -178,7 +178,7 @@ class RuleEngine:
             snapshots = {**self._saved, **self._groups.snapshots()}
         finally:
             self._working.release()
-        keeper.save(snapshots)
+        saver.save(snapshots)
 
     def step(self) -> int:
         """Do what is due. Blocking. Returns the milliseconds until the next call."""
@@ -189,13 +189,13 @@ class RuleEngine:
         now = self._clock.boot()
         if self._looked is None or now - self._looked >= _LOOK:
             self.look()
-        self._groups.accelerate(self._followers.metrics, now)
+        self._groups.accelerate(self._subscribers.metrics, now)
         due = self._groups.take(now)
         spent = self._evaluate(due) if due else 0.0
         self._account = self._sum_up(now)
-        following = min(self._groups.next or now + _LOOK, (self._looked or now) + _LOOK)
+        next_due = min(self._groups.next or now + _LOOK, (self._looked or now) + _LOOK)
         # Rules take at most half of a core, whatever they contain.
-        return max(following - self._clock.boot(), round(spent * 1000))
+        return max(next_due - self._clock.boot(), round(spent * 1000))
 
     async def load(self) -> None:
         """See `RuleResults`."""
@@ -219,18 +219,18 @@ class RuleEngine:
     def _adopt(self, said: RuleFile, now: int) -> None:
         self._refused = said.errors
         if self._saved is None:
-            self._saved = self._keeper.load(now) if self._keeper is not None else {}
+            self._saved = self._saver.load(now) if self._saver is not None else {}
         self._groups.adopt(said.groups, now, self._saved)
         self._published = self._groups.published(now)
         self._notices.read(said)
 
     def _sources(self, needed: Iterable[Need]) -> frozenset[str]:
-        return dependencies.collectors(needed, self._rounds.serving, self._rounds.names, _ACCOUNTS)
+        return dependencies.collectors(needed, self._runner.serving, self._runner.names, _ACCOUNTS)
 
     def _evaluate(self, due: Sequence[str]) -> float:
         """Evaluate due groups. Returns the seconds it took, without reading the sources."""
         now, epoch = self._clock.boot(), self._clock.epoch()
-        found = self._rounds.run(self._groups.collectors(due))
+        found = self._runner.run(self._groups.collectors(due))
         collected = metrics_of(found.families)
         reading = TickInputs(now, epoch, found.families, found.failed, collected)
         began = time.perf_counter()

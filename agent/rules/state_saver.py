@@ -12,7 +12,7 @@ from plimsoll import logs
 log = logs.get(__name__)
 
 
-class StateKeeper:
+class StateSaver:
     """One state file. Blocking; any thread may call its methods."""
 
     def __init__(self, path: Path, procfs: Path, *, limit: int) -> None:

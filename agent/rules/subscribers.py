@@ -11,7 +11,7 @@ from agent.rules.groups.results import Numbers, is_notable
 @dataclass(slots=True)
 class _Subscriber:
     metrics: frozenset[str]
-    told: Numbers = field(default_factory=dict)
+    last_sent: Numbers = field(default_factory=dict)
     changes: int = 0
 
 
@@ -20,41 +20,41 @@ class Subscribers:
 
     def __init__(self, share: float) -> None:
         self._share = share
-        self._followers: dict[Hashable, _Subscriber] = {}
+        self._subscribers: dict[Hashable, _Subscriber] = {}
         self._lock = Lock()
 
-    def subscribe(self, who: Hashable, metrics: Collection[str]) -> None:
+    def subscribe(self, subscriber: Hashable, metrics: Collection[str]) -> None:
         """Subscribe to these metrics, by their names in policies, replacing the subscriber's earlier ones."""
         names = frozenset(name for metric in metrics for name in candidates(metric))
         with self._lock:
-            self._followers[who] = _Subscriber(names)
+            self._subscribers[subscriber] = _Subscriber(names)
 
-    def forget(self, who: Hashable) -> None:
+    def forget(self, subscriber: Hashable) -> None:
         """Remove a subscriber."""
         with self._lock:
-            self._followers.pop(who, None)
+            self._subscribers.pop(subscriber, None)
 
     @property
     def metrics(self) -> frozenset[str]:
         """Return all metrics with a subscriber."""
         with self._lock:
-            return frozenset[str]().union(*(f.metrics for f in self._followers.values()))
+            return frozenset[str]().union(*(f.metrics for f in self._subscribers.values()))
 
-    def sent(self, who: Hashable, now: Numbers) -> None:
+    def sent(self, subscriber: Hashable, now: Numbers) -> None:
         """Record the values sent to a subscriber."""
         with self._lock:
-            if (follower := self._followers.get(who)) is not None:
-                follower.told = now
+            if (subscription := self._subscribers.get(subscriber)) is not None:
+                subscription.last_sent = now
 
-    def following(self, who: Hashable, now: Numbers) -> int:
+    def changes_for(self, subscriber: Hashable, now: Numbers) -> int:
         """Return how many notable changes a subscriber has had, as of `now`."""
         with self._lock:
-            follower = self._followers.get(who)
-            if follower is None:
+            subscription = self._subscribers.get(subscriber)
+            if subscription is None:
                 return 0
-            if follower.told is not now and is_notable(
-                follower.told, now, follower.metrics, self._share
+            if subscription.last_sent is not now and is_notable(
+                subscription.last_sent, now, subscription.metrics, self._share
             ):
-                follower.told = now
-                follower.changes += 1
-            return follower.changes
+                subscription.last_sent = now
+                subscription.changes += 1
+            return subscription.changes

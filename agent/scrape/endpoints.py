@@ -1,4 +1,4 @@
-"""What each path of the agent answers: metrics, whether it lives and is ready, and a page that says where to look."""
+"""The agent's HTTP endpoints: metrics, liveness, readiness, and a landing page."""
 
 import asyncio
 import contextlib
@@ -11,7 +11,7 @@ from operator import attrgetter
 
 from agent.rule_results import RuleResults
 from agent.scrape import exposition
-from agent.scrape.runner import CollectorRunner, RoundMaker
+from agent.scrape.runner import CollectorRunner, ScrapeMaker
 from agent.scrape.self_metrics import SelfMetrics
 from collectors.base.sample import Family
 from plimsoll import VERSION, logs
@@ -19,10 +19,10 @@ from plimsoll.http.types import Request, Response, preference
 
 log = logs.get(__name__)
 
-_GZIP_LEVEL = 1  # text this repetitive shrinks nine-fold at once; more effort costs the node more than it saves the wire
-_GZIP_FROM = 1400  # bytes: what fits one packet gains nothing
+_GZIP_LEVEL = 1  # text this repetitive shrinks nine-fold at level 1; higher levels cost more CPU than they save bandwidth
+_GZIP_FROM = 1400  # bytes: a reply that fits in one packet gains nothing
 
-# What a kubelet asks, which has neither user nor certificate; the answer is no more than yes or no.
+# Probed by a kubelet without user or certificate; the answer has no details.
 OPEN_PATHS = frozenset({"/healthz", "/readyz"})
 
 _PAGE = """<!DOCTYPE html>
@@ -43,11 +43,11 @@ _FAILURE = Response(HTTPStatus.INTERNAL_SERVER_ERROR, b"internal error\n")
 
 
 class Endpoints:
-    """The agent's pages. `ready` is set by whoever saw the first round end."""
+    """The agent's endpoints. `ready` is set after the first scrape of all collectors."""
 
     def __init__(
         self,
-        rounds: CollectorRunner,
+        collector_runner: CollectorRunner,
         own: SelfMetrics,
         *,
         node: str,
@@ -55,8 +55,8 @@ class Endpoints:
         max_requests: int = 40,
         recorder: RuleResults | None = None,
     ) -> None:
-        """`max_requests`: how many scrapes are answered at once; 0 for as many as there are connections."""
-        self._rounds = rounds
+        """`max_requests`: scrapes answered at once; 0 for no limit other than connections."""
+        self._runner = collector_runner
         self._own = own
         self._recorder = recorder
         self._node = node
@@ -72,7 +72,7 @@ class Endpoints:
         self.ready = False
 
     async def answer(self, request: Request) -> Response:
-        """The reply to any request."""
+        """Return the reply to a request."""
         page = self._pages.get(request.path)
         if page is None:
             return _text(
@@ -97,14 +97,14 @@ class Endpoints:
         page = _PAGE.format(
             version=html.escape(VERSION),
             node=html.escape(self._node),
-            collectors=html.escape(", ".join(self._rounds.names)),
+            collectors=html.escape(", ".join(self._runner.names)),
             metrics=html.escape(self._telemetry_path),
         )
         return Response(HTTPStatus.OK, page.encode(), "text/html; charset=utf-8")
 
     async def _metrics(self, request: Request) -> Response:
         try:
-            names = choose(request.query, self._rounds.names)
+            names = choose(request.query, self._runner.names)
         except ValueError as error:
             response = _text(HTTPStatus.BAD_REQUEST, str(error))
         else:
@@ -123,11 +123,11 @@ class Endpoints:
             self._scraping -= 1
 
     async def _scrape(self, headers: Mapping[str, str], names: Collection[str] | None) -> Response:
-        """One round, written in the thread that collected it: each thread more that takes part costs as much as a collector."""
+        """Return one scrape, encoded in the thread that collected it: each further thread involved costs as much as a collector."""
         loop = asyncio.get_running_loop()
         answer: asyncio.Future[Response] = loop.create_future()
 
-        def write(make: RoundMaker) -> None:
+        def write(make: ScrapeMaker) -> None:
             try:
                 families = self._families(make, whole=names is None)
                 settle = partial(_settle, answer, _written(headers, families))
@@ -137,24 +137,24 @@ class Endpoints:
             with contextlib.suppress(RuntimeError):  # the agent has stopped
                 loop.call_soon_threadsafe(settle)
 
-        look = self._rounds.start(names, write)
+        look = self._runner.start(names, write)
         while not answer.done():
-            await asyncio.wait([answer], timeout=self._rounds.moment)
+            await asyncio.wait([answer], timeout=self._runner.moment)
             if not answer.done():
                 await asyncio.to_thread(look)
         return answer.result()
 
-    def _families(self, make: RoundMaker, *, whole: bool) -> Sequence[Family]:
-        """A round with what the agent says of itself; what rules record only if all collectors were asked."""
+    def _families(self, make: ScrapeMaker, *, whole: bool) -> Sequence[Family]:
+        """Return a scrape with metrics about the agent; recorded metrics only if all collectors were requested."""
         if self._recorder is None:
             return make(self._own.families()).families
         found = make([*self._own.families(), *self._recorder.accounts()]).families
-        recorded = self._recorder.beside(found) if whole else ()
+        recorded = self._recorder.not_collected(found) if whole else ()
         return sorted((*found, *recorded), key=attrgetter("name")) if recorded else found
 
 
 def _written(headers: Mapping[str, str], families: Sequence[Family]) -> Response:
-    """Families the way the client likes them."""
+    """Return families in the format and encoding that the client accepts."""
     wanted = exposition.negotiate(preference(headers, "accept"))
     body = wanted.encode(families)
     extra: tuple[tuple[str, str], ...] = (("vary", "Accept, Accept-Encoding"),)
@@ -165,12 +165,12 @@ def _written(headers: Mapping[str, str], families: Sequence[Family]) -> Response
 
 
 def _settle(answer: asyncio.Future[Response], response: Response) -> None:
-    if not answer.done():  # nobody wants it any more
+    if not answer.done():  # the client is gone
         answer.set_result(response)
 
 
 def choose(query: Mapping[str, Sequence[str]], enabled: Sequence[str]) -> Collection[str] | None:
-    """The collectors that `collect[]` or `exclude[]` ask for; None for all. ValueError if they make no sense."""
+    """Return the collectors selected by `collect[]` or `exclude[]`; None for all. Raises ValueError if these are invalid."""
     collect, exclude = query.get("collect[]", ()), query.get("exclude[]", ())
     if collect and exclude:
         raise ValueError("collect[] and exclude[] do not go together")

@@ -1,4 +1,4 @@
-"""Families as the two text formats that Prometheus reads: text 0.0.4 and OpenMetrics 1.0.0, and which of them a client wants."""
+"""Encodes families as text format 0.0.4 or OpenMetrics 1.0.0, and negotiates the format."""
 
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
@@ -6,13 +6,13 @@ from dataclasses import dataclass
 from collectors.base.sample import Family, Labels, MetricType
 from collectors.formats.numerals import format_float, parse_float
 
-_KEPT = 1 << 12  # families; a node has some 500
+_KEPT = 1 << 12  # families; a node has about 500
 _STEP_LABELS = {"histogram": "le", "summary": "quantile"}
 
 
 @dataclass(frozen=True, slots=True)
 class Format:
-    """An exposition format: its name in a Content-Type, the versions it answers to, and how to write it."""
+    """An exposition format: its name and versions in a Content-Type, and its encoder."""
 
     media_type: str
     versions: tuple[str, ...]
@@ -22,7 +22,7 @@ class Format:
 
 @dataclass(frozen=True, slots=True)
 class _Known:
-    """All of a family but its values, and how that is written: lines up to the value, HELP and TYPE before the first."""
+    """The constant part of an encoded family: HELP and TYPE, and each line up to its value."""
 
     type: MetricType
     help: str
@@ -32,9 +32,9 @@ class _Known:
 
 
 class _Writer:
-    """Writes families in one format. It remembers what is the same each round: all of a family but its values.
+    """Encodes families in one format. It caches the constant part of each family.
 
-    Any thread may call it: what it remembers is replaced, never changed.
+    Any thread may call it: cached entries are replaced, never modified.
     """
 
     def __init__(
@@ -52,7 +52,7 @@ class _Writer:
         self._known: dict[str, _Known] = {}
 
     def __call__(self, families: Iterable[Family]) -> bytes:
-        """All of them, as one text."""
+        """Return all families as one text."""
         lines: list[str] = []
         values: list[float] = []
         for family in families:
@@ -94,14 +94,14 @@ def _text_series(family: Family) -> list[str]:
 
 
 def _openmetrics_head(family: Family) -> str:
-    """A counter's samples end in `_total`, its family does not."""
+    """Return HELP and TYPE. In OpenMetrics the samples of a counter end in `_total`, its family does not."""
     name = family.name.removesuffix("_total") if family.type == "counter" else family.name
     kind = "unknown" if family.type == "untyped" else family.type
     return f"# HELP {name} {_escape(family.help)}\n# TYPE {name} {kind}\n"
 
 
 def _openmetrics_series(family: Family) -> list[str]:
-    """`le` and `quantile` are written as OpenMetrics wants its numbers: 1.0, not 1."""
+    """Return each line up to its value. `le` and `quantile` are canonical OpenMetrics numbers: 1.0, not 1."""
     suffix = "_total" if family.type == "counter" and not family.name.endswith("_total") else ""
     step = _STEP_LABELS.get(family.type)
     found = []
@@ -153,7 +153,7 @@ _WILDCARDS = frozenset({"*/*", "text/*"})
 
 
 def negotiate(accept: str) -> Format:
-    """The format that an Accept header likes best. Text where it names neither: a person with a browser, curl, ..."""
+    """Return the format that an Accept header prefers; text if it names neither, as browsers and curl do."""
     best, best_quality = TEXT, 0.0
     for media_type, parameters in _items(accept):
         quality = _quality(parameters)
@@ -163,13 +163,13 @@ def negotiate(accept: str) -> Format:
 
 
 def accepts_gzip(accept_encoding: str) -> bool:
-    """Whether an Accept-Encoding header lets a reply be compressed."""
+    """Return whether an Accept-Encoding header allows gzip."""
     qualities = {coding: _quality(parameters) for coding, parameters in _items(accept_encoding)}
     return qualities.get("gzip", qualities.get("*", 0.0)) > 0
 
 
 def _items(header: str) -> Iterator[tuple[str, dict[str, str]]]:
-    """The comma-separated items of a header, each with its parameters."""
+    """Yield the comma-separated items of a header with their parameters."""
     for item in header.split(","):
         name, *rest = item.split(";")
         pairs = (part.partition("=") for part in rest)

@@ -1,4 +1,4 @@
-"""Runs the collectors, says for each whether it succeeded and how long it took, and lets none hide or delay another."""
+"""Runs the collectors in parallel and reports success and duration of each; a slow or failing one does not affect the others."""
 
 import time
 from collections.abc import Callable, Collection, Hashable, Iterable, Mapping
@@ -43,18 +43,18 @@ log = logs.get(__name__)
 
 @dataclass(frozen=True, slots=True)
 class Scrape:
-    """What one pass over the collectors found."""
+    """The result of running collectors once."""
 
     families: tuple[Family, ...]
-    """Everything collected, sorted by name, the success and duration of each collector included."""
+    """All families sorted by name, including success and duration of each collector."""
     failed: frozenset[str]
-    """Collectors that could not read their source this time: what they would have said is unknown, not absent."""
+    """Collectors that could not read their source: their metrics are unknown, not absent."""
     absent: frozenset[str] = frozenset()
-    """Collectors whose source this machine does not have: success 0 too, but what they would have said is absent."""
+    """Collectors without a source on this machine: success is 0 too, but their metrics are absent."""
 
 
-RoundMaker = Callable[[Iterable[Family]], Scrape]
-"""Makes a round of what was collected and of families from elsewhere, which go before guests' ones."""
+ScrapeMaker = Callable[[Iterable[Family]], Scrape]
+"""Makes a scrape of the collected families and others, which take precedence over deduplicating collectors."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,7 +66,7 @@ class _CollectorResult:
 
 
 class CollectorRunner:
-    """The enabled collectors. Any thread may call any method at any time; none takes much longer than `timeout` seconds."""
+    """Runs the enabled collectors. Any thread may call any method at any time; none takes much longer than `timeout` seconds."""
 
     def __init__(
         self,
@@ -93,30 +93,30 @@ class CollectorRunner:
 
     @property
     def names(self) -> tuple[str, ...]:
-        """The enabled collectors."""
+        """Names of the enabled collectors."""
         return tuple(self._collectors)
 
     def run(self, names: Collection[str] | None = None, *, beside: Iterable[Family] = ()) -> Scrape:
-        """Run these collectors, or all. Blocks until each has returned or is late. StoppedError after close().
+        """Run some collectors, or all. Blocks until each has returned or exceeded the timeout. Raises StoppedError after close().
 
-        `beside` are families from elsewhere that go into the same round; collectors that are guests give way to them too.
+        `beside`: other families of the same scrape; deduplicating collectors omit their series too.
         """
-        return self._round(self._runner.run(self._chosen(names)), beside)
+        return self._make_scrape(self._runner.run(self._chosen(names)), beside)
 
     def start(
-        self, names: Collection[str] | None, then: Callable[[RoundMaker], None]
+        self, names: Collection[str] | None, then: Callable[[ScrapeMaker], None]
     ) -> Callable[[], None]:
-        """As `run`, without waiting: `then` is called, in a thread of the collectors', with what makes the round.
+        """Like `run`, without blocking: `then` is called in a collector thread with a function that makes the scrape.
 
-        Returns what is to be called every `moment` seconds until then: it gives up collectors that are late.
+        Returns a function to call every `moment` seconds until then; it gives up collectors that exceed the timeout.
         """
         return self._runner.start(
-            self._chosen(names), lambda found: then(partial(self._round, found))
+            self._chosen(names), lambda found: then(partial(self._make_scrape, found))
         )
 
     @property
     def moment(self) -> float:
-        """See `start`."""
+        """Seconds between two calls of what `start` returns."""
         return self._runner.moment
 
     def _chosen(
@@ -126,7 +126,7 @@ class CollectorRunner:
             return self._calls
         return {name: call for name, call in self._calls.items() if name in names}
 
-    def _round(
+    def _make_scrape(
         self, found: Mapping[str, _CollectorResult | Late], beside: Iterable[Family]
     ) -> Scrape:
         outcomes = {name: self._judge(name, outcome) for name, outcome in found.items()}
@@ -146,22 +146,22 @@ class CollectorRunner:
         )
 
     def read(self, names: Collection[str]) -> tuple[Family, ...]:
-        """The families that a run of these collectors found."""
+        """Run collectors and return their families."""
         return self.run(names).families
 
     def serving(self, metrics: Collection[str]) -> frozenset[str]:
-        """The enabled collectors that can yield one of these metrics; a policy may leave out the prefix `node_`."""
+        """Return the enabled collectors that can yield one of these metrics; policies may omit the prefix `node_`."""
         names = {name for metric in metrics for name in candidates(metric)}
         found = frozenset[str]().union(*map(catalog.collectors_of, names))
         return found & self._collectors.keys()
 
     def fingerprint(self) -> Hashable:
-        """Changes when a source that can be watched changed; cheap enough for many times a second."""
+        """Return a value that changes when a watched source has changed; cheap enough to call many times a second."""
         found = self._watcher.run(self._fingerprints)
         return tuple(None if isinstance(seen, Late) else seen for seen in found.values())
 
     def close(self) -> None:
-        """End what waits for collectors; those that hang are left behind."""
+        """Stop waiting for collectors; threads of hanging ones are abandoned."""
         self._runner.close()
         self._watcher.close()
 
@@ -201,7 +201,7 @@ class CollectorRunner:
         return outcome
 
     def _report(self, name: str, outcome: _CollectorResult) -> None:
-        """One line when a collector begins to fail, fails differently, or recovers; none for more of the same."""
+        """Log a line when a collector begins to fail, fails differently, or recovers."""
         before = self._errors.get(name, "")
         self._errors[name] = outcome.error
         if outcome.error == before:
@@ -215,7 +215,7 @@ class CollectorRunner:
 
 
 def combine(parts: Iterable[Iterable[Family]]) -> tuple[dict[str, Family], frozenset[str]]:
-    """Families by name, and the names on which those who brought them disagree: there the first one counts."""
+    """Return families by name, and the names with conflicting series, of which the first ones count."""
     found: dict[str, Family] = {}
     clashes: set[str] = set()
     for families in parts:

@@ -1,6 +1,7 @@
-"""What the agent says about itself: its release, its process, its scrapes, its stream.
+"""Metrics about the agent: release, process, scrapes and stream.
 
-Not by the Prometheus client library: that would be a tenth of the agent's memory, and of a scrape.
+Written without prometheus_client, which would take a tenth of the agent's memory and of a scrape, and without psutil, which
+took 5.3 times the CPU of these reads and 3.5 MiB.
 """
 
 import gc
@@ -18,31 +19,31 @@ from collectors.base.sample import Family
 from collectors.readers.kernelfiles import FILES
 from plimsoll import VERSION
 
-_PROCESS = "/proc/self"  # the agent's own, whatever host it reads
+_PROCESS = "/proc/self"  # the agent's own process, whichever host is mounted
 _PAGE = os.sysconf("SC_PAGE_SIZE")
 
 METRICS = Table(
     Metric(
         "plimsoll_agent_build_info",
         "gauge",
-        "The release of this agent and what runs it; always 1.",
+        "Release of this agent and its Python version; always 1.",
         "",
         ("version", "pythonversion"),
     ),
     Metric(
         "plimsoll_agent_scrapes_total",
         "counter",
-        "Requests for metrics, by the status they were answered with.",
+        "Requests for metrics by HTTP status.",
         "",
         ("code",),
     ),
     Metric(
         "plimsoll_agent_stream_up",
         "gauge",
-        "1 while the stream to the evaluator stands, 0 while it does not; absent without --evaluator.address.",
+        "1 while the stream to the evaluator is up, else 0; absent without --evaluator.address.",
         "",
     ),
-    # As the Prometheus client libraries have them.
+    # Named as in the Prometheus client libraries.
     Metric(
         "process_cpu_seconds_total",
         "counter",
@@ -89,12 +90,15 @@ class Switch:
         self.up = False
 
     def set(self, up: bool) -> None:
-        """Say how it is now."""
+        """Set the current state."""
         self.up = up
 
 
 class SelfMetrics:
-    """`disabled` leaves only the release, as --web.disable-exporter-metrics asks. Any thread may call any method."""
+    """Counts scrapes and reads the process. Any thread may call its methods.
+
+    `disabled` leaves only the release, for --web.disable-exporter-metrics.
+    """
 
     def __init__(self, *, disabled: bool = False) -> None:
         self._disabled = disabled
@@ -129,11 +133,11 @@ class SelfMetrics:
             self._scrapes[str(code)] += 1
 
     def watch_stream(self) -> None:
-        """Export the stream's state from now on: there is going to be one."""
+        """Export the stream's state from now on."""
         self._streams = True
 
     def families(self) -> Iterator[Family]:
-        """All of it, as it is now."""
+        """Yield all families with current values."""
         yield self._build
         if self._disabled:
             return
@@ -161,13 +165,13 @@ def _process() -> Iterator[Family]:
 
 
 def _open_files() -> int:
-    """How many, by the directory's size, which since Linux 6.2 says so; to list it takes a look at each of them."""
+    """Return the number of open descriptors. Since Linux 6.2 it is the directory's size; listing costs a lookup per entry."""
     directory = f"{_PROCESS}/fd"
     return os.stat(directory).st_size or len(os.listdir(directory))  # noqa: PTH116, PTH208 (each scrape)
 
 
 def _age() -> float:
-    """Seconds since this process began."""
+    """Return the seconds since this process was started."""
     fields = FILES.read(f"{_PROCESS}/stat").rpartition(b")")[2].split()
     began = int(fields[19]) / os.sysconf("SC_CLK_TCK")
     return time.clock_gettime(time.CLOCK_BOOTTIME) - began

@@ -1,7 +1,7 @@
-"""Streams to the evaluator what policies name: at once when a file or a recorded value changed, else at the pace it asks for.
+"""Streams metrics that policies use to the evaluator: immediately when a file or recorded value changed, else at the evaluator's interval.
 
-The stream is opened again after every loss, with jittered back-off, and later where the evaluator said no. A report is only ever sent after a round of reading:
-an agent that cannot read says nothing, and its readings grow stale where they are kept.
+The stream is reopened after every loss with jittered back-off, and later if the evaluator rejected it. Every report follows
+a scrape: an agent that cannot read sends nothing, and its readings become stale at the evaluator.
 """
 
 import asyncio
@@ -27,16 +27,16 @@ _OPTIONS = [
     ("grpc.keepalive_time_ms", 20_000),
     ("grpc.keepalive_timeout_ms", 10_000),
     ("grpc.keepalive_permit_without_calls", 0),
-    # A subscription now and then tells nothing of the network's bandwidth, but would be followed by a ping each.
+    # gRPC would send a ping with each subscription to estimate bandwidth, which these few bytes do not need.
     ("grpc.http2.bdp_probe", 0),
 ]
 _DEFAULT_INTERVAL = 5.0
-_REST = 10  # looking for changed files may take one eleventh of the time
+_REST = 10  # checking for changed files may take one eleventh of the time
 _STEADY = 10.0
-"""Seconds that a stream has to last before its loss is met with the shortest delay again."""
+"""Seconds a stream must last for the back-off to be reset."""
 
-# Whose agent this is will hardly be another matter a second later. Whether there is such a node may be: one that was
-# deleted is often registered anew within seconds, and has no readings until its agent is back.
+# The identity of this agent rarely changes within seconds, but its node may be registered again within seconds after it
+# was deleted, and has no readings until its agent is back.
 _REFUSALS = frozenset(
     {
         grpc.StatusCode.UNAUTHENTICATED,
@@ -51,7 +51,7 @@ Stream = grpc.aio.StreamStreamCall[telemetry_pb2.Report, telemetry_pb2.Subscript
 
 @dataclass(frozen=True, slots=True)
 class Target:
-    """Whom to stream to, as which node, and how often (seconds) to look for changes. No credentials: plain text."""
+    """Address of the evaluator, name of this node, and seconds between checks for changes. Without credentials: plain text."""
 
     address: str
     node: str
@@ -61,7 +61,7 @@ class Target:
 
 @dataclass(frozen=True, slots=True)
 class _Loss:
-    """How a stream ended: what to log, and whether it is the evaluator's will that there is none."""
+    """How a stream ended: what to log, and whether the evaluator rejected it."""
 
     why: str
     refused: bool = False
@@ -69,12 +69,12 @@ class _Loss:
 
 
 class StreamClient:
-    """One stream to the evaluator, for ever. `on_state` hears when it is up and when it is lost."""
+    """Keeps one stream to the evaluator. `on_state` is called when it comes up and when it is lost."""
 
     def __init__(
         self,
         target: Target,
-        rounds: CollectorRunner,
+        collector_runner: CollectorRunner,
         *,
         recorded: RuleResults | None = None,
         on_state: Callable[[bool], None] = lambda _up: None,
@@ -82,7 +82,7 @@ class StreamClient:
         refused: Backoff | None = None,
     ) -> None:
         self._target = target
-        self._readings = SnapshotReader(rounds, recorded)
+        self._readings = SnapshotReader(collector_runner, recorded)
         self._on_state = on_state
         rng = random.Random()  # noqa: S311 (jitter, not a secret)
         self._backoff = backoff or Backoff(rng.random, first=0.25, longest=15.0)
@@ -98,7 +98,7 @@ class StreamClient:
             delay = self._delay(loss)
             level = log.info if loss.planned else log.warning
             level(
-                "the evaluator turned this agent away, trying again"
+                "the evaluator rejected this agent, trying again"
                 if loss.refused
                 else "no stream to the evaluator, trying again",
                 address=self._target.address,
@@ -108,7 +108,7 @@ class StreamClient:
             await asyncio.sleep(delay)
 
     async def _attempt(self) -> _Loss:
-        """One stream, from its opening to its end."""
+        """Open a stream and serve it until it ends."""
         try:
             channel, metadata = await self._channel()
             async with channel:
@@ -117,7 +117,7 @@ class StreamClient:
         except grpc.aio.AioRpcError as error:
             return _Loss(error.details() or error.code().name, refused=error.code() in _REFUSALS)
         except asyncio.InvalidStateError:
-            # A report was to be written when the stream had just been lost.
+            # The stream was lost just before a report was written.
             return _Loss("the stream was lost")
         except CredentialsError as error:
             return _Loss(str(error))
@@ -134,14 +134,14 @@ class StreamClient:
         return grpc.aio.secure_channel(address, secrets, options), metadata
 
     def _delay(self, loss: _Loss) -> float:
-        """A stream that broke at once is no success: an evaluator that turns us away must not be hammered."""
+        """Return the back-off. A stream that ended at once does not reset it, so that an evaluator that rejects us is not overloaded."""
         if asyncio.get_running_loop().time() - self._up_since > _STEADY:
             self._backoff.reset()
             self._refused.reset()
         return (self._refused if loss.refused else self._backoff).next()
 
     async def _session(self, stream: Stream) -> None:
-        """One stream, from the introduction until it is lost."""
+        """Serve one stream, from the hello until it is lost."""
         await stream.write(telemetry_pb2.Report(node_name=self._target.node, agent_version=VERSION))
         wanted = _RequestedMetrics()
         listening = asyncio.create_task(self._listen(stream, wanted))
@@ -175,7 +175,7 @@ class StreamClient:
         self._readings.want(subscription.metrics)
         while True:
             metrics = list(subscription.metrics)
-            # Taken before the reading: a file that changes while it is read has another one afterwards.
+            # Taken before the scrape: a file that changes during it has another stamp afterwards.
             seen = await asyncio.to_thread(self._readings.fingerprint)
             found = await asyncio.to_thread(self._readings.read, metrics)
             report = telemetry_pb2.Report(
@@ -192,7 +192,7 @@ class StreamClient:
     async def _until_due(
         self, wanted: "_RequestedMetrics", seen: Hashable, interval: float
     ) -> None:
-        """Return when the interval is over, a source or a recorded value has changed, or the evaluator wants something else."""
+        """Return when the interval is over, a source or recorded value has changed, or there is a new subscription."""
         loop = asyncio.get_running_loop()
         due = loop.time() + interval
         pause = self._target.poll_interval
@@ -202,12 +202,12 @@ class StreamClient:
             begin = loop.time()
             if await asyncio.to_thread(self._readings.fingerprint) != seen:
                 return
-            # A look at thousands of files, or at a slow disk, is not repeated without a pause that is in proportion.
+            # Checking thousands of files, or a slow disk, is followed by a proportional pause.
             pause = max(self._target.poll_interval, _REST * (loop.time() - begin))
 
 
 class _RequestedMetrics:
-    """The evaluator's latest subscription, and whether it was taken up yet."""
+    """The evaluator's latest subscription, and whether it was applied."""
 
     def __init__(self) -> None:
         self._latest: telemetry_pb2.Subscription | None = None
@@ -228,7 +228,7 @@ class _RequestedMetrics:
         return self._latest
 
     async def within(self, seconds: float) -> bool:
-        """Wait so long for another subscription; whether it came."""
+        """Wait up to `seconds` for a new subscription. Returns whether it came."""
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(seconds):
                 await self._arrived.wait()

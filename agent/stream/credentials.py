@@ -1,6 +1,6 @@
-"""What a stream to the evaluator shows and what it checks: certificate files and a token, read anew for each attempt.
+"""Credentials of a stream to the evaluator: certificate files and a token, read for each attempt.
 
-So whatever rotates them needs to tell nobody, and a file that is wrong for a while costs a few attempts.
+Files may therefore be rotated without a restart, and a file that is wrong for a moment only fails a few attempts.
 """
 
 import ssl
@@ -13,12 +13,12 @@ Metadata = tuple[tuple[str, str], ...]
 
 
 class CredentialsError(Exception):
-    """A file that cannot be used; the sentence names it."""
+    """A file cannot be used; the message names it."""
 
 
 @dataclass(frozen=True, slots=True)
 class Credentials:
-    """Paths; empty for what is not used. `server_name` is what the evaluator's certificate has to be for."""
+    """Paths; empty if not used. `server_name`: the name that the evaluator's certificate must have."""
 
     ca: str
     cert: str = ""
@@ -27,13 +27,13 @@ class Credentials:
     server_name: str = ""
 
     def load(self) -> tuple[grpc.ChannelCredentials, Metadata]:
-        """What a channel needs, and what its calls send along. Reads files; raises CredentialsError."""
+        """Read the files and return channel credentials and call metadata. Raises CredentialsError."""
         self._check()
         pair = (_read(self.key), _read(self.cert)) if self.cert else (None, None)
         return grpc.ssl_channel_credentials(_read(self.ca), *pair), self._metadata()
 
     def _check(self) -> None:
-        """gRPC takes any bytes, and says of bad ones only that a handshake failed."""
+        """Validate the files: gRPC accepts any bytes and would only report a failed handshake."""
         context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
         try:
             context.load_verify_locations(self.ca)
@@ -42,7 +42,7 @@ class Credentials:
         if not self.cert:
             return
         try:
-            # Without a password to try, OpenSSL would ask for one on the terminal, and wait.
+            # Without a password callback, OpenSSL would prompt for one on the terminal and wait.
             context.load_cert_chain(self.cert, self.key, password="")
         except (OSError, ssl.SSLError) as error:
             raise CredentialsError(
@@ -53,7 +53,7 @@ class Credentials:
         if not self.token:
             return ()
         token = _read(self.token).decode("ascii", "replace").strip()
-        # What is no token would not pass as metadata either, and the error would show it.
+        # An invalid token would be rejected as metadata too, but with the token in the error.
         if not token.isascii() or not token.isprintable() or not token or " " in token:
             raise CredentialsError(f"there is no token in {self.token}")
         return (("authorization", f"Bearer {token}"),)

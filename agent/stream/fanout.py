@@ -1,7 +1,7 @@
-"""Streams to every replica of the evaluator: each answers the scheduler by itself, so each has to know what this node feels.
+"""Streams to every replica of the evaluator. Each replica answers the scheduler by itself, so each needs this node's readings.
 
-The replicas are the addresses that the evaluator's name resolves to, looked up again and again: in a cluster, the name of
-a headless Service.
+Replicas are the addresses that the evaluator's name resolves to, looked up periodically; in a cluster, the name of a
+headless Service.
 """
 
 import asyncio
@@ -17,11 +17,11 @@ from plimsoll.http.addresses import Address
 log = logs.get(__name__)
 
 _LOOK = 5.0
-"""Seconds between two look-ups. Cluster DNS lets answers live for 5 to 30."""
+"""Seconds between two lookups. Cluster DNS answers live for 5 to 30."""
 
 
 class Stream(Protocol):
-    """A stream to one replica, for ever."""
+    """A stream to one replica."""
 
     async def run(self) -> None:
         """Stream until cancelled."""
@@ -33,7 +33,7 @@ Open = Callable[[Address, Callable[[bool], None]], Stream]
 
 
 class StreamFanout:
-    """One stream to each replica. `on_state` hears whether a stream stands to every one that was found."""
+    """Keeps one stream per replica. `on_state` is called with whether the streams to all replicas are up."""
 
     def __init__(
         self,
@@ -66,7 +66,7 @@ class StreamFanout:
                     return_when=asyncio.FIRST_COMPLETED,
                 )
                 for task in done:
-                    await task  # a stream never ends by itself: this raises what broke it
+                    await task  # a stream never ends by itself: this raises its error
         finally:
             await self._close(tuple(self._streams))
 
@@ -74,7 +74,7 @@ class StreamFanout:
         try:
             found = await self._resolve(self._address)
         except OSError as error:
-            # Streams that stand are left alone: the name service may be away, and they are not.
+            # Existing streams are kept: DNS may fail while they work.
             log.warning(
                 "the evaluator's name is not resolved, trying again",
                 address=str(self._address),
@@ -108,7 +108,7 @@ class StreamFanout:
 
 
 async def resolved(address: Address) -> frozenset[Address]:
-    """All addresses of a name, of one family: in a cluster with two, each replica has one of either. Raises OSError."""
+    """Return all addresses of a name, of one family: in a dual-stack cluster each replica has one of either. Raises OSError."""
     found = await asyncio.get_running_loop().getaddrinfo(
         address.host, address.port, type=socket.SOCK_STREAM
     )

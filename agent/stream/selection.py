@@ -1,4 +1,4 @@
-"""Which of a round's samples answer to the metric names that policies use."""
+"""Selects the samples that answer to the metric names of policies."""
 
 from collections.abc import Container, Iterable, Sequence
 
@@ -10,9 +10,9 @@ from wire.codec import Snapshot
 def select(
     families: Iterable[Family], metrics: Sequence[str], unread: Container[str] = ()
 ) -> Snapshot:
-    """The single value of each metric; those with several samples are counted, the others are absent.
+    """Return the value of each metric with a single sample; metrics with several samples are counted, others are absent.
 
-    `unread` are metrics whose source could not be read: unless a value is there all the same, nothing is known of them.
+    `unread`: metrics whose source could not be read; without a value they are unknown.
     """
     asked: dict[str, list[str]] = {}
     for metric in metrics:

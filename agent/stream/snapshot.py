@@ -1,4 +1,4 @@
-"""What one stream reads of this node: collected metrics, and recorded ones beside them."""
+"""Reads the metrics for one stream: collected and recorded ones."""
 
 from collections.abc import Hashable, Sequence
 
@@ -10,46 +10,48 @@ from wire.codec import Snapshot
 
 
 class SnapshotReader:
-    """For one stream. Blocking where it reads; one call at a time."""
+    """The reader of one stream. Blocking while it reads; one call at a time."""
 
-    def __init__(self, rounds: CollectorRunner, recorded: RuleResults | None = None) -> None:
-        self._rounds = rounds
+    def __init__(
+        self, collector_runner: CollectorRunner, recorded: RuleResults | None = None
+    ) -> None:
+        self._runner = collector_runner
         self._recorded = recorded
         self._own: frozenset[str] = (
             frozenset()
-        )  # metrics that were collected when they could be last read
+        )  # metrics that were collected the last time they could be read
 
     def want(self, metrics: Sequence[str]) -> None:
-        """These are read from now on."""
+        """Subscribe to these metrics from now on."""
         if self._recorded is not None:
             self._recorded.subscribe(self, metrics)
 
     def close(self) -> None:
-        """Nothing is read any longer."""
+        """Unsubscribe from everything."""
         if self._recorded is not None:
             self._recorded.forget(self)
 
     def fingerprint(self) -> Hashable:
-        """Changes when there is something to report at once."""
-        seen = self._rounds.fingerprint()
-        return seen if self._recorded is None else (seen, self._recorded.following(self))
+        """Return a value that changes when a report should be sent immediately."""
+        seen = self._runner.fingerprint()
+        return seen if self._recorded is None else (seen, self._recorded.changes_for(self))
 
     def read(self, metrics: Sequence[str]) -> Snapshot:
-        """Run just the collectors that can know these metrics."""
-        found = self._rounds.run(self._rounds.serving(metrics))
+        """Run the collectors that can yield these metrics, and return their snapshot."""
+        found = self._runner.run(self._runner.serving(metrics))
         unread: set[str] = set()
         if found.failed:
-            unread = {m for m in metrics if found.failed & self._rounds.serving([m])}
+            unread = {m for m in metrics if found.failed & self._runner.serving([m])}
         collected = select(found.families, metrics, unread)
         if self._recorded is None:
             return collected
-        # A recorded value must not step in for an operator's word that cannot be read at the moment.
+        # A recorded value must not replace an operator's file that cannot be read at the moment.
         held = collected.unread & self._own
         self._own = held.union(collected.values, collected.several)
         left = [metric for metric in metrics if metric not in self._own]
         self._recorded.sent(self)
         unknown = collected.unread | self._unknown(left)
-        recorded = select(self._recorded.beside(found.families), left, unknown)
+        recorded = select(self._recorded.not_collected(found.families), left, unknown)
         return Snapshot(
             {**collected.values, **recorded.values},
             {**collected.several, **recorded.several},
@@ -57,7 +59,7 @@ class SnapshotReader:
         )
 
     def _unknown(self, metrics: Sequence[str]) -> frozenset[str]:
-        """Of these, what rules would record and of which nothing is known."""
+        """Return those of the metrics that rules record and whose value is unknown."""
         assert self._recorded is not None
         unread = frozenset(self._recorded.unread())
         return frozenset(m for m in metrics if not unread.isdisjoint(candidates(m)))

@@ -1,4 +1,4 @@
-"""Basic authentication against bcrypt hashes, which are slow on purpose: one at a time, in a thread, each password once."""
+"""Basic authentication with bcrypt, which is slow by design: one check at a time, in a thread, with a cache."""
 
 import asyncio
 import base64
@@ -8,14 +8,14 @@ from collections.abc import Mapping
 
 from plimsoll.fairlock import FairLock
 
-_MAX_BYTES = 72  # bcrypt looks at no more
+_MAX_BYTES = 72  # bcrypt ignores further bytes
 _REMEMBERED = 100
 _WAITING = 31
-"""Passwords that wait to be checked."""
+"""Maximum number of passwords waiting to be checked."""
 
 
 class BasicAuth:
-    """Which passwords were found to be right. Kept apart from the wrong ones, so that guessing drives none of them out."""
+    """Checks passwords and caches results. Correct ones are cached apart from wrong ones, so that guessing does not evict them."""
 
     def __init__(self) -> None:
         self._right: dict[bytes, None] = {}
@@ -23,14 +23,11 @@ class BasicAuth:
         self._checking = FairLock(_WAITING)
 
     async def fit(self, users: Mapping[str, str], authorization: str) -> bool:
-        """Whether an Authorization header has the name and the password of one of these users.
-
-        Raises TooManyWaitError.
-        """
+        """Return whether an Authorization header has the name and password of a user. Raises TooManyWaitError."""
         if (given := _basic(authorization)) is None:
             return False
         name, password = given
-        # A name that nobody has takes as long as one that somebody has.
+        # An unknown name takes as long as a known one.
         hashed = users.get(name.decode("utf-8", "replace"))
         against = (hashed or next(iter(users.values()))).encode()
         key = hashlib.sha256(b"\0".join((name, against, password))).digest()
@@ -57,11 +54,11 @@ def _basic(authorization: str) -> tuple[bytes, bytes] | None:
 
 
 def _check(password: bytes, hashed: bytes) -> bool:
-    import bcrypt  # an agent without users does without
+    import bcrypt  # not imported without users
 
     try:
         return bcrypt.checkpw(password[:_MAX_BYTES], hashed)
-    except ValueError:  # a password that bcrypt takes from nobody
+    except ValueError:  # a password that bcrypt rejects for any hash
         return False
 
 

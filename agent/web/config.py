@@ -1,6 +1,6 @@
-"""The web config file that all Prometheus exporters share (--web.config.file): TLS, users, headers, in YAML.
+"""The web configuration file of Prometheus exporters (--web.config.file): TLS, users, headers, in YAML.
 
-Read as strictly as exporter-toolkit reads it: an unknown or repeated field is a mistake, not a wish to be passed over.
+As strict as exporter-toolkit: unknown and repeated fields are errors.
 """
 
 import dataclasses
@@ -20,7 +20,7 @@ _BOOLEANS = {
     **dict.fromkeys(("true", "True", "TRUE", "yes", "Yes", "YES", "on", "On", "ON"), True),
     **dict.fromkeys(("false", "False", "FALSE", "no", "No", "NO", "off", "Off", "OFF"), False),
 }
-# The headers that may be set, with their values where only some are allowed.
+# The headers that may be set, with their allowed values if these are restricted.
 _HEADERS: Mapping[str, tuple[str, ...]] = {
     "Strict-Transport-Security": (),
     "X-Content-Type-Options": ("nosniff",),
@@ -30,16 +30,16 @@ _HEADERS: Mapping[str, tuple[str, ...]] = {
 }
 
 _DIGITS = 18
-"""Of a whole number: as many as Go's own integers hold."""
+"""Digits of an integer: as many as fit into Go's int64."""
 
 
 class WebConfigError(SentenceError):
-    """A file that cannot be used; the text is for the operator."""
+    """The file cannot be used; the message is for the operator."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TlsConfig:
-    """`tls_server_config`. What is given in the file itself and what is named as a file exclude each other."""
+    """`tls_server_config`. Inline values and file names exclude each other."""
 
     cert: str = ""
     key: str = ""
@@ -57,12 +57,12 @@ class TlsConfig:
 
     @property
     def files(self) -> tuple[str, ...]:
-        """The files that this names."""
+        """The files that it names."""
         return tuple(filter(None, (self.cert_file, self.key_file, self.client_ca_file)))
 
     @property
     def verifies_clients(self) -> bool:
-        """Whether nobody comes in without a certificate that the CA signed."""
+        """Whether clients need a certificate signed by the CA."""
         return self.client_auth_type == "RequireAndVerifyClientCert"
 
 
@@ -71,36 +71,36 @@ class HttpConfig:
     """`http_server_config`."""
 
     http2: bool = True
-    """Accepted without effect: HTTP/1.1 is spoken here."""
+    """Accepted without effect: only HTTP/1.1 is served."""
     headers: Mapping[str, str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RateLimit:
-    """`rate_limit`: `burst` requests at once, and one more every `interval`; without an interval, no limit."""
+    """`rate_limit`: `burst` requests at once, and one more every `interval`; no limit without an interval."""
 
     interval: str = "0"
     burst: int = 0
 
     @property
     def seconds(self) -> float:
-        """The interval."""
+        """The interval in seconds."""
         return durations.duration(self.interval)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WebConfig:
-    """The whole file. Without `tls`, plain HTTP is spoken; without `users`, everybody is answered."""
+    """The whole file. Without `tls`, plain HTTP is served; without `users`, no password is required."""
 
     tls: TlsConfig | None = None
     http: HttpConfig = HttpConfig()
     users: Mapping[str, str] = field(default_factory=dict)
-    """Name to bcrypt hash."""
+    """bcrypt hash by name."""
     rate_limit: RateLimit = RateLimit()
 
 
 def parse(text: str, directory: PurePath) -> WebConfig:
-    """What the file in this directory says. WebConfigError for anything that the format does not know."""
+    """Parse the file's text; `directory` resolves relative paths. Raises WebConfigError for anything the format does not define."""
     top = _mapping(_load(text), "the file")
     known = {"tls_server_config", "http_server_config", "basic_auth_users", "rate_limit"}
     if unknown := sorted(top.keys() - known):
@@ -163,7 +163,7 @@ def _check_headers(headers: Mapping[str, str]) -> None:
 
 
 def _load(text: str) -> Any:
-    from plimsoll import strictyaml  # 4 MB that an agent without such a file does without
+    from plimsoll import strictyaml  # 4 MB that an agent without such a file saves
 
     try:
         return strictyaml.load(text)
@@ -172,7 +172,7 @@ def _load(text: str) -> Any:
 
 
 def _section(kind: type[S], top: Mapping[str, Any], name: str) -> S:
-    """A dataclass of settings out of one section; every scalar of the file is still text."""
+    """Return a section as a dataclass of settings; scalars in the file are text."""
     given = _mapping(top.get(name, ""), name)
     fields = {f.name: f for f in dataclasses.fields(kind)}  # type: ignore[arg-type]  # S is a dataclass
     values: dict[str, Any] = {}

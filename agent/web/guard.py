@@ -1,8 +1,8 @@
-"""Keeps the web config: reads it again when it changed, and lets past only whom it lets past.
+"""Applies the web configuration: TLS, authentication and rate limit; reloads it when its files change.
 
-The file is looked at whenever somebody comes, so a change counts from the next connection (TLS) or request (the rest) on;
-connections that stand are left alone. A file that became wrong changes nothing but the log. Neither does one that takes a
-protection away as a whole: that may be a file cut short, and is only believed after a restart.
+The files are checked on each connection and request: changes of TLS apply to new connections, the rest to new requests.
+A file that becomes invalid is logged and ignored. So is one that removes a protection entirely, which may be a truncated
+file; it takes effect only after a restart.
 """
 
 import time
@@ -25,7 +25,7 @@ from plimsoll.ratelimit import TokenBucket
 
 log = logs.get(__name__)
 
-_SETTLED = 0.05  # seconds after which a second change of a file is certain to give it another time
+_SETTLED = 0.05  # seconds after which another change of a file is certain to have another timestamp
 _NANOSECONDS = 1_000_000_000
 
 Marks = dict[str, FileStamp | None]
@@ -33,14 +33,14 @@ Marks = dict[str, FileStamp | None]
 
 @dataclass(frozen=True, slots=True)
 class _ActiveConfig:
-    """A config that is in force."""
+    """The configuration in force."""
 
     config: WebConfig
     tls: Tls | None
 
 
 class WebGuard:
-    """One for all addresses. Used by the event loop's thread only."""
+    """Guards all listeners. Used by the event loop's thread only."""
 
     def __init__(
         self,
@@ -49,29 +49,29 @@ class WebGuard:
         clock: Callable[[], float] = time.monotonic,
         now: Callable[[], float] = time.time,
     ) -> None:
-        """Read the file. WebConfigError if it cannot be used."""
+        """Read the file. Raises WebConfigError if it cannot be used."""
         self._path = path
         self._now = now
         self._marks: Marks = {}
         self._settled = False
-        self._complaint = ""
+        self._last_error = ""
         self._passwords = BasicAuth()
-        self._house = self._read()
-        limit = self._house.config.rate_limit
+        self._active = self._read()
+        limit = self._active.config.rate_limit
         self._clock = clock
         self._bucket = TokenBucket(1 / limit.seconds, limit.burst) if limit.seconds else None
 
     def tls(self) -> Tls | None:
-        """How a new connection is to shake hands; None for plain HTTP."""
+        """Return the TLS settings for a new connection; None for plain HTTP."""
         self._look()
-        return self._house.tls
+        return self._active.tls
 
     def guard(self, handler: Handler, *, open_paths: Container[str]) -> Handler:
-        """A handler that answers only those whom the config lets pass, and everybody at the open paths."""
+        """Return a handler that admits only authorized requests, and all requests for the open paths."""
 
         async def answer(request: Request) -> Response:
             self._look()
-            config = self._house.config
+            config = self._active.config
             response = None if request.path in open_paths else await self._refusal(request, config)
             if response is None:
                 response = await handler(request)
@@ -96,29 +96,29 @@ class WebGuard:
         return Response(HTTPStatus.UNAUTHORIZED, b"unauthorized\n", headers=challenge)
 
     def _look(self) -> None:
-        """Read the file again if it, or a file that it names, has changed."""
+        """Reload the file if it, or a file that it names, has changed."""
         before = self._marks
         if self._settled and _marks(before) == before:
             return
         try:
-            self._house = self._read(self._house)
+            self._active = self._read(self._active)
         except WebConfigError as error:
-            if str(error) != self._complaint:
-                log.error("web config not taken, the old one stays", reason=str(error))
-            self._complaint = str(error)
+            if str(error) != self._last_error:
+                log.error("web config is invalid, keeping the previous one", reason=str(error))
+            self._last_error = str(error)
             return
-        self._complaint = ""
+        self._last_error = ""
         if self._marks != before:
-            log.info("web config read again", file=str(self._path))
+            log.info("web config reloaded", file=str(self._path))
 
     def _read(self, before: _ActiveConfig | None = None) -> _ActiveConfig:
-        # Marks are taken before what they are of is read: a change in between shows as a change afterwards.
+        # Stamps are taken before the files are read, so that a change in between is noticed the next time.
         marks = _marks([str(self._path)])
         try:
             config = webconfig.parse(self._path.read_text(), self._path.parent)
             if config.tls is not None:
                 marks |= _marks(config.tls.files)
-            house = _ActiveConfig(config, None if config.tls is None else tls.build(config.tls))
+            active = _ActiveConfig(config, None if config.tls is None else tls.build(config.tls))
         except (OSError, UnicodeDecodeError) as error:
             reason = (error.strerror if isinstance(error, OSError) else "") or "not UTF-8"
             raise WebConfigError(f"{self._path}: {reason}") from error
@@ -130,7 +130,7 @@ class WebGuard:
             self._marks = marks
         if before is not None and (loss := _loss(before.config, config)):
             raise WebConfigError(f"{self._path}: {loss}; if that is meant, restart the agent")
-        return house
+        return active
 
 
 def _marks(paths: Iterable[str]) -> Marks:
@@ -145,7 +145,7 @@ def _mark(path: str) -> FileStamp | None:
 
 
 def _loss(before: WebConfig, now: WebConfig) -> str:
-    """The protection that there was before and is no more."""
+    """Return the protection that was removed; empty if there is none."""
     if before.tls is not None and now.tls is None:
         return "there is no TLS any more"
     if before.users and not now.users:

@@ -1,4 +1,4 @@
-"""What the TLS part of a web config means to Python's ssl: a context for new connections, and who may stay."""
+"""Builds an SSL context and client checks from the TLS section of the web configuration."""
 
 import ipaddress
 import os
@@ -15,7 +15,7 @@ from plimsoll.http.tls import Certificate, Tls, server_context
 
 T = TypeVar("T")
 
-# As Go spells them, to OpenSSL's spelling. Those of TLS 1.3 cannot be chosen, here as little as in Go.
+# Go's names of cipher suites to OpenSSL's. Those of TLS 1.3 cannot be configured, as in Go.
 _CIPHERS: Mapping[str, str] = {
     "TLS_AES_128_GCM_SHA256": "",
     "TLS_AES_256_GCM_SHA384": "",
@@ -46,21 +46,19 @@ _VERSIONS: Mapping[str, ssl.TLSVersion] = {
 _CLIENT_AUTH: Mapping[str, ssl.VerifyMode] = {
     "": ssl.CERT_NONE,
     "NoClientCert": ssl.CERT_NONE,
-    "RequestClientCert": ssl.CERT_NONE,  # it would be asked for, and looked at by nobody
+    "RequestClientCert": ssl.CERT_NONE,  # Go requests a certificate but does not verify it
     "VerifyClientCertIfGiven": ssl.CERT_OPTIONAL,
     "RequireAndVerifyClientCert": ssl.CERT_REQUIRED,
 }
-# Python's ssl asks for a certificate only in order to verify it. To take anything instead would be a silent weakening.
+# Python's ssl cannot request a certificate without verifying it. Accepting any instead would silently weaken it.
 _UNVERIFIED = {"RequireAnyClientCert", "RequireClientCert"}
 
 
 def build(config: TlsConfig) -> Tls:
-    """What a configuration and the files it names ask for. WebConfigError where they make no sense to OpenSSL."""
+    """Build TLS settings from a configuration and its files. Raises WebConfigError if OpenSSL rejects them."""
     context = server_context()
     with warnings.catch_warnings():
-        warnings.simplefilter(
-            "ignore", DeprecationWarning
-        )  # TLS 1.0 is then the operator's own wish
+        warnings.simplefilter("ignore", DeprecationWarning)  # TLS 1.0, only if configured
         context.minimum_version = _of(_VERSIONS, config.min_version, "min_version")
         context.maximum_version = _of(_VERSIONS, config.max_version, "max_version")
     ciphers = [_of(_CIPHERS, name, "cipher_suites") for name in config.cipher_suites]
@@ -71,12 +69,12 @@ def build(config: TlsConfig) -> Tls:
     curves = [_of(_CURVES, name, "curve_preferences") for name in config.curve_preferences]
     if (
         len(curves) == 1
-    ):  # Python's ssl takes one; with more, OpenSSL's own choice stays, which has all of them
+    ):  # Python's ssl accepts one curve; with several, OpenSSL's default stays, which includes all of them
         context.set_ecdh_curve(curves[0])
     _load_certificate(context, config)
     _load_clients(context, config)
     allowed = frozenset(config.client_allowed_sans)
-    return Tls(context, partial(_objection, allowed)) if allowed else Tls(context)
+    return Tls(context, partial(_reject_reason, allowed)) if allowed else Tls(context)
 
 
 def _load_certificate(context: ssl.SSLContext, config: TlsConfig) -> None:
@@ -128,7 +126,7 @@ def _content(what: str, path: str) -> bytes:
 
 @contextmanager
 def _as_file(content: bytes) -> Iterator[str]:
-    """A path for what OpenSSL reads from files only; nothing is written to a disk."""
+    """Yield a path with this content for OpenSSL functions that only read files; nothing is written to disk."""
     descriptor = os.memfd_create("certificate")
     try:
         with open(descriptor, "wb", closefd=False) as file:
@@ -139,7 +137,7 @@ def _as_file(content: bytes) -> Iterator[str]:
 
 
 def _no_password() -> str:
-    """Asked for only by a key that is encrypted; without this, OpenSSL would ask a terminal and wait."""
+    """Raise for an encrypted key; without this callback OpenSSL would prompt on the terminal."""
     raise ValueError("the key is encrypted")
 
 
@@ -147,7 +145,7 @@ def _reason(error: Exception) -> str:
     return (error.reason if isinstance(error, ssl.SSLError) else "") or str(error)
 
 
-def _objection(allowed: frozenset[str], certificate: Certificate | None) -> str:
+def _reject_reason(allowed: frozenset[str], certificate: Certificate | None) -> str:
     if not certificate or not allowed.isdisjoint(_names(certificate)):
         return ""
     return "the client certificate is of nobody who is allowed"

@@ -1,4 +1,4 @@
-"""Every metric of every collector, out of the tables in their modules."""
+"""The catalog of all metrics, from the tables in the collectors' modules."""
 
 from collections.abc import Iterator
 from functools import lru_cache
@@ -6,11 +6,11 @@ from functools import lru_cache
 from collectors.base.metric import Metric
 from collectors.base.registry import COLLECTORS
 
-_KEPT = 1 << 12  # names; policies and rules ask about the same ones again and again
+_KEPT = 1 << 12  # cached names; policies and rules use the same ones repeatedly
 
 
 def rows() -> Iterator[tuple[str, Metric]]:
-    """(collector, metric), in the order of the registry and of each table."""
+    """Yield (collector, metric) in the order of the registry and of each table."""
     for name, entry in COLLECTORS.items():
         for metric in entry.metrics:
             yield name, metric
@@ -18,7 +18,7 @@ def rows() -> Iterator[tuple[str, Metric]]:
 
 @lru_cache(_KEPT)
 def collectors_of(metric: str) -> frozenset[str]:
-    """The collectors that can yield a series of this name."""
+    """Return the collectors that can yield a series of this name."""
     return frozenset(
         name
         for name, entry in COLLECTORS.items()

@@ -1,4 +1,4 @@
-"""Histograms and summaries: many lines that are one thing, checked and put in the order in which they are printed."""
+"""Assembles histograms and summaries from their samples, validated and in exposition order."""
 
 import math
 from collections.abc import Iterable, Iterator, Sequence
@@ -8,12 +8,12 @@ from collectors.base.sample import Labels, Sample
 from collectors.formats.numerals import format_float, parse_float
 
 Written = tuple[str, dict[str, str], float]
-"""A sample as its line has it: name, labels, value."""
+"""A parsed sample: name, labels, value."""
 
 
 @dataclass(slots=True)
 class _Parts:
-    """The lines of one histogram or one summary."""
+    """The samples of one histogram or summary."""
 
     steps: list[tuple[float, float]] = field(default_factory=list)  # (le or quantile, value)
     sum: float | None = None
@@ -21,14 +21,14 @@ class _Parts:
 
 
 def histogram(name: str, lines: Iterable[Written], label_names: Sequence[str]) -> Iterator[Sample]:
-    """Buckets by rising `le`, sum, count. ValueError if the lines make no histogram."""
+    """Yield buckets by ascending `le`, sum, count. Raises ValueError if the samples are not a valid histogram."""
     for key, parts in _groups(name, lines, label_names, step=(f"{name}_bucket", "le")).items():
         _complete(parts)
         yield from _printed(name, f"{name}_bucket", "le", key, parts)
 
 
 def summary(name: str, lines: Iterable[Written], label_names: Sequence[str]) -> Iterator[Sample]:
-    """Quantiles by rising `quantile`, sum, count. ValueError if the lines make no summary."""
+    """Yield quantiles in ascending order, sum, count. Raises ValueError if the samples are not a valid summary."""
     for key, parts in _groups(name, lines, label_names, step=(name, "quantile")).items():
         yield from _printed(name, name, "quantile", key, parts)
 
@@ -62,7 +62,7 @@ def _bound(text: str, label: str) -> float:
 
 
 def _complete(parts: _Parts) -> None:
-    """The +Inf bucket and the count are the same number by definition; one of them has to be there."""
+    """Fill in the +Inf bucket or the count, which are equal by definition; one of them is required."""
     infinite = [value for step, value in parts.steps if step == math.inf]
     if parts.count is not None and not infinite:
         parts.steps.append((math.inf, parts.count))

@@ -1,4 +1,4 @@
-"""Where a node's own files are, also when they are mounted elsewhere; the one place that spells "/proc" and reads from it."""
+"""Paths of the node's file systems, which may be mounted elsewhere, and reads of procfs files."""
 
 import errno
 from collections.abc import Callable
@@ -15,7 +15,7 @@ _ABSENT = frozenset({errno.ENOENT, errno.ENOTDIR, errno.ENODEV, errno.ENXIO, err
 
 @dataclass(frozen=True, slots=True)
 class Host:
-    """The machine that is read: its name and the roots of its file systems."""
+    """The node: its name and the roots of its file systems."""
 
     name: str = option(
         "node.name",
@@ -38,20 +38,20 @@ class Host:
 
 
 def read(path: Path) -> str:
-    """The whole of a kernel file. One read(2) where it fits: a second one could show another moment.
+    """Return the whole content of a kernel file, with one read(2) if it fits, so that it is consistent.
 
-    Raises SourceAbsentError where there is no such file or the kernel has the feature switched off.
+    Raises SourceAbsentError if the file does not exist or the kernel feature is disabled.
     """
     return _text(path, FILES.read)
 
 
 def read_once(path: Path) -> str:
-    """Like `read`, of a file that will not be asked for again, or that stands for something short-lived."""
+    """Like `read`, for a file that is not read again or is short-lived; it is not kept open."""
     return _text(path, kernelfiles.read_once)
 
 
 def read_optional(path: Path) -> str | None:
-    """Like `read`, but None where there is no such file."""
+    """Like `read`, but return None if the file does not exist."""
     try:
         return read(path)
     except SourceAbsentError:

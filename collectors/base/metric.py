@@ -1,7 +1,7 @@
-"""The table of metrics at the head of each collector's module: name, type, unit, HELP, labels, source file.
+"""Metric tables: name, type, unit, HELP, labels and source file of each metric, at the top of each collector's module.
 
-A name is exact (`node_load1`) or a template with one placeholder (`node_vmstat_<field>`). A collector builds its families
-through its table, so what is not in a table cannot be emitted; `collectors.catalog` has all tables.
+A name is exact (`node_load1`) or a template with one placeholder (`node_vmstat_<field>`). Collectors build families through
+their table, so undocumented metrics cannot be exported; `collectors.base.catalog` has all tables.
 """
 
 import re
@@ -16,12 +16,12 @@ _PLACEHOLDER = re.compile(r"<[a-z]+>")
 
 
 class UncataloguedError(Exception):
-    """An emission that no table knows: a mistake in a collector, not a state of the host."""
+    """A collector exported a metric that is not in its table: a defect of the collector."""
 
 
 @dataclass(frozen=True, slots=True)
 class Metric:
-    """One row: what a family of this name looks like, and which file it comes from."""
+    """One row: name, type, HELP, labels and source of a family."""
 
     name: str
     type: MetricType
@@ -33,7 +33,7 @@ class Metric:
 
 
 class Table:
-    """The metrics of one collector, in the order of the docs. Exact names go before templates."""
+    """The metrics of one collector in the order of the docs. Exact names precede templates."""
 
     def __init__(self, *metrics: Metric) -> None:
         self._metrics = metrics
@@ -42,31 +42,31 @@ class Table:
             (_compile(metric.name), metric) for metric in metrics if "<" in metric.name
         ]
         self._find = lru_cache(maxsize=4096)(self._look_up)
-        # The same labels come every round: to find them costs a fraction of putting them together.
+        # The same labels occur in every scrape; a lookup is much cheaper than building them.
         self._labels = lru_cache(maxsize=_KEPT_LABELS)(self._put_labels)
 
     def __iter__(self) -> Iterator[Metric]:
         return iter(self._metrics)
 
     def find(self, name: str) -> Metric | None:
-        """The row for a metric's name. What is asked about is not remembered: most of it is in other tables."""
+        """Return the row for a metric's name. Not cached, since most names queried are in other tables."""
         found = self._look_up(name)
         return found[0] if found else None
 
     def family(self, name: str, rows: Iterable[tuple[Sequence[str], float]]) -> Family:
-        """A family of this metric; a row is the label values, in the table's order, and the value."""
+        """Return a family of this metric; a row is the label values, in the table's order, and the value."""
         metric, described = self._found(name)
         labels = self._labels
         samples = tuple([Sample(name, labels(name, tuple(key)), value) for key, value in rows])
         return Family(name, metric.type, described, samples)
 
     def single(self, name: str, value: float) -> Family:
-        """A family of one sample without labels."""
+        """Return a family of one sample without labels."""
         metric, described = self._found(name)
         return Family(name, metric.type, described, (Sample(name, self._labels(name, ()), value),))
 
     def facts(self, name: str, rows: Iterable[Mapping[str, str]]) -> Family:
-        """A family of the constant 1; a row is its labels, of which those that the source does not have are left out."""
+        """Return a family with the constant value 1; a row is its labels, without those that the source lacks."""
         metric, described = self._found(name)
         samples = tuple(Sample(name, _present(metric, labels), 1.0) for labels in rows)
         return Family(name, metric.type, described, samples)
@@ -84,7 +84,7 @@ class Table:
         return tuple(zip(metric.labels, values, strict=True))
 
     def _look_up(self, name: str) -> tuple[Metric, str] | None:
-        """A row, and its HELP with the placeholder filled in."""
+        """Return a row and its HELP with the placeholder filled in."""
         if (exact := self._exact.get(name)) is not None:
             return exact, exact.help
         for pattern, metric in self._templates:

@@ -1,4 +1,4 @@
-"""Why something in a text file is not exported: one word for the metric's label, one sentence for the log."""
+"""Reasons why part of a text file is not exported: a word for the metric's label, a sentence for the log."""
 
 from collections.abc import Mapping
 
@@ -30,7 +30,7 @@ REASONS: Mapping[str, str] = {
 
 
 class CollectorConfigError(CollectorError):
-    """Something that is not exported. `reason` is one of REASONS."""
+    """Something is not exported. `reason` is one of REASONS."""
 
     def __init__(self, reason: str, text: str) -> None:
         assert reason in REASONS

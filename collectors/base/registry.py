@@ -1,4 +1,4 @@
-"""The table of collectors: a name here is its module, its flag --collector.<name> and its `collector` label."""
+"""The registry of collectors: each name is a module, a flag --collector.<name> and a value of the label `collector`."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -134,12 +134,12 @@ from collectors.zoneinfo import ZoneInfo
 
 @dataclass(frozen=True, slots=True)
 class NoOptions:
-    """Of a collector that has no flags of its own."""
+    """Options of a collector without flags."""
 
 
 @dataclass(frozen=True, slots=True)
 class Entry:
-    """How to build a collector, what it can emit, whether it is on by default, and the dataclass of its own flags.
+    """A collector's factory, metrics, default state and the dataclass of its flags.
 
     `open_ended`: it can yield metrics of any name, beside those in its table.
     """
@@ -152,7 +152,7 @@ class Entry:
     open_ended: bool = False
 
 
-# In the order in which they run. Where two export the same series the first one's is kept, so the open-ended come last.
+# In this order they run. If two export the same series the first one's is kept, so open-ended collectors come last.
 COLLECTORS: Mapping[str, Entry] = {
     "arp": Entry(Arp, arp.METRICS, "the ARP table's size by device", options=arp.Options),
     "buddyinfo": Entry(
@@ -412,7 +412,7 @@ COLLECTORS: Mapping[str, Entry] = {
 
 
 def build(host: Host, chosen: Mapping[str, Any]) -> dict[str, Collector]:
-    """The chosen collectors, by name, in the table's order; `chosen` has each one's options."""
+    """Return the enabled collectors by name, in the table's order; `chosen` has the options of each."""
     return {
         name: entry.build(host, chosen[name])
         for name, entry in COLLECTORS.items()

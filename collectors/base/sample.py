@@ -1,11 +1,11 @@
-"""What a collector hands over: families of samples, as the Prometheus exposition format knows them."""
+"""The results of collectors: families of samples, as in the Prometheus exposition format."""
 
 from collections.abc import Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal, NamedTuple, Protocol, runtime_checkable
 
 Labels = tuple[tuple[str, str], ...]
-"""Label names and values, in the order in which they are printed."""
+"""Label names and values, in exposition order."""
 
 MetricType = Literal["counter", "gauge", "untyped", "histogram", "summary"]
 
@@ -13,7 +13,7 @@ MetricType = Literal["counter", "gauge", "untyped", "histogram", "summary"]
 class Sample(NamedTuple):
     """One value of one series.
 
-    `name` is the family's, or for histograms and summaries that with `_bucket`, `_sum` or `_count`.
+    `name` is the family's; in histograms and summaries with `_bucket`, `_sum` or `_count`.
     """
 
     name: str
@@ -23,7 +23,7 @@ class Sample(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Family:
-    """All samples of one metric, with what its HELP and TYPE lines say."""
+    """All samples of one metric with its HELP and TYPE."""
 
     name: str
     type: MetricType
@@ -32,37 +32,37 @@ class Family:
 
 
 class Collector(Protocol):
-    """Reads one telemetry source of a node. Blocking is allowed; it runs in a thread, never twice at once."""
+    """Reads one telemetry source of a node. It may block; it runs in a thread, never twice at once."""
 
     def collect(self) -> Iterable[Family]:
-        """Read the source now. What is not there yields no sample, never 0.
+        """Read the source. Missing data yields no sample, never 0.
 
-        Raises SourceAbsentError where this machine has no such source, CollectorError where it cannot be read.
+        Raises SourceAbsentError if this machine has no such source, CollectorError if it cannot be read.
         """
         ...
 
 
 @runtime_checkable
 class Watchable(Protocol):
-    """A collector whose source can be asked cheaply, many times a second, whether it changed."""
+    """A collector whose source can be checked for changes cheaply, many times a second."""
 
     def fingerprint(self) -> Hashable:
-        """Something that differs once collect() would yield something else. Reads no content; any thread may call it."""
+        """Return a value that changes when collect() would yield something else. Reads no content; any thread may call it."""
         ...
 
 
 @runtime_checkable
 class Deduplicates(Protocol):
-    """A collector that exports what it is told to, and so may be told what another one says already."""
+    """A collector of arbitrary series, which may therefore duplicate those of other collectors."""
 
     def fit(self, own: Sequence[Family], others: Mapping[str, Family]) -> Sequence[Family]:
-        """What it collected, without that in which others, by name, go before it. Any thread may call it."""
+        """Return its families without what duplicates `others` (by name). Any thread may call it."""
         ...
 
 
 class CollectorError(Exception):
-    """A source that could not be read this time; the next round tries again."""
+    """A source could not be read this time; the next scrape tries again."""
 
 
 class SourceAbsentError(CollectorError):
-    """A source that this machine does not have: no error to an operator, and nothing to export."""
+    """This machine does not have the source: not an error, and nothing to export."""

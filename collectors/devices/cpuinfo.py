@@ -1,4 +1,4 @@
-"""What <procfs>/cpuinfo says about each CPU, as the `cpu` collector exports it on request."""
+"""CPU facts from <procfs>/cpuinfo, which the `cpu` collector exports on request."""
 
 import re
 from collections.abc import Iterator, Mapping
@@ -43,7 +43,7 @@ _PLACE = ("physical id", "core id", "processor")
 _KIND = ("model name", "CPU implementer", "CPU variant", "CPU part", "uarch")
 
 
-# What other architectures call the same thing, in the spelling of x86: s390, POWER, ARM, RISC-V, LoongArch, MIPS.
+# Names of the same fields on other architectures, by x86's: s390, POWER, ARM, RISC-V, LoongArch, MIPS.
 _SPELLINGS = {
     "cpu number": "processor",
     "vendor": "vendor_id",
@@ -63,9 +63,9 @@ _SPELLINGS = {
 
 
 def blocks(text: str) -> list[Block]:
-    """One block a CPU, which begins with its number. What stands before the first block is said of all of them.
+    """Return one block per CPU, which begins with its number; what precedes the first block belongs to all.
 
-    What comes after an empty line and is no block tells of the machine (ARM, POWER), and is left out.
+    Text after an empty line that is not a block describes the machine (ARM, POWER), and is ignored.
     """
     common: Block = {}
     found: list[Block] = []
@@ -87,12 +87,12 @@ def blocks(text: str) -> list[Block]:
 
 
 def lacks(cpus: list[Block]) -> bool:
-    """Whether this architecture's cpuinfo leaves out what py-cpuinfo may know: ARM's has no model, RISC-V's no flags."""
+    """Return whether py-cpuinfo may know what this architecture's cpuinfo lacks: ARM's has no model, RISC-V's no flags."""
     return not cpus[0].get("model name") or not cpus[0].get("flags")
 
 
 def completed(cpus: list[Block], facts: Mapping[str, str]) -> list[Block]:
-    """The blocks with facts about the CPU added where they lack them; as they are if there are CPUs of several kinds."""
+    """Return the blocks with missing facts added; unchanged if there are different kinds of CPUs."""
     kinds = {tuple(cpu.get(key, "") for key in _KIND) for cpu in cpus}
     return cpus if len(kinds) > 1 else [{**facts, **_said(cpu)} for cpu in cpus]
 
@@ -102,14 +102,14 @@ def _said(cpu: Block) -> Block:
 
 
 def info(cpus: list[Block]) -> Family:
-    """One sample a CPU, all in its labels; what the architecture does not tell is an empty label."""
+    """Yield one sample per CPU with everything in its labels; unknown values are empty."""
     return METRICS.family(
         "node_cpu_info", (([cpu.get(key, "") for key in _INFO], 1.0) for cpu in cpus)
     )
 
 
 def frequency(cpus: list[Block]) -> Iterator[Family]:
-    """The frequency of each CPU whose block has one."""
+    """Return the frequency of each CPU whose block has one."""
     try:
         rows = [
             (
@@ -126,7 +126,7 @@ def frequency(cpus: list[Block]) -> Iterator[Family]:
 
 
 def features(cpus: list[Block], field: str, include: str) -> Iterator[Family]:
-    """The first CPU's `flags` or `bugs` that match; nothing without a pattern."""
+    """Return the first CPU's `flags` or `bugs` that match; none without a pattern."""
     if include:
         found = [
             word

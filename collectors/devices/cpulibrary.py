@@ -1,4 +1,4 @@
-"""What py-cpuinfo finds out about the CPU below this program, for architectures whose <procfs>/cpuinfo does not say it."""
+"""CPU facts from py-cpuinfo, for architectures whose <procfs>/cpuinfo lacks them."""
 
 from collections.abc import Callable, Mapping
 from functools import cached_property
@@ -12,20 +12,20 @@ _FACTS = {"brand_raw": "model name", "vendor_id_raw": "vendor_id"}
 
 
 def ask_library() -> Mapping[str, Any]:
-    """py-cpuinfo's answer; nothing where it is not installed. It starts programs such as lscpu, and takes a second or two."""
+    """Return py-cpuinfo's result; empty if it is not installed. It runs programs such as lscpu and takes one to two seconds."""
     try:
         import cpuinfo  # type: ignore[import-untyped]
     except ImportError:
         return {}
     try:
         answer: Mapping[str, Any] = cpuinfo.get_cpu_info()
-    except (OSError, ValueError):  # no process can be started, or what it printed is no JSON
+    except (OSError, ValueError):  # no process can be started, or its output is invalid
         return {}
     return answer
 
 
 class CpuLibrary:
-    """Facts about the CPU in the words of <procfs>/cpuinfo. The library is asked once, and only if need be."""
+    """Facts about the CPU under the names of <procfs>/cpuinfo. The library is called once, and only if needed."""
 
     def __init__(
         self,
@@ -34,14 +34,14 @@ class CpuLibrary:
         ask: Callable[[], Mapping[str, Any]] = ask_library,
         own: Path | None = None,
     ) -> None:
-        """`own` is the procfs of the kernel that this program runs on."""
+        """`own`: the procfs of the running kernel."""
         self._procfs = procfs
         self._own = host.Host().procfs if own is None else own
         self._ask = ask
 
     @cached_property
     def facts(self) -> Mapping[str, str]:
-        """Model name, vendor and flags, as far as they are known. None at all about another machine's procfs."""
+        """Return model name, vendor and flags as far as known; none for another machine's procfs."""
         if not self._is_of_this_machine():
             return {}
         answer = self._ask()

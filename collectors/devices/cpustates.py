@@ -1,4 +1,4 @@
-"""Which CPUs are online, and how often cores and packages were throttled, from <sysfs>/devices/system/cpu."""
+"""Online state of CPUs and throttle counts of cores and packages, from <sysfs>/devices/system/cpu."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
@@ -12,32 +12,32 @@ Rows = list[tuple[Sequence[str], float]]
 
 
 class _Plan(NamedTuple):
-    """Where to look, for these CPUs in these states."""
+    """The files to read for the current CPUs in their current states."""
 
     cpus: sysfs.Listing
     online: str | None
     switches: Mapping[str, str]
-    """CPU to the file that switches it."""
+    """The file that switches each CPU."""
     cores: Mapping[tuple[str, str], str]
     packages: Mapping[tuple[str], str]
 
 
 class CpuStates:
-    """What sysfs says of the CPUs. Whose counters to read is found out anew when a CPU comes, goes or is switched."""
+    """CPU states from sysfs. Files to read are determined again when a CPU is added, removed or switched."""
 
     def __init__(self, sysfs_root: Path) -> None:
         self._directory = f"{sysfs_root}/devices/system/cpu"
         self._plan = _Plan({}, None, {}, {}, {})
 
     def look(self) -> None:
-        """See which CPUs there are now; the other methods answer for them."""
+        """Update the list of CPUs, which the other methods use."""
         cpus = sysfs.listing_optional(self._directory)
         online = sysfs.attribute(f"{self._directory}/online") if "online" in cpus else None
         if online is None or online != self._plan.online or cpus != self._plan.cpus:
             self._plan = _plan(self._directory, cpus, online)
 
     def online(self) -> Rows:
-        """Whether each CPU is online; nothing where the first one cannot be switched off, as node_exporter has it."""
+        """Return whether each CPU is online; nothing if the first one cannot be switched off, as in node_exporter."""
         switches, online = self._plan.switches, self._plan.online
         if "0" not in switches:
             return []
@@ -48,16 +48,16 @@ class CpuStates:
         return [((cpu,), float(int(cpu) in running)) for cpu in switches]
 
     def core_throttles(self) -> Rows:
-        """How often each core was throttled."""
+        """Return the throttle count of each core."""
         return list(_counts(self._plan.cores))
 
     def package_throttles(self) -> Rows:
-        """How often each package was throttled."""
+        """Return the throttle count of each package."""
         return list(_counts(self._plan.packages))
 
 
 def _plan(directory: str, cpus: sysfs.Listing, online: str | None) -> _Plan:
-    """The CPUs of a core, and those of a package, share a counter: the first that has it is asked."""
+    """Return one counter per core or package: their CPUs share it, so the first that has it is read."""
     switches: dict[str, str] = {}
     cores: dict[tuple[str, str], str] = {}
     packages: dict[tuple[str], str] = {}
@@ -71,7 +71,7 @@ def _plan(directory: str, cpus: sysfs.Listing, online: str | None) -> _Plan:
         package = sysfs.number(f"{path}/topology/physical_package_id")
         core = sysfs.number(f"{path}/topology/core_id")
         if package is None or core is None or package < 0:
-            continue  # an offline CPU, or one of a virtual machine without topology (-1)
+            continue  # an offline CPU, or a virtual one without topology (-1)
         counters = sysfs.listing_optional(f"{path}/thermal_throttle")
         if _CORE in counters:
             cores.setdefault((str(package), str(core)), f"{path}/thermal_throttle/{_CORE}")

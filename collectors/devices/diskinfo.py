@@ -1,4 +1,4 @@
-"""What udev and sysfs know about block devices, as the `diskstats` collector exports it."""
+"""Facts about block devices from udev and sysfs, for the `diskstats` collector."""
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
@@ -15,7 +15,7 @@ def _ata(name: str, text: str) -> Metric:
     return Metric(f"node_disk_ata_{name}", "gauge", text, _UDEV, ("device",))
 
 
-# Of disks that speak ATA: udev's property -> metric.
+# For ATA disks: udev property to metric.
 _ATA = {
     "ID_ATA_WRITE_CACHE": _ata("write_cache", "ATA disk has a write cache."),
     "ID_ATA_WRITE_CACHE_ENABLED": _ata(
@@ -52,13 +52,13 @@ METRICS = Table(
 
 _FILESYSTEM = ("ID_FS_TYPE", "ID_FS_USAGE", "ID_FS_UUID", "ID_FS_VERSION")
 _MAPPER = ("DM_NAME", "DM_UUID", "DM_VG_NAME", "DM_LV_NAME", "DM_LV_LAYER")
-# The one printed on the disk, else what the bus says, else what virtio has.
+# The printed serial number, else the bus's, else virtio's.
 _SERIALS = ("SCSI_IDENT_SERIAL", "ID_SERIAL_SHORT", "ID_SERIAL")
 
 
 @dataclass(frozen=True, slots=True)
 class Disk:
-    """A block device as udev and sysfs describe it."""
+    """A block device as described by udev and sysfs."""
 
     device: str
     major: str
@@ -68,7 +68,7 @@ class Disk:
 
 
 def families(disks: Iterable[Disk]) -> Iterator[Family]:
-    """The families of all disks, each with those disks of which something is known."""
+    """Yield the families of all disks, each with the disks that have a value."""
     disks = list(disks)
     yield from _family("node_disk_info", ((_info(disk), 1.0) for disk in disks))
     for name, keys in (
@@ -102,7 +102,7 @@ def _info(disk: Disk) -> tuple[str, ...]:
 
 
 def _numbers(disks: Iterable[Disk], key: str) -> Iterator[tuple[tuple[str], float]]:
-    """A number of each ATA disk whose udev property is one."""
+    """Return a number per ATA disk whose udev property is one."""
     for disk in disks:
         if disk.properties.get("ID_ATA"):
             try:

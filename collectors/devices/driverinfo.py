@@ -1,6 +1,6 @@
-"""What drivers tell of their network devices through ethtool's ioctl, by way of pyroute2: driver, link modes, statistics.
+"""Driver, link modes and statistics of network devices by ethtool's ioctl, through pyroute2.
 
-Loaded with the first question and not before, see `routenetlink`. None of the questions needs a privilege.
+Imported on first use, see `routenetlink`. No privilege is needed.
 """
 
 import ctypes
@@ -16,22 +16,22 @@ from collectors.readers.sysfs import decode
 
 T = TypeVar("T")
 
-# Commands and layouts of linux/ethtool.h that pyroute2 has no function for, or one that trusts the driver too much.
+# Commands and layouts of linux/ethtool.h that pyroute2 lacks or for which it trusts the driver too much.
 _GET_DRIVER, _GET_STRINGS, _GET_STATISTICS = 0x03, 0x1B, 0x1D
-_STATISTICS = 1  # ETH_SS_STATS: the set of strings that names the statistics
+_STATISTICS = 1  # ETH_SS_STATS: the string set with the names of statistics
 _DRIVER = struct.Struct("=I32s32s32s32s32s32x")  # command, driver, version, firmware, bus, ROM
-_STRINGS = struct.Struct("=III")  # command, set, how many
-_COUNTS = struct.Struct("=II")  # command, how many
+_STRINGS = struct.Struct("=III")  # command, set, count
+_COUNTS = struct.Struct("=II")  # command, count
 _NAME, _COUNT = 32, 8
-# A driver may have got more queues, and so more statistics, when it fills a buffer than when it was asked how large to make it;
-# only recent kernels compare and then answer with none.
+# A driver may have more queues, and so more statistics, when it fills a buffer than when it reported the size; only
+# recent kernels compare both and then return none.
 _SPARE = 512
 _MODE = re.compile(r"(?P<speed>\d+)base(?P<medium>\w+)(?:/(?P<duplex>Half|Full))?", re.ASCII)
 
 
 @dataclass(frozen=True, slots=True)
 class Driver:
-    """Who drives a device."""
+    """The driver of a device."""
 
     bus: str
     name: str
@@ -41,7 +41,7 @@ class Driver:
 
 
 class Modes(frozenset[str]):
-    """Link modes by the kernel's names for them: `1000baseT/Full`, `TP`, `Autoneg`, `Pause`, ..."""
+    """Link modes by the kernel's names: `1000baseT/Full`, `TP`, `Autoneg`, `Pause`, ..."""
 
     __slots__ = ()
 
@@ -54,7 +54,7 @@ class Modes(frozenset[str]):
 
 @dataclass(frozen=True, slots=True)
 class Link:
-    """How a device could talk to its neighbour, how it offers to, and whether the two agree on it by themselves."""
+    """Supported and advertised link modes, and whether autonegotiation is on."""
 
     supported: Modes
     advertised: Modes
@@ -62,7 +62,7 @@ class Link:
 
 
 class Questions(Protocol):
-    """What can be asked about a device. None where its driver has no answer."""
+    """Queries about a device. They return None if its driver does not answer."""
 
     def driver(self, device: str) -> Driver | None: ...
     def link(self, device: str) -> Link | None: ...
@@ -70,7 +70,7 @@ class Questions(Protocol):
 
 
 class Ioctl:
-    """Asks the kernel."""
+    """Queries the kernel."""
 
     def __init__(self) -> None:
         self._library = pyroute2("pyroute2.ethtool.ioctl")
@@ -83,7 +83,7 @@ class Ioctl:
         self._tool.close()
 
     def driver(self, device: str) -> Driver | None:
-        """Who drives a device."""
+        """Return the driver of a device."""
         raw = self._ask(device, lambda: self._filled(_DRIVER.pack(_GET_DRIVER, *[b""] * 5), 0))
         if raw is None:
             return None
@@ -92,7 +92,7 @@ class Ioctl:
         return Driver(bus, name, rom, firmware, version)
 
     def link(self, device: str) -> Link | None:
-        """The link modes, of all that the kernel has, not only the 32 oldest."""
+        """Return the link modes, of all that the kernel knows, not only the 32 oldest."""
         settings = self._ask(device, self._tool.get_link_settings)
         if settings is None:
             return None
@@ -100,7 +100,7 @@ class Ioctl:
         return Link(self._modes(supported), self._modes(advertised), bool(settings.autoneg))
 
     def statistics(self, device: str) -> Sequence[tuple[str, int]] | None:
-        """The driver's own counters, in its order. A name may come twice."""
+        """Return the driver's counters in its order. Names may occur twice."""
         return self._ask(device, self._statistics)
 
     def _statistics(self) -> list[tuple[str, int]]:
@@ -116,7 +116,7 @@ class Ioctl:
         return [(_text(names[n : n + _NAME]), v) for n, v in zip(starts, values, strict=True)]
 
     def _filled(self, question: bytes, room: int) -> bytes:
-        """The question with the kernel's answer written over and behind it."""
+        """Return the request overwritten and extended by the kernel's reply."""
         buffer = ctypes.create_string_buffer(question, len(question) + room)
         self._tool.ifreq.gstrings = ctypes.addressof(buffer)
         self._tool.ioctl()
@@ -127,7 +127,9 @@ class Ioctl:
             self._tool.change_ifname(device)
             return question()
         except (OSError, self._library.EthtoolError):
-            return None  # gone by now, or a driver that does not know: one device's trouble is not the others'
+            return (
+                None  # device removed, or not supported by its driver: other devices are unaffected
+            )
 
     def _modes(self, words: Sequence[int]) -> Modes:
         return Modes(bit.name for bit in self._tool.get_link_mode_bits(words))

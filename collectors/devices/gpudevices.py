@@ -1,4 +1,4 @@
-"""What a GPU library has to answer, and GPUs that answer whatever they are told to, for tests and demos."""
+"""The interface of a GPU library, and fake GPUs for tests and demos."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -9,104 +9,104 @@ from collectors.base.sample import CollectorError
 
 @dataclass(frozen=True, slots=True)
 class Device:
-    """What does not change about a GPU."""
+    """Constant properties of a GPU."""
 
     index: int
     uuid: str
     bus_id: str
     model: str
     minor: int | None
-    """The number of its device file, /dev/nvidia<minor>."""
+    """Number of its device file, /dev/nvidia<minor>."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GpuReading:
-    """A GPU at one moment. None is what this model or this driver does not tell."""
+    """A GPU's readings. None if the model or driver does not report it."""
 
     gpu_percent: int | None = None
     memory_percent: int | None = None
-    """How much of the time memory was read or written."""
+    """Share of time in which memory was read or written."""
     memory_total_bytes: int | None = None
     memory_used_bytes: int | None = None
     memory_free_bytes: int | None = None
     memory_reserved_bytes: int | None = None
-    """What driver and firmware keep for themselves; not part of what is used."""
+    """Reserved by driver and firmware; not part of used memory."""
     celsius: int | None = None
     memory_celsius: int | None = None
     watts: float | None = None
     corrected_errors: int | None = None
-    """ECC errors since the driver was loaded, as the next one."""
+    """ECC errors since the driver was loaded, as the next field."""
     uncorrected_errors: int | None = None
     lifetime_corrected_errors: int | None = None
     lifetime_uncorrected_errors: int | None = None
     throttle_reasons: int | None = None
-    """A bit for each reason why the clocks are lower than they could be."""
+    """Bit set of the reasons for reduced clocks."""
 
 
 class Xid(NamedTuple):
-    """An error that the driver reported: https://docs.nvidia.com/deploy/xid-errors has the codes."""
+    """An error reported by the driver; codes: https://docs.nvidia.com/deploy/xid-errors."""
 
     uuid: str
     code: int
 
 
 class Gpus(Protocol):
-    """The GPUs of this machine, through a library that is loaded and has found its driver.
+    """The GPUs of this machine through an initialized library.
 
-    Any method but `close` raises CollectorError when the library does not answer.
+    All methods except `close` raise CollectorError if the library fails.
     """
 
     @property
     def driver(self) -> str:
-        """The version of the driver."""
+        """Return the driver's version."""
         ...
 
     def devices(self) -> Sequence[Device]:
-        """All GPUs."""
+        """Return all GPUs."""
         ...
 
     def read(self, device: Device) -> GpuReading:
-        """One GPU now."""
+        """Return the readings of one GPU."""
         ...
 
     def xids(self) -> Sequence[Xid]:
-        """The errors reported since the last call."""
+        """Return the errors reported since the last call."""
         ...
 
     def close(self) -> None:
-        """Let go of the library."""
+        """Release the library."""
         ...
 
 
 @dataclass(slots=True)
 class FixedGpus:
-    """GPUs without hardware: they say what is put in, or fail where an error is put in."""
+    """Fake GPUs: return what they were given, or raise the error they were given."""
 
     readings: dict[Device, GpuReading | CollectorError]
     driver: str = "580.95.05"
     reported: list[Xid] = field(default_factory=list)
     lost: CollectorError | None = None
-    """Put in here, it is what all questions are answered with."""
+    """If set, every query raises it."""
     closed: bool = False
 
     def devices(self) -> Sequence[Device]:
-        """All GPUs."""
+        """Return all GPUs."""
         if self.lost is not None:
             raise self.lost
         return tuple(self.readings)
 
     def read(self, device: Device) -> GpuReading:
-        """What was put in for this GPU."""
+        """Return the readings given for this GPU."""
         reading = self.readings[device]
         if isinstance(reading, CollectorError):
             raise reading
         return reading
 
     def xids(self) -> Sequence[Xid]:
-        """What was put in, once."""
+        """Return the given errors once."""
         reported, self.reported = self.reported, []
         return reported
 
     def close(self) -> None:
-        """Remember that it was asked to."""
+        """Record that it was called."""
         self.closed = True

@@ -1,4 +1,4 @@
-"""Sizes of the last level caches (L3) by their id, from <sysfs>/devices/system/cpu/cpu*/cache."""
+"""Sizes of last level caches (L3) by id, from <sysfs>/devices/system/cpu/cpu*/cache."""
 
 from collections.abc import Mapping
 from pathlib import Path
@@ -11,7 +11,7 @@ _KIBIBYTE = 1024
 
 
 def parse_size(text: str) -> int | None:
-    """Bytes in a size as the kernel writes it, `61440K`; None for anything else."""
+    """Parse the kernel's cache sizes, `61440K`, as bytes; None for anything else."""
     try:
         return parse_uint(text.strip().removesuffix("K")) * _KIBIBYTE if "K" in text else None
     except ValueError:
@@ -19,7 +19,7 @@ def parse_size(text: str) -> int | None:
 
 
 class LlcSizes:
-    """The sizes, looked up again only when a CPU comes or goes."""
+    """Cache sizes, read again only when a CPU is added or removed."""
 
     def __init__(self, sysfs_root: Path) -> None:
         self._base = f"{sysfs_root}/devices/system/cpu"
@@ -27,7 +27,7 @@ class LlcSizes:
         self._sizes: Mapping[str, int] = {}
 
     def get(self) -> Mapping[str, int]:
-        """Cache id to bytes. Virtual machines may have caches without an id; those are left out."""
+        """Return bytes by cache id. Caches without an id, as in some virtual machines, are omitted."""
         online = sysfs.attribute(f"{self._base}/online")
         if online is None or online != self._online:
             self._sizes = self._find()

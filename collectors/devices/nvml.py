@@ -1,4 +1,4 @@
-"""NVIDIA's management library (NVML) as our GPUs: the one module that knows `pynvml`, of the package nvidia-ml-py."""
+"""GPUs through NVIDIA's management library (NVML). Only this module uses `pynvml`, of the package nvidia-ml-py."""
 
 import contextlib
 import importlib
@@ -8,16 +8,16 @@ from typing import Any
 from collectors.base.sample import CollectorError, SourceAbsentError
 from collectors.devices.gpudevices import Device, GpuReading, Gpus, Xid
 
-# nvmlReturn_t, as far as it means that this device, driver or user is not to be told.
+# Values of nvmlReturn_t for a query that this device, driver or user does not support.
 _NOT_TOLD = frozenset({3, 4, 6, 13, 14, 21, 22, 25, 26})
 _NO_DRIVER = frozenset({9, 12})  # not loaded; library not found
 _OK = 0
 _MILLIWATTS = 1000
-_MOST_XIDS = 1000  # at once: a broken GPU can report faster than we ask
+_MOST_XIDS = 1000  # at once: a broken GPU can report errors faster than they are read
 
 
 def open_gpus(load: Callable[[str], Any] = importlib.import_module) -> Gpus:
-    """Load the library and ask for its GPUs. SourceAbsentError where there is no library or no driver."""
+    """Load the library and return its GPUs. Raises SourceAbsentError without library or driver."""
     try:
         library = load("pynvml")
     except ImportError as error:
@@ -31,7 +31,7 @@ def open_gpus(load: Callable[[str], Any] = importlib.import_module) -> Gpus:
 
 
 class Nvml:
-    """The GPUs that an initialised pynvml knows."""
+    """The GPUs of an initialized pynvml."""
 
     def __init__(self, library: Any) -> None:
         self._nvml = library
@@ -41,18 +41,18 @@ class Nvml:
         self._events = self._watch()
 
     def devices(self) -> Sequence[Device]:
-        """All GPUs."""
+        """Return all GPUs."""
         count = self._ask("nvmlDeviceGetCount") or 0
         if count != len(self._handles):
             self._find(count)
         return tuple(self._handles)
 
     def read(self, device: Device) -> GpuReading:
-        """One GPU now."""
+        """Return the readings of one GPU."""
         handle, nvml = self._handles[device], self._nvml
         utilization = self._ask("nvmlDeviceGetUtilizationRates", handle)
         memory = self._ask("nvmlDeviceGetMemoryInfo", handle, nvml.nvmlMemory_v2)
-        if memory is None:  # a driver older than 510, whose `used` includes what is reserved
+        if memory is None:  # a driver before 510, whose `used` includes reserved memory
             memory = self._ask("nvmlDeviceGetMemoryInfo", handle)
         milliwatts = self._ask("nvmlDeviceGetPowerUsage", handle)
 
@@ -81,18 +81,18 @@ class Nvml:
         )
 
     def xids(self) -> Sequence[Xid]:
-        """The errors reported since the last call. The library keeps them until it is asked."""
+        """Return the errors reported since the last call, which the library keeps."""
         found: list[Xid] = []
         while self._events is not None and len(found) < _MOST_XIDS:
             try:
                 event = self._nvml.nvmlEventSetWait_v2(self._events, 0)
             except self._nvml.NVMLError:
-                break  # time is up: there is none; or a GPU is lost, which reading it tells as well
+                break  # timeout: no more events; or a GPU is lost, which its readings show as well
             found.append(Xid(self._uuid(event.device), event.eventData))
         return found
 
     def close(self) -> None:
-        """Let go of the library."""
+        """Release the library."""
         with contextlib.suppress(self._nvml.NVMLError):
             self._nvml.nvmlShutdown()
 
@@ -101,7 +101,7 @@ class Nvml:
         for index in range(count):
             handle = self._ask("nvmlDeviceGetHandleByIndex", index)
             if handle is None:
-                continue  # another user's
+                continue  # belongs to another user
             device = Device(
                 index,
                 _text(self._ask("nvmlDeviceGetUUID", handle)),
@@ -113,7 +113,7 @@ class Nvml:
         self._handles = found
 
     def _watch(self) -> Any:
-        """A set of events to ask for later; None where GPUs report no errors."""
+        """Return an event set; None if the GPUs report no errors."""
         xid = self._nvml.nvmlEventTypeXidCriticalError
         events = self._ask("nvmlEventSetCreate")
         for handle in self._handles.values() if events is not None else ():
@@ -122,7 +122,7 @@ class Nvml:
         return events
 
     def _uuid(self, handle: Any) -> str:
-        """The uuid of a GPU that may be lost: what it reported last is still worth counting."""
+        """Return the uuid of a GPU, which may be lost: its last errors still count."""
         try:
             return _text(self._ask("nvmlDeviceGetUUID", handle))
         except CollectorError:
@@ -135,7 +135,7 @@ class Nvml:
         return _whole(fields[0].value.uiVal)
 
     def _ask(self, function: str, *arguments: Any) -> Any:
-        """The library's answer, or None where it has none for us."""
+        """Return the library's answer, or None if the query is not supported."""
         try:
             return getattr(self._nvml, function)(*arguments)
         except self._nvml.NVMLError as error:
@@ -153,7 +153,7 @@ def _whole(value: Any) -> int | None:
 
 
 def _text(value: Any) -> str:
-    """Text, which older versions of pynvml have as bytes."""
+    """Return text, which older versions of pynvml return as bytes."""
     if value is None:
         return ""
     return value.decode("utf-8", "replace") if isinstance(value, bytes) else str(value)

@@ -1,7 +1,7 @@
-"""Reading of rasdaemon's SQLite database that leaves rasdaemon alone.
+"""Reads rasdaemon's SQLite database without disturbing rasdaemon.
 
-It writes without waiting for locks: an event that it cannot store because somebody reads is lost. So a lock is held only
-for a few milliseconds at a time, and none while nothing has changed (see `collectors.readers.sqliteheader`).
+rasdaemon does not wait for locks: an event that it cannot store because of a reader is lost. Locks are therefore held for a few
+milliseconds at a time, and not at all while nothing has changed (see `collectors.readers.sqliteheader`).
 """
 
 import sqlite3
@@ -15,7 +15,7 @@ from collectors.base.sample import CollectorError
 from collectors.formats.rasrecent import Event, RecentErrors, earliest
 from collectors.formats.rasrecords import RecordColumn, RecordMark, Records, Row, Value, records_of
 
-_PATIENCE_SECONDS = 0.25  # for a lock of rasdaemon's, which holds one for some milliseconds
+_PATIENCE_SECONDS = 0.25  # for rasdaemon's locks, which last some milliseconds
 _CHUNK_ROWS = 5000
 _MOST_IN_A_ROW = (1 << 31) - 1
 _FIRST_ID = -(1 << 63)
@@ -24,7 +24,7 @@ _OF_EVENTS = frozenset({"timestamp", "err_type", "err_count", "address"})
 
 
 class Counted(NamedTuple):
-    """Some rows that agree in their columns."""
+    """Rows with equal columns."""
 
     values: tuple[Value, ...]
     amount: int
@@ -32,7 +32,7 @@ class Counted(NamedTuple):
 
 @contextmanager
 def opened(path: Path) -> Iterator["Database"]:
-    """The database, read-only, while the block runs. Whatever SQLite complains of becomes a CollectorError."""
+    """Open the database read-only for the block. SQLite errors become CollectorError."""
     try:
         uri = f"{path.absolute().as_uri()}?mode=ro"
         connection = sqlite3.connect(uri, uri=True, timeout=_PATIENCE_SECONDS, isolation_level=None)
@@ -44,7 +44,7 @@ def opened(path: Path) -> Iterator["Database"]:
 
 
 class Database:
-    """The questions that are asked. Each is one statement, and holds a lock no longer than that."""
+    """The queries. Each is one statement and locks the database no longer than that."""
 
     def __init__(self, connection: sqlite3.Connection) -> None:
         self._connection = connection
@@ -56,9 +56,9 @@ class Database:
         recent: RecentErrors,
         now: float,
     ) -> None:
-        """Add what is new in all tables to the counts by metric, and move the marks. Both fit even if it fails halfway.
+        """Add new rows of all tables to the counts by metric, and advance the marks; both stay consistent on failure.
 
-        Memory errors are added to `recent` as well, each once, if this build of rasdaemon notes where and when they were.
+        Memory errors are also added to `recent`, once each, if this build of rasdaemon records where and when they were.
         """
         for table in self.tables():
             records = records_of(table)
@@ -67,7 +67,7 @@ class Database:
                 continue
             of_table = counts[records.metric]
             if not records.columns:
-                of_table[records.labels(())] += 0  # a table without rows says that nothing happened
+                of_table[records.labels(())] += 0  # a table without rows means zero errors
             mark = self.still(table, columns, marks.get(table))
             if mark is None:
                 marks.pop(table, None)
@@ -85,36 +85,36 @@ class Database:
                 after = mark.last.id
 
     def tables(self) -> list[str]:
-        """The names of all tables."""
+        """Return the names of all tables."""
         query = "SELECT name FROM sqlite_master WHERE type = 'table' ORDER BY name"
         return [name for (name,) in self._rows(query) if isinstance(name, str)]
 
     def columns(self, table: str) -> frozenset[str]:
-        """The names of a table's columns, which differ from build to build of rasdaemon."""
+        """Return the columns of a table, which depend on the build of rasdaemon."""
         return frozenset(str(row[1]) for row in self._rows(f"PRAGMA table_info({_quoted(table)})"))
 
     def still(
         self, table: str, columns: frozenset[str], mark: RecordMark | None
     ) -> RecordMark | None:
-        """The mark as far as it still holds; None where all rows are new."""
+        """Return the mark as far as it still applies; None if all rows are new."""
         if mark is None or self._row(table, columns, "id = ?", mark.last.id) == mark.last:
             return mark
         if self._row(table, columns, "id = ?", mark.first.id) != mark.first:
-            return None  # another table of the same name: a new database, or one that was emptied
-        # Someone deleted the newest rows. Those that are left have been counted.
+            return None  # another table of the same name: the database is new or was emptied
+        # The newest rows were deleted. The remaining ones have been counted.
         newest = self._row(table, columns, "id >= ? ORDER BY id DESC", mark.first.id)
         return mark._replace(last=newest or mark.first)
 
     def new(
         self, table: str, columns: frozenset[str], records: Records, after: int
     ) -> Iterator[tuple[RecordMark, list[Counted]]]:
-        """The rows with higher ids, counted, some thousand at a time, with a mark behind each of these parts."""
+        """Yield counts of rows with higher ids in batches of some thousand, with a mark after each batch."""
         first = self._row(table, columns, "id > ? ORDER BY id", _FIRST_ID)
         while first is not None:
             last = self._row(
                 table, columns, f"id > ? ORDER BY id LIMIT 1 OFFSET {_CHUNK_ROWS - 1}", after
             ) or self._row(table, columns, "id > ? ORDER BY id DESC", after)
-            if last is None or last.id <= after:  # ids that are no numbers would never end
+            if last is None or last.id <= after:  # ids that are not numbers would loop forever
                 return
             rows = self._rows(_count(table, columns, records), after, last.id)
             yield (
@@ -124,7 +124,7 @@ class Database:
             after = last.id
 
     def events(self, after: int, last: int, since: str) -> list[Event]:
-        """The memory errors in rows above the id `after`, not above `last`, and not before a day."""
+        """Return memory errors in rows with ids above `after` up to `last`, from a day on."""
         columns = f"timestamp, err_type, address, {_amount('err_count')}"
         query = f"SELECT {columns} FROM {_EVENTS} WHERE id > ? AND id <= ? AND timestamp >= ?"  # noqa: S608 (names are ours)
         return [
@@ -145,7 +145,7 @@ class Database:
 
 
 def _count(table: str, columns: frozenset[str], records: Records) -> str:
-    """The statement that counts rows by their columns. A column that this build does not have is NULL."""
+    """Return the statement that counts rows by columns. Columns that this build lacks are NULL."""
     picked = [_expression(column, columns) for column in records.columns]
     amount = "COUNT(*)"
     if records.amount in columns:
@@ -156,7 +156,7 @@ def _count(table: str, columns: frozenset[str], records: Records) -> str:
 
 
 def _amount(column: str) -> str:
-    """How many errors a row stands for: what is in the column, if that can be."""
+    """Return SQL for a row's number of errors: its column if plausible, else 1."""
     count = _quoted(column)
     sound = f"typeof({count}) = 'integer' AND {count} BETWEEN 1 AND {_MOST_IN_A_ROW}"
     return f"CASE WHEN {sound} THEN {count} ELSE 1 END"

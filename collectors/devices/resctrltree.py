@@ -1,4 +1,4 @@
-"""The directories of a mounted resctrl: its control and monitor groups, what they counted and what they are limited to."""
+"""A mounted resctrl file system: control and monitor groups, their counters and limits."""
 
 import os
 from collections.abc import Iterator, Sequence
@@ -13,9 +13,9 @@ from collectors.formats.resctrlsums import Cell, ControlGroup, Group, Reading, p
 from collectors.readers import sysfs
 
 DEFAULT_GROUP = "/"
-"""The name of the control group of all tasks that are in no other: the root directory itself, which has none."""
+"""Name of the default control group, the root directory."""
 
-_DOMAIN = "mon_L3_"  # below it, mon_sub_L3_* has parts of the same numbers where sub-NUMA clustering is on
+_DOMAIN = "mon_L3_"  # mon_sub_L3_* below it are parts of the same numbers with sub-NUMA clustering
 _NO_GROUPS = frozenset({"info", "mon_data", "mon_groups"})
 _CACHES = ("L2", "L3")
 
@@ -27,14 +27,14 @@ class _Directory(NamedTuple):
 
 
 class _File(NamedTuple):
-    """A counter's place below mon_data, the same in all groups."""
+    """Path of a counter below mon_data, the same in all groups."""
 
     cell: Cell
     path: str
 
 
 def parse_schemata(text: str) -> Iterator[tuple[str, str, int]]:
-    """Resource, domain and value of every limit: `L3:0=fffff;1=3c0`, `MB:0=100;1=  20`."""
+    """Yield resource, domain and value of each limit: `L3:0=fffff;1=3c0`, `MB:0=100;1=  20`."""
     for line in text.splitlines():
         resource, _, limits = line.strip().partition(":")
         if limits.strip() == "uninitialized":
@@ -49,35 +49,35 @@ def parse_schemata(text: str) -> Iterator[tuple[str, str, int]]:
 
 
 class Tree:
-    """The file system at one place. It is only ever read, and never mounted by us."""
+    """The file system at a mount point. Read only; the agent never mounts it."""
 
     def __init__(self, root: Path) -> None:
         self._root = root
 
     def groups(self, events: Sequence[str]) -> list[ControlGroup]:
-        """Every group with its counters, those of a control group read before those of the monitor groups in it."""
+        """Yield each group with its counters; those of a control group are read before its monitor groups'."""
         files = self._files(events)
         return [_control(directory, files) for directory in self._controls()]
 
     def schemata(self) -> Iterator[tuple[str, str, str, int]]:
-        """Control group, resource, domain and value of every limit."""
+        """Yield control group, resource, domain and value of each limit."""
         for group in self._controls():
-            # A group may go away under our hands, and one that only monitors has no limits.
+            # Groups may be removed concurrently, and monitor groups have no limits.
             if (text := host.read_optional(group.path / "schemata")) is not None:
                 for resource, domain, value in parse_schemata(text):
                     yield group.name, resource, domain, value
 
     def events(self) -> list[str]:
-        """The names of the counters' files; none where the hardware only limits."""
+        """Return the names of counter files; none if the hardware only supports limits."""
         features = host.read_optional(self._root / "info/L3_MON/mon_features")
         return [] if features is None else features.split()
 
     def rmids(self) -> int | None:
-        """How many groups can be monitored."""
+        """Return the maximum number of monitored groups."""
         return sysfs.number(f"{self._root}/info/L3_MON/num_rmids")
 
     def check(self) -> None:
-        """SourceAbsentError where nothing is mounted: the directory is there as soon as the kernel can do it."""
+        """Raise SourceAbsentError if it is not mounted: the directory exists whenever the kernel supports it."""
         if not (self._root / "info").is_dir():
             raise SourceAbsentError(f"{self._root}: resctrl is not mounted")
 
@@ -93,7 +93,7 @@ class Tree:
         names = (d.name for d in _directories(self._root / "mon_data"))
         domains = [name for name in names if name.startswith(_DOMAIN)]
         return [
-            # A domain's number is padded to two digits here, and nowhere else in the kernel.
+            # Unlike elsewhere in the kernel, the domain's number is padded to two digits.
             _File((str(int(number)), event), f"{_DOMAIN}{number}/{event}")
             for number in (name.removeprefix(_DOMAIN) for name in domains)
             if number.isascii() and number.isdigit()
@@ -120,7 +120,7 @@ def _readings(group: _Directory, files: Sequence[_File]) -> dict[Cell, Reading]:
 
 
 def _directories(path: Path) -> list[_Directory]:
-    """The directories in one, by name; none where it is not there."""
+    """Return the subdirectories by name; empty if the directory does not exist."""
     try:
         with os.scandir(path) as entries:
             found = sorted((e.name, e.inode()) for e in entries if e.is_dir(follow_symlinks=False))
@@ -133,5 +133,5 @@ def _directories(path: Path) -> list[_Directory]:
 
 
 def _readable(name: str) -> str:
-    """A group's name as text: it may be any bytes, and no two groups may end up with one name."""
+    """Return a group's name as text: names may be any bytes, and must stay distinct."""
     return os.fsencode(name).decode("utf-8", "backslashreplace")

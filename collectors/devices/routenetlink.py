@@ -1,6 +1,6 @@
-"""What the kernel tells of this network namespace over netlink: statistics and addresses of the devices, queueing disciplines.
+"""Netlink queries for this network namespace through pyroute2: device statistics, addresses, queueing disciplines.
 
-pyroute2 asks and decodes. It takes 24 MB, so it is loaded by the first question and not before: who wants none, pays nothing.
+pyroute2 takes 24 MB, so it is imported by the first query.
 """
 
 import importlib
@@ -14,16 +14,16 @@ from typing import Any, Protocol
 from collectors.base.sample import CollectorError, SourceAbsentError
 
 _TRIES = 3
-_ROOT = 0xFFFFFFFF  # TC_H_ROOT: the parent of a discipline that has none
+_ROOT = 0xFFFFFFFF  # TC_H_ROOT: parent of a root discipline
 _DIRECTIONS = {"rx": "receive", "tx": "transmit"}
 
 IpAddress = ipaddress.IPv4Address | ipaddress.IPv6Address
 Message = Mapping[str, Any]
-"""A message as pyroute2 decodes it: the fields of its header, and under `attrs` pairs of a name and a value."""
+"""A message decoded by pyroute2: header fields, and under `attrs` pairs of name and value."""
 
 
 class Socket(Protocol):
-    """The questions that are asked of pyroute2's IPRoute."""
+    """The queries used of pyroute2's IPRoute."""
 
     def get_links(self) -> Iterable[Message]: ...
     def get_addr(self) -> Iterable[Message]: ...
@@ -31,12 +31,12 @@ class Socket(Protocol):
 
 
 Connect = Callable[[], AbstractContextManager[Socket]]
-"""Opens a connection to the kernel, or says SourceAbsentError."""
+"""Opens a connection to the kernel. Raises SourceAbsentError if that is not possible."""
 
 
 @dataclass(frozen=True, slots=True)
 class InterfaceAddress:
-    """One address of one device."""
+    """One address of a device."""
 
     device: str
     ip: IpAddress
@@ -45,7 +45,7 @@ class InterfaceAddress:
 
 @dataclass(frozen=True, slots=True)
 class Qdisc:
-    """A device's queueing discipline and what it counted; None for what it does not."""
+    """A device's queueing discipline and its counters; None for missing ones."""
 
     device: str
     kind: str
@@ -59,7 +59,7 @@ class Qdisc:
 
 
 def pyroute2(module: str = "pyroute2") -> Any:
-    """pyroute2, or one of its modules."""
+    """Import pyroute2 or one of its modules."""
     try:
         return importlib.import_module(module)
     except ImportError as error:
@@ -69,13 +69,13 @@ def pyroute2(module: str = "pyroute2") -> Any:
 
 
 def connect() -> AbstractContextManager[Socket]:
-    """A connection to the kernel."""
+    """Open a connection to the kernel."""
     connection: AbstractContextManager[Socket] = pyroute2().IPRoute()
     return connection
 
 
 def ask(question: Callable[[Socket], Iterable[Message]], opened: Connect) -> list[Message]:
-    """All messages of an answer. The kernel says if things changed while it was listing them: then it is asked again."""
+    """Return all messages of a reply. If the kernel reports changes during the dump, it is repeated."""
     errors = pyroute2("pyroute2.netlink.exceptions")
     for _ in range(_TRIES):
         try:
@@ -89,22 +89,22 @@ def ask(question: Callable[[Socket], Iterable[Message]], opened: Connect) -> lis
 
 
 def statistics(opened: Connect = connect) -> dict[str, dict[str, int]]:
-    """Device to its counters, by node_exporter's names for them."""
+    """Return counters by device, with node_exporter's names."""
     return dict(parse_statistics(ask(lambda s: s.get_links(), opened)))
 
 
 def addresses(opened: Connect = connect) -> list[InterfaceAddress]:
-    """The addresses of all devices."""
+    """Return the addresses of all devices."""
     return list(parse_addresses(ask(lambda s: s.get_addr(), opened), _device))
 
 
 def qdiscs(opened: Connect = connect) -> list[Qdisc]:
-    """The outermost queueing discipline of each device."""
+    """Return the root queueing discipline of each device."""
     return list(parse_qdiscs(ask(lambda s: s.get_qdiscs(), opened), _device))
 
 
 def parse_statistics(links: Iterable[Message]) -> Iterator[tuple[str, dict[str, int]]]:
-    """Devices and their counters. Those whose driver has none have no entry."""
+    """Yield devices and their counters, without devices whose driver has none."""
     for link in links:
         attributes = _attributes(link)
         counters = attributes.get("IFLA_STATS64") or attributes.get("IFLA_STATS")
@@ -116,7 +116,7 @@ def parse_statistics(links: Iterable[Message]) -> Iterator[tuple[str, dict[str, 
 
 
 def _statistic(name: str) -> str:
-    """`rx_bytes` as `receive_bytes`."""
+    """Return `rx_bytes` as `receive_bytes`."""
     direction, _, rest = name.partition("_")
     return f"{_DIRECTIONS[direction]}_{rest}" if direction in _DIRECTIONS else name
 
@@ -124,7 +124,7 @@ def _statistic(name: str) -> str:
 def parse_addresses(
     messages: Iterable[Message], device: Callable[[int], str | None]
 ) -> Iterator[InterfaceAddress]:
-    """Addresses. Of a point-to-point link, our end: the other one is what the kernel calls its address."""
+    """Yield addresses. For a point-to-point link the local one; the kernel's address attribute is the peer's."""
     for message in messages:
         attributes = _attributes(message)
         text = attributes.get("IFA_LOCAL") or attributes.get("IFA_ADDRESS")
@@ -135,7 +135,7 @@ def parse_addresses(
 def parse_qdiscs(
     messages: Iterable[Message], device: Callable[[int], str | None]
 ) -> Iterator[Qdisc]:
-    """Disciplines that have no parent; their statistics include those of the ones below."""
+    """Yield disciplines without a parent; their statistics include their children's."""
     for message in messages:
         if message["parent"] not in {0, _ROOT} or (name := device(message["index"])) is None:
             continue
@@ -163,4 +163,4 @@ def _device(index: int) -> str | None:
     try:
         return socket.if_indextoname(index)
     except OSError:
-        return None  # gone since the kernel listed it
+        return None  # removed during the dump

@@ -1,4 +1,4 @@
-"""What the files of a hwmon chip mean: `temp2_crit` is the element crit of the sensor temp2, in thousandths of a degree."""
+"""Names and scales of hwmon files: `temp2_crit` is the element crit of the sensor temp2, in thousandths of a degree."""
 
 import re
 from collections.abc import Callable, Iterator, Mapping
@@ -38,8 +38,8 @@ def _micro(value: float) -> float:
     return value / 1e6
 
 
-# How a file's number becomes a metric's: what is put behind the name, and the scale. First by element whatever the type of
-# the sensor, then by type and element, then by type; all else is exported as it is.
+# Suffix and scale of a metric: by element for any sensor type, then by type and element, then by type; other values are
+# exported unchanged.
 _BY_ELEMENT: Mapping[str, tuple[str, Scale]] = {
     "fault": ("", _plain),
     "alarm": ("", _plain),
@@ -82,7 +82,7 @@ def _gauge(name: str, about: str, files: str, unit: str = "") -> Metric:
 
 
 def _metrics() -> Iterator[Metric]:
-    """What one file name alone can become, then for each type of sensor what its elements do: the former go first."""
+    """By file name, then by sensor type and element; file names take precedence."""
     yield Metric(
         "node_hwmon_chip_names",
         "gauge",
@@ -150,12 +150,12 @@ _NOT_IN_NAMES = re.compile("[^a-z0-9:_]")
 
 
 def clean(name: str) -> str:
-    """A name made of what label values and metric names have in node_exporter's hwmon: a-z, 0-9, `:` and `_`."""
+    """Return a name with node_exporter's character set for hwmon: a-z, 0-9, `:` and `_`."""
     return _NOT_IN_NAMES.sub("_", name.lower()).strip("_")
 
 
 def split(filename: str) -> tuple[str, str, str] | None:
-    """The sensor that a file is about, its type and the element: `temp2_crit` is temp2, temp, crit. None if about none."""
+    """Return sensor, type and element of a file name: `temp2_crit` is temp2, temp, crit. None for other files."""
     match = _FILE.fullmatch(filename)
     if match is None or match.group(1) not in _TYPES:
         return None
@@ -164,7 +164,7 @@ def split(filename: str) -> tuple[str, str, str] | None:
 
 
 def meaning(kind: str, element: str, others: Mapping[str, str]) -> tuple[str, Scale]:
-    """The name and the scale of one element of a sensor; `others` are all its elements."""
+    """Return the metric's suffix and scale for an element of a sensor; `others`: all its elements."""
     if kind in _WHOLE_CHIP:
         return {
             "beep_enable": ("node_hwmon_beep_enabled", lambda value: float(value == 1)),
@@ -173,6 +173,6 @@ def meaning(kind: str, element: str, others: Mapping[str, str]) -> tuple[str, Sc
         }[kind]
     known = _BY_ELEMENT.get(element) or _BY_TYPE_AND_ELEMENT.get((kind, element))
     suffix, scale = known or _BY_TYPE.get(kind, ("", _plain))
-    # The input is the sensor's own value and needs no name, unless a file such as `fan1` took it.
+    # The input is the sensor's value and needs no suffix, unless a file such as `fan1` has that name.
     named = element and (element != "input" or "" in others)
     return f"node_hwmon_{kind}{'_' + clean(element) if named else ''}{suffix}", scale

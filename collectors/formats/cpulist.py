@@ -1,4 +1,4 @@
-"""Lists of CPUs as the kernel writes them: `0-3,8`."""
+"""CPU lists in the kernel's format: `0-3,8`."""
 
 from collectors.base.sample import CollectorError
 from collectors.formats.numerals import parse_uint
@@ -7,7 +7,7 @@ _MAX_CPUS = 1 << 16
 
 
 def parse_cpu_list(text: str) -> list[int]:
-    """The CPUs of a list, in its order."""
+    """Return the CPUs of a list in its order."""
     found: list[int] = []
     for part in filter(None, text.strip().split(",")):
         first, dash, last = part.partition("-")

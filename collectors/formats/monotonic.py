@@ -1,4 +1,4 @@
-"""What counters grew by from look to look, where they may drop, vanish or be unreadable: for sums that never fall."""
+"""Accumulates increases of counters that may drop, disappear or be unreadable, for sums that never decrease."""
 
 from collections.abc import Hashable, Mapping
 from dataclasses import dataclass
@@ -6,31 +6,33 @@ from typing import Generic, TypeVar
 
 K = TypeVar("K", bound=Hashable)
 
-_PATIENCE = 3  # looks for which a counter that is not there is remembered: it may be on its way to another directory
+_PATIENCE = (
+    3  # polls for which a missing counter is remembered: it may be moving to another directory
+)
 
 
 @dataclass(slots=True)
 class _Mark:
-    """How far a counter has been followed."""
+    """The position up to which a counter was counted."""
 
     last: int | None
-    """Where it was counted up to; None before its first reading, if it was there before we were."""
+    """The value counted so far; None before the first reading of a counter that existed before the agent."""
     peak: int = 0
-    """The most it ever said; above `last` only after it began anew."""
+    """The maximum reading; above `last` only after a reset."""
     missed: int = 0
 
 
 class Increases(Generic[K]):
-    """Follows counters by key. Nothing that happened before the first look counts, and nothing counts twice."""
+    """Follows counters by key. Values before the first poll do not count, and nothing counts twice."""
 
     def __init__(self) -> None:
         self._marks: dict[K, _Mark] = {}
         self._looked = False
 
     def advance(self, now: Mapping[K, int | None]) -> dict[K, int]:
-        """The increase of each counter that can be read now; None stands for one that is there and cannot be read.
+        """Return the increase of each readable counter; None: the counter exists but cannot be read.
 
-        A counter that appears after the first look began at 0 in between, so all of it is increase.
+        A counter that appears after the first poll started at 0 in between, so its whole value is an increase.
         """
         for key in self._marks.keys() - now.keys():
             self._miss(key)
@@ -53,10 +55,10 @@ class Increases(Generic[K]):
 
 
 def _step(mark: _Mark, value: int) -> int:
-    """Move a mark to a reading.
+    """Advance a mark to a reading.
 
-    A counter that fell by more than half began anew. One that fell less was read at a bad moment, and so was one that
-    fell to the ground and is back where it was: both count on from there. Better to lose some than to make up a peak.
+    A counter that dropped by more than half was reset. One that dropped less was misread, as was one that dropped to zero and
+    returned to its value: both continue from there. It is better to lose a little than to invent a spike.
     """
     if mark.last is None:
         mark.last = mark.peak = value

@@ -1,4 +1,4 @@
-"""Numbers as the Prometheus world (Go's strconv) reads and prints them: `1e+06`, `+Inf`; never `1_000`, `0x10` or ` 1`."""
+"""Parses and formats numbers like Go's strconv: `1e+06`, `+Inf`; never `1_000`, `0x10` or ` 1`."""
 
 import math
 import re
@@ -7,11 +7,11 @@ from collections.abc import Sequence
 _FLOAT = re.compile(
     r"[+-]?(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:e[+-]?[0-9]+)?|[+-]?inf(?:inity)?|nan", re.IGNORECASE
 )
-_MAX_DIGITS = 20  # of an unsigned 64-bit number; the kernel counts in nothing wider
+_MAX_DIGITS = 20  # of an unsigned 64-bit number, the widest in the kernel
 
 
 def parse_float(text: str) -> float:
-    """The value of a decimal number, an infinity or NaN. ValueError for all else that Python's float() would take."""
+    """Parse a decimal number, infinity or NaN. Raises ValueError for other text, which Python's float() might accept."""
     if _FLOAT.fullmatch(text) is None:
         raise ValueError(f"not a number: {text[:40]!r}")
     value = float(text)
@@ -21,34 +21,34 @@ def parse_float(text: str) -> float:
 
 
 def parse_uint(text: str) -> int:
-    """A plain unsigned decimal, as the kernel prints its counters."""
+    """Parse an unsigned decimal, as in the kernel's counters."""
     if not text.isascii() or not text.isdigit() or len(text) > _MAX_DIGITS:
         raise ValueError(f"not an unsigned number: {text[:40]!r}")
     return int(text)
 
 
 def parse_uints(texts: Sequence[str]) -> tuple[int, ...]:
-    """Many plain unsigned decimals, checked together: the kernel prints them by the thousand."""
+    """Parse many unsigned decimals, validated together for speed."""
     together = "".join(texts)
     plain = together.isascii() and together.isdigit() and all(texts)
     if plain and max(map(len, texts)) <= _MAX_DIGITS:
         return tuple(map(int, texts))
-    return tuple(map(parse_uint, texts))  # finds out which one it is
+    return tuple(map(parse_uint, texts))  # raises for the invalid one
 
 
 def parse_int(text: str) -> int:
-    """A plain decimal that may be negative: a temperature, a node number of -1."""
+    """Parse a decimal that may be negative: a temperature, a node number of -1."""
     return -parse_uint(text[1:]) if text.startswith("-") else parse_uint(text)
 
 
 def format_float(value: float) -> str:
-    """The shortest text that reads back as the same value, in Go's %g: an exponent from 1e+06 up and below 0.0001."""
+    """Return the shortest text that round-trips, like Go's %g: with an exponent from 1e+06 up and below 0.0001."""
     text = repr(float(value))
     if 1e-4 <= abs(value) < 1e6 or value == 0:
         return text.removesuffix(".0")
     if not math.isfinite(value):
         return "NaN" if math.isnan(value) else "+Inf" if value > 0 else "-Inf"
-    if text.endswith(".0"):  # what the kernel counts: a whole number, and many of them
+    if text.endswith(".0"):  # the common case: integers
         digits = text[:-2].rstrip("0")
         if digits[0] != "-":
             point = "." if len(digits) > 1 else ""
@@ -57,7 +57,7 @@ def format_float(value: float) -> str:
 
 
 def _scientific(text: str) -> str:
-    """`1234567.0` or `1.5e+16` (what repr gives) with an exponent of at least two digits: `1.234567e+06`."""
+    """Reformat repr's `1234567.0` or `1.5e+16` with an exponent of at least two digits: `1.234567e+06`."""
     sign = "-" if text.startswith("-") else ""
     mantissa, _, exponent = text.lstrip("-").partition("e")
     whole, _, fraction = mantissa.partition(".")

@@ -1,10 +1,10 @@
-"""Regular expressions as flags: a wrong one is a mistake of the command line, not a surprise in the first round."""
+"""Regular expressions in flags, validated on the command line."""
 
 import re
 
 
 def regexp(text: str) -> str:
-    """A regular expression as it was given, checked."""
+    """Return a regular expression after validating it."""
     try:
         re.compile(text)
     except re.error as error:

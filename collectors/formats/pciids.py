@@ -1,4 +1,4 @@
-"""Names of PCI vendors, devices and classes, from the file pci.ids that distributions ship."""
+"""Names of PCI vendors, devices and classes from the file pci.ids of distributions."""
 
 from collections.abc import Iterable, Iterator, Set
 from dataclasses import dataclass, field
@@ -9,7 +9,7 @@ Subsystem = tuple[str, str, str, str]
 
 @dataclass(frozen=True, slots=True)
 class PciNames:
-    """Ids, hexadecimal without `0x`, to names. What has no name goes by its id."""
+    """Names by id (hexadecimal without `0x`). An id without a name is its own name."""
 
     vendors: dict[str, str] = field(default_factory=dict)
     devices: dict[tuple[str, str], str] = field(default_factory=dict)
@@ -18,19 +18,19 @@ class PciNames:
     """By two, four or six digits: class, subclass, programming interface."""
 
     def vendor(self, vendor: str) -> str:
-        """The name of a vendor."""
+        """Return the name of a vendor."""
         return self.vendors.get(vendor, vendor)
 
     def device(self, vendor: str, device: str) -> str:
-        """The name of a device."""
+        """Return the name of a device."""
         return self.devices.get((vendor, device), device)
 
     def subsystem(self, ids: Subsystem) -> str:
-        """The name of a card, or of a device as its maker built it in."""
+        """Return the name of a subsystem: a card, or a device as integrated by its vendor."""
         return self.subsystems.get(ids, ids[-1])
 
     def pci_class(self, code: str) -> str:
-        """The name of a class, as exact as there is one."""
+        """Return the most specific name of a class."""
         for digits in (6, 4, 2):
             if (name := self.classes.get(code[:digits])) is not None:
                 return name
@@ -38,7 +38,7 @@ class PciNames:
 
 
 def parse(lines: Iterable[str], vendors: Set[str]) -> PciNames:
-    """The names of all classes and vendors, and of the devices of these vendors: all of them would fill megabytes."""
+    """Parse all classes and vendors, and the devices of these vendors only: all of them would take megabytes."""
     names = PciNames()
     for path, name in _entries(lines):
         match path:
@@ -55,7 +55,7 @@ def parse(lines: Iterable[str], vendors: Set[str]) -> PciNames:
 
 
 def _entries(lines: Iterable[str]) -> Iterator[tuple[list[str], str]]:
-    """Each entry's ids, from the outermost, and its name. The depth of an entry is the number of tabs before it."""
+    """Yield the ids of each entry, outermost first, and its name. An entry's depth is its number of leading tabs."""
     path: list[str] = []
     for line in lines:
         entry = line.lstrip("\t")
@@ -65,7 +65,7 @@ def _entries(lines: Iterable[str]) -> Iterator[tuple[list[str], str]]:
             continue
         ids = ["C", number[2:]] if depth == 0 and number.startswith("C ") else [number]
         if depth and path[:1] == ["C"]:
-            depth += 1  # a class takes two places of the path
+            depth += 1  # a class takes two elements of the path
         if len(path) >= depth:
             path[depth:] = ids
             yield path, name.strip()

@@ -1,4 +1,4 @@
-"""Tables with a column for each CPU, as <procfs>/interrupts and <procfs>/softirqs are."""
+"""Parses tables with a column per CPU: <procfs>/interrupts and <procfs>/softirqs."""
 
 from collections.abc import Iterator
 
@@ -6,11 +6,11 @@ from collectors.base.sample import CollectorError
 from collectors.formats.numerals import parse_uint
 
 Row = tuple[str, list[str]]
-"""A row's name, and its cells: counts, and whatever words stand behind them."""
+"""A row's name and cells: counts, then descriptions."""
 
 
 def split(source: str, text: str) -> tuple[list[str], Iterator[Row]]:
-    """The numbers of the CPUs that the first line names, and the rows. CPUs that are offline may have no column."""
+    """Return the CPU numbers of the header, and the rows. Offline CPUs may have no column."""
     header, _, body = text.partition("\n")
     cpus = [word.removeprefix("CPU") for word in header.split()]
     if not cpus or not all(cpu.isascii() and cpu.isdigit() for cpu in cpus):
@@ -19,7 +19,7 @@ def split(source: str, text: str) -> tuple[list[str], Iterator[Row]]:
 
 
 def counts(source: str, name: str, cells: list[str]) -> list[int]:
-    """The numbers of a row."""
+    """Return the numbers of a row."""
     try:
         return [parse_uint(cell) for cell in cells]
     except ValueError as error:

@@ -1,13 +1,11 @@
-"""The Prometheus text format 0.0.4, read as strictly as the Go programs of that world read it, and a little more.
+"""A strict parser of the Prometheus text format 0.0.4, slightly stricter than Go's.
 
-It exists because prometheus_client's parser says of itself that it is laxer than the format: it takes `1_0` in labels'
-places, second TYPE lines, samples before their TYPE, duplicates, a file that breaks off. A file is good or it is not:
-the first thing wrong in it raises PromtextError. What it says goes into the log, so it names the line and never quotes it:
-the file may be one that its writer could not read.
+prometheus_client's parser is documented to be lax: it accepts `1_0`, second TYPE lines, samples before their TYPE,
+duplicates and truncated files. Here a file is valid or not: the first error raises PromtextError. Its text is logged, so it
+has the line number but never quotes the line: the file may be one that its writer was not allowed to read.
 
-Stricter than Go's expfmt, because accepting would lose or invent something: duplicate series, invalid UTF-8 anywhere but
-in plain comments, labels that begin with `__`, timestamps, gauge histograms, buckets without `le`, quantiles without
-`quantile`.
+Stricter than Go's expfmt where accepting would lose or invent data: duplicate series, invalid UTF-8 except in comments,
+labels that begin with `__`, timestamps, gauge histograms, buckets without `le`, quantiles without `quantile`.
 """
 
 import re
@@ -22,11 +20,11 @@ from collectors.formats.numerals import parse_float
 
 
 class PromtextError(CollectorConfigError):
-    """Text that is not in the format; says the line and what is wrong with it."""
+    """Text is not in the format; the message has the line number and the error."""
 
 
 class _LineError(ValueError):
-    """What is wrong with a line, where that has a name of its own."""
+    """The error of a line, with a reason of its own."""
 
     def __init__(self, reason: str, text: str) -> None:
         super().__init__(text)
@@ -35,7 +33,7 @@ class _LineError(ValueError):
 
 @dataclass(frozen=True, slots=True)
 class TextFamily:
-    """A family as a file has it; `help` is None where the file says nothing."""
+    """A family of a file; `help` is None if the file has none."""
 
     name: str
     type: MetricType
@@ -45,7 +43,7 @@ class TextFamily:
 
 @dataclass(slots=True)
 class _Draft:
-    """A family while its lines are being read; samples still have their labels as written."""
+    """A family during parsing; labels of samples are still raw text."""
 
     name: str
     type: MetricType | None = None
@@ -69,7 +67,7 @@ _PAIR_PARTS = re.compile(rf'({_LABEL})"?{_BLANK}={_BLANK}"((?:[^"\\]|\\["\\n])*+
 _META = re.compile(rf"{_BLANK}#{_BLANK}(HELP|TYPE)(?:[ \t]{_BLANK}(.*))?", re.DOTALL)
 _META_NAME = re.compile(rf'(?:({_NAME})|"({_NAME})")(?:$|[ \t]{_BLANK}(.*))', re.DOTALL)
 _TIMESTAMP = re.compile(r"[ \t]+[+-]?[0-9]+[ \t]*", re.ASCII)
-_BROKEN = re.compile("[\\udc80-\\udcff]")  # what no UTF-8 can be, as surrogateescape leaves it
+_BROKEN = re.compile("[\\udc80-\\udcff]")  # invalid UTF-8 after surrogateescape
 _ESCAPE = re.compile(r'\\(["\\n]?)')
 _TYPES: dict[str, MetricType] = {
     "counter": "counter",
@@ -78,7 +76,7 @@ _TYPES: dict[str, MetricType] = {
     "summary": "summary",
     "untyped": "untyped",
 }
-# Which names belong to a family of the type, beside its own.
+# Suffixes of names that belong to a family of the type.
 _SUFFIXES: dict[MetricType, tuple[str, ...]] = {
     "histogram": ("_bucket", "_sum", "_count"),
     "summary": ("_sum", "_count"),
@@ -86,11 +84,11 @@ _SUFFIXES: dict[MetricType, tuple[str, ...]] = {
 
 
 MOST_LABELS = 10
-"""Labels of a sample, on average over the most samples that a file may have."""
+"""Labels per sample, on average over the maximum number of samples."""
 
 
 def parse(data: bytes, *, most_samples: int = 1_000_000) -> tuple[TextFamily, ...]:
-    """The families of a file, in the order in which it names them. PromtextError if it is not valid or has more samples."""
+    """Return the families of a file in order. Raises PromtextError if it is invalid or has too many samples."""
     *lines, last = _decode(data).split("\n")
     if last.strip(" \t"):
         reason = f"line {len(lines) + 1}: the file breaks off without a newline"
@@ -112,12 +110,12 @@ def parse(data: bytes, *, most_samples: int = 1_000_000) -> tuple[TextFamily, ..
 
 
 def identity(sample: Sample) -> tuple[str, Labels]:
-    """What makes two samples the same series: an empty label is as good as none."""
+    """Return the identity of a series: an empty label equals no label."""
     return sample.name, tuple(pair for pair in sample.labels if pair[1])
 
 
 def _decode(data: bytes) -> str:
-    """The text of a file. A plain comment may be in any encoding; it is not exported."""
+    """Decode a file. Comments may have any encoding, since they are not exported."""
     try:
         return data.decode()
     except UnicodeDecodeError as error:
@@ -129,7 +127,7 @@ def _decode(data: bytes) -> str:
 
 
 def _line(line: str, drafts: dict[str, _Draft]) -> bool:
-    """Whether it is a sample."""
+    """Parse a line. Returns whether it is a sample."""
     start = line.lstrip(" \t")
     if not start:
         return False
@@ -189,7 +187,7 @@ def _number(text: str) -> float:
 
 
 def _draft(name: str, drafts: dict[str, _Draft]) -> _Draft:
-    """The family that a name belongs to: `x_sum` is its own, unless x is a summary or a histogram."""
+    """Return the family of a name: `x_sum` is a family of its own unless x is a summary or a histogram."""
     if (known := drafts.get(name)) is not None:
         return known
     base, underscore, suffix = name.rpartition("_")
@@ -220,7 +218,7 @@ def _unescape(text: str) -> str:
 
 
 def _refuse_labels(drafts: Iterable[_Draft], most: int) -> None:
-    """Each sample gets the labels of all others of its family, so a few long lines make many of them."""
+    """Limit labels: each sample gets the labels of all others in its family, so a few long lines become many labels."""
     for draft in drafts:
         most -= len(draft.samples) * len({n for _, labels, _ in draft.samples for n in labels})
     if most < 0:
@@ -232,7 +230,7 @@ def _finish(draft: _Draft) -> TextFamily:
     names = sorted({name for _, labels, _ in draft.samples for name in labels})
     if kind in {"histogram", "summary"}:
         return TextFamily(draft.name, kind, draft.help, _compound(draft, kind, names))
-    # All samples of a family get the same label names, the missing ones empty: so does node_exporter.
+    # All samples of a family get the same label names, missing ones empty, as in node_exporter.
     samples = tuple(
         Sample(name, tuple((n, labels.get(n, "")) for n in names), value)
         for name, labels, value in draft.samples

@@ -1,6 +1,6 @@
-"""Memory errors of the last 24 hours, out of what rasdaemon recorded: those not corrected, and the corrected ones of each page.
+"""Memory errors of the last 24 hours recorded by rasdaemon: uncorrected ones, and corrected ones per page.
 
-What rasdaemon wrote down has its time with it, so this also tells of the time before a boot and before the agent started.
+rasdaemon's records have timestamps, so errors before a boot or before the agent started count too.
 """
 
 from collections.abc import Iterable
@@ -10,40 +10,40 @@ from typing import NamedTuple
 from collectors.formats.rasrecords import Value
 
 DAY = 86_400
-"""Seconds that an error counts for."""
+"""Seconds for which an error counts."""
 PAGE = 4096
 _CORRECTED, _NO_ERROR = "Corrected", "Info"
 _MINUTE = 60
 _MOST = 20_000
-"""Pages and minutes to remember; a machine with more errors than that has long been found out by the first of them."""
+"""Maximum pages and minutes to keep; a machine with more errors is already detected by these."""
 
 
 class Event(NamedTuple):
-    """A row of rasdaemon's table of memory errors; each field may be anything that SQLite can hold."""
+    """A row of rasdaemon's table of memory errors; fields may have any SQLite type."""
 
     timestamp: Value
-    """As rasdaemon writes it: 2026-03-01 04:05:06 +0000."""
+    """In rasdaemon's format: 2026-03-01 04:05:06 +0000."""
     type: Value
     address: Value
     amount: int
 
 
 def earliest(now: float) -> str:
-    """A day in front of which no time stamp is of the last 24 hours, in whatever time zone, to compare as text."""
+    """Return a date before which no timestamp is within 24 hours in any time zone, for text comparison."""
     return f"{datetime.fromtimestamp(now - 3 * DAY, UTC):%Y-%m-%d}"
 
 
 class RecentErrors:
-    """The errors by page and minute. They are forgotten when they are a day old."""
+    """Errors by page and minute, dropped after a day."""
 
     def __init__(self) -> None:
         self.known = False
-        """Whether there is a table that tells of them: without one, none seen is not none."""
+        """Whether a table of them exists: without one, zero errors is not known."""
         self._of_pages: dict[tuple[int, int], int] = {}
         self._uncorrected: dict[int, int] = {}
 
     def add(self, events: Iterable[Event], now: float) -> None:
-        """Take in new rows. A row without a time counts for none; one from the future is of now, as clocks get corrected."""
+        """Add rows. A row without a time is ignored; one in the future counts as now, since clocks are corrected."""
         for event in events:
             at = _seconds(event.timestamp)
             if at is None or at <= now - DAY or event.type == _NO_ERROR:
@@ -57,13 +57,13 @@ class RecentErrors:
                     self._of_pages[key] = self._of_pages.get(key, 0) + event.amount
 
     def uncorrected(self, now: float) -> int:
-        """Errors that were not corrected; to the minute."""
+        """Return the number of uncorrected errors, with a resolution of a minute."""
         since = _since(now)
         self._uncorrected = {at: n for at, n in self._uncorrected.items() if at >= since}
         return sum(self._uncorrected.values())
 
     def worst_page(self, now: float) -> int:
-        """Corrected errors of the page that has the most."""
+        """Return the number of corrected errors of the page with the most."""
         since = _since(now)
         self._of_pages = {key: n for key, n in self._of_pages.items() if key[1] >= since}
         pages: dict[int, int] = {}
@@ -77,7 +77,7 @@ def _since(now: float) -> int:
 
 
 def _seconds(timestamp: Value) -> float | None:
-    """Unix time of a time stamp; None if it is none."""
+    """Return a timestamp as Unix time; None if it is invalid."""
     if not isinstance(timestamp, str):
         return None
     try:

@@ -1,4 +1,4 @@
-"""What each table of rasdaemon's database is counted by: which of its columns become labels, and how."""
+"""How each table of rasdaemon's database is counted: which columns become labels."""
 
 import re
 from collections.abc import Callable, Mapping, Sequence
@@ -6,25 +6,25 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 Value = int | float | str | bytes | None
-"""Whatever SQLite may hold in a column, whatever the column's type."""
+"""A value of any SQLite type; columns do not enforce theirs."""
 
 
 class Row(NamedTuple):
-    """What a row is known by: an id alone would be given again after rows are deleted."""
+    """Identity of a row: an id alone is reused after rows are deleted."""
 
     id: int
     timestamp: Value
 
 
 class RecordMark(NamedTuple):
-    """How far a table has been counted."""
+    """The position up to which a table was counted."""
 
     first: Row
     last: Row
 
 
 class RecordColumn(NamedTuple):
-    """A column, or some bits of one."""
+    """A column, or some of its bits."""
 
     name: str
     bits: int | None = None
@@ -32,36 +32,36 @@ class RecordColumn(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Records:
-    """How the rows of a table are counted: by `columns`, out of which `labels` makes label values."""
+    """How rows of a table are counted: grouped by `columns`, from which `labels` makes label values."""
 
     metric: str
     columns: tuple[RecordColumn, ...]
     labels: Callable[[Sequence[Value]], tuple[str, ...]]
     amount: str = ""
-    """The column that says how many errors a row stands for; without one, a row is one."""
+    """The column with the number of errors of a row; without one, a row counts once."""
 
 
 def text(value: Value) -> str:
-    """A label's value; empty where the database has none."""
+    """Return a label's value; empty for NULL."""
     if value is None:
         return ""
     return value.decode("utf-8", "replace") if isinstance(value, bytes) else str(value)
 
 
 def texts(values: Sequence[Value]) -> tuple[str, ...]:
-    """The columns as they are."""
+    """Return the columns unchanged."""
     return tuple(map(text, values))
 
 
-# Bits of an MCi_STATUS register, which the database has as a signed number.
+# Bits of an MCi_STATUS register, stored as a signed number.
 _UNCORRECTED, _CONTEXT_CORRUPT, _DEFERRED = 1 << 61, 1 << 57, 1 << 44
 _STATUS_BITS = _UNCORRECTED | _CONTEXT_CORRUPT | _DEFERRED
-# The kernel's numbers of AMD and Hygon. In others' registers the deferred bit is part of a count of corrected errors.
+# The kernel's numbers of AMD and Hygon. For others the deferred bit is part of a count of corrected errors.
 _VENDORS_THAT_DEFER = frozenset({2, 9})
 
 
 def mce_type(status: Value, vendor: Value) -> str:
-    """How bad a machine check is, in the words that rasdaemon has for memory errors; empty where it is not known."""
+    """Return the severity of a machine check in rasdaemon's terms for memory errors; empty if unknown."""
     if not isinstance(status, int):
         return ""
     if status & _UNCORRECTED:
@@ -76,7 +76,7 @@ def _mce(values: Sequence[Value]) -> tuple[str, ...]:
     return text(socket), text(bank), mce_type(status, vendor)
 
 
-# By the numbers of the UEFI specification (CPER, memory error section).
+# Numbers of the UEFI specification (CPER, memory error section).
 _EXTLOG_TYPES = (
     "unknown",
     "no_error",
@@ -104,7 +104,7 @@ def _extlog(values: Sequence[Value]) -> tuple[str, ...]:
 
 
 def _named(value: Value, names: Sequence[str]) -> str:
-    """The name of a number; a number without one stays a number."""
+    """Return the name of a number; a number without a name stays a number."""
     return names[value] if isinstance(value, int) and 0 <= value < len(names) else text(value)
 
 
@@ -142,7 +142,7 @@ _CXL_TABLE = re.compile("cxl_[a-z0-9_]+")
 
 
 def records_of(table: str) -> Records | None:
-    """How a table is counted; None if it is not. There are more cxl_ tables in every version of rasdaemon."""
+    """Return how a table is counted; None if it is not. Each version of rasdaemon adds cxl_ tables."""
     if _CXL_TABLE.fullmatch(table) is not None:
         return Records(CXL, (), lambda _: (table,))
     return TABLES.get(table)

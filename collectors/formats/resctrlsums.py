@@ -1,7 +1,7 @@
-"""Memory bandwidth of the node and of its resctrl groups as sums that never fall, whatever becomes of the groups.
+"""Memory bandwidth of the node and its resctrl groups as sums that never decrease while groups come and go.
 
-A control group's counter includes those of its monitor groups, and drops when one of them goes away. So it is taken
-apart into leaves: each monitor group, and what the control group has for itself. Their increases are added up.
+A control group's counter includes those of its monitor groups, and drops when one is removed. It is therefore split into
+leaves: each monitor group, and the control group's own part. Their increases are added up.
 """
 
 from collections.abc import Hashable, Iterator, Mapping, Sequence
@@ -14,39 +14,39 @@ from collectors.formats.numerals import parse_uint
 
 
 class Unread(Enum):
-    """What the kernel says where it has no number."""
+    """Values of a counter without a number."""
 
     UNAVAILABLE = "Unavailable"
-    """The hardware has no answer, as AMD's has none for a group that it does not track at the moment."""
+    """The hardware has no value, such as AMD's for a group that it does not track at the moment."""
     ERROR = "Error"
     UNASSIGNED = "Unassigned"
-    """The group has no hardware counter, where counters are assigned one by one."""
+    """The group has no hardware counter, where counters are assigned individually."""
 
 
 Reading = int | Unread
 Cell = tuple[str, str]
-"""An L3 domain and the name of an event's file, such as ("0", "mbm_total_bytes")."""
+"""An L3 domain and an event's file, such as ("0", "mbm_total_bytes")."""
 
 
 @dataclass(frozen=True, slots=True)
 class Group:
-    """A group with what its files said; a file that was gone is not in `readings`."""
+    """A group with the contents of its files; missing files are not in `readings`."""
 
     identity: Hashable
-    """Of its directory: it stays when the group is renamed or moved, and no other group gets it."""
+    """Identity of its directory, which is stable if the group is renamed or moved."""
     name: str
     readings: Mapping[Cell, Reading]
 
 
 @dataclass(frozen=True, slots=True)
 class ControlGroup(Group):
-    """A control group and the monitor groups in it. Its files have to be read before theirs."""
+    """A control group and its monitor groups. Its files must be read before theirs."""
 
     monitors: Sequence[Group] = ()
 
 
 def parse_reading(text: str) -> Reading:
-    """A number, or why there is none."""
+    """Parse a number, or the reason for its absence."""
     word = text.strip()
     try:
         return parse_uint(word)
@@ -59,7 +59,7 @@ def parse_reading(text: str) -> Reading:
 
 
 def occupancy(groups: Sequence[ControlGroup], event: str) -> dict[str, int]:
-    """A gauge of the node by domain: the sum over the control groups that could be read."""
+    """Return a gauge of the node by domain: the sum over readable control groups."""
     found: dict[str, int] = {}
     for group in groups:
         for (domain, name), reading in group.readings.items():
@@ -69,7 +69,7 @@ def occupancy(groups: Sequence[ControlGroup], event: str) -> dict[str, int]:
 
 
 class BandwidthSums:
-    """The sums, from 0 at the first look: what had been counted before is not known, as groups may have gone."""
+    """Sums that start from 0 at the first poll: earlier counts are unknown, as groups may have been removed."""
 
     def __init__(self, events: frozenset[str]) -> None:
         self._events = events
@@ -79,7 +79,7 @@ class BandwidthSums:
         self._read: dict[Hashable, set[Cell]] = {}
 
     def advance(self, groups: Sequence[ControlGroup]) -> None:
-        """Add what the groups have grown by since the last look."""
+        """Add the groups' increases since the last poll."""
         parents = {leaf.identity: group for group in groups for leaf in group.monitors}
         grown = self._increases.advance(dict(self._leaves(groups)))
         self._read = {}
@@ -92,12 +92,12 @@ class BandwidthSums:
                 self._credit(parents[identity].identity, cell, increase)
 
     def node(self) -> dict[Cell, int]:
-        """The sums of the node, of those cells that at least one group had a reading for at the last look."""
+        """Return the node's sums of the cells that at least one group had at the last poll."""
         read = set().union(*self._read.values()) if self._read else set()
         return {cell: total for cell, total in sorted(self._node.items()) if cell in read}
 
     def of(self, group: Group) -> dict[Cell, int]:
-        """The sums of a group, for a control group with those of its monitor groups."""
+        """Return a group's sums; a control group's include its monitor groups."""
         sums = self._groups.get(group.identity, {})
         return {cell: sums[cell] for cell in sorted(self._read.get(group.identity, ()))}
 
@@ -120,16 +120,16 @@ class BandwidthSums:
 
 
 def _own(group: ControlGroup, cell: Cell) -> int | None:
-    """What a control group counted for itself; None if a monitor group's part in its number is unknown."""
+    """Return a control group's own part; None if a monitor group's part is unknown."""
     rest = group.readings[cell]
     if not isinstance(rest, int):
         return None
     for leaf in group.monitors:
         part = leaf.readings.get(cell)
         if part is Unread.UNASSIGNED:
-            continue  # the kernel left it out of its sum as well, and not just for a moment
+            continue  # the kernel omits it from its sum too, and permanently
         if not isinstance(part, int):
             return None
         rest -= part
-    # The parts were read a moment later and may have grown past the whole.
+    # The parts were read a moment later and may exceed the whole.
     return max(0, rest)

@@ -1,4 +1,4 @@
-"""Several text files that name the same metric, put into one family; where they disagree, the first one wins."""
+"""Merges text files that have the same metric into one family; the first file wins a conflict."""
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
@@ -11,7 +11,7 @@ Series = tuple[str, frozenset[tuple[str, str]]]
 
 @dataclass(frozen=True, slots=True)
 class Conflict:
-    """A family of a file that was left out, and why: a word of `refusal.REASONS`, and a sentence."""
+    """A family of a file was left out, with the reason: a word of `refusal.REASONS`, and a sentence."""
 
     file: str
     metric: str
@@ -21,7 +21,7 @@ class Conflict:
 
 @dataclass(frozen=True, slots=True)
 class Part:
-    """What one file says of a family."""
+    """A file's part of a family."""
 
     file: str
     help: str | None
@@ -30,7 +30,7 @@ class Part:
 
 @dataclass(frozen=True, slots=True)
 class MergedFamily(Family):
-    """A family that still knows its files."""
+    """A family with the files of its samples."""
 
     parts: tuple[Part, ...]
 
@@ -48,7 +48,7 @@ class _Draft:
 def merge(
     files: Mapping[str, Iterable[TextFamily]], *, reserved: frozenset[str]
 ) -> tuple[list[MergedFamily], list[Conflict]]:
-    """The families of all files, in their order, and what had to be left out. `reserved` names are nobody's to use."""
+    """Return the merged families in order, and what was left out. `reserved`: names that no file may use."""
     drafts: dict[str, _Draft] = {}
     taken: set[tuple[str, Labels]] = set()
     conflicts: list[Conflict] = []
@@ -73,7 +73,7 @@ def merge(
 def beside(
     families: Iterable[Family], others: Mapping[str, Family]
 ) -> tuple[list[Family], list[Conflict]]:
-    """What is left of the families where others go before them, and what had to be left out."""
+    """Return the families without what conflicts with others that take precedence, and what was left out."""
     kept: list[Family] = []
     conflicts: list[Conflict] = []
     for family in families:
@@ -113,7 +113,7 @@ def _clash(family: Family, part: Part, other: Family, taken: set[Series]) -> str
 
 
 def _series(sample: Sample) -> Series:
-    """What makes two samples the same series, in whatever order their labels are."""
+    """Return the identity of a series, independent of the order of labels."""
     return sample.name, frozenset(pair for pair in sample.labels if pair[1])
 
 

@@ -1,4 +1,4 @@
-"""Many attributes of one device out of its directory in sysfs: a network device has two dozen."""
+"""Reads many sysfs attributes of one device at once: a network device has two dozen."""
 
 import os
 from collections.abc import Iterable
@@ -10,9 +10,9 @@ from collectors.readers import sysfs
 
 
 def read(directory: str, names: Iterable[str]) -> dict[str, str]:
-    """The text of those attributes that have one: a driver that knows no answer says so with an error.
+    """Return the text of the attributes that can be read: drivers return an error for unsupported ones.
 
-    SourceAbsentError where there is no such directory: devices go away.
+    Raises SourceAbsentError if the directory does not exist: devices can disappear.
     """
     texts = ((name, sysfs.attribute(f"{directory}/{name}")) for name in names)
     found = {name: text for name, text in texts if text is not None}
@@ -31,7 +31,7 @@ def _check(directory: str) -> None:
 
 
 def parse_number(text: str) -> int | None:
-    """A whole number as drivers write it, `-1`, `1500` or `0x1003`; None for all else, such as `N/A`."""
+    """Parse an integer as drivers write it, `-1`, `1500` or `0x1003`; None for anything else, such as `N/A`."""
     try:
         if text.startswith("0x"):
             return parse_hex(text[2:])

@@ -1,8 +1,7 @@
-"""Files that the kernel makes up when they are read, kept open: to read such a file again costs a tenth of opening it.
+"""Keeps procfs and sysfs files open: reading such a file again costs a tenth of opening it.
 
-A file of procfs or sysfs is made up anew by each read from its beginning. What is on a disk may be replaced by another
-file of the same name, so that is opened each time. They are told apart by what they say of their size: that of a file on a
-disk is what is read from it.
+The kernel generates the content of these files on each read from offset 0. A file on disk may be replaced by another one of
+the same name, so it is opened each time. They are distinguished by their size: a file on disk reports its real one.
 """
 
 import errno
@@ -12,14 +11,14 @@ import time
 from collections.abc import Callable
 
 _CHUNK = 1 << 16
-_PAGE = 4096  # what an attribute of sysfs may have at most, and says to have
-# The device, the process or the module went away; another one may have come in its place.
+_PAGE = 4096  # size reported by sysfs attributes, and their maximum
+# The device, process or module is gone; another one may have taken its place.
 _GONE = frozenset({errno.ENODEV, errno.ESRCH, errno.EIO, errno.ENOENT, errno.ENXIO})
-_UNUSED = 600.0  # seconds after which a file that nobody reads any more may go
+_UNUSED = 600.0  # seconds after which an unused file may be closed
 
 
 class _Held:
-    """An open file, closed when the last who uses it lets go."""
+    """An open file, closed when its last user releases it."""
 
     __slots__ = ("descriptor", "used")
 
@@ -32,21 +31,21 @@ class _Held:
 
 
 class KernelFiles:
-    """Reads files, and keeps those open that may be kept. Any thread may call it."""
+    """Reads files and keeps kernel files open. Any thread may call it."""
 
     def __init__(self, limit: int, *, clock: Callable[[], float] = time.monotonic) -> None:
-        """`limit`: how many files may be kept open."""
+        """`limit`: maximum number of open files."""
         self._limit = limit
         self._clock = clock
         self._held: dict[str, _Held] = {}
         self._swept = clock()
 
     def read(self, path: str) -> bytes:
-        """The whole content, now. OSError as open(2) and read(2) say."""
+        """Return the current content. Raises OSError as open(2) and read(2) do."""
         return self._content(path, _to_the_end)
 
     def attribute(self, path: str) -> bytes:
-        """The content, now, by a single read: sysfs has no second page, and a driver might answer EAGAIN for ever."""
+        """Return the current content with a single read: sysfs attributes fit into one, and a driver may return EAGAIN forever."""
         return self._content(path, _once)
 
     def _content(self, path: str, read: Callable[[int], bytes]) -> bytes:
@@ -64,9 +63,7 @@ class KernelFiles:
             content = read(held.descriptor)
         except OSError as error:
             if error.errno not in _GONE:
-                self._keep(
-                    path, held, 0
-                )  # a driver that has no answer has none the next time either
+                self._keep(path, held, 0)  # a driver without a value now may never have one
             raise
         self._keep(path, held, len(content))
         return content
@@ -80,7 +77,7 @@ class KernelFiles:
             self._held[path] = held
 
     def _sweep(self) -> bool:
-        """Whether there is room, after dropping what was not read for long. At most once in a while: it looks at all."""
+        """Close unused files. Returns whether there is room. Runs at most once in a while, because it checks all files."""
         now = self._clock()
         if now - self._swept < _UNUSED:
             return False
@@ -92,7 +89,7 @@ class KernelFiles:
 
 
 def read_once(path: str) -> bytes:
-    """The content of a file of which there is no next time, such as one of a process among many."""
+    """Return the content of a file that is not kept open, such as one of many processes."""
     descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
     try:
         return _to_the_end(descriptor)
@@ -105,7 +102,7 @@ def _once(descriptor: int) -> bytes:
 
 
 def _to_the_end(descriptor: int) -> bytes:
-    # One read where it fits: a second one could show another moment. But only a read of nothing says that it did.
+    # One read if it fits, for a consistent content; only an empty read confirms the end.
     content = os.pread(descriptor, _CHUNK, 0)
     if not (more := content and os.pread(descriptor, _CHUNK, len(content))):
         return content
@@ -118,10 +115,10 @@ def _to_the_end(descriptor: int) -> bytes:
 
 
 def _limit() -> int:
-    """A share of the files that the process may have; the kernel keeps a page for each."""
+    """Return a share of the process's descriptor limit; the kernel keeps a page for each open file."""
     soft, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
     return min(1024, soft // 2) if soft != resource.RLIM_INFINITY else 1024
 
 
 FILES = KernelFiles(_limit())
-"""Those of this process."""
+"""The open files of this process."""

@@ -1,4 +1,4 @@
-"""What is mounted where and how, from <procfs>/<pid>/mountinfo."""
+"""Parses mounts from <procfs>/<pid>/mountinfo."""
 
 import re
 from collections.abc import Iterator
@@ -22,14 +22,14 @@ class Mount(NamedTuple):
 
 
 def parse(text: str) -> Iterator[Mount]:
-    """The mounts, in the order in which they were made."""
+    """Yield mounts in the order in which they were made."""
     for line in text.split("\n"):
         if line:
             yield _mount(line)
 
 
 def _mount(line: str) -> Mount:
-    # Between the options and the dash stands any number of tags such as `shared:7`; names have their blanks escaped.
+    # A variable number of tags such as `shared:7` precedes the dash; blanks in names are escaped.
     match line.split(" "):
         case [_, _, number, _, point, options, *_, "-", kind, device, super_options]:
             major, colon, minor = number.partition(":")
@@ -50,7 +50,7 @@ def _is_number(text: str) -> bool:
 
 
 def unescaped(path: str) -> str:
-    """A path in which blanks, tabs, newlines and backslashes are themselves again; the kernel escapes no other."""
+    """Return a path with escaped blanks, tabs, newlines and backslashes restored; the kernel escapes no others."""
     if "\\" not in path:
         return path
     return _ESCAPED.sub(lambda match: chr(int(match.group()[1:], 8)), path)

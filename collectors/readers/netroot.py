@@ -1,15 +1,14 @@
-"""Whose network is read: <procfs>/1/net where process 1 is the node's own init, else <procfs>/net, which is self/net.
+"""Selects the network namespace to read: <procfs>/1/net if process 1 is the node's init, else <procfs>/net (self/net).
 
-The kernel shows in `<procfs>/net` the network namespace of whoever looks: the pod's, unless the pod has hostNetwork. What
-`<procfs>/1/net` shows is that of process 1: the node's, if process 1 is the node's init and not that of a container. Which of
-the two it is, is asked of the kernel, as anybody may, and never guessed from names:
+`<procfs>/net` shows the network namespace of the reader: the pod's, unless it has hostNetwork. `<procfs>/1/net` shows that of
+process 1: the node's, if process 1 is the node's init and not a container's. The kernel tells which it is:
 
-- `NSpid` in `<procfs>/self/status` has this process's number in the PID namespace of that procfs and in each one nested in it,
-  down to its own. Two or more numbers: this procfs is of an outer PID namespace. It was mounted into the container from the
+- `NSpid` in `<procfs>/self/status` has this process's number in the PID namespace of that procfs and in each nested one, down to
+  its own. Two or more numbers: this procfs belongs to an outer PID namespace. It was mounted into the container from the
   node, and its process 1 is the node's init.
-- One number: this procfs is of our own PID namespace. `<procfs>/self/ns/pid` tells if that is the machine's first one, whose
-  number is part of the kernel's interface: the agent runs on the bare machine or in a pod with hostPID.
-- Else process 1 is that of a container, ours or a neighbour's: `<procfs>/net`.
+- One number: this procfs belongs to our own PID namespace. `<procfs>/self/ns/pid` shows whether that is the machine's initial one,
+  whose number is part of the kernel's interface: the agent runs on the host or in a pod with hostPID.
+- Otherwise process 1 is that of a container: `<procfs>/net`.
 """
 
 import os
@@ -29,27 +28,27 @@ log = logs.get(__name__)
 
 @lru_cache(maxsize=64)
 def directory(machine: host.Host) -> Path:
-    """The directory with the network's files. Decided once: none of what it depends on changes while a process runs."""
+    """Return the directory of the network's files. Decided once, because it cannot change while the process runs."""
     own = machine.procfs / "net"
     if not _is_of_the_node(machine.procfs):
         return own
     nodes = machine.procfs / "1/net"
     if not os.access(nodes / "dev", os.R_OK):
-        # A procfs that is mounted with hidepid shows other users' processes to nobody but root.
+        # A procfs mounted with hidepid hides other users' processes from all but root.
         log.warning("cannot see the network of process 1, reading our own", path=str(nodes))
         return own
     return nodes
 
 
 def is_own(machine: host.Host) -> bool:
-    """Whether the network that is read is the agent's own: the one that netlink, ioctl and sysctl speak of."""
+    """Return whether the network read is the agent's own, which netlink, ioctl and sysctl refer to."""
     chosen, own = directory(machine), machine.procfs / "net"
-    # The kernel makes these files anew for each network namespace: one inode number, one namespace.
+    # These files exist per network namespace: equal inode numbers mean the same namespace.
     return chosen == own or _inode(chosen / "dev") == _inode(own / "dev")
 
 
 def require_own(machine: host.Host) -> None:
-    """CollectorError unless the network that is read is the agent's own."""
+    """Raise CollectorError unless the network read is the agent's own."""
     if not is_own(machine):
         raise CollectorError("the node's network is another than the agent's: needs hostNetwork")
 
@@ -58,12 +57,12 @@ def _is_of_the_node(procfs: Path) -> bool:
     try:
         numbers = nested_pids(host.read(procfs / "self/status"))
     except CollectorError:
-        return False  # no procfs at all, or one that tells nothing
+        return False  # no procfs, or one without this information
     return numbers > 1 or (numbers == 1 and _pid_namespace(procfs) == _FIRST_PID_NAMESPACE)
 
 
 def nested_pids(status: str) -> int:
-    """How many numbers a process has, out of its <procfs>/<pid>/status; 0 where the kernel does not say (before 4.1)."""
+    """Return how many PIDs a process has, from its <procfs>/<pid>/status; 0 if the kernel does not report it (before 4.1)."""
     for line in status.splitlines():
         key, _, numbers = line.partition(":")
         if key == "NSpid":

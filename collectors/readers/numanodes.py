@@ -1,4 +1,4 @@
-"""The NUMA nodes of <sysfs>/devices/system/node: their numbers and directories, in the order of the numbers."""
+"""NUMA nodes from <sysfs>/devices/system/node: numbers and directories, ordered by number."""
 
 from collections.abc import Sequence
 from pathlib import Path
@@ -8,14 +8,14 @@ from collectors.readers.sysfs import Derived, Listing
 
 
 class NumaNode(NamedTuple):
-    """A node that is online."""
+    """An online node."""
 
     number: int
     directory: str
 
 
 def numa_nodes(sysfs_root: Path) -> Derived[tuple[NumaNode, ...]]:
-    """The nodes, looked up again when one comes or goes. SourceAbsentError from a kernel without NUMA."""
+    """Return the nodes, updated when one is added or removed. Raises SourceAbsentError on a kernel without NUMA."""
     base = sysfs_root / "devices/system/node"
 
     def derive(listings: Sequence[Listing]) -> tuple[NumaNode, ...]:

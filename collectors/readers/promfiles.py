@@ -1,4 +1,4 @@
-"""The `*.prom` files of some directories: each read when it changed, with patience for one that is just being written."""
+"""Reads `*.prom` files: each when it has changed, with retries for one that is being written."""
 
 import glob
 import os
@@ -14,13 +14,13 @@ from collectors.readers import steadyfile
 from collectors.readers.steadyfile import FileStamp
 
 _NANOSECONDS = 1_000_000_000
-# File times advance in ticks of up to 10 ms: a file that changed within the last few may change again and keep its mark.
+# File times advance in ticks of up to 10 ms: a file changed within the last few may change again and keep its stamp.
 _SETTLED = 0.05
 
 
 @dataclass(frozen=True, slots=True)
 class PromFile:
-    """What is known about one file: its families, or why there are none."""
+    """State of one file: its families, or why there are none."""
 
     mark: FileStamp | None = None
     families: tuple[TextFamily, ...] = ()
@@ -28,17 +28,17 @@ class PromFile:
     settled: bool = False
     held_since: float | None = None
     samples: int = 0
-    """How many it has; of one that was refused for its samples, how many it would need at least."""
+    """Number of its samples; if rejected for its samples, the minimum it would need."""
 
     @property
     def mtime(self) -> int | None:
-        """Whole seconds, as node_exporter has them."""
+        """The modification time in whole seconds, as in node_exporter."""
         return None if self.mark is None else self.mark.mtime_ns // _NANOSECONDS
 
 
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """What files may have, alone and together."""
+    """Limits per file and in total."""
 
     file_bytes: int
     total_bytes: int
@@ -47,19 +47,19 @@ class Limits:
 
 @dataclass(slots=True)
 class _Room:
-    """What is left of the limits for the files that follow."""
+    """What is left of the limits for the following files."""
 
     bytes: int
     samples: int
 
     def take(self, file: PromFile) -> None:
-        """Subtract what a file that is exported has."""
+        """Subtract an exported file."""
         if file.families and file.mark is not None:
             self.bytes -= file.mark.size
             self.samples -= file.samples
 
     def has(self, file: PromFile) -> bool:
-        """Whether a file that was read before still fits."""
+        """Return whether a file that was read before still fits."""
         if not file.families or file.mark is None:
             return file.refusal is None or file.refusal.reason not in {"samples", "size"}
         return file.mark.size <= self.bytes and file.samples <= self.samples
@@ -67,7 +67,7 @@ class _Room:
 
 @dataclass(frozen=True, slots=True)
 class _Listing:
-    """The files there are, and the directories that could not be listed with the reason."""
+    """Existing files, and directories that could not be listed with the reason."""
 
     files: dict[str, os.stat_result | None]
     homes: dict[str, str]
@@ -76,7 +76,7 @@ class _Listing:
 
 
 class PromFiles:
-    """Reads the files of these directories, which may be glob patterns."""
+    """Reads the files of some directories, which may be globs."""
 
     def __init__(
         self,
@@ -86,9 +86,7 @@ class PromFiles:
         clock: Callable[[], float] = time.time,
         patience: float = 1.0,
     ) -> None:
-        """`patience`: how long a file may stay doubtful, rewritten again and again,
-        before its last good content is dropped.
-        """
+        """`patience`: how long a file may keep changing before its last good content is dropped."""
         self._directories = directories
         self._limits = limits
         self._clock = clock
@@ -96,7 +94,7 @@ class PromFiles:
         self._files: dict[str, PromFile] = {}
 
     def read(self) -> tuple[Mapping[str, PromFile], Mapping[str, str]]:
-        """All files, by path; those that did not change are the same objects as before. And what could not be listed."""
+        """Return all files by path, and directories that could not be listed. Unchanged files are the same objects as before."""
         listing = _list(self._directories)
         room = _Room(self._limits.total_bytes, self._limits.total_samples)
         files: dict[str, PromFile] = {}
@@ -107,7 +105,7 @@ class PromFiles:
         return files, listing.unreadable
 
     def fingerprint(self) -> Hashable:
-        """Names and marks of all files, and which of them are so young that they want a second look."""
+        """Return names and stamps of all files, and which are so recent that they must be checked again."""
         listing = _list(self._directories)
         files: list[Hashable] = []
         for path, status in listing.files.items():
@@ -136,7 +134,7 @@ class PromFiles:
             return PromFile(refusal=gone, settled=True)
         found = steadyfile.stamp(status)
         try:
-            # Not left to the reader: to open a device may be to set it off.
+            # Checked before opening: opening a device may have effects.
             if not stat.S_ISREG(status.st_mode):
                 raise CollectorConfigError("kind", "is not a regular file")
             limit = min(self._limits.file_bytes, room.bytes)
@@ -183,7 +181,7 @@ def _list(directories: tuple[str, ...]) -> _Listing:
 
 
 def _status(entry: "os.DirEntry[str]") -> os.stat_result | None:
-    """A file's status, through symbolic links; None where a link leads nowhere or the file is gone."""
+    """Return a file's status, following symbolic links; None for a dangling link or a removed file."""
     try:
         return entry.stat()
     except OSError:
@@ -191,13 +189,13 @@ def _status(entry: "os.DirEntry[str]") -> os.stat_result | None:
 
 
 def _expand(directories: tuple[str, ...]) -> Iterator[str]:
-    """Each directory once; a pattern that fits nothing is taken for a directory's name, and so reported."""
+    """Yield each directory once; a glob without matches is taken as a directory's name, and so reported."""
     seen: set[str] = set()
     for pattern in directories:
         if not glob.has_magic(pattern):
             matches = [pattern]
         else:
-            in_python = pattern.replace("[^", "[!")  # Go's spelling of the same
+            in_python = pattern.replace("[^", "[!")  # Go's syntax for it
             matches = sorted(glob.glob(in_python, include_hidden=True)) or [pattern]  # noqa: PTH207 (patterns may be absolute)
         for found in matches:
             directory = os.path.normpath(found)

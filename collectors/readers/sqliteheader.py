@@ -1,4 +1,4 @@
-"""Whether an SQLite database has changed, told by its header: without SQLite, and without a lock that a writer could meet."""
+"""Detects changes of an SQLite database by its header: without SQLite, and without a lock that could block a writer."""
 
 import os
 import stat
@@ -15,17 +15,17 @@ _WRITE_VERSION, _WAL = 18, 2
 
 
 class Header(NamedTuple):
-    """What no commit leaves as it is."""
+    """A value that every commit changes."""
 
     mark: FileStamp
     content: bytes
-    """With a counter of commits, for those that follow each other faster than the file's times tell."""
+    """Includes the commit counter, for commits within one tick of the file's time."""
 
 
 def read(path: Path) -> Header | None:
-    """The header of this moment; None where commits go to another file first (WAL).
+    """Return the current header; None if commits go to another file first (WAL).
 
-    SourceAbsentError where there is no database, or nothing in it yet.
+    Raises SourceAbsentError if there is no database, or it is empty.
     """
     mark, content = _head(path)
     if not content:
@@ -37,7 +37,7 @@ def read(path: Path) -> Header | None:
 
 def _head(path: Path) -> tuple[FileStamp, bytes]:
     try:
-        # Without O_NONBLOCK, opening a FIFO waits for a writer, for ever.
+        # Without O_NONBLOCK, opening a FIFO would wait for a writer.
         descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)
     except (FileNotFoundError, NotADirectoryError) as error:
         raise SourceAbsentError(f"{path}: no such database") from error

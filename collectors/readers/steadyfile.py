@@ -1,4 +1,4 @@
-"""Reading a file that somebody else may be writing at this moment, without mixing two moments and without hanging."""
+"""Reads a file that may be written concurrently: consistent content, without blocking."""
 
 import os
 import stat
@@ -11,7 +11,7 @@ _TRIES = 3
 
 
 class FileStamp(NamedTuple):
-    """What tells one content of a path from another without reading it. The change time cannot be set by anybody."""
+    """Identifies the content of a file without reading it. The change time cannot be forged."""
 
     device: int
     inode: int
@@ -21,25 +21,25 @@ class FileStamp(NamedTuple):
 
 
 def stamp(status: os.stat_result) -> FileStamp:
-    """The mark of a file's status."""
+    """Return the stamp of a file's status."""
     return FileStamp(
         status.st_dev, status.st_ino, status.st_size, status.st_mtime_ns, status.st_ctime_ns
     )
 
 
 def read(path: str, *, limit: int, beneath: str = "") -> tuple[FileStamp, bytes]:
-    """A regular file's content as it was at one moment, and its mark then. RefusedError for anything else.
+    """Return a regular file's stamp and consistent content. Raises CollectorConfigError for anything else.
 
-    `beneath`: a directory's real path; RefusedError for a file outside of it, to which a symbolic link leads.
+    `beneath`: a directory's real path; files outside of it, reached by a symbolic link, are rejected.
     """
     try:
-        # Without O_NONBLOCK, opening a FIFO waits for a writer, for ever.
+        # Without O_NONBLOCK, opening a FIFO would wait for a writer.
         descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK | os.O_NOCTTY)
     except OSError as error:
         reason = "missing" if isinstance(error, FileNotFoundError) else "unreadable"
         raise CollectorConfigError(reason, f"cannot be opened: {error.strerror}") from error
     try:
-        # The path of what was opened: a link that changes in between is of no use.
+        # The path of the open file, so that replacing the link in between has no effect.
         if beneath and Path(beneath) not in Path(f"/proc/self/fd/{descriptor}").readlink().parents:
             raise CollectorConfigError("link", "is a symbolic link that leads out of its directory")
         return _read(descriptor, limit)
@@ -57,7 +57,7 @@ def _read(descriptor: int, limit: int) -> tuple[FileStamp, bytes]:
         if before.st_size > limit:
             raise CollectorConfigError("size", f"is larger than {limit} bytes")
         content = os.pread(descriptor, before.st_size + 1, 0)
-        # A read may be cut short by the kernel only at the end of a regular file, or past 2 GiB.
+        # The kernel returns less only at the end of a regular file, or beyond 2 GiB.
         if stamp(os.fstat(descriptor)) == stamp(before) and len(content) == before.st_size:
             return stamp(before), content
     raise CollectorConfigError("changing", "changes while it is read")

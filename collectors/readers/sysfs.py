@@ -1,4 +1,4 @@
-"""Attributes of devices: small files below sysfs, any of which may be missing, forbidden or out of order by itself."""
+"""Device attributes: small files below sysfs, each of which may be missing, forbidden or failing."""
 
 import os
 import re
@@ -13,15 +13,15 @@ from collectors.readers.kernelfiles import FILES
 T = TypeVar("T")
 
 Listing = Mapping[str, int]
-"""What is in a directory: name to inode, in the order of the names. A device that is replaced comes back with another inode."""
+"""A directory's entries: name to inode, ordered by name. A replaced device has another inode."""
 
 _NOT_UTF8 = re.compile("[\udc80-\udcff]+")
 
 
 def content(path: str) -> str | None:
-    """What a file has to say, or None where it is missing or its driver answers with an error (EIO, ENODATA, EAGAIN, ...).
+    """Return a file's content, or None if it is missing or its driver returns an error (EIO, ENODATA, EAGAIN, ...).
 
-    One read: an attribute has no second page, and a driver that answers EAGAIN would keep a patient reader for ever.
+    One read only: attributes fit into one, and a driver may return EAGAIN forever.
     """
     try:
         return decode(FILES.attribute(path))
@@ -30,13 +30,13 @@ def content(path: str) -> str | None:
 
 
 def attribute(path: str) -> str | None:
-    """The content of a file without the white space around it."""
+    """Return a file's content without surrounding white space."""
     text = content(path)
     return None if text is None else text.strip()
 
 
 def number(path: str) -> int | None:
-    """The whole number in a file; None too where something else is in it."""
+    """Return the integer in a file; None if it is missing or has other content."""
     text = content(path)
     try:
         return None if text is None else parse_int(text.strip())
@@ -45,7 +45,7 @@ def number(path: str) -> int | None:
 
 
 def decode(raw: bytes) -> str:
-    """Text in which each run of bytes that are no UTF-8 is one U+FFFD, as Go replaces them: firmware writes what it likes."""
+    """Decode UTF-8, replacing each run of invalid bytes with one U+FFFD as Go does: firmware may contain anything."""
     try:
         return raw.decode()
     except UnicodeDecodeError:
@@ -53,7 +53,7 @@ def decode(raw: bytes) -> str:
 
 
 def listing(directory: str | Path) -> Listing:
-    """What is in a directory. SourceAbsentError where there is none."""
+    """List a directory. Raises SourceAbsentError if it does not exist."""
     try:
         with os.scandir(directory) as found:
             entries = sorted((entry.name, entry.inode()) for entry in found)
@@ -65,7 +65,7 @@ def listing(directory: str | Path) -> Listing:
 
 
 def listing_optional(directory: str | Path) -> Listing:
-    """What is in a directory; nothing where there is none."""
+    """List a directory; empty if it does not exist."""
     try:
         return listing(directory)
     except SourceAbsentError:
@@ -73,19 +73,19 @@ def listing_optional(directory: str | Path) -> Listing:
 
 
 class Derived(Generic[T]):
-    """What follows from which devices there are (names, labels, what to read), worked out again when one comes or goes."""
+    """A value derived from which devices exist (names, labels, paths), recomputed when one is added or removed."""
 
     def __init__(
         self, derive: Callable[[Sequence[Listing]], T], first: str | Path, *others: str | Path
     ) -> None:
-        """`derive` gets the listings of these directories, of which only the first has to be there."""
+        """`derive` gets the listings of these directories, of which only the first must exist."""
         self._derive = derive
         self._first, self._others = first, others
         self._basis: list[Listing] | None = None
         self._result: T
 
     def get(self) -> T:
-        """The result for the devices of this moment."""
+        """Return the value for the current devices."""
         basis = [listing(self._first), *map(listing_optional, self._others)]
         if basis != self._basis:
             self._result = self._derive(basis)

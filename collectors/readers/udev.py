@@ -1,4 +1,4 @@
-"""What udev knows about block devices, from its database, one file a device."""
+"""Reads udev's database about block devices, one file per device."""
 
 from collections.abc import Iterator, Mapping
 from pathlib import Path
@@ -10,7 +10,7 @@ Properties = Mapping[str, str]
 
 
 def parse(text: str) -> dict[str, str]:
-    """The properties of a device: lines like `E:ID_MODEL=QEMU_HARDDISK`. Those of other kinds are for udev itself."""
+    """Parse the properties of a device: lines like `E:ID_MODEL=QEMU_HARDDISK`. Other kinds are internal to udev."""
     return dict(_properties(text))
 
 
@@ -23,7 +23,7 @@ def _properties(text: str) -> Iterator[tuple[str, str]]:
 
 
 def block_device(database: Path, major: str, minor: str) -> Properties:
-    """What is known of a block device; nothing where udev has not seen it, or its files cannot be read."""
+    """Return the properties of a block device; empty if udev has none or they cannot be read."""
     try:
         return parse(host.read_optional(database / f"b{major}:{minor}") or "")
     except CollectorError:
@@ -31,7 +31,7 @@ def block_device(database: Path, major: str, minor: str) -> Properties:
 
 
 def generation(database: Path) -> int | None:
-    """Another number once any device changed: udev replaces a device's file by renaming a new one. None without udev."""
+    """Return a value that changes with any device: udev replaces files by rename. None without udev."""
     try:
         return database.stat().st_mtime_ns
     except OSError:

@@ -109,7 +109,7 @@ class ClusterCache:
 
     def __init__(self, *, stale_after: float = math.inf) -> None:
         self.listeners = Listeners()
-        self.freshness = WatchStaleness(
+        self.staleness = WatchStaleness(
             ("taspolicies", "nodes", "pods", "all pods"), bound=stale_after
         )
         self.policies: Collection[PolicyKey, Policy] = Collection(

@@ -1,4 +1,4 @@
-"""Which nodes would take which pod, remembered: the pods of a workload ask the same of a node, and nodes seldom change."""
+"""Caches which nodes are feasible for which pods, per set of placement constraints."""
 
 from collections import Counter
 from collections.abc import Iterator, Mapping

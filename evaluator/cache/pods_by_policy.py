@@ -1,4 +1,4 @@
-"""The pods that follow a policy, by policy: who acts on one policy need not go through all pods of the cluster."""
+"""Pods indexed by the policy that their label names."""
 
 import itertools
 from collections.abc import Callable, Collection
@@ -14,7 +14,7 @@ def policy_of(pod: Pod) -> PolicyKey | None:
 
 
 class PodsByPolicy:
-    """Those linked pods that `counts` says yes to."""
+    """Pods with a policy label for which `counts(pod)` is true."""
 
     def __init__(self, counts: Callable[[Pod], bool]) -> None:
         self._counts = counts
@@ -27,7 +27,7 @@ class PodsByPolicy:
         return self._pods.get(policy, {}).values()
 
     def version(self, policy: PolicyKey) -> int:
-        """Another number whenever one of its pods is another one; 0 if it has none."""
+        """Return a number that changes whenever a pod of the policy changes; 0 if it has none."""
         return self._versions.get(policy, 0)
 
     def change(self, before: Pod | None, after: Pod | None) -> None:

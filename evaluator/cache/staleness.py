@@ -1,4 +1,4 @@
-"""How long ago the API server was last heard of each kind of object: what is known of a cluster that says nothing grows stale."""
+"""Tracks when each watch last received anything; a silent watch makes its cache stale."""
 
 from collections.abc import Iterable
 
@@ -13,7 +13,7 @@ class WatchStaleness:
         self._bound = bound
         self._heard: dict[str, float | None] = dict.fromkeys(kinds)
 
-    def heard(self, kind: str, at: float) -> bool:
+    def observed(self, kind: str, at: float) -> bool:
         """The API server said something of this kind, if only that there is nothing new; whether it was stale before."""
         before = self._heard[kind]
         self._heard[kind] = at

@@ -1,4 +1,4 @@
-"""Log lines about label conflicts: one for each label and value, however many nodes it is on, at a bounded rate."""
+"""Log lines about label conflicts: one per label and value for all nodes, at a bounded rate."""
 
 import time
 from collections.abc import Callable, Iterable
@@ -8,9 +8,9 @@ from evaluator.model.node_labels import LabelConflict
 from plimsoll.logs.ratelimited import RateLimitedLogger
 
 _NAMED = 10
-"""Nodes that a line names; the rest is counted."""
+"""Nodes named in a line; the others are counted."""
 _RATE, _BURST = 0.2, 20
-"""Lines a second in the long run, and at once. A policy may be toggled every second; its status has the current conflicts."""
+"""Lines per second on average, and at once. A policy may be toggled every second; its status has the current conflicts."""
 
 
 class ConflictLog:
@@ -23,15 +23,15 @@ class ConflictLog:
         self._nodes: dict[tuple[str, str], list[LabelConflict]] = {}
 
     def add(self, conflicts: Iterable[LabelConflict]) -> None:
-        """Take note of conflicts that began."""
+        """Collect conflicts that began."""
         for conflict in conflicts:
             self._nodes.setdefault((conflict.key, conflict.value), []).append(conflict)
 
     def write(self) -> None:
-        """Write what was added since the last call."""
+        """Log the conflicts added since the last call."""
         for (key, value), conflicts in self._nodes.items():
             self._limited.log(
-                "label belongs to somebody else, not set",
+                "label not set: another field manager owns it",
                 label=key,
                 wanted=value,
                 nodes=len(conflicts),

@@ -1,8 +1,7 @@
-"""Writes events on policies, so that `kubectl describe taspolicy` tells when a strategy was violated, and what is wrong."""
+"""Writes Events on TASPolicies: violations that begin and end, and problems of the policy."""
 
 import asyncio
 import collections
-import contextlib
 import random
 import time
 import uuid
@@ -22,6 +21,7 @@ from evaluator.plans.policy_events import EventSpec, ReportedState
 from evaluator.policy.decide import Decision
 from plimsoll import logs
 from plimsoll.backoff import Backoff
+from plimsoll.wakeup import WakeUp
 
 log = logs.get(__name__)
 
@@ -30,7 +30,7 @@ _VERSION = "telemetry.intel.com/v1alpha1"
 
 @dataclass(frozen=True, slots=True)
 class EventRate:
-    """At most `limit` writes about one policy in `period` seconds, and `pause` seconds between two rounds of writing."""
+    """At most `limit` writes per policy in `period` seconds, and `pause` seconds between two rounds."""
 
     limit: int = 10
     period: float = 300.0
@@ -39,16 +39,16 @@ class EventRate:
 
 @dataclass(slots=True)
 class _EventState:
-    """What was told of a policy, and what is still to be told, how many times over."""
+    """The state of a policy that was last recorded, and pending Events with their counts."""
 
-    standing: ReportedState
-    untold: collections.Counter[EventSpec] = field(default_factory=collections.Counter)
+    reported: ReportedState
+    pending: collections.Counter[EventSpec] = field(default_factory=collections.Counter)
     events: dict[EventSpec, "_Event"] = field(default_factory=dict)
     recent: collections.deque[float] = field(default_factory=collections.deque)
-    """When something was written (seconds)."""
+    """Times of recent writes (seconds)."""
 
     def due(self, pace: EventRate, moment: float) -> float:
-        """The seconds until the next may be written."""
+        """Seconds until the next write is permitted."""
         while self.recent and self.recent[0] + pace.period <= moment:
             self.recent.popleft()
         full = len(self.recent) >= pace.limit
@@ -57,14 +57,14 @@ class _EventState:
 
 @dataclass(slots=True)
 class _Event:
-    """An event that is in the cluster: what happens again is counted in it."""
+    """An Event in the cluster; repetitions increase its count."""
 
     name: str
     count: int
 
 
 class PolicyEventRecorder:
-    """Tells what is new about each policy. `wake()` after new decisions."""
+    """Records changes of each policy as Events. Call `wake()` after new decisions. Writes only while `is_leader()`."""
 
     def __init__(
         self,
@@ -73,7 +73,7 @@ class PolicyEventRecorder:
         metrics: Metrics,
         conflicts: Callable[[], Sequence[LabelConflict]],
         *,
-        said: Callable[[PolicyKey], Mapping[str, Any]] = lambda _key: {},
+        status_of: Callable[[PolicyKey], Mapping[str, Any]] = lambda _key: {},
         is_leader: Callable[[], bool] = lambda: True,
         pace: EventRate | None = None,
         clock: Callable[[], float] = time.monotonic,
@@ -83,31 +83,28 @@ class PolicyEventRecorder:
         self._decider = decider
         self._metrics = metrics
         self._conflicts = conflicts
-        self._said = said
+        self._status_of = status_of
         self._is_leader = is_leader
         self._pace = pace or EventRate()
         self._clock = clock
-        self._wake = asyncio.Event()
-        self._stories: dict[tuple[PolicyKey, str], _EventState] = {}
-        """By policy and its uid."""
+        self._wakeup = WakeUp()
+        self._states: dict[tuple[PolicyKey, str], _EventState] = {}
+        """By policy and uid."""
         self._backoff = Backoff((rng or random.Random()).random)  # noqa: S311 (jitter)
 
     def wake(self) -> None:
-        """Look for news soon."""
-        self._wake.set()
+        """Compare and write soon."""
+        self._wakeup.set()
 
     def start_over(self) -> None:
-        """This replica tells from now on; what it told when it last did is no longer the last word."""
-        self._stories = {}
+        """This replica became leader: read the last recorded state from the cluster again."""
+        self._states = {}
         self.wake()
 
     async def run(self) -> None:
-        """Tell for ever."""
+        """Record until cancelled."""
         while True:
-            with contextlib.suppress(TimeoutError):
-                async with asyncio.timeout(self._until_due()):
-                    await self._wake.wait()
-            self._wake.clear()
+            await self._wakeup.wait(self._until_due())
             if self._idle():
                 continue
             await self._look()
@@ -116,7 +113,7 @@ class PolicyEventRecorder:
             except KubeError as error:
                 delay = self._backoff.next()
                 log.warning("events not written, trying again", error=str(error), delay=delay)
-                self._wake.set()
+                self._wakeup.set()
                 await asyncio.sleep(delay)
             else:
                 self._backoff.reset()
@@ -129,61 +126,63 @@ class PolicyEventRecorder:
         if self._idle():
             return None
         moment = self._clock()
-        untold = [story for story in self._stories.values() if story.untold]
-        return min((story.due(self._pace, moment) for story in untold), default=None)
+        pending = [state for state in self._states.values() if state.pending]
+        return min((state.due(self._pace, moment) for state in pending), default=None)
 
     async def _look(self) -> None:
-        """Note what is new, and forget the policies that are gone."""
-        decisions, disputes = self._decider.latest, ConflictsByLabel(self._conflicts())
-        before, stories = self._stories, dict[tuple[PolicyKey, str], _EventState]()
+        """Queue Events for what changed; drop policies that were deleted."""
+        decisions, conflicts = self._decider.latest, ConflictsByLabel(self._conflicts())
+        before, states = self._states, dict[tuple[PolicyKey, str], _EventState]()
         for key, decision in decisions.policies.items():
             identity = (key, decision.policy.uid)
-            standing = policy_events.reported_state(decision, disputes)
-            story = before.get(identity) or self._begin(decision, standing)
-            for notice in policy_events.diff(story.standing, standing):
-                story.untold[notice] += 1
-                self._metrics.policy_events.labels(*key, notice.reason).inc()
-            story.standing = standing
-            stories[identity] = story
+            reported = policy_events.reported_state(decision, conflicts)
+            state = before.get(identity) or self._begin(decision, reported)
+            for spec in policy_events.diff(state.reported, reported):
+                state.pending[spec] += 1
+                self._metrics.policy_events.labels(*key, spec.reason).inc()
+            state.reported = reported
+            states[identity] = state
             await asyncio.sleep(0)
-        if self._stories is before:  # else start_over() was called meanwhile
-            self._stories = stories
+        if self._states is before:  # else start_over() was called meanwhile
+            self._states = states
 
-    def _begin(self, decision: Decision, standing: ReportedState) -> _EventState:
+    def _begin(self, decision: Decision, reported: ReportedState) -> _EventState:
         policy = decision.policy
         return _EventState(
-            policy_events.previously_reported(self._said(policy.key), standing, policy.generation)
+            policy_events.previously_reported(
+                self._status_of(policy.key), reported, policy.generation
+            )
         )
 
     async def _write(self) -> None:
-        """Write what the pace allows. Raises KubeError if it is worth another try."""
-        for (key, uid), story in tuple(self._stories.items()):
-            for notice in tuple(story.untold):
-                if not self._is_leader() or story.due(self._pace, self._clock()) > 0:
+        """Write pending Events within the rate limit. Raises KubeError for failures worth a retry."""
+        for (key, uid), state in tuple(self._states.items()):
+            for spec in tuple(state.pending):
+                if not self._is_leader() or state.due(self._pace, self._clock()) > 0:
                     break
                 try:
-                    await self._tell(key, uid, story, notice)
+                    await self._record(key, uid, state, spec)
                 except KubeError as error:
                     if error.status in {0, 429} or error.status >= 500:
                         raise
                     log.warning("event refused", policy=str(key), error=str(error))
-                story.recent.append(self._clock())
-                del story.untold[notice]
+                state.recent.append(self._clock())
+                del state.pending[spec]
 
-    async def _tell(self, key: PolicyKey, uid: str, story: _EventState, notice: EventSpec) -> None:
-        times = story.untold[notice]
-        if (event := story.events.get(notice)) is not None:
+    async def _record(self, key: PolicyKey, uid: str, state: _EventState, spec: EventSpec) -> None:
+        times = state.pending[spec]
+        if (event := state.events.get(spec)) is not None:
             try:
                 again = {"count": event.count + times, "lastTimestamp": now()}
                 await self._kube.amend_event(key.namespace, event.name, again)
             except KubeError as error:
-                if error.status != 404:  # events live for an hour
+                if error.status != 404:  # Events expire after an hour
                     raise
             else:
                 event.count += times
                 return
         about = events.ObjectReference(_VERSION, "TASPolicy", key.namespace, key.name, uid)
         suffix = uuid.uuid4().hex[:16]
-        body = events.event(about, notice, suffix=suffix, count=times, at=now())
+        body = events.event(about, spec, suffix=suffix, count=times, at=now())
         await self._kube.create_event(body)
-        story.events[notice] = _Event(body["metadata"]["name"], times)
+        state.events[spec] = _Event(body["metadata"]["name"], times)

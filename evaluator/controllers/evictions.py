@@ -1,7 +1,6 @@
-"""Asks for pods of violated deschedule policies to be evicted, through the API that respects PodDisruptionBudgets."""
+"""Evicts pods of violated deschedule policies through the Eviction API, which respects PodDisruptionBudgets."""
 
 import asyncio
-import contextlib
 import time
 import uuid
 from collections.abc import Callable
@@ -17,15 +16,19 @@ from evaluator.plans import events, evictions
 from evaluator.plans.evictions import Eviction, EvictionRate
 from evaluator.plans.policy_events import EventSpec
 from plimsoll import logs
+from plimsoll.wakeup import WakeUp
 
 log = logs.get(__name__)
 
 _REST = 0.1
-"""Seconds between two plans: every reading may change them, and nobody leaves in such a hurry."""
+"""Seconds between two plans: any reading may change them."""
 
 
 class EvictionController:
-    """Evicts at a pace. `wake()` after new decisions, and when a pod or a node changed."""
+    """Evicts pods at a bounded rate. Call `wake()` after new decisions and when a pod or node changed.
+
+    Writes only while `is_leader()`.
+    """
 
     def __init__(
         self,
@@ -45,26 +48,23 @@ class EvictionController:
         self._pace = pace
         self._is_leader = is_leader
         self._clock = clock
-        self._wake = asyncio.Event()
+        self._wakeup = WakeUp()
         self._recent: dict[PolicyKey, tuple[float, ...]] = {}
 
     def wake(self) -> None:
-        """Look at the plan soon."""
-        self._wake.set()
+        """Plan soon."""
+        self._wakeup.set()
 
     def start_over(self) -> None:
-        """This replica evicts from now on. What another did just before is not known: all turns count as used up."""
+        """This replica became leader. Recent evictions by another are unknown, so the limit counts as used up."""
         used = (self._clock(),) * self._pace.limit
         self._recent = dict.fromkeys(self._decider.latest.policies, used)
         self.wake()
 
     async def run(self) -> None:
-        """Evict for ever: when something changed, and when the next of a policy is due."""
+        """Evict until cancelled: after a wake-up, and when the next eviction of a policy is permitted."""
         while True:
-            with contextlib.suppress(TimeoutError):
-                async with asyncio.timeout(self._until_next_due()):
-                    await self._wake.wait()
-            self._wake.clear()
+            await self._wakeup.wait(self._until_next_due())
             if self._may_evict():
                 for eviction in await self._planned():
                     if self._may_evict():
@@ -75,7 +75,7 @@ class EvictionController:
         return self._is_leader() and not self._decider.waiting_for
 
     async def _planned(self) -> list[Eviction]:
-        """What is due, once it is known of the nodes in question which would take which pod."""
+        """The evictions that are due, after the feasible nodes are up to date."""
         plan, places = await self._plan(), self._cluster.feasible_nodes
         if places.behind:
             for _ in places.catching_up():
@@ -115,7 +115,7 @@ class EvictionController:
     async def _evict(self, eviction: Eviction) -> None:
         pod, key = eviction.pod, eviction.policy
         context = log.bind(pod=str(pod), policy=str(key), node=pod.spec.node_name)
-        # A refusal uses up the turn as well: asking again at once would be answered the same.
+        # A refusal counts too: an immediate retry would be refused again.
         self._recent[key] = (*self._recent.get(key, ()), self._clock())
         try:
             await self._kube.evict(pod.metadata.namespace, pod.metadata.name, pod.metadata.uid)
@@ -125,11 +125,11 @@ class EvictionController:
         else:
             result = "ok"
             context.info("evicted", reason=eviction.reason)
-            await self._tell(eviction)
+            await self._record(eviction)
         self._metrics.evictions.labels(*key, result).inc()
 
-    async def _tell(self, eviction: Eviction) -> None:
-        """Leave an event on the pod: whoever wonders why it went looks there."""
+    async def _record(self, eviction: Eviction) -> None:
+        """Write an Event on the pod with the reason; log a failure."""
         try:
             await self._kube.create_event(event(eviction, at=now()))
         except KubeError as error:

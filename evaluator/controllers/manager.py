@@ -1,4 +1,4 @@
-"""The loops that write: labels, statuses, events, evictions, nudges, what was learned of pods, gates. One replica's do, by a lease."""
+"""Builds the controllers, connects them to the caches and decisions, and elects the leader that writes."""
 
 from collections.abc import Coroutine, Set
 from typing import Any
@@ -32,9 +32,9 @@ _NOTHING_LEARNED = Rewards()
 
 
 class ControllerManager:
-    """All of them, and the election of who may write.
+    """All controllers and the leader election.
 
-    `inventory` has all pods, and `all_pods` feeds it, where there are scorers or gangs.
+    `inventory` has all pods if scorers or gangs are on; `all_pods` is the reflector that feeds it.
     """
 
     def __init__(
@@ -60,32 +60,36 @@ class ControllerManager:
             namespace=_namespace(settings),
             name=settings.lease_name,
         )
-        self._rewarder: RewardController | None = None
+        self._rewards: RewardController | None = None
         if "reward" in settings.enabled_scorers:
-            self._rewarder = _rewarder(settings, api, cluster, self._fence)
-            self._fence.listeners.append(self._rewarder.start_over)
-            inventory.listeners.append(self._rewarder.changed)
+            self._rewards = _rewards(settings, api, cluster, self._fence)
+            self._fence.listeners.append(self._rewards.start_over)
+            inventory.listeners.append(self._rewards.changed)
         bucket = TokenBucket(settings.kube_qps, max(1, round(2 * settings.kube_qps)))
-        labeler = NodeLabelController(
+        node_labels = NodeLabelController(
             api, cluster, decider, metrics, bucket=bucket, is_leader=is_leader
         )
-        self._labeler = labeler
-        self._reporter = StatusController(
-            api, decider, lambda: labeler.conflicts, said=cluster.status_of, is_leader=is_leader
+        self._labels = node_labels
+        self._status = StatusController(
+            api,
+            decider,
+            lambda: node_labels.conflicts,
+            status_of=cluster.status_of,
+            is_leader=is_leader,
         )
         self._recorder = PolicyEventRecorder(
             api,
             decider,
             metrics,
-            lambda: labeler.conflicts,
-            said=cluster.status_of,
+            lambda: node_labels.conflicts,
+            status_of=cluster.status_of,
             is_leader=is_leader,
         )
         pace = EvictionRate(settings.evict_period, settings.evict_limit)
-        self._evictor = EvictionController(
+        self._evictions = EvictionController(
             api, cluster, decider, metrics, pace=pace, is_leader=is_leader
         )
-        self._nudger = RequeueController(
+        self._requeue = RequeueController(
             api,
             cluster,
             decider,
@@ -108,38 +112,38 @@ class ControllerManager:
 
     @property
     def rewards(self) -> Rewards:
-        """What was learned by now of where pods do well."""
-        return self._rewarder.rewards if self._rewarder else _NOTHING_LEARNED
+        """The learned values of the scorer `reward`."""
+        return self._rewards.rewards if self._rewards else _NOTHING_LEARNED
 
     def listen(self, cluster: ClusterCache, decider: DecisionLoop) -> None:
-        """Have them told when something changed."""
-        cluster.listeners.labels.append(self._labeler.wake)
-        cluster.listeners.placement += [self._evictor.wake, self._nudger.wake]
-        self._labeler.listeners += [self._reporter.wake, self._recorder.wake]
+        """Subscribe the controllers to changes."""
+        cluster.listeners.labels.append(self._labels.wake)
+        cluster.listeners.placement += [self._evictions.wake, self._requeue.wake]
+        self._labels.listeners += [self._status.wake, self._recorder.wake]
         self._fence.listeners += [
-            self._labeler.start_over,
-            self._reporter.start_over,
+            self._labels.start_over,
+            self._status.start_over,
             self._recorder.start_over,
-            self._evictor.start_over,
-            self._nudger.wake,
+            self._evictions.start_over,
+            self._requeue.wake,
         ]
         decider.listeners += [
-            self._labeler.wake,
-            self._reporter.wake,
-            self._evictor.wake,
+            self._labels.wake,
+            self._status.wake,
+            self._evictions.wake,
             self._recorder.wake,
-            self._nudger.decided,
+            self._requeue.decided,
         ]
 
     def loops(self) -> list[Coroutine[Any, Any, None]]:
-        """Those that the flags ask for. Without an election, this replica may write from now on."""
-        loops = [self._labeler.run(), self._reporter.run(), self._recorder.run()]
+        """The loops of the enabled controllers. Without leader election, this replica may write from now on."""
+        loops = [self._labels.run(), self._status.run(), self._recorder.run()]
         if self._settings.evict:
-            loops.append(self._evictor.run())
+            loops.append(self._evictions.run())
         if self._settings.nudge:
-            loops.append(self._nudger.run())
-        if self._rewarder is not None:
-            loops.append(self._rewarder.run())
+            loops.append(self._requeue.run())
+        if self._rewards is not None:
+            loops.append(self._rewards.run())
         if self.gangs is not None:
             loops += self.gangs.loops()
         if self._settings.leader_elect:
@@ -149,16 +153,16 @@ class ControllerManager:
         return loops
 
     async def release(self) -> None:
-        """Let another replica write, at once."""
+        """Release the lease, so that another replica can lead at once."""
         await self._leader.release()
 
 
 def _namespace(settings: Settings) -> str:
-    """Of what belongs to this installation and not to a node, a pod or a policy."""
+    """The namespace of this installation's Lease and ConfigMap."""
     return settings.lease_namespace or own_namespace()
 
 
-def _rewarder(
+def _rewards(
     settings: Settings, api: Kube, cluster: ClusterCache, fence: WriteFence
 ) -> RewardController:
     def nodes() -> Set[str]:
@@ -175,5 +179,5 @@ def _rewarder(
 
 
 def _settling(settings: Settings) -> float:
-    """Seconds until every replica has decided on what one of them has read: agents tell all at once, pollers do not."""
+    """Seconds until every replica has decided on the same readings: agents report to all at once, pollers read separately."""
     return 0.1 if settings.sources == ("agents",) else settings.sync_period + 0.1

@@ -1,7 +1,6 @@
-"""Writes the node labels that decisions want: plan, apply the differences, look again. Never in the way of deciding."""
+"""Reconciles node labels with the decisions: plans the differences and applies them, some nodes at a time."""
 
 import asyncio
-import contextlib
 import heapq
 import itertools
 import random
@@ -22,31 +21,32 @@ from evaluator.plans.node_labels import LabelPlan
 from plimsoll import logs
 from plimsoll.backoff import Backoff
 from plimsoll.ratelimit import TokenBucket
+from plimsoll.wakeup import WakeUp
 
 log = logs.get(__name__)
 
 _AT_ONCE = 8
-"""More writes at a time add only latency at the API server."""
+"""Concurrent writes; more only add latency at the API server."""
 _STEP = 100
-"""So many nodes are looked at before others have a turn: each may need a line in the log."""
+"""Nodes compared before yielding to the event loop; each may need a log line."""
 _REST = 0.02
-"""Seconds between two looks at what is wanted: to compare it takes up to a millisecond, and every reading may change it."""
+"""Seconds between two comparisons with the decisions: one takes up to a millisecond, and any reading may change them."""
 
 _FIELD = ".metadata.labels."
 
 
 @dataclass(slots=True)
 class _Failing:
-    """A node that could not be written, and when to try again (seconds, monotonic)."""
+    """A node whose write failed, and when to retry (seconds, monotonic)."""
 
     backoff: Backoff
     at: float = 0.0
 
 
 class NodeLabelController:
-    """Keeps the labels of all nodes as decided. `wake()` after new decisions, and with a node when its labels changed.
+    """Keeps the labels of all nodes as decided. Call `wake()` after new decisions, `wake(node)` after a node's labels changed.
 
-    `is_leader` says whether this replica is the one that writes.
+    Writes only while `is_leader()`.
     """
 
     def __init__(
@@ -67,36 +67,36 @@ class NodeLabelController:
         self._bucket = bucket
         self._is_leader = is_leader
         self._rng = rng or random.Random()  # noqa: S311 (jitter, not a secret)
-        self._wake = asyncio.Event()
+        self._wakeup = WakeUp()
         self._rested = 0.0
         self._slots = asyncio.Semaphore(_AT_ONCE)
-        self._has_turn = False
+        self._has_slot = False
         self._plan = LabelPlan()
         self._queue: dict[str, None] = {}
-        """The nodes to be written next."""
+        """Nodes to write next, in order."""
         self._under_way: set[str] = set()
         self._failing: dict[str, _Failing] = {}
         self._tries: list[tuple[float, str]] = []
-        """A heap of when (seconds, monotonic) a node may be tried again."""
+        """A heap of retry times (seconds, monotonic) and nodes."""
         self._conflict_log = ConflictLog(log.warning)
         self.conflicts: tuple[LabelConflict, ...] = ()
-        """Labels that could not be set because somebody else has them."""
+        """Labels that are not set because another field manager owns them with another value."""
         self.listeners: list[Callable[[], None]] = []
-        """Who is told when those are others than before."""
+        """Called when `conflicts` changed."""
 
     @property
     def idle(self) -> bool:
-        """Whether no write is on its way."""
+        """Whether no write is in flight."""
         return not self._under_way
 
     def wake(self, node: str | None = None) -> None:
-        """Look at the plan soon."""
+        """Reconcile soon; `node`: its labels changed."""
         if node is not None:
             self._plan.changed(node)
-        self._wake.set()
+        self._wakeup.set()
 
     def start_over(self) -> None:
-        """This replica writes from now on; what failed when it last did says nothing."""
+        """This replica became leader: drop old backoffs and compare all nodes."""
         self._failing.clear()
         self._tries.clear()
         for node in self._cluster.nodes.objects:
@@ -104,22 +104,20 @@ class NodeLabelController:
         self.wake()
 
     async def run(self) -> None:
-        """Write for ever. A node that cannot be written is tried again later; the others are not held up by it."""
+        """Reconcile until cancelled. A failed node is retried with backoff; it does not delay the others."""
         async with asyncio.TaskGroup() as writes:
             while True:
-                await self._until_woken()
+                await self._wait()
                 await self._write(writes)
 
     def _may_write(self) -> bool:
-        """While nothing is decided no label is wrong."""
+        """Whether this replica leads and decisions exist."""
         return self._is_leader() and not self._decider.waiting_for
 
-    async def _until_woken(self) -> None:
-        with contextlib.suppress(TimeoutError):
-            async with asyncio.timeout(self._until_next_try()):
-                await self._wake.wait()
+    async def _wait(self) -> None:
+        await self._wakeup.wait(self._until_next_try())
         await asyncio.sleep(max(0.0, self._rested - time.monotonic()))
-        self._wake.clear()
+        self._wakeup.clear()
 
     def _until_next_try(self) -> float | None:
         if not self._tries or not self._may_write():
@@ -127,21 +125,21 @@ class NodeLabelController:
         return max(0.0, self._tries[0][0] - time.monotonic())
 
     async def _write(self, writes: asyncio.TaskGroup) -> None:
-        """Start the writes that are planned, at the pace allowed, until they are all on their way."""
-        while await self._anything():
-            if not self._has_turn:
-                # The wait may be long: what was planned before it is perhaps not wanted any more.
-                await self._turn()
+        """Start the planned writes, within the rate limit, until none is left."""
+        while await self._has_work():
+            if not self._has_slot:
+                # The wait may be long, and the plan may have changed after it.
+                await self._take_slot()
                 continue
-            self._has_turn = False
+            self._has_slot = False
             node = next(iter(self._queue))
             del self._queue[node]
             self._under_way.add(node)
             apply = self._plan.applies[node]
             writes.create_task(self._apply(apply)).add_done_callback(self._ended(node))
 
-    async def _anything(self) -> bool:
-        """Bring the plan up to date, if something may be written; whether there is something to write."""
+    async def _has_work(self) -> bool:
+        """Update the plan if writes are permitted; returns whether a node is queued."""
         if not self._may_write():
             return False
         now = time.monotonic()
@@ -150,14 +148,14 @@ class NodeLabelController:
             self._rested = now + _REST
         while self._tries and self._tries[0][0] <= now:
             self._consider(heapq.heappop(self._tries)[1], now)
-        await self._look(now)
+        await self._update_plan(now)
         return bool(self._queue) and self._may_write()
 
-    async def _look(self, now: float) -> None:
-        """Look at every node that may differ from what is wanted, and report conflicts once for all of them."""
+    async def _update_plan(self, now: float) -> None:
+        """Compare every node that may differ from the decisions; publish conflicts once for all of them."""
         changed = False
         while self._plan.pending:
-            step = self._plan.step(self._seen, _STEP)
+            step = self._plan.step(self._node_labels, _STEP)
             for node in step.nodes:
                 self._consider(node, now)
             self._conflict_log.add(step.began)
@@ -167,14 +165,14 @@ class NodeLabelController:
             self._conflict_log.write()
             self._publish_conflicts()
 
-    def _seen(self, node: str) -> NodeLabels | None:
+    def _node_labels(self, node: str) -> NodeLabels | None:
         found = self._cluster.nodes.objects.get(node)
         return found.node_labels if found else None
 
     def _consider(self, node: str, now: float) -> None:
-        """Put a node into the queue, or take it out.
+        """Queue a node, or remove it from the queue.
 
-        Not one that failed lately, nor one whose answer is still to come: what that says may be all that is wanted.
+        Nodes in backoff and nodes with a write in flight are not queued: that write may be all that is needed.
         """
         planned = node in self._plan.applies
         if not planned:
@@ -185,11 +183,11 @@ class NodeLabelController:
         else:
             self._queue.pop(node, None)
 
-    async def _turn(self) -> None:
-        """Wait for a slot and a token; they are kept until there is something to use them for."""
+    async def _take_slot(self) -> None:
+        """Wait for a write slot and a token; both are kept until used."""
         await self._slots.acquire()
         await asyncio.sleep(self._bucket.take(time.monotonic()))
-        self._has_turn = True
+        self._has_slot = True
 
     def _ended(self, node: str) -> Callable[[object], None]:
         def note(_task: object) -> None:
@@ -200,7 +198,7 @@ class NodeLabelController:
         return note
 
     def _publish_conflicts(self) -> None:
-        # In an order that every replica has, as statuses are made of it.
+        # Sorted: statuses are made of it, and every replica must write the same.
         by_node = sorted(self._plan.conflicts.items())
         self.conflicts = tuple(itertools.chain.from_iterable(found for _, found in by_node))
         self._metrics.label_conflicts.set(len(self.conflicts))
@@ -209,7 +207,7 @@ class NodeLabelController:
 
     async def _apply(self, apply: LabelApply) -> None:
         try:
-            node = await self._apply_what_is_free(apply)
+            node = await self._apply_without_conflicts(apply)
         except NotLeaderError:
             return
         except KubeError as error:
@@ -217,8 +215,8 @@ class NodeLabelController:
             return
         self._failing.pop(apply.node, None)
         self._metrics.label_writes.labels("ok").inc()
-        log.info("labels written", node=apply.node, labels=_spelled(apply))
-        # The watch will say so too, but later: until then the same plan would be made again.
+        log.info("labels written", node=apply.node, labels=_format(apply))
+        # The watch reports it later; until then the plan would repeat this write.
         known = self._cluster.nodes.objects.get(apply.node)
         if known is not None and not node.older_than(known):
             self._cluster.nodes.put(node)
@@ -237,20 +235,20 @@ class NodeLabelController:
             "labels not written, trying again", node=node, error=str(error), delay=round(delay, 2)
         )
 
-    async def _apply_what_is_free(self, apply: LabelApply) -> Node:
-        """Apply; on a conflict once more without the labels in dispute, which the plan then reports."""
+    async def _apply_without_conflicts(self, apply: LabelApply) -> Node:
+        """Apply the labels; on a conflict, apply again without the conflicting ones. Raises KubeError."""
         try:
             return await self._kube.apply_node_labels(apply)
         except KubeError as error:
-            disputed = disputed_keys(error)
-            if not disputed:
+            conflicting = conflicting_keys(error)
+            if not conflicting:
                 raise
-            free = {key: value for key, value in apply.labels.items() if key not in disputed}
+            free = {key: value for key, value in apply.labels.items() if key not in conflicting}
             return await self._kube.apply_node_labels(LabelApply(apply.node, apply.uid, free))
 
 
-def disputed_keys(error: KubeError) -> set[str]:
-    """The label keys that a 409 of server-side apply names in its causes."""
+def conflicting_keys(error: KubeError) -> set[str]:
+    """The label keys in the causes of a 409 from server-side apply."""
     return {
         str(cause.get("field", ""))[len(_FIELD) :]
         for cause in error.causes
@@ -259,5 +257,5 @@ def disputed_keys(error: KubeError) -> set[str]:
     }
 
 
-def _spelled(apply: LabelApply) -> str:
+def _format(apply: LabelApply) -> str:
     return ",".join(f"{key}={value}" for key, value in sorted(apply.labels.items())) or "none"

@@ -1,7 +1,6 @@
-"""Nudges waiting pods that may have a node again, so that kube-scheduler tries them at once: one annotation, at a pace."""
+"""Requeues pods that a policy rejected and that fit again: an annotation makes kube-scheduler retry them at once."""
 
 import asyncio
-import contextlib
 import math
 import operator
 import random
@@ -15,7 +14,7 @@ from evaluator.kubeapi.client import Kube
 from evaluator.kubeapi.transport import KubeError
 from evaluator.metrics import Metrics
 from evaluator.model.names import PolicyKey
-from evaluator.model.objects import NUDGED
+from evaluator.model.objects import REQUEUED_AT
 from evaluator.plans import readmitted, requeue
 from evaluator.plans.readmitted import ReadmittedNodes
 from evaluator.plans.requeue import (
@@ -28,35 +27,36 @@ from evaluator.plans.requeue import (
 from evaluator.policy.decide import Decisions
 from plimsoll import logs, rfc3339
 from plimsoll.backoff import Backoff
+from plimsoll.wakeup import WakeUp
 
 log = logs.get(__name__)
 
 _PAUSE = 0.05
-"""Seconds for each nudge before the next plan. Who was given a node meanwhile needs none: one bound pod wakes the others."""
+"""Seconds per requeued pod before the next plan. A pod that was bound meanwhile wakes the others by itself."""
 _ROUND = 0.02
-"""Seconds between two plans, so that a burst of events costs a few of them and not one each."""
+"""Seconds between two plans, so that a burst of events costs few plans."""
 
 
 @dataclass(frozen=True, slots=True)
-class _Line:
-    """The pods that one policy turned away, as of this version of those that wait; their chances, and what they rest on."""
+class _PolicyState:
+    """The rejected pods of one policy at a version of the waiting pods, the requeue candidates and the inputs used."""
 
     version: int = 0
     refused: Refusals = field(default_factory=dict)
-    chances: Sequence[RequeueCandidate] = ()
-    places: int = 0
+    candidates: Sequence[RequeueCandidate] = ()
+    feasible: int = 0
     basis: tuple[object, ...] = ()
 
-    def rests_on(self, places: int, basis: tuple[object, ...]) -> bool:
-        """Whether it does on these very objects."""
+    def is_based_on(self, feasible: int, basis: tuple[object, ...]) -> bool:
+        """Whether the candidates were computed from these very objects."""
         same = len(basis) == len(self.basis) and all(map(operator.is_, basis, self.basis))
-        return same and self.places == places
+        return same and self.feasible == feasible
 
 
 class RequeueController:
-    """`decided()` after each evaluation, `wake()` when a pod or a node changed. Writes only while `is_leader()`.
+    """Requeues rejected pods. Call `decided()` after each decision, `wake()` when a pod or node changed.
 
-    A replica that may not write takes note all the same: it can be the one that may in the next moment.
+    Writes only while `is_leader()`. Other replicas keep the same state: each may become leader.
     """
 
     def __init__(
@@ -78,108 +78,113 @@ class RequeueController:
         self._is_leader = is_leader
         self._pace = pace
         self._clock = clock
-        self._wake = asyncio.Event()
+        self._wakeup = WakeUp()
         self._backoff = Backoff((rng or random.Random()).random)  # noqa: S311 (jitter)
         self._decisions: Decisions | None = None
-        self._openings: dict[PolicyKey, ReadmittedNodes] = {}
-        self._lines: dict[PolicyKey, _Line] = {}
-        self._looked_at = -math.inf
+        self._readmitted: dict[PolicyKey, ReadmittedNodes] = {}
+        self._states: dict[PolicyKey, _PolicyState] = {}
+        self._last_round = -math.inf
 
     def decided(self) -> None:
-        """Compare the new decisions with those before, and look soon."""
+        """Compare the new decisions with the previous ones, and plan soon."""
         if self._decider.waiting_for:
             return
         after, before, now = self._decider.latest, self._decisions, self._clock()
-        if before is None:  # whom an earlier life, or another replica, refused is not known
-            self._openings = readmitted.all_readmitted(after, now)
+        if before is None:  # rejections before a restart are unknown
+            self._readmitted = readmitted.all_readmitted(after, now)
         elif more := readmitted.newly_allowed(before, after):
-            self._openings = readmitted.remember(
-                self._openings, more, now=now, memory=self._pace.memory
+            self._readmitted = readmitted.remember(
+                self._readmitted, more, now=now, memory=self._pace.memory
             )
         self._decisions = after
-        self._wake.set()
+        self._wakeup.set()
 
     def wake(self) -> None:
-        """Look at the plan soon."""
-        self._wake.set()
+        """Plan soon."""
+        self._wakeup.set()
 
     async def run(self) -> None:
-        """Nudge for ever."""
+        """Requeue until cancelled."""
         delay: float | None = None
         while True:
-            with contextlib.suppress(TimeoutError):
-                async with asyncio.timeout(delay):
-                    await self._wake.wait()
-            self._wake.clear()
-            found, pause, delay = await self._looked(), _ROUND, None
+            await self._wakeup.wait(delay)
+            found, pause, delay = await self._candidates(), _ROUND, None
             if self._is_leader():
                 plan = requeue.plan(found, pace=self._pace, now=self._clock())
                 delay = None if plan.again is None else max(0.0, plan.again - self._clock())
                 if plan.due:
-                    delay, pause = 0.0, await self._nudge_some(plan)
+                    delay, pause = 0.0, await self._requeue_due(plan)
             await asyncio.sleep(pause)
 
-    async def _looked(self) -> list[RequeueCandidate]:
-        """Who has a chance, once it is known of the nodes in question which would take which pod."""
-        now, places = self._clock(), self._cluster.feasible_nodes
-        if now < self._looked_at:
+    async def _candidates(self) -> list[RequeueCandidate]:
+        """The requeue candidates, after the feasible nodes are up to date."""
+        now, feasible = self._clock(), self._cluster.feasible_nodes
+        if now < self._last_round:
             self._start_over(now)
-        self._looked_at = now
-        self._openings = readmitted.remember(self._openings, {}, now=now, memory=self._pace.memory)
-        found = await self._chances(now)
-        if places.behind:
-            for _ in places.catching_up():
+        self._last_round = now
+        self._readmitted = readmitted.remember(
+            self._readmitted, {}, now=now, memory=self._pace.memory
+        )
+        found = await self._collect(now)
+        if feasible.behind:
+            for _ in feasible.catching_up():
                 await asyncio.sleep(0)
-            found = await self._chances(now)
+            found = await self._collect(now)
         return found
 
     def _start_over(self, now: float) -> None:
-        """Somebody has set the clock back: until it is again what it was, all that is known would be of times to come."""
-        self._openings = readmitted.all_readmitted(self._decisions, now) if self._decisions else {}
-        self._lines = {}
+        """The clock was set back: drop state with times in the future."""
+        self._readmitted = (
+            readmitted.all_readmitted(self._decisions, now) if self._decisions else {}
+        )
+        self._states = {}
 
-    async def _chances(self, now: float) -> list[RequeueCandidate]:
-        """Who has a chance; only those policies are looked at anew, in turns with everybody else, of which something changed."""
+    async def _collect(self, now: float) -> list[RequeueCandidate]:
+        """The requeue candidates of all policies. Only changed policies are recomputed, yielding to the event loop."""
         waiting = self._cluster.waiting
-        self._lines = {key: line for key, line in self._lines.items() if waiting.version(key)}
+        self._states = {key: state for key, state in self._states.items() if waiting.version(key)}
         found: list[RequeueCandidate] = []
-        for key, opening in self._openings.items():
-            before = self._lines.get(key, _Line())
-            line = self._look(key, opening, before, now)
-            if line is not before:
-                self._lines[key] = line
+        for key, readmitted_nodes in self._readmitted.items():
+            before = self._states.get(key, _PolicyState())
+            state = self._update(key, readmitted_nodes, before, now)
+            if state is not before:
+                self._states[key] = state
                 await asyncio.sleep(0)
-            found += line.chances
+            found += state.candidates
         return found
 
-    def _look(self, key: PolicyKey, opening: ReadmittedNodes, line: "_Line", now: float) -> "_Line":
-        waiting, places = self._cluster.waiting, self._cluster.feasible_nodes
+    def _update(
+        self, key: PolicyKey, readmitted_nodes: ReadmittedNodes, state: "_PolicyState", now: float
+    ) -> "_PolicyState":
+        waiting, feasible = self._cluster.waiting, self._cluster.feasible_nodes
         version = waiting.version(key)
-        if line.version != version:
-            line = _Line(version, requeue.rejected_pods(waiting.of(key), line.refused, now))
-        if not line.refused:
-            return line
+        if state.version != version:
+            state = _PolicyState(
+                version, requeue.rejected_pods(waiting.of(key), state.refused, now)
+            )
+        if not state.refused:
+            return state
         decision = self._decisions.policies.get(key) if self._decisions else None
         asked = (decision.dontschedule, bool(decision.unreported)) if decision else ()
-        basis = (line.refused, opening, *asked)
-        if line.rests_on(places.version, basis):
-            return line
-        chances = requeue.requeue_candidates(
-            line.refused.values(), opening, decision, places, self._pace
+        basis = (state.refused, readmitted_nodes, *asked)
+        if state.is_based_on(feasible.version, basis):
+            return state
+        candidates = requeue.requeue_candidates(
+            state.refused.values(), readmitted_nodes, decision, feasible, self._pace
         )
-        return replace(line, chances=chances, places=places.version, basis=basis)
+        return replace(state, candidates=candidates, feasible=feasible.version, basis=basis)
 
-    async def _nudge_some(self, plan: RequeuePlan) -> float:
-        """Nudge the first of them; returns the seconds to wait before the next."""
-        for refusal in plan.due:
+    async def _requeue_due(self, plan: RequeuePlan) -> float:
+        """Requeue the pods that are due; returns the seconds to wait before the next plan."""
+        for rejected in plan.due:
             try:
-                await self._nudge(refusal)
+                await self._requeue(rejected)
             except KubeError as error:
                 self._metrics.nudges.labels("error").inc()
                 delay = self._backoff.next()
                 log.warning(
-                    "pod not nudged, trying again",
-                    pod=str(refusal.pod),
+                    "pod not requeued, trying again",
+                    pod=str(rejected.pod),
                     error=str(error),
                     delay=round(delay, 2),
                 )
@@ -187,26 +192,26 @@ class RequeueController:
             self._backoff.reset()
         return _PAUSE * len(plan.due)
 
-    async def _nudge(self, refusal: RejectedPod) -> None:
-        """Raises KubeError where it is worth another try."""
-        now, meta = self._clock(), refusal.pod.metadata
+    async def _requeue(self, rejected: RejectedPod) -> None:
+        """Annotate one pod. Raises KubeError for failures worth a retry."""
+        now, meta = self._clock(), rejected.pod.metadata
         try:
             await self._kube.annotate_pod(
-                meta.namespace, meta.name, meta.uid, {NUDGED: rfc3339.millis(now)}
+                meta.namespace, meta.name, meta.uid, {REQUEUED_AT: rfc3339.millis(now)}
             )
             self._metrics.nudges.labels("ok").inc()
-            log.info("nudged", pod=str(refusal.pod), policy=str(refusal.policy))
+            log.info("pod requeued", pod=str(rejected.pod), policy=str(rejected.policy))
         except KubeError as error:
             if error.status not in _GONE:
                 raise
-        self._note(refusal, refusal.after_nudge(now))
+        self._note(rejected, rejected.after_requeue(now))
 
     def _note(self, before: RejectedPod, after: RejectedPod) -> None:
-        if (line := self._lines.get(before.policy)) is not None:
-            known = line.refused.items()
+        if (state := self._states.get(before.policy)) is not None:
+            known = state.refused.items()
             refused = {uid: after if one is before else one for uid, one in known}
-            self._lines[before.policy] = replace(line, refused=refused, basis=())
+            self._states[before.policy] = replace(state, refused=refused, basis=())
 
 
 _GONE = {404, 409, 422}
-"""The pod is no more, or another one has its name."""
+"""The pod was deleted, or another one has its name."""

@@ -1,7 +1,7 @@
-"""Learns from what all pods do, for the scorer `reward`, and keeps what was learned in a ConfigMap.
+"""Learns pod outcomes for the scorer `reward` and stores the values in a ConfigMap.
 
-Every replica learns, since every one is asked by the scheduler, and sees the same pods; the one that leads writes. What
-came to pass less than half a minute before all of them end is lost.
+Every replica learns from the same pods, because each answers the scheduler; the leader writes. If all replicas end, the
+outcomes of the last half minute are lost.
 """
 
 import asyncio
@@ -24,30 +24,29 @@ from plimsoll.backoff import Backoff
 log = logs.get(__name__)
 
 PAUSE = 30.0
-"""Seconds between two writes: what is learned changes with every pod that comes or goes."""
+"""Seconds between two writes: the values change with every pod that starts or ends."""
 _REST = 1.0
-"""Seconds between two looks: what scorers remember of a cluster ends when something was learned."""
+"""Seconds between two updates: each invalidates the snapshots of scorers."""
 _MOST_WAITING = 100_000
-"""Outcomes that are kept while what was learned before cannot be read; then the oldest are lost."""
+"""Outcomes kept while the ConfigMap cannot be read; then the oldest are dropped."""
 
 
 class ConfigMaps(Protocol):
-    """Where it is kept. Both raise KubeError."""
+    """Reads and writes ConfigMaps. Both methods raise KubeError."""
 
     async def read_config_map(self, namespace: str, name: str) -> dict[str, Any] | None:
         """The ConfigMap; None if there is none."""
         ...
 
     async def write_config_map(self, body: Mapping[str, Any]) -> dict[str, Any]:
-        """Make it, or replace what has the resourceVersion in it; 409 if somebody else was faster."""
+        """Create it, or replace the one with the resourceVersion in it; 409 on a concurrent write."""
         ...
 
 
 class RewardController:
-    """Tell it of pods with `changed`; `rewards` is what was learned by now.
+    """Keeps the learned `rewards` up to date. Call `changed()` with each pod change.
 
-    `nodes` are the names of those that there are, none while that is not known; `is_leader` says whether this replica is the
-    one that writes.
+    `nodes` returns the names of all nodes, empty while unknown. Writes only while `is_leader()`.
     """
 
     def __init__(
@@ -74,29 +73,29 @@ class RewardController:
         self._waiting: deque[PodOutcome] = deque(maxlen=_MOST_WAITING)
         self._loaded = False
         self._version: str | None = None
-        """The resourceVersion to replace; empty where there is nothing yet, None where that has to be looked up."""
+        """The resourceVersion to replace; empty if there is no ConfigMap yet, None if it must be read first."""
         self._next = 0.0
-        """When the API server may be asked again."""
+        """When the next call to the API server is permitted."""
         self.rewards = blank
         self._written = blank
 
     def changed(self, before: PodRecord | None, after: PodRecord | None) -> None:
-        """A pod is another than before; None: there is none."""
+        """Record a pod change; None means the pod does not exist."""
         now, wall = self._clock(), self._wall()
         self._waiting.extend(self._rewarding.changed(before, after, now=now, wall=wall))
 
     def start_over(self) -> None:
-        """This replica writes from now on; another one may have written meanwhile."""
+        """This replica became leader: another one may have written meanwhile."""
         self._version = None
 
     async def run(self) -> None:
-        """Learn and write for ever."""
+        """Learn and write until cancelled."""
         while True:
             await self.round()
             await asyncio.sleep(_REST)
 
     async def round(self) -> None:
-        """Learn what there is to learn, and write it if that is due."""
+        """Learn the outcomes so far, and write if due."""
         now = self._clock()
         if not self._loaded and now >= self._next:
             await self._load()
@@ -116,7 +115,7 @@ class RewardController:
             self.rewards = after
         if after.dropped > before.dropped:
             log.warning(
-                "no room for what was learned of all kinds of pods: the oldest are forgotten",
+                "too many kinds of pods: dropped the learned values of the oldest",
                 kinds=after.dropped - before.dropped,
                 left=len(after.kinds),
             )
@@ -125,17 +124,17 @@ class RewardController:
         try:
             data = await self._read()
         except KubeError as error:
-            self._later("what was learned of pods cannot be read: all nodes are alike", error, 0.0)
+            self._later("learned values cannot be read: all nodes score the same", error, 0.0)
             return
         try:
             self.rewards = self._written = reward_codec.decode(data, self.rewards)
         except StateError as error:
-            log.warning("what was learned of pods is lost", config_map=self._name, error=str(error))
+            log.warning(
+                "learned values are unreadable and dropped", config_map=self._name, error=str(error)
+            )
         self._loaded = True
         self._backoff.reset()
-        log.info(
-            "learning where pods do well", config_map=self._name, kinds=len(self.rewards.kinds)
-        )
+        log.info("learned values loaded", config_map=self._name, kinds=len(self.rewards.kinds))
 
     async def _write(self) -> None:
         rewards = self.rewards
@@ -151,7 +150,7 @@ class RewardController:
             return
         except KubeError as error:
             self._version = None
-            self._later("what was learned of pods is not written", error, PAUSE)
+            self._later("learned values not written", error, PAUSE)
             return
         self._version = str(found.get("metadata", {}).get("resourceVersion", "")) or None
         self._written = rewards
@@ -159,7 +158,7 @@ class RewardController:
         self._next = self._clock() + PAUSE
 
     async def _read(self) -> Mapping[str, object]:
-        """The ConfigMap's data; nothing where there is none."""
+        """The data of the ConfigMap; empty if there is none."""
         found = await self._store.read_config_map(**self._meta)
         self._version = str(found["metadata"]["resourceVersion"]) if found else ""
         return (found or {}).get("data") or {}

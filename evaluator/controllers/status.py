@@ -1,4 +1,4 @@
-"""Writes each policy's status when it has changed, so that `kubectl get taspolicies` tells what is going on."""
+"""Writes the status of each TASPolicy when it has changed."""
 
 import asyncio
 import random
@@ -14,17 +14,18 @@ from evaluator.plans.conditions import PolicyCondition
 from evaluator.plans.status import PolicyStatus, statuses
 from plimsoll import logs
 from plimsoll.backoff import Backoff
+from plimsoll.wakeup import WakeUp
 
 log = logs.get(__name__)
 
 _PAUSE = 1.0
-"""Seconds between two rounds of writing: a status is for people, and a flapping reading must not load the API server."""
+"""Seconds between two rounds of writes: a flapping reading must not load the API server."""
 
 
 class StatusController:
-    """Keeps statuses as decided. `wake()` after new decisions.
+    """Keeps policy statuses as decided. Call `wake()` after new decisions.
 
-    `said` is the status that a policy has in the cluster, as far as it is known.
+    `status_of` returns the status of a policy in the cluster, empty if unknown. Writes only while `is_leader()`.
     """
 
     def __init__(
@@ -33,7 +34,7 @@ class StatusController:
         decider: DecisionLoop,
         conflicts: Callable[[], Sequence[LabelConflict]],
         *,
-        said: Callable[[PolicyKey], Mapping[str, Any]] = lambda _key: {},
+        status_of: Callable[[PolicyKey], Mapping[str, Any]] = lambda _key: {},
         is_leader: Callable[[], bool] = lambda: True,
         pause: float = _PAUSE,
         rng: random.Random | None = None,
@@ -41,42 +42,41 @@ class StatusController:
         self._kube = kube
         self._decider = decider
         self._conflicts = conflicts
-        self._said = said
+        self._status_of = status_of
         self._is_leader = is_leader
-        self._wake = asyncio.Event()
+        self._wakeup = WakeUp()
         self._written: dict[PolicyKey, tuple[str, PolicyStatus]] = {}
-        """By policy its uid, since one made anew under its name has no status yet, and what was written."""
+        """The last write by policy. With the uid: a policy recreated under the same name has no status yet."""
         self._transitions: dict[PolicyKey, Transitions] = {}
         self._pause = pause
         self._backoff = Backoff((rng or random.Random()).random)  # noqa: S311 (jitter)
 
     def wake(self) -> None:
-        """Compare and write soon."""
-        self._wake.set()
+        """Reconcile soon."""
+        self._wakeup.set()
 
     def start_over(self) -> None:
-        """This replica writes from now on; what it wrote when it last did, another may have replaced."""
+        """This replica became leader: forget earlier writes, another replica may have replaced them."""
         self._written, self._transitions = {}, {}
         self.wake()
 
     async def run(self) -> None:
-        """Write for ever."""
+        """Reconcile until cancelled."""
         while True:
-            await self._wake.wait()
-            self._wake.clear()
+            await self._wakeup.wait()
             if self._decider.waiting_for or not self._is_leader():
                 continue
             failed = await self._write()
             if failed:
-                self._wake.set()
+                self._wakeup.set()
             else:
                 self._backoff.reset()
             await asyncio.sleep(self._backoff.next() if failed else self._pause)
 
     async def _write(self) -> int:
-        """Write what differs from what was last written; returns how many failed."""
+        """Write the statuses that differ from the last write; returns the number of failures."""
         decisions = self._decider.latest
-        # start_over() makes another one, and what is on its way then belongs to this one
+        # start_over() replaces the dict; writes in flight belong to the old one
         written = self._written
         for known in (written, self._transitions):
             for key in known.keys() - decisions.policies.keys():
@@ -93,18 +93,17 @@ class StatusController:
                 await self._kube.patch_policy_status(key, self._body(key, uid, status))
                 written[key] = (uid, status)
             except KubeError as error:
-                failed += error.status != 404  # the policy went away meanwhile
+                failed += error.status != 404  # 404: the policy was deleted
                 log.warning("status not written", policy=str(key), error=str(error))
         return failed
 
     def _body(self, key: PolicyKey, uid: str, status: PolicyStatus) -> dict[str, Any]:
-        """The status with the time of each condition's last transition.
+        """The status with the last transition time of each condition.
 
-        That is what this process saw of it, and where it saw nothing, what the status in the cluster says: a restart is
-        no transition.
+        The time is when this process saw the transition, else the one in the cluster: a restart is no transition.
         """
         past = self._transitions.get(key)
-        before = past.since if past and past.uid == uid else transitions(self._said(key))
+        before = past.since if past and past.uid == uid else transitions(self._status_of(key))
         moment = now()
 
         def since(condition: PolicyCondition) -> str:
@@ -117,14 +116,14 @@ class StatusController:
 
 
 class Transitions(NamedTuple):
-    """Condition → its status, and since when (RFC 3339); of the policy with this uid."""
+    """Condition type → its status and last transition time (RFC 3339), for the policy with this uid."""
 
     uid: str
     since: Mapping[str, tuple[str, str]]
 
 
 def transitions(status: Mapping[str, Any]) -> dict[str, tuple[str, str]]:
-    """Condition → its status, and since when, as a status in the cluster says; anybody may have written it."""
+    """Condition type → its status and last transition time, from an unvalidated status in the cluster."""
     conditions = status.get("conditions")
     return {
         str(c.get("type")): (str(c.get("status")), str(c.get("lastTransitionTime") or ""))

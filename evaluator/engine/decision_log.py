@@ -1,4 +1,4 @@
-"""What the log says of new decisions, in the words that users of Telemetry Aware Scheduling look for."""
+"""Logs changes of decisions, in the wording of Telemetry Aware Scheduling."""
 
 from collections.abc import Callable, Iterator, Mapping
 
@@ -11,7 +11,7 @@ from plimsoll.text import counted
 log = logs.get(__name__)
 
 _NAMED = 10
-"""Nodes that the log names when a policy's view of many changes."""
+"""Nodes logged by name for one change of a policy."""
 
 
 def log_changes(before: Decisions, after: Decisions) -> Iterator[None]:
@@ -59,15 +59,15 @@ def _comparison(
 
 
 def _reasons(now: Mapping[str, str], nodes: NodeMask) -> Mapping[str, str]:
-    """The reasons of the first of some nodes."""
+    """Return the reasons of the first few nodes."""
     return now.some(_NAMED, nodes) if isinstance(now, ViolationReasons) else {}
 
 
 def _name(
-    info: Callable[..., None], told: Mapping[str, str], rest: str, *, nodes: int, strategy: str
+    info: Callable[..., None], reasons: Mapping[str, str], rest: str, *, nodes: int, strategy: str
 ) -> None:
-    """A line for each of some nodes, and one for the rest of `nodes`, which may be thousands."""
-    for node, text in told.items():
+    """Log one line for each node in `reasons`, and one for the rest of `nodes`, which may be thousands."""
+    for node, text in reasons.items():
         info("%s %s", node, text, node=node, strategy=strategy)
-    if more := nodes - len(told):
+    if more := nodes - len(reasons):
         info("%s %s", counted(more, "more node"), rest, nodes=more, strategy=strategy)

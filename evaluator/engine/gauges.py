@@ -1,4 +1,4 @@
-"""What is decided, as gauges. Only what changed is written: there may be thousands of them, and a few change each time."""
+"""Gauges of decisions. Only changed values are written: of thousands, a few change per evaluation."""
 
 from collections.abc import Iterator, Mapping
 
@@ -7,18 +7,18 @@ from evaluator.model.names import PolicyKey
 from evaluator.policy.decide import Decision, Decisions
 
 Figures = Mapping[tuple[PolicyGauge, tuple[str, ...]], float]
-"""Gauge and the values of its labels → its value."""
+"""(gauge, label values) → value."""
 
 
 class PolicyGauges:
-    """Owns the gauges of policies, and knows what they show."""
+    """Owns the gauges of policies and their current values."""
 
     def __init__(self, metrics: Metrics) -> None:
         self._metrics = metrics
         self._shown: dict[PolicyKey, Figures] = {}
 
     def show(self, decisions: Decisions) -> Iterator[None]:
-        """Bring the gauges up to date, one policy with each step."""
+        """Update the gauges, one policy per step."""
         metrics = self._metrics
         metrics.decided_timestamp.set_to_current_time()
         metrics.policies.set(len(decisions.policies))

@@ -1,4 +1,4 @@
-"""The loop around decide(): evaluates when something changed or a reading grows too old, swaps the result, says what is new."""
+"""The decision loop: runs decide() after changes and when readings become stale, swaps the result, notifies listeners."""
 
 import asyncio
 import contextlib
@@ -17,7 +17,7 @@ from evaluator.policy.metric_limit import (
     MOST_METRICS,
     MOST_RULES,
     LimitedReadings,
-    RuleRation,
+    RuleLimit,
     limit_metrics,
 )
 from evaluator.policy.scorer_metrics import OFF, ScorerMetrics, Scoring
@@ -26,19 +26,19 @@ from evaluator.scoring.derived import measured
 from plimsoll.text import counted
 
 _PAUSE = 0.005
-"""Seconds between two evaluations, so that a burst of reports costs a few of them and not one each."""
+"""Seconds between two evaluations, so that a burst of reports is evaluated together."""
 
 _LATE = 1.0
-"""Seconds after which decisions that time has changed are not given out any more: this process was stopped, and has heard nobody."""
+"""Seconds past `valid_until` after which decisions are not served: the process was suspended and got no reports."""
 
 _SLICE = 0.001
-"""Seconds of work after which others have their turn, for as long: kube-scheduler may be waiting."""
+"""Seconds of work before the loop yields to the event loop for as long: kube-scheduler may be waiting."""
 _POLITE = 0.01
-"""Seconds for which a slice waits at most while kube-scheduler is asking: its answer takes less, but there may be another."""
+"""Most seconds that a slice waits while requests of kube-scheduler are in progress."""
 _REST = 15
-"""After an evaluation, the time that it took so many times over; with thousands of nodes that is a tenth of one core at most."""
+"""Pause after an evaluation, as a multiple of its duration; limits the loop to about 6 % of a core."""
 _LONGEST_REST = 0.06
-"""Seconds; so a change reaches the answers within a tenth of a second however much there is to decide."""
+"""Seconds; a change takes effect within 0.1 s however long an evaluation takes."""
 
 _NEW_METRICS = 25
 """Metrics that the readings are subscribed to at a time: a millisecond with 5,000 nodes."""
@@ -47,7 +47,7 @@ _FOREVER = 1e9
 
 
 class DecisionLoop:
-    """Owns the current decisions. `touch()` says that something changed; `listeners` are called after each swap."""
+    """Owns the current decisions. `touch()` requests an evaluation; `listeners` are called after each swap."""
 
     def __init__(
         self,
@@ -68,10 +68,10 @@ class DecisionLoop:
         self._subscriptions = subscriptions
         self._metrics = metrics
         self._most_metrics = most_metrics
-        self._rules = RuleRation(most_rules)
+        self._rules = RuleLimit(most_rules)
         self._scorers_take = scorers_take
         self._slice = slice_
-        self._tally = PolicyGauges(metrics)
+        self._gauges = PolicyGauges(metrics)
         self._clock = clock
         self._decisions = Decisions()
         self._subscribed = frozenset[str]()
@@ -85,11 +85,11 @@ class DecisionLoop:
 
     @property
     def waiting_for(self) -> Sequence[str]:
-        """Why this program is not ready: what is missing before decisions may be used, or that it is going away.
+        """Why this replica is not ready: missing inputs, shutdown, or stale watches.
 
-        Or that nothing is heard of the API server: then what was decided is answered on, and nothing is written.
+        With stale watches, decisions are still served, and nothing is written.
         """
-        return self._stopping or self._missing or self._cluster.freshness.stale(self._clock())
+        return self._stopping or self._missing or self._cluster.staleness.stale(self._clock())
 
     @property
     def _missing(self) -> Sequence[str]:
@@ -97,17 +97,18 @@ class DecisionLoop:
 
     @property
     def latest(self) -> Decisions:
-        """The current decisions, whether or not they may be used yet: for people who look."""
+        """The current decisions, even if not ready (for `/explain`)."""
         return self._decisions
 
     def readings(self) -> AbstractContextManager[Readings]:
-        """The readings of this moment: one that was only confirmed is newer here than in the current decisions."""
+        """Return the readings as they are now; they may be newer than the current decisions."""
         return self._store.snapshot(self._decisions.table.nodes)
 
     def current(self) -> Decisions:
-        """The current decisions. Raises NotReadyError while they rest on nothing.
+        """Return the current decisions, evaluating first if they have expired (the process was suspended).
 
-        A process that was stopped for a while may be asked before its loop has had its turn: then this is its turn.
+        Raises:
+            NotReadyError: inputs are missing.
         """
         if self._missing:
             raise NotReadyError(f"not ready: waiting for {', '.join(self._missing)}")
@@ -119,26 +120,23 @@ class DecisionLoop:
         return now > self._decisions.valid_until + _LATE
 
     def stop(self, why: str) -> None:
-        """Not ready from now on: a program that is going away must not get new requests.
-
-        Those that it got are answered: what was decided is as true as before.
-        """
+        """Report not ready from now on, so that no new requests are routed here; requests in progress are answered."""
         self._stopping = (why,)
 
     def give_way(self, asked: Callable[[], bool]) -> None:
-        """`asked()` says whether somebody is waiting for an answer right now: then decisions can wait a moment."""
+        """Pause evaluations while `asked()` returns True: a request is in progress."""
         self._asked = asked
 
     def touch(self) -> None:
-        """Something changed: evaluate soon."""
+        """Request an evaluation soon."""
         self._changed.set()
 
     async def run(self) -> None:
-        """Evaluate for ever: after each change, and when time alone changes something, as when a reading grows stale."""
+        """Evaluate until cancelled: after each change, and when decisions expire."""
         while True:
             wait = self._decisions.valid_until - self._clock()
             with contextlib.suppress(TimeoutError):
-                # Not wait_for(): before Python 3.12, who is cancelled as the event comes goes on as if nothing had been.
+                # Not wait_for(): before Python 3.12 it swallows a cancellation that arrives together with the event.
                 async with asyncio.timeout(max(0.0, wait) + _PAUSE if wait < _FOREVER else None):
                     await self._changed.wait()
             self._changed.clear()
@@ -147,9 +145,9 @@ class DecisionLoop:
             await asyncio.sleep(max(_PAUSE, min(_REST * worked, _LONGEST_REST)))
 
     async def _evaluate_in_slices(self) -> float:
-        """Evaluate, giving way to others as often as they would notice; returns the seconds of work.
+        """Evaluate in slices, yielding to the event loop between them; returns CPU seconds.
 
-        Those of the processor: on a busy machine, what others took is no reason to take still longer.
+        CPU time, because on a busy machine wall time would lengthen the pauses.
         """
         worked, begun = 0.0, time.thread_time()
         for _ in self._evaluation():
@@ -161,31 +159,31 @@ class DecisionLoop:
         return worked + time.thread_time() - begun
 
     async def _until_answered(self) -> None:
-        """Or an answer that takes several turns of the loop would wait for a slice of ours in each of them."""
+        """Wait while a request is in progress: each of its loop iterations would otherwise wait for a slice."""
         loop = asyncio.get_running_loop()
         patience = loop.time() + _POLITE
-        while self._asked() and loop.time() < patience:  # noqa: ASYNC110 (who asks must not be slowed by telling)
+        while self._asked() and loop.time() < patience:  # noqa: ASYNC110 (a notification would slow the request)
             await asyncio.sleep(_SLICE)
 
     def evaluate(self) -> None:
-        """Evaluate now, swap the result, tell the listeners."""
+        """Evaluate now, swap the result and call the listeners."""
         for _ in self._evaluation():
             pass
 
     def _evaluation(self) -> Iterator[None]:
-        """One evaluation, in steps. What it decides on is taken in the first of them."""
+        """Evaluate in steps; inputs are taken in the first step."""
         policies = list(self._cluster.policies.objects.values())
         limited = self._rules.limited(policies)
         named = [measured(policy.metrics) for policy in limited]
-        rationed = limit_metrics(named, self._most_metrics, always=self._scorers_take)
+        limit = limit_metrics(named, self._most_metrics, always=self._scorers_take)
         before = self._decisions
         # First the rows, then the columns: the other way round, the columns would be moved.
         self._store.prune(self._cluster.nodes.objects, self._clock())
-        for _ in self._subscribe(rationed.asked):
+        for _ in self._subscribe(limit.asked):
             yield
             if self._decisions is not before:
                 return  # another evaluation ran meanwhile, and may have subscribed to other metrics
-        self._subscriptions.want(rationed.asked)
+        self._subscriptions.want(limit.asked)
         now = self._clock()
         if self._is_late(now):
             self._store.resume(self._decided, now)
@@ -193,23 +191,23 @@ class DecisionLoop:
             deciding(
                 limited,
                 self._cluster.names,
-                LimitedReadings(self._store, rationed.left_out, self._most_metrics),
+                LimitedReadings(self._store, limit.left_out, self._most_metrics),
                 now=now,
                 before=before,
                 labels_of=self._labels_of,
             )
         )
         if self._decisions is not before:
-            return  # somebody could not wait, and has newer ones
+            return  # current() evaluated meanwhile; its result is newer
         self._decisions, self._decided = decisions, now
         if self._waiting_for:
             self._waiting_for = waiting_for(self._cluster, decisions)
-        self._metrics.left_out.set(len(rationed.left_out))
+        self._metrics.left_out.set(len(limit.left_out))
         self._metrics.rules_left_out.set(self._rules.left_out)
-        for tell in self.listeners:
-            tell()
+        for listener in self.listeners:
+            listener()
         yield from log_changes(before, decisions)
-        yield from self._tally.show(decisions)
+        yield from self._gauges.show(decisions)
 
     def _subscribe(self, wanted: frozenset[str]) -> Iterator[None]:
         """Subscribe to these metrics, to a few new ones with each step: each needs room for all nodes."""
@@ -221,7 +219,7 @@ class DecisionLoop:
         self._subscribed = wanted
 
     def _timed(self, steps: Steps[Decisions]) -> Steps[Decisions]:
-        """The same steps; how long they took together is measured, without what others did between them."""
+        """Run the steps and observe their total time, without the pauses between them."""
         worked = 0.0
         while True:
             begun = time.perf_counter()
@@ -235,14 +233,14 @@ class DecisionLoop:
             yield
 
     def _labels_of(self, node: str) -> Mapping[str, str]:
-        """What an earlier life said about a node, or another replica says now."""
+        """Return the labels that Plimsoll owns on a node, written before a restart or by another replica."""
         found = self._cluster.nodes.objects.get(node)
         return found.node_labels.ours if found else {}
 
 
 def waiting_for(cluster: ClusterCache, decisions: Decisions) -> list[str]:
-    """What is missing before these decisions may be used for the first time."""
-    # Most policies wait for the same nodes: their sets are one and the same.
+    """Return what is missing before these decisions may be used for the first time."""
+    # Most policies share one set object of unreported nodes.
     unreported = frozenset[str]().union(*{d.unreported for d in decisions.policies.values()})
     reports = [f"the first report of {counted(len(unreported), 'node')}"] if unreported else []
     return [*cluster.waiting_for, *reports]

@@ -1,4 +1,4 @@
-"""What agents are asked for: the metrics that policies name, as a list whose generation goes up when it changes."""
+"""The metrics that agents report: those that policies use, with a generation that increments on change."""
 
 import asyncio
 from collections.abc import Iterable
@@ -7,21 +7,21 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True)
 class Subscription:
-    """A list of metric names; `generation` starts at 1 and never names two lists."""
+    """A list of metric names; `generation` starts at 1 and is unique per list."""
 
     generation: int
     metrics: tuple[str, ...]
 
 
 class Subscriptions:
-    """The current subscription, and a way to wait for the next."""
+    """Holds the current subscription, and lets callers wait for the next."""
 
     def __init__(self) -> None:
         self.current = Subscription(1, ())
         self._changed = asyncio.Event()
 
     def want(self, metrics: Iterable[str]) -> bool:
-        """Ask for just these metrics; whether that differs from before."""
+        """Subscribe to exactly these metrics; returns whether that is a change."""
         wanted = tuple(sorted(set(metrics)))
         if wanted == self.current.metrics:
             return False
@@ -31,7 +31,7 @@ class Subscriptions:
         return True
 
     async def after(self, generation: int) -> Subscription:
-        """The current subscription, as soon as it is another than the one of this generation."""
+        """Return the current subscription once its generation differs from the given one."""
         while self.current.generation == generation:
             await self._changed.wait()
         return self.current

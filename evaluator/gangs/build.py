@@ -1,4 +1,4 @@
-"""Gangs put together: what is known of them, who decides and lifts gates, and who tells of it. Only where --gangs is set."""
+"""Builds the gang components and connects them. Used only with --gangs."""
 
 import asyncio
 import time
@@ -26,7 +26,7 @@ from evaluator.model.pod_record import PodRecord
 
 
 class GangManager:
-    """The inventory has to be fed with all pods; `list_anew()` has them listed once more."""
+    """All gang components. `inventory` must contain all pods; `list_anew()` requests a new list of them."""
 
     def __init__(
         self,
@@ -80,7 +80,7 @@ class GangManager:
         self._listen(cluster, decider, inventory, fence)
 
     def loops(self) -> list[Coroutine[Any, Any, None]]:
-        """They run for as long as this program does."""
+        """Return the coroutines to run for the lifetime of the process."""
         return [self.gang_controller.run(), self.diagnoser.run(), self.event_recorder.run()]
 
     def _gangs(self) -> Mapping[GangKey, PodGroup]:
@@ -102,12 +102,12 @@ class GangManager:
         self.diagnoser.listeners.append(self.event_recorder.wake)
 
     def _room_changed(self) -> None:
-        """In a large cluster it does so all the time, which matters to those alone that wait for it."""
+        """Wake the controller only if pods are gated: in a large cluster, capacity changes all the time."""
         if self.index.held:
             self.gang_controller.wake()
 
     def _pod_changed(self, _before: PodRecord | None, _after: PodRecord | None) -> None:
-        """The roster was told before: it says whether that matters to a gang."""
+        """Wake the controller if the index, which is updated first, has a new version."""
         if self.index.version != self._version:
             self._version = self.index.version
             self.gang_controller.wake()
@@ -118,5 +118,5 @@ class GangManager:
             if release.reason is GangReason.OVERDUE:
                 notice = events.overdue(outcome.verdicts.get(release.gang))
                 for pod in release.pods:
-                    self.event_recorder.say(pod, notice)
+                    self.event_recorder.record_once(pod, notice)
         self.event_recorder.wake()

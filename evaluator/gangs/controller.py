@@ -1,7 +1,7 @@
-"""The loop around decide(): looks when pods, nodes or policies changed, lifts what is to be lifted, and remembers what came of it.
+"""GangController: calls decide() when pods, nodes or policies have changed, removes gates, and keeps the history.
 
-Only the replica that may write decides, and only on what is known to be so: after a list of all pods that began when it got
-that right, and never on stale data. What it did itself it waits to see on the watch before it decides anew.
+Only the leader decides, after a list of all pods that began when it became leader, and never on stale data. After a release it
+waits until the watch shows the change before it decides again.
 """
 
 import asyncio
@@ -36,55 +36,56 @@ from plimsoll.backoff import Backoff
 log = logs.get(__name__)
 
 _SETTLE = 0.01
-"""Seconds from a change to a decision: what changes together, as a gang that gets its nodes, costs few of them."""
+"""Seconds from a change to a decision, so that changes that come together cause one decision."""
 _REST = 5
-"""After a decision, the time that it took so many times over, until the next: a sixth of one core at most."""
+"""Pause after a decision, as a multiple of its CPU time: decisions take at most a sixth of one core."""
 _SLICE = 0.001
-"""Seconds of work after which others have their turn, for as long."""
+"""Seconds of work between two yields to the event loop; each pause is as long as the work."""
 _LONGEST_WAIT = 60.0
-"""Seconds between two looks at least: times are of the wall clock, which somebody may set back."""
+"""The longest wait in seconds: deadlines are wall-clock times, and the clock may be set back."""
 _PATIENCE = 10.0
-"""Seconds in which the watch has to tell of gates that we lifted; after that it is thought to have missed something."""
+"""Seconds until the watch must show removed gates; then all pods are listed again."""
 _FEW = 3
-"""Gangs in a row of which no gate could be lifted: from there on it is likely that none can be, and there is no hurry."""
+"""Consecutive gangs without a removed gate; from there on, attempts are delayed."""
 _SLOWER, _SLOW = 0.05, 0.5
-"""Seconds between two tries then, at first and at most: if it is just those gangs after all, others are behind them in the line."""
+"""Initial and maximum delay in seconds between these attempts; short, as gangs behind them may succeed."""
 _BUSY = {429, 503}
-"""Statuses by which the server asks to be left alone, whatever is asked of it."""
+"""Statuses of an overloaded API server: no request is made until the back-off is over."""
 
-ANOTHER = "another replica is the one that decides on gangs"
-UNLISTED = "a list of all pods, begun after this replica became the one that decides"
+ANOTHER = "another replica is leader"
+UNLISTED = "a list of all pods that began after this replica became leader"
 
 
 class CapacitySource(Protocol):
-    """The room that nodes have."""
+    """Provides the capacity of nodes; implemented by CapacityTracker."""
 
     @property
     def waiting_for(self) -> Sequence[str]:
-        """What is missing before it is known."""
+        """What is missing before the capacity is known."""
         ...
 
     def catching_up(self) -> Iterator[None]:
-        """The larger part of the work, in steps."""
+        """Do most of the work of `capacity()`, in steps."""
         ...
 
     def capacity(self) -> Capacity:
-        """The room now."""
+        """Return the current capacity."""
         ...
 
 
 class UngaterAPI(Protocol):
-    """What lifts gates."""
+    """Removes gates; implemented by Ungater."""
 
     async def ungate_pods(self, release: GangRelease) -> UngateResult:
-        """Lift the gates of the pods that a release comes to."""
+        """Remove the gates of the pods that a release still applies to."""
         ...
 
 
 class GangController:
-    """`wake()` when pods, nodes or policies changed; `start_over()` when this replica is the one that writes from now on.
+    """Decides on gangs and releases them.
 
-    `list_anew()` has all pods listed once more. `listeners` are told of each decision, once all was done that follows from it.
+    Call `wake()` when pods, nodes or policies have changed, and `start_over()` when this replica has become leader.
+    `list_anew()` requests a new list of all pods. `listeners` are called after each decision and its releases.
     """
 
     def __init__(
@@ -129,12 +130,12 @@ class GangController:
 
     @property
     def outcome(self) -> GangDecisions:
-        """The latest decision, with those releases that came about; empty where another replica decides."""
+        """The latest decision, with its executed releases; empty on followers."""
         return self._outcome if self._is_leader() else GangDecisions()
 
     @property
     def waiting_for(self) -> Sequence[str]:
-        """Why nothing is decided now."""
+        """Why no decisions are made now; empty if they are."""
         if not self._is_leader():
             return (ANOTHER,)
         if self._listed is None or not self._listed.done():
@@ -142,11 +143,11 @@ class GangController:
         return self._tracker.waiting_for or self._decider.waiting_for
 
     def wake(self) -> None:
-        """Look soon."""
+        """Decide soon."""
         self._wake.set()
 
     def decided(self) -> None:
-        """Policies were decided on: look soon if they let in others than before, or what was waited for may be there."""
+        """Handle new policy decisions: wake if eligible nodes have changed, or if the controller was waiting."""
         policies = self._decider.latest.policies
         let_in = [(key, one.dontschedule, one.unreported) for key, one in policies.items()]
         if self._waited_for or not _same(let_in, self._let_in):
@@ -154,12 +155,12 @@ class GangController:
         self._let_in = let_in
 
     def start_over(self) -> None:
-        """This replica decides from now on. What another one did, pods tell."""
+        """Start with an empty history: this replica has become leader. Pods show what the previous leader did."""
         self._memory, self._outcome = GangHistory(), GangDecisions()
         self._look_at_all()
 
     async def run(self) -> None:
-        """Decide for ever."""
+        """Decide until cancelled."""
         while True:
             with contextlib.suppress(TimeoutError):
                 async with asyncio.timeout(self._until_due()):
@@ -169,7 +170,7 @@ class GangController:
             if self._may_decide():
                 for _ in self._tracker.catching_up():
                     await asyncio.sleep(0)
-                # Meanwhile something may have changed that decides whether this is ours to decide.
+                # Leadership or staleness may have changed meanwhile.
                 if self._may_decide():
                     await self._decide()
 
@@ -186,7 +187,7 @@ class GangController:
         return min(max(0.0, self.outcome.again - self._clock()), _LONGEST_WAIT)
 
     def _moment(self) -> float:
-        """Now. Where somebody has set the clock back, all times that are remembered would be of times to come."""
+        """Return the current time. If the clock was set back, drop remembered times, which would be in the future."""
         now = self._clock()
         if now < self._decided_at:
             self._memory = GangHistory(self._memory.admitted)
@@ -197,7 +198,7 @@ class GangController:
         listed = self._listed
         found, worked = await self._decide_in_slices()
         if self._listed is not listed or not self._may_decide():
-            return  # it rests on what is not known to be so any more
+            return  # computed from data that is no longer valid
         self._metrics.gang_decide_seconds.observe(worked)
         self._memory = found.memory
         for gang in found.timeouts:
@@ -212,7 +213,7 @@ class GangController:
         await asyncio.sleep(max(0.0, _REST * worked - self._settle))
 
     async def _decide_in_slices(self) -> tuple[GangDecisions, float]:
-        """A decision, and the seconds of the processor that it took; kube-scheduler need not wait for an answer meanwhile."""
+        """Return a decision and its CPU seconds; yields to the event loop so that kube-scheduler's requests are not delayed."""
         worked, begun, now = 0.0, time.thread_time(), self._moment()
         steps = deciding(
             self._index.gangs,
@@ -234,10 +235,10 @@ class GangController:
                 begun = time.thread_time()
 
     async def _release(self, releases: Sequence[GangRelease]) -> list[GangRelease]:
-        """Lift gates; those releases are returned that came about, each with the pods whose gates are lifted."""
+        """Execute releases; return those with at least one removed gate, each with the ungated pods."""
         done, listed = [], self._listed
         for release in releases:
-            if self._listed is not listed:  # what was decided rests on what was known before
+            if self._listed is not listed:  # the decision was computed from older data
                 break
             result = await self._ungater.ungate_pods(release)
             if result.pods:
@@ -265,11 +266,14 @@ class GangController:
         )
 
     async def _goes_on(self, gang: GangKey, result: UngateResult) -> bool:
-        """What follows where not all gates could be lifted: for this gang alone, or, if nobody is served, for all."""
+        """Handle a failed release: back off for this gang, or for all if the API server is unavailable.
+
+        Return whether to continue with other gangs.
+        """
         self._wake.set()
         error = result.error
         if error is None or (error.status and error.status not in _BUSY):
-            log.warning("gates not lifted, trying again", gang=str(gang), why=result.why_not)
+            log.warning("gates not removed; retrying", gang=str(gang), error=result.why_not)
             self._memory = self._memory.ungate_failed(
                 gang, result.why_not, now=self._clock(), random=self._random
             )
@@ -280,7 +284,7 @@ class GangController:
         return False
 
     async def _slow_down(self, result: UngateResult) -> None:
-        """Hundreds of gangs, each of which may be tried anew, are no reason to ask without a pause what is always refused."""
+        """Delay the next attempt if several gangs in a row failed: hundreds of gangs may be rejected for one reason."""
         if result.pods:
             return
         self._in_vain += 1
@@ -290,9 +294,9 @@ class GangController:
 
     async def _wait_for_server(self, error: KubeError) -> None:
         delay = max(self._backoff.next(), error.retry_after or 0.0)
-        log.warning("gates not lifted, trying again", error=str(error), delay=round(delay, 2))
+        log.warning("gates not removed; retrying", error=str(error), delay=round(delay, 2))
         if not error.status:
-            # It may have been done, and nobody said so: pods tell, and whose they are is taken for just released.
+            # The request may have succeeded: list all pods; ungated ones then count as just released.
             self._memory = replace(self._memory, fresh=True)
             self._look_at_all()
         await asyncio.sleep(delay)
@@ -303,14 +307,14 @@ class GangController:
         self.wake()
 
     async def _caught_up(self, releases: Sequence[GangRelease]) -> None:
-        """The next decision is on pods as they are by now: wait until the watch has told what was done."""
+        """Wait until the watch shows the removed gates."""
         try:
             async with asyncio.timeout(self._patience):
                 while any(map(self._is_unseen, releases)):
                     await self._wake.wait()
                     self._wake.clear()
         except TimeoutError:
-            log.warning("nothing is heard of gates that were lifted: all pods are listed anew")
+            log.warning("removed gates not seen on the watch; listing all pods")
             self._look_at_all()
         self._wake.set()
 
@@ -321,7 +325,7 @@ class GangController:
 
 
 def _same(one: Sequence[tuple[object, ...]], other: Sequence[tuple[object, ...]]) -> bool:
-    """Whether these are the very same objects: what came out as before is not made anew."""
+    """Return whether the items are identical objects; unchanged results are reused."""
     return len(one) == len(other) and all(
         a == b and all(map(operator.is_, rest, others))
         for (a, *rest), (b, *others) in zip(one, other, strict=True)

@@ -1,7 +1,6 @@
-"""One event for each pod and reason, made, or changed where there is one.
+"""Creates or updates the event of a pod and a reason.
 
-Its name follows from these: a replica that takes over finds the event of the one before it, and goes on with that instead of
-telling everything anew.
+The event's name is derived from these, so that a new leader updates the events of the previous one instead of repeating them.
 """
 
 import contextlib
@@ -15,16 +14,16 @@ from evaluator.plans.policy_events import EventSpec
 
 
 class EventWriter:
-    """`second_turn()` is awaited before a second request about the same: whoever asks has paid for one."""
+    """Writes events. `second_turn()` is awaited before a second request for one write: the caller's token covers one."""
 
     def __init__(self, kube: Kube, second_turn: Callable[[], Awaitable[None]]) -> None:
         self._kube = kube
         self._second_turn = second_turn
 
     async def write(self, event_key: EventKey, notice: EventSpec, count: int) -> int:
-        """Tell once more what was told `count` times, as far as that is known; returns how often it is by now.
+        """Create the event, or update it with `count` + 1; return the new count.
 
-        Raises KubeError.
+        `count` is 0 if the event is not known to exist. Raises KubeError.
         """
         about = events.on_pod(event_key.namespace, event_key.name, event_key.uid)
         suffix = events.suffix_of(about, event_key.reason)
@@ -36,7 +35,7 @@ class EventWriter:
                 again = {**changes, "count": count + 1}
                 return await self._kube.amend_event(event_key.namespace, name, again)
             await self._second_turn()
-        with _unless(409):  # another replica made it, or this one before it was started anew
+        with _unless(409):  # created by another replica, or by this one before a restart
             await self._kube.create_event(body)
             return count + 1
         await self._second_turn()
@@ -45,7 +44,7 @@ class EventWriter:
 
 @contextlib.contextmanager
 def _unless(status: int) -> Iterator[None]:
-    """Go on behind the block where it is refused with this status."""
+    """Suppress a KubeError of this status, like contextlib.suppress."""
     try:
         yield
     except KubeError as error:

@@ -1,4 +1,4 @@
-"""Tells on the pods of gangs that wait, in events, so that `kubectl describe pod` says what is missing."""
+"""Writes Events on the pods of waiting gangs, so that `kubectl describe pod` shows what is missing."""
 
 import asyncio
 import contextlib
@@ -25,17 +25,17 @@ from plimsoll.ratelimit import TokenBucket
 log = logs.get(__name__)
 
 _PAUSE = 0.5
-"""Seconds between two rounds: what is decided may change many times a second, and people do not read so fast."""
+"""Seconds between two rounds: decisions may change many times a second."""
 _STEP = 100
-"""So many gangs are compared with what was told of them, or pods of them that changed, in half a millisecond or so."""
+"""Gangs, or changed pods, to compare between two yields to the event loop: about half a millisecond."""
 _RATE, _BURST = 50.0, 100
-"""Writes a second, in the long run and at once: a small part of what an API server does, which has more important things to do."""
+"""Writes per second and burst: a small part of an API server's capacity."""
 
 Seen = tuple[PodGroup, GangVerdict, Sequence[str]]
 
 
 class GangEventRecorder:
-    """Tells what is so of each gang. `wake()` after new decisions, and when obstacles became known or went away."""
+    """Writes Events on the pods of waiting gangs. Call `wake()` after new decisions and when blockers change."""
 
     def __init__(
         self,
@@ -73,21 +73,21 @@ class GangEventRecorder:
         self._backoff = Backoff((rng or random.Random()).random)  # noqa: S311 (jitter)
 
     def wake(self) -> None:
-        """Look for news soon."""
+        """Compare decisions with written events soon."""
         self._wake.set()
 
     def start_over(self) -> None:
-        """This replica tells from now on; what it told when it last did is no longer the last word."""
+        """Forget what was written: this replica has become leader, and another may have written since."""
         self._queue, self._seen, self._seen_native = EventQueue(self._pace), {}, {}
         self.wake()
 
-    def say(self, pod: PodRecord, notice: EventSpec) -> None:
-        """Tell this once, of something that is already over."""
+    def record_once(self, pod: PodRecord, notice: EventSpec) -> None:
+        """Write an event once, about something that is over."""
         self._queue.mention(pod, notice, self._clock())
         self.wake()
 
     async def run(self) -> None:
-        """Tell for ever."""
+        """Write events until cancelled."""
         while True:
             with contextlib.suppress(TimeoutError):
                 async with asyncio.timeout(self._until_due()):
@@ -115,7 +115,7 @@ class GangEventRecorder:
         return max(0.0, due - self._clock()) if due < math.inf else None
 
     async def _look(self) -> None:
-        """Note what is so by now of gangs that are not as they were, and forget those that are gone."""
+        """Enqueue the events of changed gangs; drop those of deleted gangs."""
         gangs, verdicts = self._gangs(), self._outcome().verdicts
         queue, seen = self._queue, self._seen
         looked = 0
@@ -147,13 +147,13 @@ class GangEventRecorder:
             self._queue.forget(key)
 
     async def _write(self) -> None:
-        """Write what is due, as far as the bucket goes. Raises KubeError if it is worth another try."""
+        """Write the events that are due, within the rate limit. Raises KubeError for errors worth a retry."""
         queue = self._queue
         while self._is_leader() and queue is self._queue:  # start_over() makes another one
             if (state := queue.take(self._clock())) is None:
                 break
             if not self._bucket.take_now(self._clock()):
-                queue.again(state)
+                queue.requeue(state)
                 break
             notice = state.notice
             try:
@@ -161,7 +161,7 @@ class GangEventRecorder:
             except KubeError as error:
                 if error.status in {0, 429} or error.status >= 500:
                     self._count(notice, "error")
-                    queue.again(state)
+                    queue.requeue(state)
                     raise
                 self._count(notice, "refused")
                 self._refused(state, error)
@@ -169,13 +169,13 @@ class GangEventRecorder:
             else:
                 self._forbidden = False
                 self._count(notice, "ok")
-            queue.tell(state, notice, self._clock(), count=count)
+            queue.done(state, notice, self._clock(), count=count)
 
     async def _second_turn(self) -> None:
         await asyncio.sleep(self._bucket.take(self._clock()))
 
     def _refused(self, state: EventState, error: KubeError) -> None:
-        """It is not tried again before the text changes, or has to be told again."""
+        """Log it. The event is written again when its message changes or is repeated."""
         event_key = state.event_key
         if error.status != 403:
             pod = f"{event_key.namespace}/{event_key.name}"
@@ -183,7 +183,7 @@ class GangEventRecorder:
         elif not self._forbidden and not _closing(error):
             self._forbidden = True
             log.warning(
-                "not allowed to write events: why pods wait is told by /explain alone",
+                "not allowed to write events; see /explain for why pods wait",
                 error=str(error),
             )
 
@@ -192,5 +192,5 @@ class GangEventRecorder:
 
 
 def _closing(error: KubeError) -> bool:
-    """Whether it is refused since the namespace is being deleted: no right would help."""
+    """Return whether the write was rejected because the namespace is being deleted."""
     return any(cause.get("reason") == "NamespaceTerminating" for cause in error.causes)

@@ -1,4 +1,4 @@
-"""The gauges of gangs: how many stand how, what is held, and for how long; made when somebody reads them."""
+"""Gauges of gangs: number by state, gated pods, longest wait. Computed at each scrape."""
 
 from collections.abc import Callable
 from functools import partial
@@ -14,7 +14,7 @@ def show(
     outcome: Callable[[], GangDecisions],
     clock: Callable[[], float],
 ) -> None:
-    """Have them tell of the latest decision; `clock` tells Unix time."""
+    """Bind the gauges to the latest decisions; `clock` returns Unix time."""
 
     def count(state: GangState) -> int:
         return sum(verdict.state is state for verdict in outcome().verdicts.values())
@@ -23,7 +23,7 @@ def show(
         return len(index.native) + sum(len(gang.gated) for gang in index.gangs)
 
     def oldest_wait() -> float:
-        """A gang of which nobody says when it was made has no age."""
+        """Gangs without a creation time are left out."""
         verdicts = outcome().verdicts.values()
         waiting = [one.since for one in verdicts if one.state.waits and one.since]
         return max(0.0, clock() - min(waiting)) if waiting else 0.0

@@ -1,4 +1,4 @@
-"""Flags of gangs: whether pods wait for one another, and for how long."""
+"""Flags of gangs."""
 
 import math
 from collections.abc import Iterator
@@ -19,53 +19,52 @@ class GangOptions:
     gangs: bool = option(
         "gangs",
         False,
-        "hold pods with the scheduling gate plimsoll.io/gang until all that they make sense with exist and fit, and let "
-        "them go in order of importance; all pods are watched for it",
+        "keep pods with the scheduling gate plimsoll.io/gang until their whole gang exists and fits, and release gangs by "
+        "priority; watches all pods",
     )
     gang_timeout: float = option(
         "gangTimeout",
         _DEFAULT.timeout,
-        "how long room is kept for a gang that was let go, and all others wait, until each of its pods has a node",
+        "how long capacity is reserved for a released gang, while other gangs wait, until each of its pods has a node",
         metavar="DURATION",
         parse=flags.positive_duration,
     )
     gang_backoff: float = _DEFAULT.backoff
-    """First pause of a gang that timed out; doubles each time. Constant: no flag sets it, tests pass shorter ones."""
+    """Initial back-off of a gang that timed out; doubles each time. Constant: no flag sets it, tests pass shorter ones."""
     gang_backoff_max: float = _DEFAULT.longest_backoff
-    """Longest pause. Constant."""
+    """Longest back-off. Constant."""
     gang_ageing: float = _DEFAULT.ageing
     """A gang that waited longer and would fit on empty nodes is not overtaken for `gang_timeout` at a time. Constant."""
     gang_fit: bool = option(
         "gangFit",
         True,
-        "let a gang go only when there is room for it. Without it gangs go in order as soon as they are complete, one at a "
-        "time: for clusters whose autoscaler makes nodes for pods that wait, since it does not see gated ones",
+        "release a gang only if it fits. Otherwise complete gangs are released in order, one at a time: for clusters whose "
+        "autoscaler adds nodes for pending pods, as it ignores gated ones",
     )
     gate_max_age: float = option(
         "gateMaxAge",
         0.0,
-        "let a pod go that our gate has held for longer than this, alone if need be, with a warning event; 0: never",
+        "remove the gate from pods older than this even if their gang is not ready, with a warning event; 0: never",
         metavar="DURATION",
         parse=durations.duration,
     )
     gang_count_all: bool = option(
         "gangCountAll",
         False,
-        "count pods that have ended, or are being deleted, for minAvailable too, as the scheduler plugin does that these "
-        "labels come from",
+        "count finished and terminating pods for minAvailable too, as the Coscheduling plugin does",
     )
     gang_ignored_resources: tuple[str, ...] = option(
         "gangIgnoredResources",
         (),
-        "extended resources that need not be free on a node for a gang to fit, as those that a scheduler extender "
-        "manages; repeatable, or with commas between them. telemetry/scheduling never has to be",
+        "extended resources to ignore when fitting gangs, such as those managed by a scheduler extender; repeatable, or "
+        "comma-separated. telemetry/scheduling is always ignored",
         metavar="NAME",
         parse=flags.names,
     )
 
     @property
     def gang_terms(self) -> GangTimings:
-        """What is decided by."""
+        """The timings for decide()."""
         return GangTimings(
             timeout=self.gang_timeout,
             backoff=self.gang_backoff,
@@ -77,11 +76,11 @@ class GangOptions:
 
     @property
     def ignored_resources(self) -> frozenset[str]:
-        """By name, with the one that never has to be free."""
+        """The ignored resources, including those that are always ignored."""
         named = {name for given in self.gang_ignored_resources for name in given.split(",")}
         return IGNORED | named
 
     def gang_mistakes(self) -> Iterator[str]:
-        """What is wrong with these settings together, each in a sentence."""
+        """Yield problems with the combination of these settings, each as a sentence."""
         if 0 < self.gate_max_age <= self.gang_timeout:
-            yield "--gateMaxAge must be more than --gangTimeout, or no gang could wait for its turn"
+            yield "--gateMaxAge must be greater than --gangTimeout, so that gangs can wait for their turn"

@@ -1,6 +1,6 @@
-"""Lifts the gates of a gang's pods: after a look at them anew, one patch each, which does nothing to a pod that has changed.
+"""Removes the gates of a gang's pods: lists the pods again, then sends one patch per pod that fails if the pod has changed.
 
-One after the other, as kube-scheduler begins with the first that it gets. It takes longer to place a pod than we to lift a gate.
+Pods are patched in order, since kube-scheduler starts with the first pod it sees; a patch is faster than placing a pod.
 """
 
 import asyncio
@@ -24,18 +24,18 @@ from plimsoll import logs, rfc3339
 log = logs.get(__name__)
 
 _ATTEMPTS = 3
-"""Times that pods are looked at again which changed under our hands."""
+"""Lists of the pods of one release: a patch that fails because its pod has changed needs a new list."""
 _STEP = 50
-"""So many pods are read in about a millisecond."""
-_NOTHING_LEFT = "a list of its pods of this moment has none that is to go now"
+"""Pods decoded between two yields to the event loop: about a millisecond."""
+_NOTHING_LEFT = "no pod is to be released by a new list of its pods"
 _GONE = 404
 _CHANGED = {409, 422}
-"""A test of the patch failed: it is another pod, its gates moved; or somebody else wrote first, again and again."""
+"""A test of the patch failed (another pod, or its gates changed), or concurrent writes conflicted repeatedly."""
 
 
 @dataclass(frozen=True, slots=True)
 class UngateResult:
-    """What came of a release: the pods whose gates are lifted, and why not those of all: in words, and as the error that it was."""
+    """The result of a release: the ungated pods, and why others were not ungated, as a sentence and as the error."""
 
     pods: tuple[PodRecord, ...] = ()
     why_not: str = ""
@@ -43,14 +43,14 @@ class UngateResult:
 
 
 class _Found(NamedTuple):
-    """A gang as a list has it, and its pods by uid as patches have to know them."""
+    """A gang by a new list, and its pods by uid in the form that patches need."""
 
     gang: PodGroup
     raw: dict[str, ungate.GatedPod]
 
 
 class Ungater:
-    """`count_all`: see Gang. `clock` tells Unix time."""
+    """Removes gates. `count_all`: see PodGroup; `clock` returns Unix time."""
 
     def __init__(
         self,
@@ -66,7 +66,7 @@ class Ungater:
         self._clock = clock
 
     async def ungate_pods(self, release: GangRelease) -> UngateResult:
-        """Lift the gates of the pods that a release comes to now, in its order. Never raises KubeError."""
+        """Remove the gates of the pods that the release still applies to, in its order. Never raises KubeError."""
         lifted: list[PodRecord] = []
         trouble: KubeError | None = None
         for _ in range(_ATTEMPTS):
@@ -79,9 +79,9 @@ class Ungater:
         return UngateResult(tuple(lifted), str(trouble), trouble)
 
     async def _ungate_once(self, release: GangRelease, lifted: list[PodRecord]) -> KubeError | None:
-        """Look, and patch; those whose gates are lifted are added. Returns why it is worth another look, if it is.
+        """List and patch the pods; append ungated ones to `lifted`. Return the error if a new list may help, else None.
 
-        Raises KubeError for what another look would not change.
+        Raises KubeError for other errors.
         """
         found, changed = await self._look(release.gang), None
         for pod in ungate.due(release, found.gang):
@@ -93,13 +93,15 @@ class Ungater:
             elif result == "error":
                 raise error
             elif not lifted and release.reason is GangReason.ADMITTED:
-                return error  # whether the others are still to go, a gang that is whole so far tells anew
+                return (
+                    error  # list again: the gang may have changed, and none of it is released yet
+                )
             elif result == "changed":
                 changed = error
         return changed
 
     async def _look(self, key: GangKey) -> _Found:
-        """A gang as it is at this moment. Raises KubeError."""
+        """List a gang's pods. Raises KubeError."""
         if key.alone:
             listed = await self._kube.list_pods(key.namespace, fields=f"metadata.name={key.name}")
         else:
@@ -114,7 +116,7 @@ class Ungater:
                 raw[pod.uid] = ungate.decode(item)
             except UNREADABLE as error:
                 log.warning(
-                    "a pod that cannot be read is passed over", gang=str(key), error=str(error)
+                    "skipping a pod that cannot be decoded", gang=str(key), error=str(error)
                 )
                 continue
             pods.append(pod)
@@ -123,7 +125,7 @@ class Ungater:
     async def _patch(
         self, pod: PodRecord, known: ungate.GatedPod, reason: GangReason
     ) -> KubeError | None:
-        # One that is let through says nothing of its gang: the others are not admitted by it.
+        # An overdue pod gets no annotation: its gang would count as admitted.
         at = rfc3339.millis(self._clock()) if reason is not GangReason.OVERDUE else None
         operations = ungate.ungate_patch(known, at)
         try:

@@ -1,7 +1,7 @@
-"""The port on which the API server asks about pods that are being created: bytes in, bytes out, no look at anything else.
+"""Mutating admission webhook that adds our gate to new pods.
 
-Each replica answers, also one that does not lead, is not ready, or cannot reach the API server: the answer follows from
-the question alone.
+Every replica serves it, even if it is not leader, not ready or cannot reach the API server: a response depends on the request
+only.
 """
 
 import asyncio
@@ -21,7 +21,7 @@ log = logs.get(__name__)
 PATH = "/gangs/gate"
 
 _PART = 256 << 10
-"""Bytes of a body that are looked at between two yields to the event loop."""
+"""Bytes of a body scanned between two yields to the event loop."""
 CONNECTIONS = 64
 
 
@@ -36,7 +36,7 @@ class Webhook:
         self.answer, self.check = routes.answer, routes.check
 
     def refuse(self, refused: RejectedRequestError, request: Request | None) -> Response:
-        """A refusal is the Status that the API server's own refusals are. It goes by its failurePolicy then."""
+        """Return an error as a Status object; the API server then applies the webhook's failurePolicy."""
         self._asked.labels("refused").inc()
         write = log.debug if request is None else self._limited.log
         write("admission review refused", status=int(refused.status), error=str(refused))

@@ -1,4 +1,4 @@
-"""The Kubernetes API as the evaluator uses it: every call that RBAC has to allow."""
+"""The Kubernetes API as the evaluator uses it: every call that RBAC must permit."""
 
 import contextlib
 import time
@@ -23,17 +23,17 @@ T = TypeVar("T")
 
 _PAGE = 250
 _POLICIES_PAGE = 20
-"""Objects may have 1.5 MiB each, and anybody who may write a policy can make it that large."""
-"""Of 12 KB each, as nodes are, these are 3 MB: to find where one ends and the next begins takes a millisecond."""
+"""Policies per page. An object may have 1.5 MiB."""
+"""Objects per page: 3 MB at 12 KB per node, split in about a millisecond."""
 _LARGEST_METRIC = 64 << 20
-"""Bytes of an adapter's answer, which passes through the API server as it is; 5,000 nodes are one or two million."""
+"""Bytes of a metrics adapter's response, which the API server does not limit; 5,000 nodes take 1 to 2 MB."""
 
 
 @dataclass(frozen=True, slots=True)
 class APIResource:
-    """A kind of object to list and watch; cluster-wide, unless its path says otherwise.
+    """A kind of object to list and watch; cluster-wide unless its path has a namespace.
 
-    `unserved`: what to do where the API server does not serve it.
+    `unserved`: what to do if the API server does not serve it.
     """
 
     name: str
@@ -42,11 +42,11 @@ class APIResource:
     field_selector: str = ""
     unserved: str = ""
     page: int = _PAGE
-    """Objects of one page of a list."""
+    """Objects per page of a list."""
 
     @property
     def selection(self) -> dict[str, str]:
-        """The part of a query that says which objects are meant."""
+        """The selectors as query parameters."""
         return {"labelSelector": self.label_selector, "fieldSelector": self.field_selector}
 
 
@@ -63,7 +63,7 @@ ALL_PODS = APIResource("all pods", "/api/v1/pods")
 
 @dataclass(frozen=True, slots=True)
 class Page:
-    """A part of a list."""
+    """One page of a list; `more` is the continue token of the next, empty at the end."""
 
     items: list[msgspec.Raw]
     resource_version: str
@@ -89,11 +89,11 @@ class Kube:
         self.guard: Callable[[], contextlib.AbstractAsyncContextManager[None]] = (
             contextlib.nullcontext
         )
-        """Entered around each write but the lease's own; it raises KubeError where there must be none."""
+        """Context of each write except those of the Lease; raises KubeError to reject the write."""
 
     @classmethod
     async def connect(cls, kubeconfig: str) -> "Kube":
-        """Use a kubeconfig file if one is named, else the pod's service account, else ~/.kube/config.
+        """Use a kubeconfig file if given, else the pod's service account, else ~/.kube/config.
 
         Nothing is sent yet. Raises ConfigError.
         """
@@ -104,7 +104,7 @@ class Kube:
         await self._connection.close()
 
     async def list_page(self, resource: APIResource, more: str = "") -> Page:
-        """One page of a list; `more` is what the page before said."""
+        """One page of a list; `more` is the continue token of the previous page."""
         query = {"limit": str(resource.page), "continue": more, **resource.selection}
         body = await self._session.request("GET", resource.path, query)
         decoded = _decode(body, _List, f"GET {resource.path}")
@@ -120,9 +120,9 @@ class Kube:
         silence: float | None = None,
         opened: Callable[[], None] = lambda: None,
     ) -> AsyncIterator[bytes]:
-        """Events after a resourceVersion, one JSON document each, until the server ends the watch.
+        """Watch events after a resourceVersion, one JSON document each, until the server ends the watch.
 
-        `opened` is called once the server has agreed; `silence`: seconds without a word that are an error.
+        `opened` is called after the response header; `silence`: seconds without data that raise KubeError.
         """
         query = {
             "watch": "true",
@@ -131,7 +131,7 @@ class Kube:
             "timeoutSeconds": str(int(timeout)),
             **resource.selection,
         }
-        # The server ends a watch in time; one that does not is given up a little later, one that hangs earlier.
+        # The server ends the watch at its timeout; the client gives up 15 s later, or after `silence`.
         limit = aiohttp.ClientTimeout(total=timeout + 15, sock_connect=10, sock_read=silence)
         response = await self._session.send("GET", resource.path, query, timeout=limit)
         opened()
@@ -139,9 +139,9 @@ class Kube:
             yield line
 
     async def apply_node_labels(self, apply: LabelApply) -> Node:
-        """Make `apply.labels` all the labels of ours on a node, by server-side apply.
+        """Set the labels owned by Plimsoll on a node to `apply.labels`, by server-side apply.
 
-        The uid goes with it: without one, an apply to a node that is gone creates it.
+        The uid is part of it: an apply without one would recreate a deleted node.
         """
         body = {
             "apiVersion": "v1",
@@ -161,7 +161,7 @@ class Kube:
     async def put_managed_fields(
         self, node: Mapping[str, Any], fields: Sequence[Mapping[str, Any]]
     ) -> None:
-        """Change who owns what of a node, just as it was read; 409 if it has changed meanwhile."""
+        """Replace the managedFields of a node as read; 409 if the node has changed since."""
         meta = node["metadata"]
         body = {"resourceVersion": meta["resourceVersion"], "managedFields": fields}
         await self._write(
@@ -184,7 +184,7 @@ class Kube:
         )
 
     async def evict(self, namespace: str, name: str, uid: str) -> None:
-        """Ask for a pod to be evicted; a PodDisruptionBudget that forbids it answers 429."""
+        """Evict a pod by the Eviction API; 429 if a PodDisruptionBudget forbids it."""
         body = {
             "apiVersion": "policy/v1",
             "kind": "Eviction",
@@ -195,14 +195,14 @@ class Kube:
         await self._write("POST", path, {}, body=body)
 
     async def review_token(self, token: str, audience: str) -> TokenReview:
-        """Whose token it is, if it is valid and meant for this audience."""
+        """Review a token for an audience; returns the user if it is valid."""
         path = "/apis/authentication.k8s.io/v1/tokenreviews"
         body = {
             "apiVersion": "authentication.k8s.io/v1",
             "kind": "TokenReview",
             "spec": {"token": token, "audiences": [audience]},
         }
-        # Past the guard: it changes nothing, and every replica has agents of its own.
+        # Not guarded: it changes nothing, and every replica authenticates its own agents.
         raw = await self._session.request("POST", path, {}, body=body)
         return _decode(raw, _Reviewed, f"POST {path}").status
 
@@ -214,26 +214,26 @@ class Kube:
     async def list_pods(
         self, namespace: str, *, labels: str = "", fields: str = ""
     ) -> list[msgspec.Raw]:
-        """The pods of a namespace that selectors pick: as they are at this moment, not as a cache has them."""
+        """The pods of a namespace that match the selectors, read from the API server and not from a cache."""
         return await self._list_all(APIResource("pods", _pods(namespace), labels, fields))
 
     async def read_controller(
         self, api_version: str, resource: str, namespace: str, name: str
     ) -> dict[str, Any] | None:
-        """What makes pods, such as one of the `jobs` of `batch/v1`; None if there is none."""
+        """A controller of pods, such as one of the `jobs` of `batch/v1`; None if it does not exist."""
         root = "/apis" if "/" in api_version else "/api"
         path = f"{root}/{api_version}/namespaces/{_segment(namespace)}"
         return await self._read(f"{path}/{resource}/{_segment(name)}")
 
     async def list_events_about(self, namespace: str, uid: str) -> list[msgspec.Raw]:
-        """The events that tell of an object."""
+        """The Events about an object."""
         about = f"involvedObject.uid={uid}"
         return await self._list_all(APIResource("events", _events(namespace), field_selector=about))
 
     async def patch_pod(
         self, namespace: str, name: str, operations: Sequence[Mapping[str, Any]]
     ) -> None:
-        """Change a pod by a JSON patch (RFC 6902), all of it or nothing; 422 where one of its tests fails."""
+        """Change a pod by a JSON patch (RFC 6902), atomically; 422 if one of its tests fails."""
         await self._write(
             "PATCH",
             f"{_pods(namespace)}/{_segment(name)}",
@@ -245,7 +245,7 @@ class Kube:
     async def annotate_pod(
         self, namespace: str, name: str, uid: str, annotations: Mapping[str, str]
     ) -> None:
-        """Set annotations of a pod; a namesake with another uid answers 422.
+        """Set annotations of a pod; 422 if the pod has another uid.
 
         Through its status, since the right to patch that is no right to give a pod another image.
         """
@@ -263,7 +263,7 @@ class Kube:
         await self._write("POST", path, {}, body=event)
 
     async def amend_event(self, namespace: str, name: str, changes: Mapping[str, Any]) -> int:
-        """Change some fields of an event; returns how often it says that it happened."""
+        """Change fields of an Event; returns its count."""
         path = f"{_events(namespace)}/{_segment(name)}"
         raw = await self._write(
             "PATCH", path, {}, body=changes, content_type="application/merge-patch+json"
@@ -275,7 +275,7 @@ class Kube:
         return await self._read(f"{_leases(namespace)}/{_segment(name)}")
 
     async def write_lease(self, body: Mapping[str, Any]) -> dict[str, Any]:
-        """Make a Lease, or replace what has the resourceVersion in it; 409 if somebody else was faster."""
+        """Create a Lease, or replace the one with the resourceVersion in it; 409 on a concurrent write."""
         method, path = _placed(_leases(body["metadata"]["namespace"]), body)
         raw = await self._session.request(method, path, {"fieldManager": FIELD_MANAGER}, body=body)
         return _decode(raw, dict[str, Any], f"{method} {path}")
@@ -285,19 +285,19 @@ class Kube:
         return await self._read(f"{_config_maps(namespace)}/{_segment(name)}")
 
     async def write_config_map(self, body: Mapping[str, Any]) -> dict[str, Any]:
-        """Make a ConfigMap, or replace what has the resourceVersion in it; 409 if somebody else was faster."""
+        """Create a ConfigMap, or replace the one with the resourceVersion in it; 409 on a concurrent write."""
         method, path = _placed(_config_maps(body["metadata"]["namespace"]), body)
         raw = await self._write(method, path, {"fieldManager": FIELD_MANAGER}, body=body)
         return _decode(raw, dict[str, Any], f"{method} {path}")
 
     async def read_group(self, group: str) -> dict[str, Any] | None:
-        """What the server says of an API group; None if it is not served."""
+        """An API group from discovery; None if it is not served."""
         return await self._read(f"/apis/{_segment(group)}")
 
     async def node_metric(
         self, version: str, metric: str, *, largest: int = _LARGEST_METRIC
     ) -> tuple[bytes, str]:
-        """One metric of all nodes, from the custom metrics API, and the Date of the answer."""
+        """One metric of all nodes from the custom metrics API, and the Date of the response."""
         path = f"/apis/custom.metrics.k8s.io/{version}/nodes/*/{_segment(metric)}"
         response = await self._session.send("GET", path, {})
         body = await whole(response, f"GET {path}", largest=largest)
@@ -330,7 +330,7 @@ class Kube:
         body: object,
         content_type: str = "application/json",
     ) -> bytes:
-        """A request that changes something, and so needs the right to."""
+        """Send a write through the guard."""
         async with self.guard():
             return await self._session.request(
                 method, path, query, body=body, content_type=content_type
@@ -341,7 +341,7 @@ def _decode(body: bytes, kind: type[T], call: str) -> T:
     try:
         return msgspec.json.decode(body, type=kind)
     except UNREADABLE as error:
-        raise KubeError(0, f"{call}: an answer that cannot be read: {error}") from error
+        raise KubeError(0, f"{call}: unreadable response: {error}") from error
 
 
 class _Counted(msgspec.Struct):
@@ -369,7 +369,7 @@ def _config_maps(namespace: str) -> str:
 
 
 def _placed(collection: str, body: Mapping[str, Any]) -> tuple[str, str]:
-    """Method and path that make an object, or replace one that was read."""
+    """Method and path to create an object, or to replace one that was read."""
     meta = body["metadata"]
     if meta.get("resourceVersion"):
         return "PUT", f"{collection}/{_segment(meta['name'])}"
@@ -381,5 +381,5 @@ def _segment(name: str) -> str:
 
 
 def now() -> str:
-    """The time as the API server writes it: RFC 3339, in UTC, whole seconds."""
+    """The current time as the API server writes it: RFC 3339, UTC, whole seconds."""
     return rfc3339.seconds(time.time())

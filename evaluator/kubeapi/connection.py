@@ -1,7 +1,6 @@
-"""The connection to the Kubernetes API: configuration, credentials and their refresh; the only importer of the client.
+"""The connection to the Kubernetes API: configuration, credentials and their refresh. The only importer of the client.
 
-Bodies go past the client's models, as bytes, because typed models cost 8 times the time and 10 times the memory on a list
-of thousands of nodes.
+Bodies stay bytes: the client's typed models cost 8 times the time and 10 times the memory for thousands of nodes.
 """
 
 import os
@@ -17,16 +16,16 @@ from plimsoll import strictyaml
 from plimsoll.strictyaml import YAMLError
 from plimsoll.text import SentenceError
 
-# ConfigException: credentials could not be renewed; ValueError: they are no text for a header.
+# ConfigException: credentials could not be renewed; ValueError: they are not valid in a header.
 _UNSENT = (aiohttp.ClientError, TimeoutError, OSError, ValueError, config.ConfigException)
 
 
 class ConfigError(SentenceError):
-    """No usable kubeconfig; the text says what to do."""
+    """No usable kubeconfig; the text explains what to do."""
 
 
 class KubeConnection:
-    """The client, where the requests go through it."""
+    """The Kubernetes client with its credentials."""
 
     def __init__(self, api: client.ApiClient, kubeconfig: str) -> None:
         self._api = api
@@ -34,14 +33,14 @@ class KubeConnection:
 
     @classmethod
     async def open(cls, kubeconfig: str) -> "KubeConnection":
-        """By a kubeconfig file if one is named, else the pod's service account, else ~/.kube/config.
+        """Use a kubeconfig file if given, else the pod's service account, else ~/.kube/config.
 
         Nothing is sent yet. Raises ConfigError.
         """
         settings = await _settings(kubeconfig)
         try:
             return cls(client.ApiClient(settings), kubeconfig)
-        except Exception as error:  # the certificates in it are only looked at now
+        except Exception as error:  # certificates are only read here
             raise ConfigError(f"the kubeconfig cannot be used: {sentence(error)}") from error
 
     @property
@@ -51,7 +50,7 @@ class KubeConnection:
         return host
 
     async def token(self) -> str:
-        """What goes into the Authorization header."""
+        """The Authorization header; empty for none."""
         headers: dict[str, str] = {}
         try:
             await self._api.update_params_for_auth(headers, [], ["BearerToken"], "", "", None)
@@ -60,7 +59,7 @@ class KubeConnection:
         return headers.get("authorization", "")
 
     async def reload(self) -> None:
-        """The client looks at a pod's token once a minute, and at a kubeconfig's tokenFile never again."""
+        """Read the credentials again. The client itself rereads a pod's token once a minute, a kubeconfig's tokenFile never."""
         try:
             found = await _settings(self._kubeconfig)
         except ConfigError as error:
@@ -78,7 +77,7 @@ class KubeConnection:
         *,
         timeout: aiohttp.ClientTimeout,
     ) -> aiohttp.ClientResponse:
-        """One request, its body as it is; whatever it answers. Raises KubeError of status 0 where nothing does."""
+        """Send one request; returns the response, whatever its status. Raises KubeError with status 0 without one."""
         try:
             answer = await self._api.call_api(method, url, headers, body, _request_timeout=timeout)
         except _UNSENT as error:
@@ -103,9 +102,7 @@ async def _settings(kubeconfig: str) -> client.Configuration:
             await config.load_kube_config(path, client_configuration=settings)
     except ConfigError:
         raise
-    except (
-        Exception
-    ) as error:  # the loader lets everything through that a malformed file can lead to
+    except Exception as error:  # the loader raises anything for a malformed file
         why = strictyaml.sentence(error) if isinstance(error, YAMLError) else sentence(error)
         raise ConfigError(f"the kubeconfig cannot be used: {why}") from error
     if not settings.host:
@@ -123,6 +120,6 @@ def _existing(kubeconfig: str) -> str:
 
 
 def own_namespace() -> str:
-    """The namespace of the pod that this runs in; outside a pod `default`."""
+    """The namespace of this pod; `default` outside a pod."""
     file = Path("/var/run/secrets/kubernetes.io/serviceaccount/namespace")
     return file.read_text().strip() if file.is_file() else "default"

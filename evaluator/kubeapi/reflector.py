@@ -1,8 +1,8 @@
-"""Keeps a copy of one kind of object: list in pages, watch with bookmarks, list again when the server says 410.
+"""Keeps a copy of one kind of object: list in pages, watch with bookmarks, list again after a 410.
 
-A list after the first is compared with what is known, so that what was deleted meanwhile is found. Errors are waited out
-with jittered back-off; watches end after a jittered time, so that a fleet of clients does not re-connect as one. A watch
-on which nothing comes, not even a bookmark, may be dead without anybody having said so, and is opened again.
+A later list replaces the copy, so deletions in between are found. Errors are retried with jittered backoff; watches end
+after a jittered time, so that many clients do not reconnect at once. A watch without any event or bookmark may be dead and
+is opened again.
 """
 
 import asyncio
@@ -25,33 +25,33 @@ log = logs.get(__name__)
 T = TypeVar("T")
 
 SILENCE = 120.0
-"""Seconds without a word that end a watch. API servers send a bookmark each minute, by and large."""
+"""Seconds of silence that end a watch. API servers send a bookmark about once a minute."""
 _STEADY = 10.0
-"""Seconds that a watch has to last before its end is met with the shortest delay again."""
+"""Seconds a watch must last to reset the backoff."""
 _LONGEST_PAUSE = 60.0
-"""Seconds for which a server that is too busy is obeyed at most."""
+"""Longest Retry-After that is respected, in seconds."""
 _ENOUGH = 3
-"""Failures in a row after which the version is not believed in any more: a restored etcd may not have come that far."""
+"""Consecutive failures before a new list: after a restore, etcd may not know the resourceVersion."""
 
 UNSERVED_PAUSE = 1.5
-"""Seconds until the next try at most, while the API server does not serve the kind: a CRD may be installed at any moment."""
+"""Longest retry delay in seconds while the kind is not served: its CRD may be installed at any time."""
 _SLICE = 0.001
-"""Seconds of reading objects after which others have a turn. Objects differ: of a policy, one alone may take as long."""
+"""Seconds of decoding before yielding to the event loop. A single policy may take as long."""
 
 
 class Sink(Protocol[T]):
-    """Where the copy is kept. `replacing` is the whole truth at one moment, the other two are one change."""
+    """Stores the copy. `replacing` receives all objects, the other methods one change."""
 
     def replacing(self, objects: list[T]) -> Iterator[None]:
-        """These are all objects there are; they are taken in step by step."""
+        """Replace all objects, step by step."""
         ...
 
     def put(self, obj: T) -> None:
-        """This object is new or has changed."""
+        """Add or update an object."""
         ...
 
     def drop(self, obj: T) -> None:
-        """This object is gone."""
+        """Remove an object."""
         ...
 
 
@@ -79,9 +79,9 @@ _decode_error = msgspec.json.Decoder(_ErrorStatus).decode
 
 
 class Reflector(Generic[T]):
-    """Feeds a sink from one resource until it is cancelled. `heard` is called whenever the copy is known to be true.
+    """Feeds a sink from one resource until cancelled. Calls `heard` whenever the copy is known to be current.
 
-    `unserved` is called when the API server answers that it does not serve the resource, as without its CRD.
+    Calls `unserved` when the API server does not serve the resource, as without its CRD.
     """
 
     def __init__(
@@ -112,14 +112,14 @@ class Reflector(Generic[T]):
         self._rng = rng or random.Random()  # noqa: S311 (jitter, not a secret)
         self._backoff = Backoff(self._rng.random)
         self._version = ""
-        """Where to go on watching; empty: list first."""
+        """The resourceVersion to watch from; empty to list first."""
         self._failures = 0
         self._asked: list[asyncio.Future[None]] = []
-        """Who waits for a list that has yet to begin."""
+        """Callers that wait for a list that has not started."""
         self._following: asyncio.Timeout | None = None
 
     def list_anew(self) -> asyncio.Future[None]:
-        """Have all objects listed once more: done when a list that began after this call was taken in."""
+        """Request a new list; the future is done when a list that started after this call is stored."""
         listed = asyncio.get_running_loop().create_future()
         self._asked.append(listed)
         if self._following is not None and not self._following.expired():
@@ -127,7 +127,7 @@ class Reflector(Generic[T]):
         return listed
 
     async def run(self) -> None:
-        """List and watch for ever."""
+        """List and watch until cancelled."""
         while True:
             try:
                 if self._asked or not self._version:
@@ -139,7 +139,7 @@ class Reflector(Generic[T]):
                 )
 
     def _wait(self, error: KubeError) -> float:
-        """Log a failure; returns the seconds until the next try."""
+        """Log a failure; returns the seconds until the retry."""
         self._failures += 1
         if error.gone or self._failures >= _ENOUGH:
             self._version = ""
@@ -154,7 +154,7 @@ class Reflector(Generic[T]):
         return delay
 
     def _wait_unserved(self) -> float:
-        """Log once that the kind is not served; returns the seconds until the next try, which grow no longer."""
+        """Log once that the kind is not served; returns the seconds until the retry, without backoff."""
         self._version = ""
         if self._served:
             self._served = False
@@ -182,9 +182,9 @@ class Reflector(Generic[T]):
         del self._asked[:asked]
 
     async def _page(self, more: str, objects: list[T]) -> tuple[str, str]:
-        """Add the objects of one page; where the next begins, and the version of the list.
+        """Append the objects of one page; returns the continue token and the resourceVersion of the list.
 
-        The page is megabytes of JSON: it is read in turns with everybody else, and gone before the next is asked for.
+        A page is megabytes of JSON: decoding yields to the event loop, and the page is freed before the next request.
         """
         page = await self._kube.list_page(self._resource, more)
         turn_over = -math.inf
@@ -197,19 +197,19 @@ class Reflector(Generic[T]):
         return page.more, page.resource_version
 
     async def _follow(self) -> None:
-        """Watch for as long as nobody wants a list."""
+        """Watch until a list is requested."""
         if self._asked:
             return
         try:
             async with asyncio.timeout(None) as self._following:
                 await self._watch()
         except TimeoutError:
-            log.info("list of %s asked for", self._resource.name)
+            log.info("list of %s requested", self._resource.name)
         finally:
             self._following = None
 
     async def _watch(self) -> None:
-        """Follow events until the server ends the watch."""
+        """Apply events until the server ends the watch."""
         timeout, before = 300 * (1 + self._rng.random()), self._version
         clock = asyncio.get_running_loop().time
         begin = clock()
@@ -218,19 +218,19 @@ class Reflector(Generic[T]):
         )
         try:
             async for line in lines:
-                # Kept at each event: after a break, an earlier one would take the copy back in time.
+                # Updated at each event: an earlier version would take the copy back in time after a break.
                 self._version = self._take(line)
                 self._alive()
                 self._backoff.reset()
         finally:
-            # One that stood for a while was none too many, even if there was nothing to say.
+            # A watch that lasted counts as success, even without events.
             if steady := clock() - begin > self._steady:
                 self._backoff.reset()
-        if not steady and self._version == before:  # ended before it said anything
+        if not steady and self._version == before:  # ended without an event
             await asyncio.sleep(self._backoff.next())
 
     def _alive(self) -> None:
-        """The server has said where it stands: the copy is true, and news will come."""
+        """The server has responded: the copy is current."""
         self._failures = 0
         if not self._served:
             self._served = True
@@ -245,7 +245,7 @@ class Reflector(Generic[T]):
                 raise KubeError(status.code, status.message or f"an error {status.code}")
             version = _decode_version(event.object).metadata.resource_version
         except UNREADABLE as error:
-            raise KubeError(0, f"an event that cannot be read: {error}") from error
+            raise KubeError(0, f"unreadable event: {error}") from error
         if event.type != "BOOKMARK" and (obj := self._read(event.object)) is not None:
             if event.type == "DELETED":
                 self._sink.drop(obj)
@@ -254,13 +254,13 @@ class Reflector(Generic[T]):
         return version
 
     def _read(self, raw: msgspec.Raw) -> T | None:
-        """An object; None for one that cannot be read, which must not hide the others."""
+        """The decoded object; None for an unreadable one, which must not hide the others."""
         try:
             return self._decode(raw)
         except UNREADABLE as error:
             kind = self._resource.name
-            log.warning("an object that cannot be read is passed over", kind=kind, error=str(error))
+            log.warning("skipped an unreadable object", kind=kind, error=str(error))
             return None
         except Exception:
-            log.exception("an object that cannot be read is passed over", kind=self._resource.name)
+            log.exception("skipped an unreadable object", kind=self._resource.name)
             return None

@@ -1,4 +1,4 @@
-"""Requests to one API server: bytes out, bytes or lines in, credentials that may be renewed, and one error for all that can fail."""
+"""Requests to one API server: sends bytes, returns bytes or lines, renews credentials, raises KubeError for every failure."""
 
 import asyncio
 import math
@@ -15,13 +15,13 @@ from plimsoll.text import SentenceError, one_line
 
 _TIMEOUT = aiohttp.ClientTimeout(total=30)
 _RENEWAL_PAUSE = 1.0
-"""Seconds between two looks for new credentials, however many requests are refused meanwhile."""
+"""Seconds between two reloads of the credentials, however many requests get a 401."""
 
 
 class KubeError(SentenceError):
-    """The API server said no, or could not be reached. `status` is the HTTP status, 0 if there was no answer.
+    """The API server refused a request or could not be reached. `status` is the HTTP status, 0 without a response.
 
-    `retry_after`: the seconds for which a server that is too busy asks to be left alone.
+    `retry_after`: the Retry-After of the response in seconds.
     """
 
     def __init__(
@@ -39,12 +39,12 @@ class KubeError(SentenceError):
 
     @property
     def gone(self) -> bool:
-        """Whether a resourceVersion was too old: list again."""
+        """Whether the resourceVersion is too old (410), so that a new list is needed."""
         return self.status == 410
 
 
 class APIConnection(Protocol):
-    """What sends one request; what it raises is a KubeError of status 0."""
+    """Sends single requests. Its methods raise KubeError with status 0."""
 
     @property
     def host(self) -> str:
@@ -52,11 +52,11 @@ class APIConnection(Protocol):
         ...
 
     async def token(self) -> str:
-        """What goes into the Authorization header; empty where nothing does."""
+        """The Authorization header; empty for none."""
         ...
 
     async def reload(self) -> None:
-        """Read the credentials again from where they came."""
+        """Read the credentials again from their source."""
         ...
 
     async def send(
@@ -68,12 +68,12 @@ class APIConnection(Protocol):
         *,
         timeout: aiohttp.ClientTimeout,
     ) -> aiohttp.ClientResponse:
-        """Send one request, whatever comes back."""
+        """Send one request and return the response, whatever its status."""
         ...
 
 
 class APISession:
-    """All methods raise KubeError."""
+    """Requests with credentials that are renewed after a 401. All methods raise KubeError."""
 
     def __init__(
         self, connection: APIConnection, *, clock: Callable[[], float] = time.monotonic
@@ -92,7 +92,7 @@ class APISession:
         body: object = None,
         content_type: str = "application/json",
     ) -> bytes:
-        """A request's whole answer."""
+        """The whole body of the response."""
         response = await self.send(method, path, query, body=body, content_type=content_type)
         return await whole(response, f"{method} {path}")
 
@@ -106,7 +106,7 @@ class APISession:
         content_type: str = "application/json",
         timeout: aiohttp.ClientTimeout = _TIMEOUT,
     ) -> aiohttp.ClientResponse:
-        """An answer that has begun to come, and that the caller has to release; a status of 300 or more is an error."""
+        """The response after its header; the caller must release it. A status of 300 or more raises."""
         headers = {"Accept": "application/json", "Content-Type": content_type}
         wanted = {name: value for name, value in query.items() if value}
         url = f"{self._connection.host}{path}?{urllib.parse.urlencode(wanted)}"
@@ -125,10 +125,10 @@ class APISession:
         return response
 
     async def _renew(self, refused: str) -> bool:
-        """Look for other credentials than those that were refused; whether there are any."""
+        """Reload the credentials; returns whether they differ from the refused ones."""
         async with self._renewing:
             if await self._connection.token() != refused:
-                return True  # whoever was refused first has found them
+                return True  # another request has reloaded them
             now = self._clock()
             if self._renewed is not None and now - self._renewed < _RENEWAL_PAUSE:
                 return False
@@ -138,32 +138,32 @@ class APISession:
 
 
 async def whole(response: aiohttp.ClientResponse, call: str, *, largest: float = math.inf) -> bytes:
-    """The body of an answer. Raises KubeError where it breaks off, or is of more than `largest` bytes."""
+    """The body of a response. Raises KubeError if it is incomplete or longer than `largest` bytes."""
     body = bytearray()
     try:
         async for chunk in response.content.iter_any():
             body += chunk
             if len(body) > largest:
                 response.close()
-                raise KubeError(0, f"{call}: an answer of more than {largest} bytes")
+                raise KubeError(0, f"{call}: a response of more than {largest} bytes")
         return bytes(body)
     except (aiohttp.ClientError, TimeoutError) as error:
-        raise KubeError(0, f"{call}: the answer broke off: {sentence(error)}") from error
+        raise KubeError(0, f"{call}: the response is incomplete: {sentence(error)}") from error
     finally:
         response.release()
 
 
 async def lines(response: aiohttp.ClientResponse, call: str) -> AsyncIterator[bytes]:
-    """The lines of an answer, of any length; aiohttp's own may not be longer than some buffer, as nodes with many images are.
+    """The lines of a response, of any length; aiohttp limits lines to a buffer that large nodes exceed.
 
-    Raises KubeError where the answer breaks off, or says nothing for longer than its timeout allows.
+    Raises KubeError if the response is incomplete or silent for longer than its timeout.
     """
     begun: list[bytes] = []
     try:
         async for chunk in response.content.iter_any():
             *complete, rest = chunk.split(b"\n")
             for end in complete:
-                # Joined once: to add each piece to a long line as it comes would copy it as often.
+                # Joined once: appending each chunk to a long line would copy it each time.
                 line = b"".join((*begun, end))
                 begun.clear()
                 if line.strip():
@@ -178,7 +178,7 @@ async def lines(response: aiohttp.ClientResponse, call: str) -> AsyncIterator[by
 
 
 async def _refusal(response: aiohttp.ClientResponse, call: str, shown: str) -> KubeError:
-    """The error that an answer of 300 or more stands for; `shown` are the credentials that were sent."""
+    """The error for a response of 300 or more, without the credentials `shown` that were sent."""
     try:
         body = await response.read()
     except (aiohttp.ClientError, TimeoutError):
@@ -192,5 +192,5 @@ async def _refusal(response: aiohttp.ClientResponse, call: str, shown: str) -> K
 
 
 def sentence(error: Exception) -> str:
-    """What went wrong on one line, however many the error takes."""
+    """The text of an error on one line."""
     return one_line(str(error)) or type(error).__name__

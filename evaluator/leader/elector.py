@@ -1,4 +1,4 @@
-"""Takes part in the election by a Lease, so that of all replicas that answer the scheduler just one writes to the cluster."""
+"""Leader election by a Lease: all replicas answer the scheduler, one writes to the cluster."""
 
 import asyncio
 import socket
@@ -16,23 +16,23 @@ from plimsoll import logs, rfc3339
 log = logs.get(__name__)
 
 _PATIENCE = 3.0
-"""Seconds that giving up the lease may take: a program that is going away does not wait for an API server that is gone."""
+"""Timeout in seconds for releasing the lease: a shutdown does not wait for an unreachable API server."""
 
 
 class Leases(Protocol):
-    """Where the lease is kept. Both raise KubeError."""
+    """Reads and writes Leases. Both methods raise KubeError."""
 
     async def read_lease(self, namespace: str, name: str) -> dict[str, Any] | None:
         """The lease; None if there is none."""
         ...
 
     async def write_lease(self, body: dict[str, Any]) -> dict[str, Any]:
-        """Make it, or replace what has the resourceVersion in it; 409 if somebody else was faster."""
+        """Create it, or replace the one with the resourceVersion in it; 409 on a concurrent write."""
         ...
 
 
 class Leader:
-    """Keeps the mandate as the lease says. `run()` until cancelled, `resign()` to end it in order."""
+    """Acquires and renews the lease and opens the write fence meanwhile. `run()` until cancelled; `release()` at shutdown."""
 
     def __init__(
         self,
@@ -53,23 +53,23 @@ class Leader:
         self._me = me or identity()
         self._clock = clock
         self._seen = ObservedLease()
-        self._complaint = ""
+        self._reason = ""
         self._turn = asyncio.Lock()
 
     @property
     def holds(self) -> bool:
-        """Whether it believes that the lease is its own; what may be done with it is the mandate's to say."""
+        """Whether this replica holds the lease as far as it knows; `WriteFence` decides on writes."""
         return self._seen.renewed is not None
 
     async def run(self) -> None:
-        """Acquire, renew, wait, step down, for ever."""
+        """Acquire, renew, wait or step down, until cancelled."""
         while True:
             async with self._turn:
                 delay = await self.try_acquire_or_renew()
             await asyncio.sleep(delay)
 
     async def try_acquire_or_renew(self) -> float:
-        """Look at the lease once and do what follows from it; returns the seconds until the next look."""
+        """Read the lease and act on it; returns the seconds until the next call."""
         begin = self._clock()
         try:
             async with asyncio.timeout(self._terms.renew_deadline / 2):
@@ -77,30 +77,32 @@ class Leader:
                 self._seen = self._seen.read(found, self._clock())
                 return await self._step()
         except (KubeError, TimeoutError) as error:
-            self._complain(str(error) or "no answer in time")
+            self._log_failure(str(error) or "no response in time")
         now = self._clock()
         if isinstance(step := lease.decide(self._seen, self._me, self._terms, now), StepDown):
             self._step_down(step.why)
         return max(0.0, min(self._terms.retry, begin + self._terms.retry - now, self._left(now)))
 
     async def release(self) -> None:
-        """Let what is being written end, write nothing more, and let the next one have the lease at once.
+        """Finish writes in flight, reject new ones and release the lease, so that another replica can lead at once.
 
-        `run()` keeps the lease until then, and must be cancelled afterwards.
+        `run()` renews the lease until then. Cancel it afterwards.
         """
         await self._fence.finish(_PATIENCE)
         try:
             async with asyncio.timeout(_PATIENCE):
-                await self._turn.acquire()  # for good: what is given up must not be taken again
+                await self._turn.acquire()  # never released: run() must not acquire the lease again
                 if self._seen.renewed is None or self._seen.lease is None:
                     return
                 await self._leases.write_lease(
-                    lease.given_up(self._seen.lease, at=rfc3339.micros(time.time()))
+                    lease.released(self._seen.lease, at=rfc3339.micros(time.time()))
                 )
-            log.info("gave up the lease", lease=self._spelled)
+            log.info("released the lease", lease=self._lease_name)
         except (KubeError, TimeoutError) as error:
-            why = str(error) or "no answer in time"
-            log.warning("could not give up the lease: it runs out", lease=self._spelled, error=why)
+            why = str(error) or "no response in time"
+            log.warning(
+                "could not release the lease: it expires", lease=self._lease_name, error=why
+            )
 
     async def _step(self) -> float:
         terms, now = self._terms, self._clock()
@@ -118,44 +120,44 @@ class Leader:
                 assert_never(other)
 
     async def _write(self, *, began: float) -> None:
-        """Raises KubeError if somebody else was faster, or nobody answered: then what is held is what was."""
+        """Acquire or renew. Raises KubeError on a conflict or without a response; the state stays as it was."""
         body = lease.held(self._seen, self._me, self._terms, at=rfc3339.micros(time.time()))
         body = {**lease.blank(self._namespace, self._name), **body}
         before = self._seen
         self._seen = before.wrote(await self._leases.write_lease(body), began)
-        self._complaint = ""
+        self._reason = ""
         if before.renewed is None:
-            log.info("leading", lease=self._spelled, me=self._me, before=before.holder)
+            log.info("leading", lease=self._lease_name, me=self._me, before=before.holder)
         self._fence.extend(began + self._terms.renew_deadline)
 
     def _step_down(self, why: str) -> None:
         self._fence.end()
         self._seen = self._seen.stepped_down()
-        log.warning("not leading any more", lease=self._spelled, why=why)
+        log.warning("lost leadership", lease=self._lease_name, why=why)
 
     def _note_holder(self) -> None:
-        told = f"{self._seen.holder} leads"
-        if self._complaint != told:
-            self._complaint = told
-            log.info("another replica writes", lease=self._spelled, leader=self._seen.holder)
+        reason = f"{self._seen.holder} leads"
+        if self._reason != reason:
+            self._reason = reason
+            log.info("another replica leads", lease=self._lease_name, leader=self._seen.holder)
 
-    def _complain(self, why: str) -> None:
-        """Once for each reason: this comes around every two seconds."""
-        level = log.debug if why == self._complaint else log.warning
-        level("the lease cannot be had", lease=self._spelled, error=why)
-        self._complaint = why
+    def _log_failure(self, why: str) -> None:
+        """Warn once per reason: this runs every two seconds."""
+        level = log.debug if why == self._reason else log.warning
+        level("cannot read or write the lease", lease=self._lease_name, error=why)
+        self._reason = why
 
     def _left(self, now: float) -> float:
-        """Seconds until what is held runs out."""
+        """Seconds until the renew deadline."""
         if self._seen.renewed is None:
             return self._terms.retry
         return self._seen.renewed + self._terms.renew_deadline - now
 
     @property
-    def _spelled(self) -> str:
+    def _lease_name(self) -> str:
         return f"{self._namespace}/{self._name}"
 
 
 def identity() -> str:
-    """A name that no other process has, nor had: one that comes back in the same pod must not believe it still leads."""
+    """A name unique to this process: a restarted container in the same pod must not count as the holder."""
     return f"{socket.gethostname()}_{uuid.uuid4()}"

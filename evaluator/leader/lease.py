@@ -1,8 +1,8 @@
-"""Who of several replicas may write: what to do about a Lease as it was read, given who we are and what time it is.
+"""Leader election as pure functions: the next step for a Lease as read, this replica's identity and the time.
 
-Nobody's clock is compared with anybody else's. A replica judges another by when it last saw the lease change itself, as
-Kubernetes' own controllers do, and itself by when it began to ask for its last renewal. The holder stops `renew_deadline`
-after that; another may take over `duration` after it saw the last change, which cannot have been earlier.
+Clocks of different replicas are never compared. As in client-go, a replica measures another's lease from when it saw the
+lease change, and its own from when it sent the last renewal. The holder stops writing `renew_deadline` after that; another
+acquires the lease `duration` after it saw the last change, which is not earlier.
 """
 
 from collections.abc import Mapping
@@ -14,7 +14,7 @@ Object = Mapping[str, Any]
 
 @dataclass(frozen=True, slots=True)
 class LeaseTimings:
-    """Seconds: how long a lease counts that nobody renews, when its holder gives up itself, how often it is looked at."""
+    """Lease duration, renew deadline of the holder, and retry period, in seconds."""
 
     duration: float
     renew_deadline: float
@@ -23,9 +23,10 @@ class LeaseTimings:
 
 @dataclass(frozen=True, slots=True)
 class ObservedLease:
-    """What a replica knows. `changed`: when it first saw the lease like this; `renewed`: since when it holds it itself.
+    """What a replica knows of the lease. `lease` is None if it does not exist.
 
-    Both in seconds on its own clock; `renewed` is None while it does not lead. `lease` is None where there is none.
+    `changed`: when it first saw the lease like this. `renewed`: when it sent its last renewal, None while it does not lead.
+    Both in seconds on its own clock.
     """
 
     lease: Object | None = None
@@ -33,44 +34,44 @@ class ObservedLease:
     renewed: float | None = None
 
     def read(self, lease: Object | None, now: float) -> "ObservedLease":
-        """After looking: somebody's renewal counts from when it was seen. A change of its metadata is none."""
+        """The state after a read. A renewal counts from when it was seen; changed metadata is no renewal."""
         same = lease is not None and self.lease is not None and _spec(lease) == _spec(self.lease)
         return replace(self, lease=lease, changed=self.changed if same else now)
 
     def wrote(self, lease: Object, began: float) -> "ObservedLease":
-        """After our own write: it counts from before it was sent, when nobody can have seen it yet."""
+        """The state after an own write, which counts from before it was sent."""
         return ObservedLease(lease, changed=began, renewed=began)
 
     def stepped_down(self) -> "ObservedLease":
-        """After giving up."""
+        """The state after stepping down."""
         return replace(self, renewed=None)
 
     @property
     def holder(self) -> str:
-        """Who holds it as far as the lease says; empty for nobody."""
+        """The holder in the lease; empty if there is none."""
         return str(_spec(self.lease).get("holderIdentity") or "") if self.lease else ""
 
 
 @dataclass(frozen=True, slots=True)
 class Acquire:
-    """Nobody else holds it: try to get it."""
+    """No other replica holds the lease: try to acquire it."""
 
 
 @dataclass(frozen=True, slots=True)
 class Renew:
-    """It is ours: say so again."""
+    """This replica holds the lease: renew it."""
 
 
 @dataclass(frozen=True, slots=True)
 class Wait:
-    """Somebody else holds it, for so many seconds more unless it is renewed."""
+    """Another replica holds the lease, for `seconds` more unless it is renewed."""
 
     seconds: float
 
 
 @dataclass(frozen=True, slots=True)
 class StepDown:
-    """We led, and may no more."""
+    """This replica led and must stop writing."""
 
     why: str
 
@@ -79,24 +80,24 @@ Step = Acquire | Renew | Wait | StepDown
 
 
 def decide(seen: ObservedLease, me: str, terms: LeaseTimings, now: float) -> Step:
-    """The next step of the replica called `me`."""
+    """The next step of the replica with identity `me`."""
     if seen.renewed is not None:
         if now - seen.renewed >= terms.renew_deadline:
             return StepDown(f"not renewed for {terms.renew_deadline:g} s")
         if seen.holder not in {"", me}:
             return StepDown(f"{seen.holder} holds the lease")
-        # Where somebody deleted the lease, whoever makes it anew first has it.
+        # After a deletion, the first replica to create the lease holds it.
         return Renew() if seen.holder == me else Acquire()
     if seen.holder in {"", me}:
         return Acquire()
-    left = seen.changed + _promised(seen.lease or {}, terms) - now
+    left = seen.changed + _duration(seen.lease or {}, terms) - now
     return Wait(left) if left > 0 else Acquire()
 
 
 def held(seen: ObservedLease, me: str, terms: LeaseTimings, *, at: str) -> dict[str, Any]:
-    """The lease to write so that it is ours at the time `at` (RFC 3339, microseconds).
+    """The lease to write to acquire or renew it at `at` (RFC 3339, microseconds).
 
-    It keeps the resourceVersion that was read: of two who try at once, the API server refuses one.
+    It keeps the resourceVersion that was read, so the API server refuses one of two concurrent writes.
     """
     old = _spec(seen.lease or {})
     ours = old.get("holderIdentity") == me
@@ -112,12 +113,12 @@ def held(seen: ObservedLease, me: str, terms: LeaseTimings, *, at: str) -> dict[
     return {**(seen.lease or {}), "spec": spec}
 
 
-def given_up(lease: Object, *, at: str) -> dict[str, Any]:
-    """The lease to write so that nobody holds it, and the next one need not wait."""
+def released(lease: Object, *, at: str) -> dict[str, Any]:
+    """The lease to write to release it, so that another replica need not wait."""
     spec = {
         **_spec(lease),
         "holderIdentity": "",
-        # At least 1, says the API server.
+        # The API server requires at least 1.
         "leaseDurationSeconds": 1,
         "renewTime": at,
     }
@@ -125,7 +126,7 @@ def given_up(lease: Object, *, at: str) -> dict[str, Any]:
 
 
 def blank(namespace: str, name: str) -> dict[str, Any]:
-    """A lease that is still to be made."""
+    """A new lease."""
     return {
         "apiVersion": "coordination.k8s.io/v1",
         "kind": "Lease",
@@ -139,11 +140,11 @@ def _spec(lease: Object) -> Mapping[str, Any]:
     return spec if isinstance(spec, Mapping) else {}
 
 
-def _promised(lease: Object, terms: LeaseTimings) -> float:
-    """How long its holder said that it counts: replicas of two versions may have been told different durations."""
+def _duration(lease: Object, terms: LeaseTimings) -> float:
+    """The duration the holder wrote: replicas may run with different durations during an upgrade."""
     return float(_spec(lease).get("leaseDurationSeconds") or terms.duration)
 
 
 def _whole(seconds: float) -> int:
-    """As the Lease has it: rounded up, or others would take over before their time."""
+    """Whole seconds, rounded up, so that others do not acquire the lease too early."""
     return -int(-seconds // 1)

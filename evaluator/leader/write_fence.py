@@ -1,7 +1,7 @@
-"""The right to write to the cluster, for a time: entered around every write, so that no writer can forget to ask.
+"""Fences writes to the cluster by leadership: every write passes `WriteFence.write()`.
 
-The elected replica has it until its lease ends; a replica that takes part in no election always. It ends by the clock, not
-by a message: a process that was stopped for a minute and goes on must not write what it had in mind before.
+The leader may write until its lease ends; without leader election, always. The permission ends by the clock, not by a
+message: a process that was suspended for a minute must not complete stale writes.
 """
 
 import asyncio
@@ -14,25 +14,25 @@ from evaluator.kubeapi.transport import KubeError
 
 _NEVER, _ALWAYS = -math.inf, math.inf
 _CHECK = 0.25
-"""Seconds between two looks at the clock while a write is under way. The loop's timers stand still while the machine is
-suspended, so none of them may be set to the end of the mandate itself. After a suspend a write is cancelled this much
-later at most, which is less than what lies between the end of the mandate and that of the lease."""
+"""Seconds between two checks of the clock while a write is in flight. Event loop timers stop while the machine is suspended,
+so a timer for the end itself would be late. After a suspend, writes are cancelled at most this much later, which is less
+than the time between the end of the permission and the end of the lease."""
 
 
 def clock() -> float:
-    """Seconds that go on while the machine sleeps, as another replica's do; where there is no such clock, monotonic ones."""
+    """Seconds on a clock that runs while the machine is suspended, or a monotonic clock where there is none."""
     return time.clock_gettime(getattr(time, "CLOCK_BOOTTIME", time.CLOCK_MONOTONIC))
 
 
 class NotLeaderError(KubeError):
-    """A write that was not sent, or given up under way, because this replica may not write any more."""
+    """A write was rejected or cancelled because this replica is not the leader."""
 
     def __init__(self) -> None:
-        super().__init__(0, "not sent: another replica is the one that writes")
+        super().__init__(0, "not sent: this replica is not the leader")
 
 
 class WriteFence:
-    """Whether this replica may write now. `listeners` hear when it gets the right, not when it loses it."""
+    """Permits writes while this replica leads. `listeners` are called when leadership is gained, not when it is lost."""
 
     def __init__(self, *, clock: Callable[[], float] = clock) -> None:
         self._clock = clock
@@ -45,24 +45,24 @@ class WriteFence:
         self.listeners: list[Callable[[], None]] = []
 
     def is_leader(self) -> bool:
-        """Whether a write may begin now."""
+        """Whether a write may start now."""
         return not self._finishing and self._clock() < self._until
 
     def extend(self, until: float = _ALWAYS) -> None:
-        """It lasts until then, on our clock; without a time for ever. Writes under way may go on so long too."""
+        """Permit writes until this time on the fence's clock, forever by default. Writes in flight may take as long."""
         gained = not self._clock() < self._until
         self._until = until
         if gained:
-            for tell in self.listeners:
-                tell()
+            for listener in self.listeners:
+                listener()
 
     def end(self) -> None:
-        """It is over: nothing begins any more, and what is under way is given up."""
+        """Leadership lost: reject new writes and cancel those in flight."""
         self._until = _NEVER
         self._check()
 
     async def finish(self, patience: float) -> None:
-        """Let nothing begin any more, and what is under way end: for so many seconds, then it is given up."""
+        """Reject new writes, wait up to `patience` seconds for those in flight, then cancel them."""
         self._finishing = True
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(patience):
@@ -71,7 +71,7 @@ class WriteFence:
 
     @contextlib.asynccontextmanager
     async def write(self) -> AsyncIterator[None]:
-        """Around one write. Raises NoMandateError if there is no right to it, or none any more before it has ended."""
+        """Context of one write. Raises NotLeaderError if this replica does not lead, or loses leadership meanwhile."""
         if not self.is_leader():
             raise NotLeaderError
         limit = asyncio.timeout(None)
@@ -89,7 +89,7 @@ class WriteFence:
                 self._idle.set()
 
     def _check(self) -> None:
-        """Cancel the writes under way if the right to them is over; otherwise look again soon."""
+        """Cancel writes in flight if the permission has ended; otherwise schedule the next check."""
         if self._checking is not None:
             self._checking.cancel()
             self._checking = None

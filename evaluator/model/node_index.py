@@ -1,4 +1,4 @@
-"""The nodes of the cluster as places in arrays: decisions are made on masks over them, and names are for whoever asks."""
+"""The nodes of the cluster as positions in arrays, and masks over them."""
 
 from collections.abc import Iterable, Sequence
 from functools import cached_property
@@ -23,17 +23,17 @@ class NodeIndex(tuple[str, ...]):
 
     @cached_property
     def position(self) -> dict[str, int]:
-        """Where each name stands."""
+        """Name → position."""
         return {name: place for place, name in enumerate(self)}
 
     @cached_property
     def none(self) -> Mask:
-        """The mask of no node; not to be written to, as it is everybody's."""
+        """The empty mask; shared and read-only."""
         return fixed(np.zeros(len(self), dtype=bool))
 
     @cached_property
     def all(self) -> Mask:
-        """The mask of every node; not to be written to, as it is everybody's."""
+        """The mask of all nodes; shared and read-only."""
         return fixed(np.ones(len(self), dtype=bool))
 
     def no_rules(self, columns: int) -> Mask:
@@ -53,12 +53,12 @@ class NodeIndex(tuple[str, ...]):
         return np.array(self, dtype=object)
 
     def at(self, mask: Mask) -> list[str]:
-        """The names where a mask is set."""
+        """Return the names where a mask is set."""
         names: list[str] = self._array[mask].tolist()
         return names
 
     def find(self, names: Sequence[str]) -> Positions:
-        """Where these stand, in their order; -1 for a name that is not here."""
+        """Return the positions of some names, in order; -1 for unknown names."""
         found = map(self.position.get, names, repeat(-1))
         return np.fromiter(found, np.intp, len(names))
 

@@ -16,7 +16,7 @@ from evaluator.model.node_labels import FIELD_MANAGER, NodeLabels
 from evaluator.model.resources import ExtendedResources, Room
 from evaluator.model.usage_metrics import ANNOTATIONS
 
-NUDGED = "plimsoll.io/nudged-at"
+REQUEUED_AT = "plimsoll.io/nudged-at"
 """The annotation of a pod that a nudge is: when it was given, RFC 3339."""
 
 
@@ -245,7 +245,7 @@ class PodMeta(ObjectMeta, rename="camel"):
     def __post_init__(self) -> None:
         super().__post_init__()
         if self.annotations is not None:
-            self.annotations = {k: v for k, v in self.annotations.items() if k == NUDGED}
+            self.annotations = {k: v for k, v in self.annotations.items() if k == REQUEUED_AT}
 
 
 class PodCondition(msgspec.Struct):

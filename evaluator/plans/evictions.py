@@ -1,4 +1,4 @@
-"""Which pods have to leave: those of a violated deschedule policy, a few at a time, and only if they have somewhere to go."""
+"""Plans evictions: pods of a violated deschedule policy, rate-limited, and only if another node is feasible."""
 
 import heapq
 from collections.abc import Iterator, Mapping, Set
@@ -13,7 +13,7 @@ from evaluator.policy.decide import Decision, Decisions
 
 @dataclass(frozen=True, slots=True)
 class Eviction:
-    """One pod that should leave its node, for a reason."""
+    """One pod to evict, with the reason."""
 
     policy: PolicyKey
     pod: Pod
@@ -31,7 +31,7 @@ class EvictionRate:
 def plan(
     decisions: Decisions,
     running: PodsByPolicy,
-    places: FeasibleNodes,
+    feasible_nodes: FeasibleNodes,
     recent: Mapping[PolicyKey, tuple[float, ...]],
     *,
     pace: EvictionRate,
@@ -47,9 +47,11 @@ def plan(
         turns = pace.limit - sum(1 for at in recent.get(key, ()) if now - at < pace.period)
         if not pods or turns <= 0 or not decision.deschedule:
             continue
-        refuge = _Alternatives(decision, places)
+        alternatives = _Alternatives(decision, feasible_nodes)
         leaving = [
-            pod for pod in pods if pod.spec.node_name in decision.deschedule and refuge.has(pod)
+            pod
+            for pod in pods
+            if pod.spec.node_name in decision.deschedule and alternatives.has(pod)
         ]
         for pod in heapq.nsmallest(turns, leaving, key=str):
             yield Eviction(key, pod, decision.deschedule[pod.spec.node_name])
@@ -57,12 +59,12 @@ def plan(
 
 
 class _Alternatives:
-    """Whether a policy leaves a pod another node; the same for all pods that ask the same of a node."""
+    """Whether a policy allows a pod another feasible node; cached per set of placement constraints."""
 
-    def __init__(self, decision: Decision, places: FeasibleNodes) -> None:
+    def __init__(self, decision: Decision, feasible_nodes: FeasibleNodes) -> None:
         violating = (decision.deschedule.keys(), decision.dontschedule.keys())
         self._barred: tuple[Set[str], ...] = (*violating, decision.unreported)
-        self._places = places
+        self._places = feasible_nodes
         self._known: dict[int, bool] = {}
 
     def has(self, pod: Pod) -> bool:

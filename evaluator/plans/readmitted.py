@@ -1,4 +1,4 @@
-"""Which nodes a policy has let in again, and when: a pod that it turned away may have a node there now."""
+"""Nodes that a policy stopped refusing, and when: pods it rejected may fit there now."""
 
 from collections.abc import Iterator, Mapping, Set
 from dataclasses import dataclass, field
@@ -60,7 +60,7 @@ ReadmittedByPolicy = Mapping[PolicyKey, ReadmittedNodes]
 
 
 def newly_allowed(before: Decisions, after: Decisions) -> dict[PolicyKey, NodeMask]:
-    """Per policy the nodes that it refused and refuses no longer, because a reading, a rule or the policy itself changed."""
+    """Return, per policy, the nodes that it refused before and does not refuse now."""
     found: dict[PolicyKey, NodeMask] = {}
     nodes = after.table.nodes
     moves = Reindex(before.table.nodes, nodes)
@@ -76,28 +76,28 @@ def newly_allowed(before: Decisions, after: Decisions) -> dict[PolicyKey, NodeMa
 
 
 def all_readmitted(decisions: Decisions, now: float) -> dict[PolicyKey, ReadmittedNodes]:
-    """After a start: every policy has just let in all nodes that it does not refuse."""
+    """Return the state after startup: every node that is not refused counts as just readmitted."""
     return {key: ReadmittedNodes(start=now) for key in decisions.policies}
 
 
 def remember(
-    openings: ReadmittedByPolicy,
+    readmitted_by_policy: ReadmittedByPolicy,
     more: Mapping[PolicyKey, NodeMask],
     *,
     now: float,
     memory: float,
 ) -> dict[PolicyKey, ReadmittedNodes]:
-    """Openings with those of this moment in it, and without those that are `memory` seconds old. What is unchanged is the same."""
-    merged = dict(_kept(openings, now - memory))
+    """Add the nodes readmitted now, and drop those older than `memory` seconds; unchanged entries are the same objects."""
+    merged = dict(_kept(readmitted_by_policy, now - memory))
     for key, nodes in more.items():
         merged[key] = merged.get(key, ReadmittedNodes()).with_nodes(nodes, now)
     return merged
 
 
 def _kept(
-    openings: ReadmittedByPolicy, horizon: float
+    readmitted_by_policy: ReadmittedByPolicy, horizon: float
 ) -> Iterator[tuple[PolicyKey, ReadmittedNodes]]:
-    for key, opening in openings.items():
-        kept = opening.after(horizon)
+    for key, readmitted in readmitted_by_policy.items():
+        kept = readmitted.after(horizon)
         if not kept.empty:
             yield key, kept

@@ -1,4 +1,4 @@
-"""Which waiting pods are worth another try: those that a policy kept off a node which it lets them onto again.
+"""Selects waiting pods to requeue: those rejected by a policy from nodes that it allows again.
 
 kube-scheduler tries a pod that an extender turned away again only after minutes, unless something changes; a pod with a
 new annotation it tries at once. Whom we turned away is read from the pod: kube-scheduler writes our reason into its
@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 from evaluator.cache.feasible_nodes import FeasibleNodes
 from evaluator.cache.pods_by_policy import policy_of
 from evaluator.model.names import PolicyKey
-from evaluator.model.objects import NUDGED, Pod
+from evaluator.model.objects import REQUEUED_AT, Pod
 from evaluator.plans.readmitted import ReadmittedNodes
 from evaluator.policy.decide import Decision
 from evaluator.policy.evaluate import reason_prefix
@@ -49,18 +49,18 @@ class RejectedPod:
     policy: PolicyKey
     text: str
     since: float
-    nudged: float = 0.0
+    requeued: float = 0.0
     times: int = 0
 
-    def after_nudge(self, at: float) -> "RejectedPod":
+    def after_requeue(self, at: float) -> "RejectedPod":
         """The same, when it was nudged."""
-        return replace(self, nudged=at, times=self.times + 1)
+        return replace(self, requeued=at, times=self.times + 1)
 
     def rested(self, pace: RequeueTimings) -> float:
         """When it may be nudged again."""
         if not self.times:
             return 0.0
-        return self.nudged + min(pace.first * 2.0 ** min(self.times - 1, 32), pace.longest)
+        return self.requeued + min(pace.first * 2.0 ** min(self.times - 1, 32), pace.longest)
 
 
 Refusals = Mapping[str, RejectedPod]
@@ -75,13 +75,13 @@ def rejected_pods(pods: Iterable[Pod], known: Refusals, now: float) -> dict[str,
         if policy is None:
             continue
         uid = pod.metadata.uid
-        refusal = known.get(uid) or RejectedPod(pod, policy, "", now)
-        if (refusal.policy, refusal.text) != (policy, text):
-            refusal = replace(refusal, policy=policy, text=text, since=now)
+        rejected = known.get(uid) or RejectedPod(pod, policy, "", now)
+        if (rejected.policy, rejected.text) != (policy, text):
+            rejected = replace(rejected, policy=policy, text=text, since=now)
         # Another replica, or this one before it was started again, may have nudged it.
-        if refusal.nudged < (at := _nudged_at(pod)) < now + _SKEW:
-            refusal = refusal.after_nudge(at)
-        found[uid] = replace(refusal, pod=pod)
+        if rejected.requeued < (at := _requeued_at(pod)) < now + _SKEW:
+            rejected = rejected.after_requeue(at)
+        found[uid] = replace(rejected, pod=pod)
     return found
 
 
@@ -93,9 +93,9 @@ def _turned_away(pod: Pod) -> tuple[PolicyKey | None, str]:
     return (policy, text) if reason_prefix(policy.name) in text else (None, "")
 
 
-def _nudged_at(pod: Pod) -> float:
+def _requeued_at(pod: Pod) -> float:
     # 0 without the annotation, or if it has a value that is not a timestamp.
-    return rfc3339.parse_or_none((pod.metadata.annotations or {}).get(NUDGED)) or 0.0
+    return rfc3339.parse_or_none((pod.metadata.annotations or {}).get(REQUEUED_AT)) or 0.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,14 +103,14 @@ class RequeueCandidate:
     """A pod that has a node now which it had not when it was refused, and from when on it may be nudged."""
 
     start: float
-    refusal: RejectedPod
+    rejected: RejectedPod
 
 
 def requeue_candidates(
     refused: Iterable[RejectedPod],
-    opening: ReadmittedNodes,
+    readmitted: ReadmittedNodes,
     decision: Decision | None,
-    places: FeasibleNodes,
+    feasible_nodes: FeasibleNodes,
     pace: RequeueTimings,
 ) -> list[RequeueCandidate]:
     """Of the pods that one policy turned away, those that have a chance, whatever time it is.
@@ -121,14 +121,14 @@ def requeue_candidates(
         return []  # they would be told to come again later
     found: list[RequeueCandidate] = []
     known: dict[int, list[float]] = {}
-    for refusal in refused:
-        takers = places.takers(refusal.pod)
+    for rejected in refused:
+        takers = feasible_nodes.takers(rejected.pod)
         if (times := known.get(id(takers))) is None:
-            times = known[id(takers)] = opening.times(takers, decision)
-        later = bisect.bisect_right(times, max(refusal.nudged, refusal.since - _IN_FLIGHT))
+            times = known[id(takers)] = readmitted.times(takers, decision)
+        later = bisect.bisect_right(times, max(rejected.requeued, rejected.since - _IN_FLIGHT))
         if later < len(times):
-            start = max(times[later] + pace.settle, refusal.rested(pace))
-            found.append(RequeueCandidate(start, refusal))
+            start = max(times[later] + pace.settle, rejected.rested(pace))
+            found.append(RequeueCandidate(start, rejected))
     return found
 
 
@@ -146,13 +146,13 @@ def plan(found: Iterable[RequeueCandidate], *, pace: RequeueTimings, now: float)
     later: list[float] = []
     for chance in found:
         if chance.start <= now:
-            due.append(chance.refusal)
+            due.append(chance.rejected)
         else:
             later.append(chance.start)
     first = heapq.nsmallest(pace.limit, due, key=_order)
     return RequeuePlan(tuple(first), min(later, default=None))
 
 
-def _order(refusal: RejectedPod) -> tuple[int, str, str]:
-    pod = refusal.pod
+def _order(rejected: RejectedPod) -> tuple[int, str, str]:
+    pod = rejected.pod
     return (-pod.spec.priority, pod.metadata.creation_timestamp or "", str(pod))

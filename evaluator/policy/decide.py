@@ -1,8 +1,8 @@
-"""decide(): every policy against every reading, at one moment, once. Whatever serves a request reads the result.
+"""decide(): evaluates all policies against all readings of one moment. Request handlers read the result.
 
-The result is immutable and swapped whole, so a reader needs no lock and never sees half of it. Everything in it is kept
-as masks over the nodes; names, words and labels by node are put together when somebody asks, and then kept. What came
-out as it was before is the same object as before, so that a reader sees at a glance where there is nothing to do.
+The result is immutable and swapped as a whole: readers need no lock. It holds masks over the nodes; names, texts and
+labels by node are computed on first use and cached. Unchanged parts are the same objects as before, so consumers detect
+changes by identity.
 """
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -31,20 +31,19 @@ NodeLabels = Mapping[str, Mapping[str, str]]
 """Node → label key → value."""
 
 LabelsOf = Callable[[str], Mapping[str, str]]
-"""The labels of ours that a node bears at this moment."""
+"""Node → the labels that Plimsoll owns on it now."""
 
-_NOBODY: Mapping[str, str] = {}
+_NO_VIOLATIONS: Mapping[str, str] = {}
 
 
 @dataclass(frozen=True, slots=True)
 class Decision:
-    """What one policy asks for.
+    """The result for one policy.
 
-    `dontschedule` and `deschedule` map each violating node to the reason, worded so that it stays the same while the
-    rule does. `lessons` are those problems whose cause is in the policy or its metrics, in words that do not change with the
-    readings. `missing` holds, per metric, the nodes without a reading that a rule could use. `awaited` are the nodes
-    whose first word on some metric is still to come: nothing is said of them until then, and their labels stay.
-    `standings` is how each strategy came to its violators, and what the next decision has to know of it.
+    `dontschedule` and `deschedule` map each violating node to a reason that is constant for a rule. `stable_problems`:
+    problems an operator can fix at the metrics source or in the policy; the text is constant (used in Events).
+    `missing`: metric → nodes without a usable reading. `unreported`: nodes that have not reported some metric yet; they
+    get no verdict, and their labels are kept. `states`: each strategy's result and the timers that the next decision needs.
     """
 
     policy: Policy
@@ -60,7 +59,7 @@ class Decision:
 
     @property
     def violations(self) -> Mapping[StrategyName, Mapping[str, str]]:
-        """Violating nodes with the reason, for each strategy that has violators."""
+        """Strategy → violating node → reason."""
         return {
             StrategyName.DONTSCHEDULE: self.dontschedule,
             StrategyName.DESCHEDULE: self.deschedule,
@@ -69,9 +68,9 @@ class Decision:
 
 @dataclass(frozen=True, slots=True)
 class Decisions:
-    """What all policies ask for. `valid_until` is when time alone will change it.
+    """The results of all policies.
 
-    That is when some reading will have become too old to rely on, or a rule's `for` or `clearAfter` has run out.
+    `valid_until` is when a reading becomes stale or a `for` or `clearAfter` ends: then the result changes without new input.
     """
 
     table: MetricTable = field(default_factory=lambda: MetricTable(NodeIndex(), {}))
@@ -91,9 +90,9 @@ def decide(
 ) -> Decisions:
     """Evaluate policies over the nodes of the cluster at `now` (seconds, the store's clock).
 
-    The order of policies, nodes and reports makes no difference. `before` only matters to rules with a `for` or a
-    `clearAfter`, and while first readings are awaited, as after an edit that names another metric: labels of such nodes
-    stay what they were. `labels_of` is asked about nodes of which `before` says nothing.
+    The order of policies, nodes and reports makes no difference. `before` matters for rules with `for` or `clearAfter`,
+    and for nodes that have not reported a metric yet (after startup, or when an edit adds a metric): they keep their
+    labels. `labels_of` is used for nodes that are not in `before`.
     """
     return finished(deciding(policies, nodes, store, now=now, before=before, labels_of=labels_of))
 
@@ -107,10 +106,10 @@ def deciding(
     before: Decisions | None = None,
     labels_of: LabelsOf = lambda _node: {},
 ) -> Steps[Decisions]:
-    """`decide()` in small steps, for a loop that has others to serve between them.
+    """`decide()` in small steps, so that the caller can yield to the event loop between them.
 
-    The readings are those of a snapshot that is taken in the first step, so that the result is of one moment, whatever
-    is reported meanwhile. No step does more than compare one metric with all targets, or evaluate one rule.
+    Readings come from a snapshot taken in the first step: reports that arrive later do not change the result. A step
+    compares at most one metric with all its targets, or evaluates one rule.
     """
     before = before or Decisions()
     ordered = sorted(policies, key=lambda policy: policy.key)
@@ -121,7 +120,7 @@ def deciding(
     with store.snapshot(names) as readings:
         yield
         comparisons = yield from _comparisons(ordered)
-        # Quantities first: they are of the moment at which the first of them is asked for.
+        # Derived metrics first: their snapshot is taken when the first of them is read.
         for metric in sorted(comparisons, key=lambda name: (name not in DERIVED_METRICS, name)):
             columns[metric] = readings.column(metric, names, now)
             column = table.prepare(metric, before.table)
@@ -150,7 +149,7 @@ def deciding(
 
 
 def _comparisons(policies: Iterable[Policy]) -> Steps[dict[str, list[Rule]]]:
-    """The rules by metric: they are compared while its column is at hand, which is several times as fast."""
+    """Group rules by metric: comparing them while the column is in the CPU cache is several times as fast."""
     found: dict[str, list[Rule]] = {}
     for policy in policies:
         for name, strategy in policy.strategies.items():
@@ -163,37 +162,37 @@ def _comparisons(policies: Iterable[Policy]) -> Steps[dict[str, list[Rule]]]:
 
 
 class _History:
-    """What was decided before, seen from today's nodes."""
+    """The previous decisions, over the current nodes."""
 
     def __init__(self, before: Decisions, table: MetricTable, labels_of: LabelsOf) -> None:
         self._before = before
-        self._worn = _AppliedLabels(table.nodes, labels_of)
+        self._applied = _AppliedLabels(table.nodes, labels_of)
         self._awaited: dict[bytes, NodeMask] = {}
         self.moves = Reindex(before.table.nodes, table.nodes)
 
     def of(self, policy: Policy) -> Decision | None:
-        """What was decided for this very policy, not for another that had its name."""
+        """Return the previous decision for this policy; None if it was another object of that name (other UID)."""
         decision = self._before.policies.get(policy.key)
         return decision if decision and decision.policy.uid == policy.uid else None
 
     def previous(self, policy: Policy, name: StrategyName) -> PreviousState:
-        """How a strategy of it stood."""
+        """Return the previous state of a strategy."""
         decision = self.of(policy)
         return PreviousState(
             decision.states.get(name) if decision else None,
             self.moves,
-            lambda rule, asked: self._marked(policy, name, rule, asked),
+            lambda rule, asked: self._labelled(policy, name, rule, asked),
         )
 
-    def _marked(self, policy: Policy, name: StrategyName, rule: Rule, asked: Mask) -> Mask:
-        """Of which of these nodes labels of ours show that they violate a rule. No label tells of dontschedule."""
+    def _labelled(self, policy: Policy, name: StrategyName, rule: Rule, asked: Mask) -> Mask:
+        """Return which of the nodes have our label for a violated rule. dontschedule sets no labels."""
         if name is StrategyName.DESCHEDULE:
-            return self._worn.by(asked, [(policy.key.name, VIOLATING)])
-        return self._worn.by(asked, [(label.key, label.value) for label in rule.labels])
+            return self._applied.by(asked, [(policy.key.name, VIOLATING)])
+        return self._applied.by(asked, [(label.key, label.value) for label in rule.labels])
 
     def unreported(self, mask: Mask) -> frozenset[str]:
-        """Names of nodes of which a first word is awaited: for most policies these are the same."""
-        nodes = self._worn.nodes
+        """Return the names of the nodes in a mask; cached, as most policies have the same unreported nodes."""
+        nodes = self._applied.nodes
         if mask is nodes.none:
             return frozenset()
         known = self._awaited.get(key := mask.tobytes())
@@ -203,7 +202,7 @@ class _History:
 
 
 class _AppliedLabels:
-    """The labels of ours that nodes bear already. Each node is asked about once, and not before it matters."""
+    """The labels that Plimsoll already owns on nodes; each node is looked up once, on demand."""
 
     def __init__(self, nodes: NodeIndex, labels_of: LabelsOf) -> None:
         self.nodes = nodes
@@ -212,7 +211,7 @@ class _AppliedLabels:
         self._where: dict[tuple[str, str], Mask] = {}
 
     def by(self, asked: Mask, labels: Sequence[tuple[str, str]]) -> Mask:
-        """Which of some nodes bear any of some labels."""
+        """Return which of the nodes in `asked` have any of the labels."""
         if not labels:
             return self.nodes.none
         for place in (asked & ~self._asked).nonzero()[0].tolist():
@@ -252,7 +251,7 @@ def _decision(
         else None,
         labels=labels,
         problems=_problems(policy, columns, labelled),
-        stable_problems=_lessons(policy, columns, labelled),
+        stable_problems=_stable_problems(policy, columns, labelled),
         missing=MissingReadings({column.metric: column.unusable for column in columns}),
         unreported=history.unreported(unreported),
         states=states,
@@ -266,7 +265,9 @@ def _problems(policy: Policy, columns: Sequence[MetricColumn], labelled: Wanted)
     return (*policy.problems, *ambiguous, *contradicted, *faults)
 
 
-def _lessons(policy: Policy, columns: Sequence[MetricColumn], labelled: Wanted) -> tuple[str, ...]:
+def _stable_problems(
+    policy: Policy, columns: Sequence[MetricColumn], labelled: Wanted
+) -> tuple[str, ...]:
     ambiguous = [s.stable_problem(_uses(policy, s.metric)) for s in columns if s.ambiguous]
     return (
         *ambiguous,
@@ -275,7 +276,7 @@ def _lessons(policy: Policy, columns: Sequence[MetricColumn], labelled: Wanted) 
 
 
 def _uses(policy: Policy, metric: str) -> tuple[Use, ...]:
-    """How a policy uses a metric."""
+    """Return how the rules of a policy use a metric."""
     return tuple(
         Use(rule.operator, rule.target, ranks=name is StrategyName.SCHEDULEONMETRIC)
         for name, strategy in policy.strategies.items()
@@ -292,7 +293,7 @@ def _violation_reasons(
     before: Decision,
 ) -> Mapping[str, str]:
     if name not in states:
-        return _NOBODY
+        return _NO_VIOLATIONS
     strategy, found = policy.strategies[name], states[name].found
     reasons_of = ViolationReasons(policy.key.name, strategy, table.nodes, found)
     return reasons_of.reuse(before.violations[name])
@@ -313,13 +314,13 @@ def _labels(
     labelled: Wanted,
     table: MetricTable,
 ) -> LabelAssignments:
-    marks = []
+    assignments = []
     if (state := states.get(StrategyName.DESCHEDULE)) is not None:
-        marks.append(
+        assignments.append(
             LabelAssignment(policy.key.name, VIOLATING, NodeMask(table.nodes, state.found.violated))
         )
-    return LabelAssignments(table.nodes, (*marks, *labelled.assignments))
+    return LabelAssignments(table.nodes, (*assignments, *labelled.assignments))
 
 
 class NotReadyError(Exception):
-    """There is nothing to decide on yet; the text says what is being waited for."""
+    """Decisions cannot be used yet; the text names what is missing."""

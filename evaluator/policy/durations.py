@@ -1,8 +1,8 @@
-"""`for` and `clearAfter`: a rule is violated once it was broken for a while, until it was not for a while.
+"""Applies `for` and `clearAfter`: a rule is violated after it matched for `for`, until it did not for `clearAfter`.
 
-What time has to do with it is a value that goes in and comes out (`Standing`), so that decide() stays a function of its
-arguments. Nothing is written down: after a restart a running `for` begins again, and a label of ours says that the node
-was in violation, so that it is taken off only after `clearAfter`.
+State is passed in and returned (`StrategyState`), so that decide() stays a function of its arguments. It is not
+persisted: after a restart a running `for` starts again. A label that Plimsoll owns shows that the node was in violation,
+and is removed only after `clearAfter`.
 """
 
 from collections import Counter
@@ -22,48 +22,49 @@ from evaluator.readings.store import Bools
 
 
 class _RuleKey(NamedTuple):
-    """A rule as time knows it: an edit of its `for`, or of its place among others, makes no new one of it."""
+    """Identity of a rule for its timers: edits of `for`, `clearAfter` or the order of rules keep them."""
 
     metric: str
     operator: Operator
     target: float
     nth: int
-    """Which one of those that compare the same."""
+    """Index among rules with the same comparison."""
 
 
 @dataclass(frozen=True)
 class StrategyState:
-    """A strategy over the nodes at one moment. `due` is when time alone will change it.
+    """The result of one strategy and its timers.
 
-    `settled` are the nodes about which something was decided: once every first reading that it takes was there.
+    `due` is when a timer ends. `settled`, shape (nodes,): nodes that have had a verdict, which needs a first report of every
+    metric of the strategy.
     """
 
     rules: tuple[Rule, ...]
     found: Violations
     settled: Bools
     timers: Mapping[int, RuleTimers] = field(default_factory=dict)
-    """By the number of the rule; only for those that have a `for` or a `clearAfter`."""
+    """By index of the rule; only for rules with `for` or `clearAfter`."""
     due: float = np.inf
 
     @property
     def pending(self) -> int:
-        """On how many nodes a `for` is running."""
+        """The number of nodes on which a `for` is running."""
         return _anywhere([timers.pending for timers in self.timers.values()])
 
     @property
     def clearing(self) -> int:
-        """On how many nodes a `clearAfter` is running."""
+        """The number of nodes on which a `clearAfter` is running."""
         return _anywhere([timers.clearing for timers in self.timers.values()])
 
     @property
     def violated_by_missing(self) -> Bools:
-        """Which nodes violate the strategy by a rule that lacks a reading."""
+        """Nodes that violate the strategy by a rule whose reading is missing, shape (nodes,)."""
         lacks: Bools = self.found.violated & self.found.missing.any(axis=1)
         return lacks
 
     @property
     def missing_violations(self) -> int:
-        """How many nodes those are."""
+        """The number of nodes in `violated_by_missing`."""
         return int(np.count_nonzero(self.violated_by_missing)) if self.found.missing.any() else 0
 
 
@@ -73,35 +74,34 @@ def _anywhere(masks: Sequence[Bools]) -> int:
 
 @dataclass(frozen=True)
 class PreviousState:
-    """What is known of a strategy from before.
+    """The previous state of a strategy (None: there is none), and how its nodes map to the current ones.
 
-    `moves` says where today's nodes were then. Where nothing was decided yet, `marked` tells which of some nodes bear
-    the label that a rule set in an earlier life.
+    `labelled(rule, nodes)` returns which of the nodes have the label of a rule; used where there is no previous verdict.
     """
 
     state: StrategyState | None
-    moves: Reindex
-    marked: Callable[[Rule, Bools], Bools]
+    reindex: Reindex
+    labelled: Callable[[Rule, Bools], Bools]
 
     def settled(self, nodes: NodeIndex) -> Bools:
-        """About which of today's nodes something was decided."""
-        return nodes.none if self.state is None else self.moves.mask(self.state.settled)
+        """Return which of the current nodes have had a verdict, shape (nodes,)."""
+        return nodes.none if self.state is None else self.reindex.mask(self.state.settled)
 
 
 def advance(
     strategy: Strategy, table: MetricTable, previous: PreviousState, *, now: float
 ) -> Steps[StrategyState]:
-    """How a strategy stands at `now`, after how it stood before; a step for each rule that is timed."""
+    """Compute the state of a strategy at `now` (seconds) from its previous state; one step per timed rule."""
     nodes = table.nodes
     by_reading, by_missing = evaluate.match_rules(strategy, table)
     nowhere = nodes.no_rules(len(strategy.rules))
     matches = by_reading if by_missing is nowhere else by_reading | by_missing
     settled = _settled(strategy, table, previous)
     timed = [number for number, rule in enumerate(strategy.rules) if rule.options.timed]
-    yield
     if not timed:
         found = evaluate.combine(strategy, matches, by_missing, nowhere)
         return StrategyState(strategy.rules, found, settled)
+    yield
     prepared = [table.column(rule.metric) for rule in strategy.rules]
     seen = [
         TimedState(
@@ -114,7 +114,7 @@ def advance(
     yield
     timers: dict[int, RuleTimers] = {}
     for number in timed:
-        timers[number] = _remember(strategy, number, seen[number], table, previous, now)
+        timers[number] = _advance_timers(strategy, number, seen[number], table, previous, now)
         yield
     columns = []
     for number, column in enumerate(prepared):
@@ -130,10 +130,10 @@ def advance(
 def _column(
     timers: RuleTimers | None, seen: TimedState, column: MetricColumn
 ) -> tuple[Bools, Bools, Bools]:
-    """Where a rule is violated; where for the lack of a reading; where only a label of an earlier life tells of it."""
+    """Return three masks (nodes,): violated, violated by a missing reading, known only from a label."""
     if timers is None:
         return seen.matches, seen.by_missing, column.unusable.nodes.none
-    # Before its first word, a node is neither in violation nor out of it.
+    # A node that has not reported the metric yet gets no verdict.
     violated = (
         timers.violated & ~column.readings.unreported if column.any_unreported else timers.violated
     )
@@ -147,11 +147,11 @@ def _column(
 
 def _settled(strategy: Strategy, table: MetricTable, previous: PreviousState) -> Bools:
     unreported = table.unreported(rule.metric for rule in strategy.rules)
-    everybody = unreported is table.nodes.none
-    return table.nodes.all if everybody else previous.settled(table.nodes) | ~unreported
+    complete = unreported is table.nodes.none
+    return table.nodes.all if complete else previous.settled(table.nodes) | ~unreported
 
 
-def _remember(
+def _advance_timers(
     strategy: Strategy,
     number: int,
     seen: TimedState,
@@ -159,10 +159,10 @@ def _remember(
     previous: PreviousState,
     now: float,
 ) -> RuleTimers:
-    """What is to be remembered of one rule."""
+    """Advance the timers of one rule."""
     rule = strategy.rules[number]
     column = table.column(rule.metric)
-    before = _remembered(previous, strategy, number, table.nodes)
+    before = _previous_timers(previous, strategy, number, table.nodes)
     was = before.violated
     if before.blank is not table.nodes.none:
         was = was | _once_violated(previous, strategy, number, table, before.blank)
@@ -170,37 +170,37 @@ def _remember(
     return timers.unless(column.readings.unreported, before) if column.any_unreported else timers
 
 
-def _remembered(
+def _previous_timers(
     previous: PreviousState, strategy: Strategy, number: int, nodes: NodeIndex
 ) -> RuleTimers:
     if previous.state is not None:
-        old = _place(previous.state.rules, strategy.rules, number)
+        old = _index(previous.state.rules, strategy.rules, number)
         if (timers := previous.state.timers.get(old)) is not None:
-            return timers.moved(previous.moves, nodes)
+            return timers.moved(previous.reindex, nodes)
     return RuleTimers.new(nodes)
 
 
 def _once_violated(
     previous: PreviousState, strategy: Strategy, number: int, table: MetricTable, blank: Bools
 ) -> Bools:
-    """Who was in violation of a rule about which nothing is remembered: it is new, or this process is.
+    """Return which nodes were in violation of a rule without timers: the rule or this process is new.
 
-    An edit of a rule makes another one of it. So that nothing flaps, a new rule inherits the violators of the strategy if
-    some rule of it is no more.
+    Editing a rule replaces it. To avoid flapping, a new rule inherits the violators of the strategy if another rule of
+    the strategy was removed.
     """
     rule, settled = strategy.rules[number], previous.settled(table.nodes) & blank
     was = settled
     if previous.state is not None and settled.any():
-        was = settled & previous.moves.mask(_inherited(previous.state, strategy, number))
+        was = settled & previous.reindex.mask(_inherited(previous.state, strategy, number))
     asked = blank & ~settled
-    if rule.labels:  # of several rules of labeling, it is the one whose label the node bears
+    if rule.labels:  # among several labeling rules, it is the one whose label the node has
         asked |= was
-    return (was & ~asked) | previous.marked(rule, asked)
+    return (was & ~asked) | previous.labelled(rule, asked)
 
 
 def _inherited(state: StrategyState, strategy: Strategy, number: int) -> Bools:
-    """Over the nodes of that time."""
-    old = _place(state.rules, strategy.rules, number)
+    """Return the violators that a rule inherits, over the nodes of the previous state."""
+    old = _index(state.rules, strategy.rules, number)
     if old >= 0:
         return state.found.per_rule[:, old]
     if {*_keys(state.rules)} - {*_keys(strategy.rules)}:
@@ -208,8 +208,8 @@ def _inherited(state: StrategyState, strategy: Strategy, number: int) -> Bools:
     return np.zeros_like(state.found.violated)
 
 
-def _place(old: Sequence[Rule], new: Sequence[Rule], number: int) -> int:
-    """The number that a rule had among others; -1 if it was not there."""
+def _index(old: Sequence[Rule], new: Sequence[Rule], number: int) -> int:
+    """Return the previous index of a rule; -1 if it is new."""
     if old is new:
         return number
     key, known = _keys(new)[number], _keys(old)

@@ -1,4 +1,14 @@
-"""Rules over columns of readings: which nodes break which rule, by what they read or by having no reading."""
+"""Evaluates rules over columns of readings: which nodes violate which rule, by their reading or by the lack of one.
+
+Terms for absent readings, each a mask over the nodes:
+
+| term | meaning |
+|---|---|
+| `unusable` | no reading that a rule can compare: stale, absent, NaN, or several series |
+| `unreported` | the node has not reported this metric yet, and its first report is still expected |
+| `missing` | `unusable` and not `unreported`: `whenMissing` applies |
+| `never_reported` | there never was a reading, whether or not one is still expected |
+"""
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -19,10 +29,9 @@ from plimsoll.text import counted
 
 
 class MetricColumn:
-    """One column as rules see it, worked out once for all of them.
+    """The readings of one metric, prepared for comparison; computed once and shared by all rules.
 
-    `values` are NaN where no rule may look. `lacking` are the nodes where that is so, `awaiting` whether a first word is
-    still to be expected of any node.
+    `values` is NaN on `unusable` nodes. `any_unreported`: some node has not reported the metric yet.
     """
 
     def __init__(
@@ -40,16 +49,15 @@ class MetricColumn:
 
     @cached_property
     def values(self) -> Floats:
-        """The readings that count."""
+        """Values, shape (nodes,); NaN where unusable."""
         if not self.unusable.count:
             return self.readings.values
         return np.where(self.usable, self.readings.values, np.nan)
 
     def matches(self, rule: Rule) -> Bools:
-        """Per node, whether its reading compares true with a rule's target; not to be written to.
+        """Return where the comparison of a rule is true, shape (nodes,); read-only.
 
-        Comparison is on doubles and strict, so it is exact for integers up to 2^53. NaN compares false with everything,
-        which is what is wanted where there is no reading.
+        Doubles are compared strictly: exact for integers up to 2^53. NaN, and so an unusable reading, compares false.
         """
         key = (rule.operator, rule.target)
         met = self._met.get(key)
@@ -71,16 +79,16 @@ class MetricColumn:
         return met
 
     def classes(self, operator: Operator) -> Positions:
-        """Per node its class, the best first, of those whose readings are as good to a ranking; -1 without a reading.
+        """Return the rank class of each node, 0 for the best; equal readings share a class. Read-only.
 
-        One more at the end, for the place -1 of who is no node. Not to be written to.
+        Shape (nodes + 1,): -1 without a reading, and -1 at the end, where position -1 (unknown node) points.
         """
         classes = self._classes.get(operator)
         if classes is None:
             costs = self.values[self.usable]
             if operator is Operator.GREATER_THAN:
                 costs = -costs
-            elif operator is Operator.EQUALS:  # no order: a node is as good as any other
+            elif operator is Operator.EQUALS:  # no order: all nodes are equal
                 costs = np.zeros(costs.shape)
             classes = self._classes[operator] = np.full(len(self.usable) + 1, -1, dtype=np.intp)
             classes[:-1][self.usable] = np.unique(costs, return_inverse=True)[1]
@@ -88,17 +96,17 @@ class MetricColumn:
 
     @cached_property
     def _several(self) -> Counts | None:
-        """The number of samples where it is more than one: such a reading is no value, and fires no rule."""
+        """The number of series where there are several, else 0; None if no node has several. Such a reading has no value."""
         several = (self.readings.samples > 1) & self.readings.fresh
         return np.where(several, self.readings.samples, 0) if several.any() else None
 
     @property
     def ambiguous(self) -> bool:
-        """Whether some node has several samples."""
+        """Whether some node has several series of this metric."""
         return self._several is not None
 
     def ambiguity(self, uses: tuple[Use, ...]) -> str:
-        """What there is to say of an ambiguous metric to a policy that uses it like this."""
+        """Return the problem text for an ambiguous metric, with counts and a hint that fits the uses."""
         samples, nodes = self._several, self.unusable.nodes
         assert samples is not None
         worst = int(samples.argmax())
@@ -108,7 +116,7 @@ class MetricColumn:
         )
 
     def stable_problem(self, uses: tuple[Use, ...]) -> str:
-        """The same in words that do not change with the readings."""
+        """Return the same problem without counts, so that the text is constant (for Events)."""
         return (
             f"metric {self.metric} has several series and so no single value: {self._remedy(uses)}"
         )
@@ -120,7 +128,7 @@ class MetricColumn:
 
     @cached_property
     def fault(self) -> str:
-        """What there is to say of a metric that no node has, if some source says why it has not got it."""
+        """Why no source has the metric; empty if some node has it, may still report it, or no source gave a reason."""
         found = self.readings
         if not found.fault or (found.unreported | (found.fresh & (found.samples > 0))).any():
             return ""
@@ -128,13 +136,13 @@ class MetricColumn:
 
     @cached_property
     def never_reported(self) -> Bools:
-        """Where there never was a reading."""
+        """Nodes without any reading so far, shape (nodes,)."""
         never: Bools = self.readings.at == NEVER
         return never if never.any() else self.unusable.nodes.none
 
     @cached_property
     def missing(self) -> Bools:
-        """Where there is no reading, and no first one is on its way."""
+        """Nodes whose reading counts as missing, shape (nodes,)."""
         return (
             self.unusable.mask & ~self.readings.unreported
             if self.any_unreported
@@ -144,34 +152,34 @@ class MetricColumn:
 
 @dataclass(frozen=True)
 class MetricTable:
-    """The nodes of the cluster in a fixed order, and a column of readings over them for every metric that policies name."""
+    """The nodes of the cluster in a fixed order, and a column of readings for each metric that policies use."""
 
     nodes: NodeIndex
     columns: Mapping[str, Column]
     prepared: dict[str, MetricColumn] = field(
         default_factory=dict, init=False, repr=False, compare=False
     )
-    """The columns as rules see them."""
+    """Columns prepared for comparison, by metric."""
 
     def __post_init__(self) -> None:
         if type(self.nodes) is not NodeIndex:
             object.__setattr__(self, "nodes", NodeIndex(self.nodes))
 
     def prepare(self, metric: str, before: "MetricTable") -> MetricColumn:
-        """A column as rules see it, sharing with the view before what is the same."""
+        """Prepare a column; equal parts are shared with the table of the previous decision."""
         readings, known = self.columns[metric], before.prepared.get(metric)
         column = self.prepared[metric] = MetricColumn(metric, readings, self.nodes, known)
         return column
 
     def column(self, metric: str) -> MetricColumn:
-        """A column as rules see it."""
+        """Return the prepared column of a metric."""
         column = self.prepared.get(metric)
         if column is None:
             column = self.prepared[metric] = MetricColumn(metric, self.columns[metric], self.nodes)
         return column
 
     def unreported(self, metrics: Iterable[str]) -> Bools:
-        """Where a first word on any of these metrics is still to come; `nodes.none` itself if nowhere."""
+        """Return the nodes that have not reported some of these metrics, shape (nodes,); the object `nodes.none` if none."""
         unreported = [
             s.readings.unreported for m in metrics if (s := self.column(m)).any_unreported
         ]
@@ -180,10 +188,10 @@ class MetricTable:
 
 @dataclass(frozen=True)
 class Violations:
-    """Per node, whether the strategy is violated, and per node and rule (in that order) which rules are violated.
+    """Where a strategy is violated, shape (nodes,), and by which rules, shape (nodes, rules). Read-only.
 
-    `missing` marks those that are violated because a reading is missing, `carried` those of which only a label of an
-    earlier life tells. None of the four is to be written to.
+    `missing` and `from_previous_leader`, both (nodes, rules), are the parts of `per_rule` that hold because a reading
+    is missing, or only because a label written before this process started says so.
     """
 
     violated: Bools
@@ -192,7 +200,7 @@ class Violations:
     from_previous_leader: Bools
 
     def same(self, other: "Violations") -> bool:
-        """Whether the other, of the same strategy and nodes, says the same; `violated` follows from the rest."""
+        """Whether another result for the same strategy and nodes is equal; `violated` follows from the rest."""
         return (
             alike(self.per_rule, other.per_rule)
             and alike(self.missing, other.missing)
@@ -200,26 +208,26 @@ class Violations:
         )
 
     def first(self) -> npt.NDArray[np.intp]:
-        """Per violating node the number of its first violated rule, of those known by more than a label if there are any."""
+        """Return the index of the first violated rule per violating node; rules known only from a label come last."""
         first = np.zeros(len(self.violated), np.int32)
         tables = [self.per_rule]
         if self.from_previous_leader.any():
             tables.append(self.per_rule & ~self.from_previous_leader)
-        for table in tables:  # the last write counts; each rule's nodes lie in one piece
+        for table in tables:  # the last write counts; each rule's column is contiguous
             for number in reversed(range(table.shape[1])):
                 np.putmask(first, table[:, number], number)
         return first[self.violated].astype(np.intp)
 
 
 def violations(strategy: Strategy, table: MetricTable) -> Violations:
-    """Which nodes violate a strategy at this moment, whatever was before."""
+    """Return which nodes violate a strategy now, without `for` and `clearAfter`."""
     broken_by_reading, missing = match_rules(strategy, table)
     carried = table.nodes.no_rules(len(strategy.rules))
     return combine(strategy, broken_by_reading | missing, missing, carried)
 
 
 def match_rules(strategy: Strategy, table: MetricTable) -> tuple[Bools, Bools]:
-    """Per node and rule, whether the reading breaks it, and whether the lack of one does. Not to be written to."""
+    """Return two read-only masks (nodes, rules): violated by the reading, violated by a missing reading."""
     nodes = table.nodes
     by_reading = stack_rules(
         [table.column(rule.metric).matches(rule) for rule in strategy.rules], nodes
@@ -233,7 +241,7 @@ def match_rules(strategy: Strategy, table: MetricTable) -> tuple[Bools, Bools]:
 
 
 def stack_rules(masks: Sequence[Bools], nodes: NodeIndex) -> Bools:
-    """Masks, one for each rule, as a table of nodes and rules in which each rule's lies in one piece."""
+    """Stack one mask (nodes,) per rule to (nodes, rules); each rule's column is contiguous."""
     if len(masks) == 1:
         return masks[0].reshape(-1, 1)
     if not masks:
@@ -242,7 +250,7 @@ def stack_rules(masks: Sequence[Bools], nodes: NodeIndex) -> Bools:
 
 
 def combine(strategy: Strategy, per_rule: Bools, missing: Bools, carried: Bools) -> Violations:
-    """Rules put together: any violated rule violates the strategy, or for `all_of` only all of them."""
+    """Combine rules: any violated rule violates the strategy; with `all_of`, all of them must be violated."""
     violated: Bools
     if strategy.all_of and (strategy.impossible or not strategy.rules):
         violated = np.zeros(len(per_rule), dtype=bool)
@@ -254,14 +262,14 @@ def combine(strategy: Strategy, per_rule: Bools, missing: Bools, carried: Bools)
 
 
 def reason_prefix(policy: str) -> str:
-    """How a reason of this policy begins, by which it is known again in a pod's condition."""
+    """Return the text that each reason of a policy starts with; it identifies the policy in a pod's condition."""
     return f"violating {policy}: "
 
 
 def reasons(policy: str, strategy: Strategy, nodes: NodeIndex, found: Violations) -> dict[str, str]:
-    """Violating node → why, in words that stay the same while the rule does.
+    """Map each violating node to a reason that is constant for a rule.
 
-    A reading must not be in it: kube-scheduler writes the text into the pod, and a pod that changes is retried at once.
+    It contains no reading: kube-scheduler writes the text to the pod, and retries a pod at once when it changes.
     """
     names = nodes.at(found.violated)
     if not names:
@@ -274,7 +282,7 @@ def reasons(policy: str, strategy: Strategy, nodes: NodeIndex, found: Violations
 
 
 def _texts(strategy: Strategy, found: Violations) -> tuple[list[str], npt.NDArray[np.intp]]:
-    """What there is to say of the violating nodes, and which of it of each."""
+    """Return the distinct reasons, and for each violating node the index of its reason."""
     if strategy.all_of:
         return _texts_of_all(strategy, found)
     first = found.first()

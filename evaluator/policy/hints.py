@@ -1,6 +1,6 @@
-"""What to do about a metric of which nodes have several series: a rule that makes one number of them, where it is read.
+"""Hints for metrics with several series per node: how to aggregate them to one value at the source.
 
-The sentences stay the same while the metric, its source and the policy do: they are written to events as well.
+A text is constant for a metric, its source and the policy's use of it, because it is also written to Events.
 """
 
 from collections.abc import Callable, Collection, Mapping
@@ -10,37 +10,37 @@ from evaluator.policy.reductions import PREFIX, Reduction, Use, reduction, shipp
 from evaluator.readings.merged import CUSTOM_METRICS, PROMETHEUS
 
 LONGEST_NAME = 60
-"""Characters of a metric's name that examples are made of: they repeat it, and a policy's status has room for many."""
+"""Characters. Examples repeat the metric name; longer names get no example, to keep the status small."""
 
 
 @lru_cache(maxsize=1024)
 def aggregation_hint(metric: str, source: str, uses: tuple[Use, ...] = ()) -> str:
-    """What the policy's author, or the operator, can do.
+    """Return what the policy's author or the operator can do.
 
-    `source` is who reads the metric, empty for the agents. `uses` is how the policy uses it; the example is for the first.
+    `source` is the polled source of the metric, empty for agents. The example fits the first of `uses`.
     """
     return _BY_SOURCE.get(source, _on_the_node)(metric, uses)
 
 
 def _on_the_node(metric: str, uses: Collection[Use]) -> str:
-    told = f"{_named(metric, uses)}reduce them by a recording rule on the node and name its result here"
+    advice = f"{_named(metric, uses)}reduce them by a recording rule on the node and name its result here"
     where = "in a file of the agent's --rules.file, beside those of deploy/rules (docs/rules.md)"
     if not _fits(metric):
-        return f"{told}, {where}"
+        return f"{advice}, {where}"
     found = reduction(metric, uses)
     recorded = PREFIX + found.name.removeprefix(PREFIX)
     expression = _filled(found, _selector(metric, found.matchers))
     example = f"`record: {recorded}` with `expr: {expression}`{_compared(found)}"
-    return f"{told}, such as {example}, {where}"
+    return f"{advice}, such as {example}, {where}"
 
 
 def _in_prometheus(metric: str, uses: Collection[Use]) -> str:
-    told = f"{_named(metric, uses)}have Prometheus reduce them, by a recording rule or in --prometheusQueries"
+    advice = f"{_named(metric, uses)}have Prometheus reduce them, by a recording rule or in --prometheusQueries"
     if not _fits(metric):
-        return told
+        return advice
     found = reduction(metric, uses)
     expression = _filled(found, _selector(metric, found.matchers), by=" by (node) ")
-    return f"{told}, such as `{found.name}: {expression}`{_compared(found)}, and name that here"
+    return f"{advice}, such as `{found.name}: {expression}`{_compared(found)}, and name that here"
 
 
 def _in_the_adapter(metric: str, uses: Collection[Use]) -> str:
@@ -62,17 +62,17 @@ def _named(metric: str, uses: Collection[Use]) -> str:
 
 
 def _compared(found: Reduction) -> str:
-    """What the number is to be compared with, where that is not the rule's target."""
+    """Return a note on the target, if the result is a count of series."""
     return " (the number of such series: compare it GreaterThan 0)" if found.counts else ""
 
 
 def _fits(metric: str) -> bool:
-    """Whether the name can be that of a series, and is not too long to be repeated; an adapter's may have dashes."""
+    """Whether the name is a valid series name (adapter names may have dashes) and short enough to repeat."""
     return len(metric) <= LONGEST_NAME and metric.isidentifier() and metric.isascii()
 
 
 def _selector(metric: str, matchers: str) -> str:
-    """The series that a policy's metric stands for: without the prefix, those of either name."""
+    """Return the selector for a policy's metric; without the prefix it selects both names."""
     if metric.startswith(PREFIX):
         return f"{metric}{{{matchers}}}" if matchers else metric
     named = f'__name__=~"({PREFIX})?{metric}"'

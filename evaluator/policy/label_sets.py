@@ -1,4 +1,4 @@
-"""The node labels that policies want, kept as who bears which label; by node when somebody asks."""
+"""The node labels that policies want, stored per label; the view per node is built on first access."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from functools import cached_property
@@ -12,7 +12,7 @@ from evaluator.model.steps import Steps
 
 
 class LabelAssignment(NamedTuple):
-    """One label, and the nodes that are to bear it."""
+    """One label, and the nodes to set it on."""
 
     key: str
     value: str
@@ -20,58 +20,56 @@ class LabelAssignment(NamedTuple):
 
 
 class LabelAssignments(Mapping[str, Mapping[str, str]]):
-    """Node → label key → value; only nodes that are to bear a label are in it. A key has one value on a node.
+    """Node → label key → value, for nodes with at least one label. A key has one value per node.
 
-    Reads as a dict. Who only wants to know what became different asks `changed_since`.
+    A lazy mapping; use `changed_since` to find differences cheaply.
     """
 
-    def __init__(self, nodes: NodeIndex, marks: Sequence[LabelAssignment]) -> None:
+    def __init__(self, nodes: NodeIndex, assignments: Sequence[LabelAssignment]) -> None:
         self.nodes = nodes
-        self.assignments = tuple(mark for mark in marks if mark.nodes.count)
+        self.assignments = tuple(one for one in assignments if one.nodes.count)
 
     @cached_property
     def by_label(self) -> Mapping[tuple[str, str], NodeMask]:
-        """Who bears a label, given its key and value."""
+        """(key, value) → the nodes to set it on."""
         return {(key, value): nodes for key, value, nodes in self.assignments}
 
     @cached_property
-    def anyone(self) -> Mask:
-        """The nodes that bear a label."""
-        return union((mark.nodes.mask for mark in self.assignments), self.nodes)
+    def labelled(self) -> Mask:
+        """Nodes with at least one label, shape (nodes,)."""
+        return union((one.nodes.mask for one in self.assignments), self.nodes)
 
     def reuse(self, before: "LabelAssignments") -> "Steps[LabelAssignments]":
-        """The object of before if it says the same, and else this one with the parts that are the same."""
+        """Return `before` if it is equal, else an equal object that shares the unchanged parts."""
         if before.nodes is not self.nodes:
             return self
         known = before.by_label
-        yield
-        marks: list[LabelAssignment] = []
+        shared: list[LabelAssignment] = []
         for key, value, found in self.assignments:
-            marks.append(LabelAssignment(key, value, found.reuse(known.get((key, value)))))
+            shared.append(LabelAssignment(key, value, found.reuse(known.get((key, value)))))
             yield
-        if len(marks) == len(before.assignments) and all(
+        if len(shared) == len(before.assignments) and all(
             one.nodes is other.nodes and one[:2] == other[:2]
-            for one, other in zip(marks, before.assignments, strict=True)
+            for one, other in zip(shared, before.assignments, strict=True)
         ):
             return before
-        yield
-        return LabelAssignments(self.nodes, marks)
+        return LabelAssignments(self.nodes, shared)
 
-    def keeping(self, old: "LabelAssignments", where: Mask, moves: Reindex) -> "LabelAssignments":
-        """This, but the labels of old on some nodes, if they bore any then."""
+    def keeping(self, old: "LabelAssignments", where: Mask, reindex: Reindex) -> "LabelAssignments":
+        """Return these assignments, with those of `old` on the nodes in `where` that had labels."""
         if where is self.nodes.none or not old.assignments:
             return self
-        held = where & moves.mask(old.anyone)
-        masks = {label: found.mask & ~held for label, found in self.by_label.items()}
+        kept = where & reindex.mask(old.labelled)
+        masks = {label: found.mask & ~kept for label, found in self.by_label.items()}
         for label, found in old.by_label.items():
-            masks[label] = masks.get(label, self.nodes.none) | (moves.mask(found.mask) & held)
-        marks = [
+            masks[label] = masks.get(label, self.nodes.none) | (reindex.mask(found.mask) & kept)
+        assignments = [
             LabelAssignment(*label, NodeMask(self.nodes, mask)) for label, mask in masks.items()
         ]
-        return LabelAssignments(self.nodes, marks)
+        return LabelAssignments(self.nodes, assignments)
 
     def changed_since(self, before: "LabelAssignments") -> Sequence[str]:
-        """The nodes of these whose labels were others, in order; all of them where the nodes were others."""
+        """Return the nodes whose labels differ from `before`, in order; all nodes if the node set differs."""
         if before is self:
             return ()
         if before.nodes is not self.nodes:
@@ -94,11 +92,11 @@ class LabelAssignments(Mapping[str, Mapping[str, str]]):
 
     @cached_property
     def _numbers(self) -> tuple[list[int], list[int]]:
-        """The numbers of each node's marks, one node after the other, and where each node's begin (and the last end)."""
-        places = [mark.nodes.mask.nonzero()[0] for mark in self.assignments]
-        numbers = np.repeat(np.arange(len(places)), [len(found) for found in places])
-        where = np.concatenate(places) if places else numbers
-        if len(self.nodes) < 1 << 16:  # short numbers are sorted in no time
+        """The assignment numbers of all nodes, node by node, and the offset of each node in them (CSR layout)."""
+        positions = [one.nodes.mask.nonzero()[0] for one in self.assignments]
+        numbers = np.repeat(np.arange(len(positions)), [len(found) for found in positions])
+        where = np.concatenate(positions) if positions else numbers
+        if len(self.nodes) < 1 << 16:  # 16-bit keys sort several times as fast
             where = where.astype(np.uint16)
         order = where.argsort(kind="stable")
         ends = np.bincount(where, minlength=len(self.nodes)).cumsum()
@@ -109,33 +107,33 @@ class LabelAssignments(Mapping[str, Mapping[str, str]]):
         return [(key, value) for key, value, _ in self.assignments]
 
     def __getitem__(self, node: str) -> Mapping[str, str]:
-        place = self.nodes.position[node]
+        position = self.nodes.position[node]
         numbers, begins = self._numbers
-        own = numbers[begins[place] : begins[place + 1]]
+        own = numbers[begins[position] : begins[position + 1]]
         if not own:
             raise KeyError(node)
         return dict(map(self._labels.__getitem__, own))
 
     def __contains__(self, node: object) -> bool:
-        place = self.nodes.position.get(node) if isinstance(node, str) else None
-        return place is not None and bool(self.anyone[place])
+        position = self.nodes.position.get(node) if isinstance(node, str) else None
+        return position is not None and bool(self.labelled[position])
 
     def __iter__(self) -> Iterator[str]:
-        return iter(self.nodes.at(self.anyone))
+        return iter(self.nodes.at(self.labelled))
 
     def __len__(self) -> int:
-        return int(np.count_nonzero(self.anyone))
+        return int(np.count_nonzero(self.labelled))
 
     def __repr__(self) -> str:
         return repr({node: dict(labels) for node, labels in self.items()})
 
 
-_NO_MARKS = LabelAssignments(NodeIndex(), ())
+_NO_ASSIGNMENTS = LabelAssignments(NodeIndex(), ())
 
 
 def assignments_of(labels: Mapping[str, Mapping[str, str]]) -> LabelAssignments:
-    """Labels as marks, if that is what they are; none if they were put together by hand."""
-    return labels if isinstance(labels, LabelAssignments) else _NO_MARKS
+    """Return labels as `LabelAssignments`; empty if they are a plain mapping."""
+    return labels if isinstance(labels, LabelAssignments) else _NO_ASSIGNMENTS
 
 
 Claims = Sequence[tuple[PolicyKey, LabelAssignments]]
@@ -143,21 +141,21 @@ Clashes = dict[PolicyKey, list[str]]
 
 
 def merged(claims: Claims, nodes: NodeIndex) -> Steps[tuple[LabelAssignments, Clashes]]:
-    """All labels wanted, and what each policy has to be told where two of them want different values.
+    """Merge the labels of all policies; returns them, and the problem texts of policies that lost a key.
 
     Policies of one name in two namespaces share label keys. The first one given wins, so that the result does not depend
-    on which came into the cluster first.
+    on the order of creation.
     """
     by_key: dict[str, list[tuple[PolicyKey, LabelAssignment]]] = {}
-    for policy, marks in claims:
-        for mark in marks.assignments:
-            by_key.setdefault(mark.key, []).append((policy, mark))
+    for policy, labels in claims:
+        for one in labels.assignments:
+            by_key.setdefault(one.key, []).append((policy, one))
         yield
     found: list[LabelAssignment] = []
     contested: list[str] = []
     for key, claimed in by_key.items():
         if all(policy == claimed[0][0] for policy, _ in claimed):
-            found += [mark for _, mark in claimed]
+            found += [one for _, one in claimed]
         else:
             contested.append(key)
         yield
@@ -174,16 +172,16 @@ def _contest(
     nodes: NodeIndex,
     clashes: Clashes,
 ) -> Steps[list[LabelAssignment]]:
-    """Who bears which value of a key that several policies set; tells `clashes` who lost."""
-    values = list(dict.fromkeys(mark.value for _, mark in claimed))
+    """Assign a key that several policies set; adds a problem to `clashes` for each loser."""
+    values = list(dict.fromkeys(one.value for _, one in claimed))
     owner, value = np.full(len(nodes), -1), np.full(len(nodes), -1)
-    for number, (policy, mark) in enumerate(claimed):
-        mine, mask = values.index(mark.value), mark.nodes.mask
+    for number, (policy, one) in enumerate(claimed):
+        mine, mask = values.index(one.value), one.nodes.mask
         lost = mask & (value >= 0) & (value != mine)
         for winner in np.unique(owner[lost]).tolist():
             sentence = f"label {key}: policy {claimed[winner][0]} sets another value, and it wins"
-            told = clashes.setdefault(policy, [])
-            told.extend([sentence] if sentence not in told else [])
+            problems = clashes.setdefault(policy, [])
+            problems.extend([sentence] if sentence not in problems else [])
         free = mask & (value < 0)
         owner[free], value[free] = number, mine
         yield

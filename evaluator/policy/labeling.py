@@ -1,4 +1,4 @@
-"""labeling: set labels of the user's choice on nodes that break a rule.
+"""labeling: sets labels on nodes that violate a rule.
 
 Where several violated rules name one label, rules of one operator have a winner: the highest reading for GreaterThan,
 the lowest for LessThan, and the first rule for Equals and for ties. Rules of different operators have none, so a node
@@ -18,7 +18,7 @@ from evaluator.policy.types import Operator, Strategy
 from evaluator.readings.store import Bools, Floats
 
 _SHOWN = 5
-"""Values of a label that a sentence lists."""
+"""Values of a label that a message lists."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,7 +31,7 @@ class Contradiction:
 
     @property
     def problem(self) -> str:
-        """The sentence for the policy's status, with the number of nodes and the first of them."""
+        """The text for the policy's status, with the number of nodes and one example."""
         where = (
             f"{self.nodes.count} of {len(self.nodes.nodes)} nodes, such as {self.nodes.names[0]}"
         )
@@ -39,7 +39,7 @@ class Contradiction:
 
     @property
     def stable_problem(self) -> str:
-        """The same sentence without what changes with the readings."""
+        """The same text without counts (for Events)."""
         return f"{self._subject} on the same node: not set there"
 
     @property
@@ -50,54 +50,54 @@ class Contradiction:
 
 @dataclass(frozen=True, slots=True)
 class Wanted:
-    """The labels to set, with the nodes of each, and those that are left out somewhere. A key has one value on a node."""
+    """The labels to set, and the labels left out because rules contradict each other. A key has one value per node."""
 
     assignments: tuple[LabelAssignment, ...] = ()
     contradictions: tuple[Contradiction, ...] = ()
 
 
 def shown_values(values: tuple[str, ...]) -> str:
-    """The values of a label, as a list for a sentence; of many, the first few."""
+    """Return the first few values of a label as a list for a message."""
     more = f" and {len(values) - _SHOWN} more" if len(values) > _SHOWN else ""
     return ", ".join(values[:_SHOWN]) + more
 
 
 def wanted(strategy: Strategy, table: MetricTable, found: Violations) -> Steps[Wanted]:
-    """The labels that violated rules name, in steps."""
-    marks: list[LabelAssignment] = []
+    """Return the labels that violated rules set, in steps."""
+    assignments: list[LabelAssignment] = []
     contradictions: list[Contradiction] = []
     for key, by_value in rules_by_label(strategy).items():
         if len(strategy.rules) == 1:
             (value,) = by_value
-            marks.append(LabelAssignment(key, value, NodeMask(table.nodes, found.violated)))
+            assignments.append(LabelAssignment(key, value, NodeMask(table.nodes, found.violated)))
             continue
-        places = found.violated.nonzero()[0]
-        per_rule = found.per_rule[places]
+        positions = found.violated.nonzero()[0]
+        per_rule = found.per_rule[positions]
         contradicted = _contradicted(strategy, per_rule, by_value)
         if contradicted.any():
-            nodes = _at(places[contradicted], table)
+            nodes = _at(positions[contradicted], table)
             contradictions.append(Contradiction(key, tuple(by_value), nodes))
         yield
         numbers = sorted(number for same in by_value.values() for number in same)
-        winner = yield from _winner(strategy, table, found.per_rule, numbers, places)
+        winner = yield from _winner(strategy, table, found.per_rule, numbers, positions)
         for value, same in by_value.items():
-            marks.append(
+            assignments.append(
                 LabelAssignment(
-                    key, value, _at(places[np.isin(winner, same) & ~contradicted], table)
+                    key, value, _at(positions[np.isin(winner, same) & ~contradicted], table)
                 )
             )
             yield
-    return Wanted(tuple(marks), tuple(contradictions))
+    return Wanted(tuple(assignments), tuple(contradictions))
 
 
-def _at(places: Positions, table: MetricTable) -> NodeMask:
+def _at(positions: Positions, table: MetricTable) -> NodeMask:
     mask = np.zeros(len(table.nodes), dtype=bool)
-    mask[places] = True
+    mask[positions] = True
     return NodeMask(table.nodes, mask)
 
 
 def _contradicted(strategy: Strategy, per_rule: Bools, by_value: Mapping[str, list[int]]) -> Bools:
-    """At each of these places, whether broken rules with several operators name several values of one label."""
+    """Return, per row, whether violated rules with different operators set different values of the label."""
     by_operator: dict[Operator, list[int]] = {}
     for number in (number for same in by_value.values() for number in same):
         by_operator.setdefault(strategy.rules[number].operator, []).append(number)
@@ -110,13 +110,13 @@ def _contradicted(strategy: Strategy, per_rule: Bools, by_value: Mapping[str, li
 
 
 def _several(per_rule: Bools, groups: Iterable[list[int]]) -> Bools:
-    """At each place, whether rules of more than one group are broken."""
+    """Return, per row, whether rules of more than one group are violated."""
     several: Bools = np.sum([per_rule[:, group].any(axis=1) for group in groups], axis=0) > 1
     return several
 
 
 def rules_by_label(strategy: Strategy) -> Mapping[str, Mapping[str, list[int]]]:
-    """Label key → value → the numbers of the rules that ask for it. Of one key twice in a rule the first counts."""
+    """Return label key → value → indices of the rules that set it. If a rule names a key twice, the first counts."""
     found: dict[str, dict[str, list[int]]] = {}
     for number, rule in enumerate(strategy.rules):
         for key, value in {label.key: label.value for label in reversed(rule.labels)}.items():
@@ -125,22 +125,26 @@ def rules_by_label(strategy: Strategy) -> Mapping[str, Mapping[str, list[int]]]:
 
 
 def _winner(
-    strategy: Strategy, table: MetricTable, per_rule: Bools, numbers: list[int], places: Positions
+    strategy: Strategy,
+    table: MetricTable,
+    per_rule: Bools,
+    numbers: list[int],
+    positions: Positions,
 ) -> Steps[Floats]:
-    """At each of these places the number of the rule that decides a key, -1 where none of these rules is broken."""
-    winner = np.full(len(places), -1.0)
-    best = np.full(len(places), np.nan)
+    """Return, per position, the index of the rule that decides a key; -1 where none is violated."""
+    winner = np.full(len(positions), -1.0)
+    best = np.full(len(positions), np.nan)
     for number in numbers:
         rule = strategy.rules[number]
-        values = table.column(rule.metric).values[places]
-        takes = per_rule[places, number] & ((winner < 0) | _beats(rule.operator, values, best))
+        values = table.column(rule.metric).values[positions]
+        takes = per_rule[positions, number] & ((winner < 0) | _beats(rule.operator, values, best))
         winner[takes], best[takes] = number, values[takes]
         yield
     return winner
 
 
 def _beats(operator: Operator, values: Floats, best: Floats) -> Bools:
-    """Any reading beats that of a rule that is violated without one."""
+    """Return where values win over the best so far; any reading wins over a missing one."""
     first = np.isnan(best) & ~np.isnan(values)
     match operator:
         case Operator.GREATER_THAN:

@@ -1,8 +1,6 @@
-"""How many metrics are asked for and how many rules evaluated: both are bounded over all policies.
+"""Limits the number of metrics requested and of rules evaluated, over all policies together.
 
-What is left out depends on the policies alone.
-
-So every replica leaves out the same, also after a restart.
+The selection depends on the policies alone, so all replicas make the same one, also after a restart.
 """
 
 import contextlib
@@ -15,16 +13,15 @@ from evaluator.readings.merged import Readings
 from evaluator.readings.store import Column, unknown
 
 MOST_METRICS = 1000
-"""A reading of one node takes some 40 bytes: 1,000 metrics of 5,000 nodes are 200 MB."""
-
+"""A reading takes about 40 bytes: 1,000 metrics of 5,000 nodes are 200 MB."""
 
 MOST_RULES = 10_000
-"""A rule takes 5 to 15 bytes for each node: 10,000 rules over 5,000 nodes are 250 to 700 MB."""
+"""A rule takes 5 to 15 bytes per node: 10,000 rules over 5,000 nodes are 250 to 700 MB."""
 
 
 @dataclass(frozen=True, slots=True)
 class MetricLimit:
-    """The metrics to ask for, and those that no source is asked for."""
+    """The metrics to request from sources, and those left out."""
 
     asked: frozenset[str]
     left_out: frozenset[str] = frozenset()
@@ -33,9 +30,9 @@ class MetricLimit:
 def limit_metrics(
     named: Collection[frozenset[str]], most: int, *, always: frozenset[str] = frozenset()
 ) -> MetricLimit:
-    """Out of what each policy names, so many at most; and `always`, which an operator's flags name and no policy takes away.
+    """Select at most `most` of the metrics that policies name; metrics in `always` do not count.
 
-    Policies that name fewest go first: one that names thousands has them at its own expense.
+    Policies with the fewest metrics go first, so a policy with thousands displaces only its own.
     """
     union = always.union(*named)
     most += len(always)
@@ -48,7 +45,7 @@ def limit_metrics(
     return MetricLimit(frozenset(asked), union - asked)
 
 
-class RuleRation:
+class RuleLimit:
     """The policies with so many rules at most, over all of them."""
 
     def __init__(self, most: int = MOST_RULES) -> None:
@@ -56,19 +53,19 @@ class RuleRation:
         self._given: Sequence[Policy] = ()
         self._limited: Sequence[Policy] = ()
         self.left_out = 0
-        """The rules that are not evaluated."""
+        """The number of rules that are not evaluated."""
 
     def limited(self, policies: Sequence[Policy]) -> Sequence[Policy]:
-        """The policies, some without strategies that are too much: their problems say so.
+        """Return the policies without the strategies over the limit; their problems name these.
 
-        Policies with the fewest rules go first, and of a policy its smallest strategies. A strategy is left out whole:
-        without some of its rules it would violate other nodes than its author asked for.
+        Policies with the fewest rules go first, then the smallest strategies. A strategy is left out as a whole:
+        with some of its rules it would match other nodes than its author intended.
         """
         if len(policies) != len(self._given) or any(map(is_not, policies, self._given)):
-            self._given, self._limited = policies, self._ration(policies)
+            self._given, self._limited = policies, self._limit(policies)
         return self._limited
 
-    def _ration(self, policies: Sequence[Policy]) -> Sequence[Policy]:
+    def _limit(self, policies: Sequence[Policy]) -> Sequence[Policy]:
         self.left_out = 0
         if sum(map(_rules, policies)) <= self._most:
             return policies
@@ -105,7 +102,7 @@ def _size(strategy: tuple[StrategyName, Strategy]) -> tuple[int, str]:
 
 
 class LimitedReadings:
-    """Readings of which some metrics were not asked for: these say so, and nobody waits for them."""
+    """Readings without the metrics over the limit: their columns have a fault, and are not reported as pending."""
 
     def __init__(self, readings: Readings, left_out: Collection[str], most: int) -> None:
         self._readings = readings
@@ -114,29 +111,29 @@ class LimitedReadings:
         self._fault = f"not asked for: policies name more than --maxMetrics={most}"
 
     def column(self, metric: str, nodes: Sequence[str], now: float) -> Column:
-        """One metric over some nodes at a time."""
+        """Return one metric over some nodes at `now`."""
         if metric in self._left_out:
             return unknown(len(nodes), unreported=False, fault=self._fault)
         return self._readings.column(metric, nodes, now)
 
     @contextlib.contextmanager
     def snapshot(self, nodes: Sequence[str]) -> Iterator["LimitedReadings"]:
-        """Readings of one moment."""
+        """Yield the readings of one moment."""
         with self._readings.snapshot(nodes) as readings:
             yield LimitedReadings(readings, self._left_out, self._most)
 
     def next_expiry(self, now: float) -> float:
-        """When time alone will change a column."""
+        """Return when a column changes without new input (seconds)."""
         return self._readings.next_expiry(now)
 
     def resume(self, since: float, now: float) -> None:
-        """Nobody has listened for a while."""
+        """No reports were received from `since` to `now`."""
         self._readings.resume(since, now)
 
     def subscribe(self, metrics: Iterable[str]) -> None:
-        """Keep just these metrics."""
+        """Keep only these metrics."""
         self._readings.subscribe(metrics)
 
     def prune(self, nodes: Collection[str], now: float) -> None:
-        """These are all nodes there are."""
+        """Drop nodes other than these."""
         self._readings.prune(nodes, now)

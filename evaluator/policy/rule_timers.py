@@ -1,4 +1,4 @@
-"""What a rule with a `for` or a `clearAfter` has to remember of each node, and how a moment changes it."""
+"""The timers of one rule with `for` or `clearAfter`, per node."""
 
 from dataclasses import dataclass
 from functools import cached_property
@@ -12,30 +12,31 @@ from evaluator.readings.store import Bools, Floats
 
 
 class TimedState(NamedTuple):
-    """One rule at one moment: where it is broken, where only for the lack of a reading, where there never was one."""
+    """One rule at one moment, three masks (nodes,): it matches, it matches because a reading is missing, never reported."""
 
     matches: Bools
     by_missing: Bools
     never_reported: Bools
 
-    def at(self, places: Positions, none: Bools) -> "TimedState":
-        """Of a few nodes; `none` is the mask of none of all nodes."""
+    def at(self, positions: Positions, none: Bools) -> "TimedState":
+        """Return the state at some positions; `none` is the empty mask over all nodes."""
         by_missing, never_reported = (
-            _few(self.by_missing, places, none),
-            _few(self.never_reported, places, none),
+            _few(self.by_missing, positions, none),
+            _few(self.never_reported, positions, none),
         )
-        return TimedState(self.matches[places], by_missing, never_reported)
+        return TimedState(self.matches[positions], by_missing, never_reported)
 
 
 @dataclass(frozen=True)
 class RuleTimers:
-    """One rule over the nodes; `blank` where nothing is known yet. Nothing in it is to be written to.
+    """The timers of one rule; masks have shape (nodes,) and are read-only.
 
-    Of most rules most of it is set nowhere; then it is `none`, the nodes' own mask of nobody, and costs nothing.
+    Most masks of most rules are empty: then they are the shared object `none`, and cost nothing.
 
-    `missing` and `carried` say why a node is in violation, if not by its reading; `unheard` that all there was so far is
-    the lack of a first reading. `waiting` are the places where the rule is broken but not violated yet, or the other way
-    round, and `began` when each of those became so: nowhere else does the time matter.
+    `blank`: nothing is known yet. `matches`: the comparison is true now; `violated`: also after `for` and `clearAfter`.
+    `missing` and `from_previous_leader`: why a node is in violation other than by its reading. `never_reported`: the
+    violation is only due to a metric that was never reported. `waiting`: positions where `matches` and `violated` differ,
+    and `began`: since when (seconds).
     """
 
     none: Bools
@@ -50,80 +51,80 @@ class RuleTimers:
 
     @classmethod
     def new(cls, nodes: NodeIndex) -> "RuleTimers":
-        """Of nodes about which nothing is known."""
+        """Return timers for nodes without any state."""
         no = nodes.none
         return cls(no, nodes.all, no, no, no, no, no, np.zeros(0, np.intp), np.zeros(0))
 
-    def moved(self, moves: Reindex, nodes: NodeIndex) -> "RuleTimers":
-        """The same over the nodes of today."""
-        if moves.nothing:
+    def moved(self, reindex: Reindex, nodes: NodeIndex) -> "RuleTimers":
+        """Return the timers over the current nodes."""
+        if reindex.nothing:
             return self
-        matches, violated = moves.mask(self.matches), moves.mask(self.violated)
+        matches, violated = reindex.mask(self.matches), reindex.mask(self.violated)
         none = nodes.none
         waiting = (matches ^ violated).nonzero()[0]
         return RuleTimers(
             none,
-            _tidy(~moves.mask(~self.blank), none),
+            _tidy(~reindex.mask(~self.blank), none),
             matches,
             violated,
-            _tidy(moves.mask(self.missing), none),
-            _tidy(moves.mask(self.from_previous_leader), none),
-            _tidy(moves.mask(self.never_reported), none),
+            _tidy(reindex.mask(self.missing), none),
+            _tidy(reindex.mask(self.from_previous_leader), none),
+            _tidy(reindex.mask(self.never_reported), none),
             waiting,
-            moves.values(self.since)[waiting],
+            reindex.values(self.since)[waiting],
         )
 
     @cached_property
     def since(self) -> Floats:
-        """Per node when it began to wait, NaN where it does not."""
+        """When each node began to wait (seconds), shape (nodes,); NaN where it does not."""
         since = np.full(len(self.blank), np.nan)
         since[self.waiting] = self.began
         return since
 
     @property
     def pending(self) -> Bools:
-        """Where the rule is broken, but not for long enough."""
+        """Where `for` is running."""
         return self.matches & ~self.violated
 
     @property
     def clearing(self) -> Bools:
-        """Where it is no longer broken, but not for long enough."""
+        """Where `clearAfter` is running."""
         return self.violated & ~self.matches
 
-    def due(self, terms: RuleOptions) -> float:
-        """When time alone will change something: a `for` or a `clearAfter` runs out."""
+    def due(self, options: RuleOptions) -> float:
+        """Return when the next `for` or `clearAfter` ends (seconds); infinity if none is running."""
         if not self.waiting.size:
             return np.inf
-        patience = np.where(self.matches[self.waiting], terms.for_seconds, terms.clear_after)
-        return float((self.began + patience).min())
+        limits = np.where(self.matches[self.waiting], options.for_seconds, options.clear_after)
+        return float((self.began + limits).min())
 
     def after(
-        self, seen: TimedState, was: Bools, terms: RuleOptions, *, now: float
+        self, seen: TimedState, was: Bools, options: RuleOptions, *, now: float
     ) -> "RuleTimers":
-        """One moment later; `was` is who was in violation.
+        """Advance to `now`; `was`, shape (nodes,), is where the rule was violated.
 
-        Only where something can change is anything worked out: of thousands of nodes that is a few.
+        Computes only the nodes that can change: a few out of thousands.
         """
-        places = self._unquiet(seen).nonzero()[0]
-        if not places.size:
+        positions = self._may_change(seen).nonzero()[0]
+        if not positions.size:
             return self
-        if places.size == was.size:
-            return self.step(seen, was, terms, now)
-        few = self._at(places).step(seen.at(places, self.none), was[places], terms, now)
+        if positions.size == was.size:
+            return self.step(seen, was, options, now)
+        few = self._at(positions).step(seen.at(positions, self.none), was[positions], options, now)
         return RuleTimers(
             self.none,
-            _put(self.blank, places, few.blank, self.none),
+            _put(self.blank, positions, few.blank, self.none),
             seen.matches,
-            _put(self.violated, places, few.violated, self.none),
-            _put(self.missing, places, few.missing, self.none),
-            _put(self.from_previous_leader, places, few.from_previous_leader, self.none),
-            _put(self.never_reported, places, few.never_reported, self.none),
-            places[few.waiting],
+            _put(self.violated, positions, few.violated, self.none),
+            _put(self.missing, positions, few.missing, self.none),
+            _put(self.from_previous_leader, positions, few.from_previous_leader, self.none),
+            _put(self.never_reported, positions, few.never_reported, self.none),
+            positions[few.waiting],
             few.began,
         )
 
     def unless(self, where: Bools, other: "RuleTimers") -> "RuleTimers":
-        """This, but another on some nodes."""
+        """Return these timers, with those of `other` where `where` is set."""
         matches = np.where(where, other.matches, self.matches)
         violated = np.where(where, other.violated, self.violated)
         waiting = (matches ^ violated).nonzero()[0]
@@ -141,14 +142,16 @@ class RuleTimers:
             np.where(where, other.since, self.since)[waiting],
         )
 
-    def step(self, seen: TimedState, was: Bools, terms: RuleOptions, now: float) -> "RuleTimers":
-        """One moment later, worked out on every node."""
-        # A first reading ends what the lack of it began, or it would matter who came first: the node or its readings.
-        anew = self.never_reported & ~seen.never_reported
-        was = was & ~anew
-        since = np.where(anew | self.blank | (self.matches != seen.matches), now, self.since)
-        # Where nothing is waited for `since` is not known, and makes no difference.
-        ripe, lasting = now >= since + terms.for_seconds, now < since + terms.clear_after
+    def step(self, seen: TimedState, was: Bools, options: RuleOptions, now: float) -> "RuleTimers":
+        """Advance to `now` on all nodes."""
+        # A first reading resets what its absence began; else the order of registration and report would matter.
+        first_report = self.never_reported & ~seen.never_reported
+        was = was & ~first_report
+        since = np.where(
+            first_report | self.blank | (self.matches != seen.matches), now, self.since
+        )
+        # `since` is NaN where no timer runs; the result does not depend on it there.
+        ripe, lasting = now >= since + options.for_seconds, now < since + options.clear_after
         violated = np.where(seen.matches, was | ripe, was & lasting)
         waiting = (seen.matches ^ violated).nonzero()[0]
         return RuleTimers(
@@ -156,30 +159,30 @@ class RuleTimers:
             self.none,
             seen.matches,
             violated,
-            _tidy(np.where(seen.matches, seen.by_missing, self.missing & ~anew), self.none),
+            _tidy(np.where(seen.matches, seen.by_missing, self.missing & ~first_report), self.none),
             _tidy(~seen.matches & np.where(self.blank, was, self.from_previous_leader), self.none),
             _tidy(seen.never_reported & np.where(self.blank, ~was, self.never_reported), self.none),
             waiting,
             since[waiting],
         )
 
-    def _at(self, places: Positions) -> "RuleTimers":
-        """Of a few nodes, all that wait among them."""
+    def _at(self, positions: Positions) -> "RuleTimers":
+        """Return the timers at some positions, which include all that wait."""
         none = self.none
         return RuleTimers(
-            none[: places.size],
-            _few(self.blank, places, none),
-            self.matches[places],
-            self.violated[places],
-            _few(self.missing, places, none),
-            _few(self.from_previous_leader, places, none),
-            _few(self.never_reported, places, none),
-            np.searchsorted(places, self.waiting),
+            none[: positions.size],
+            _few(self.blank, positions, none),
+            self.matches[positions],
+            self.violated[positions],
+            _few(self.missing, positions, none),
+            _few(self.from_previous_leader, positions, none),
+            _few(self.never_reported, positions, none),
+            np.searchsorted(positions, self.waiting),
             self.began,
         )
 
-    def _unquiet(self, seen: TimedState) -> Bools:
-        """Where a step may change something."""
+    def _may_change(self, seen: TimedState) -> Bools:
+        """Return where a step may change something."""
         found: Bools = (self.matches ^ self.violated) | (self.matches ^ seen.matches)
         if self.blank is not self.none:
             found |= self.blank
@@ -190,20 +193,20 @@ class RuleTimers:
         return found
 
 
-def _few(column: Bools, places: Positions, none: Bools) -> Bools:
-    return none[: places.size] if column is none else column[places]
+def _few(column: Bools, positions: Positions, none: Bools) -> Bools:
+    return none[: positions.size] if column is none else column[positions]
 
 
 def _tidy(column: Bools, none: Bools) -> Bools:
     return column if column.any() else none
 
 
-def _put(column: Bools, places: Positions, few: Bools, none: Bools) -> Bools:
-    """A column, but for a few nodes; the very same where that makes no difference."""
+def _put(column: Bools, positions: Positions, few: Bools, none: Bools) -> Bools:
+    """Return a mask with new values at some positions; the same object if nothing changes."""
     if column is none and not few.any():
         return none
-    if few.tobytes() == column[places].tobytes():
+    if few.tobytes() == column[positions].tobytes():
         return column
     changed = column.copy()
-    changed[places] = few
+    changed[positions] = few
     return _tidy(changed, none)

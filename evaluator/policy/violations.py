@@ -1,4 +1,4 @@
-"""Decisions that read as mappings: masks at once, names and words when somebody asks, and then kept."""
+"""Mappings over masks: names and texts are built on first access, and cached."""
 
 from collections.abc import ItemsView, Iterator, KeysView, Mapping, Sequence
 from dataclasses import replace
@@ -13,7 +13,7 @@ from evaluator.policy.types import Strategy
 
 
 class ViolationReasons(Mapping[str, str]):
-    """Node → why it violates a strategy of a policy; reads as a dict, and is one from the first look-up by name on."""
+    """Node → why it violates a strategy. A lazy mapping: the dict is built on the first look-up."""
 
     def __init__(
         self, policy: str, strategy: Strategy, nodes: NodeIndex, found: Violations
@@ -25,7 +25,7 @@ class ViolationReasons(Mapping[str, str]):
 
     @cached_property
     def by_name(self) -> dict[str, str]:
-        """All of it; not to be written to."""
+        """The dict; read-only."""
         return evaluate.reasons(self.policy, self.strategy, self.nodes.nodes, self.found)
 
     def some(self, count: int, among: NodeMask) -> dict[str, str]:
@@ -36,7 +36,7 @@ class ViolationReasons(Mapping[str, str]):
         return evaluate.reasons(self.policy, self.strategy, among.nodes, found)
 
     def reuse(self, before: Mapping[str, str]) -> Mapping[str, str]:
-        """The object of before if it says the same of the same nodes, in the same words."""
+        """Return `before` if it is equal, else self."""
         same = (
             isinstance(before, ViolationReasons)
             and before.nodes.nodes is self.nodes.nodes
@@ -59,11 +59,11 @@ class ViolationReasons(Mapping[str, str]):
         return iter(self.by_name)
 
     def keys(self) -> KeysView[str]:
-        """As of the dict, so that a look-up among thousands of names costs no call of ours."""
+        """Return the keys view of the dict: look-ups in it run without Python calls."""
         return self.by_name.keys()
 
     def items(self) -> ItemsView[str, str]:
-        """As of the dict."""
+        """Return the items view of the dict."""
         return self.by_name.items()
 
     def __repr__(self) -> str:
@@ -71,7 +71,7 @@ class ViolationReasons(Mapping[str, str]):
 
 
 def plain(reasons: Mapping[str, str]) -> Mapping[str, str]:
-    """The dict that reasons stand for: thousands of look-ups in it cost no call of ours."""
+    """Return the dict behind reasons, for many look-ups without Python calls."""
     return reasons.by_name if isinstance(reasons, ViolationReasons) else reasons
 
 
@@ -85,24 +85,24 @@ def violators(reasons: Mapping[str, str], nodes: NodeIndex) -> Mask:
 
 
 class MissingReadings(Mapping[str, Sequence[str]]):
-    """Metric → the nodes without a reading of it that a rule could use; only metrics that some node lacks are in it."""
+    """Metric → the nodes without a usable reading; metrics that every node has are left out."""
 
     def __init__(self, unusable: Mapping[str, NodeMask]) -> None:
-        self._lacking = {metric: nodes for metric, nodes in unusable.items() if nodes.count}
+        self._unusable = {metric: nodes for metric, nodes in unusable.items() if nodes.count}
 
     def count(self, metric: str) -> int:
-        """How many nodes lack a metric."""
-        found = self._lacking.get(metric)
+        """Return on how many nodes a metric is unusable."""
+        found = self._unusable.get(metric)
         return found.count if found else 0
 
     def __getitem__(self, metric: str) -> Sequence[str]:
-        return self._lacking[metric].names
+        return self._unusable[metric].names
 
     def __iter__(self) -> Iterator[str]:
-        return iter(self._lacking)
+        return iter(self._unusable)
 
     def __len__(self) -> int:
-        return len(self._lacking)
+        return len(self._unusable)
 
     def __repr__(self) -> str:
         return repr(dict(self))

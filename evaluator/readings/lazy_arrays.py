@@ -1,7 +1,7 @@
-"""Arrays whose memory is taken page by page as it is written to.
+"""Arrays whose memory is allocated page by page on first write.
 
-numpy asks for huge pages: the first write to each then has the kernel find and clear two megabytes. For tables of thousands of
-metrics and nodes, in which a report writes a column, that is all of it at the first report: a second or more.
+numpy requests huge pages, so the kernel clears two megabytes on the first write to each. A report writes one column of a
+table of thousands of metrics and nodes: the first report would touch all of it, a second or more.
 """
 
 import math
@@ -13,7 +13,7 @@ import numpy.typing as npt
 
 
 def zeros(shape: tuple[int, ...], dtype: npt.DTypeLike) -> npt.NDArray[Any]:
-    """An array of zeros."""
+    """Return an array of zeros backed by lazily allocated pages."""
     count = math.prod(shape)
     size = max(1, count * np.dtype(dtype).itemsize)
     pages = mmap.mmap(-1, size, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)

@@ -1,4 +1,4 @@
-"""Readings of several sources as one: per metric and node, the first source that has a fresh reading wins."""
+"""Merges sources of readings: per metric and node, the first source with a fresh reading wins."""
 
 import contextlib
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
@@ -20,41 +20,41 @@ Part = TypeVar("Part", Floats, Counts, Bools)
 
 
 class Readings(Protocol):
-    """What decisions are made of: columns to read, and the housekeeping around them."""
+    """The readings that decisions use: columns, snapshots and housekeeping."""
 
     def column(self, metric: str, nodes: Sequence[str], now: float) -> Column:
-        """One metric over some nodes at a time."""
+        """Return one metric over some nodes at `now`."""
         ...
 
     def snapshot(self, nodes: Sequence[str]) -> AbstractContextManager["Readings"]:
-        """The readings of these nodes as they are now, whatever comes until the context ends. Only for reading.
+        """Yield a read-only view of the readings as they are now; later reports do not change it.
 
-        It takes no longer with more metrics: columns are copied when they are asked for.
+        The cost does not depend on the number of metrics: columns are copied when they are read.
         """
         ...
 
     def next_expiry(self, now: float) -> float:
-        """When time alone will change a column."""
+        """Return when a column changes without new input (seconds)."""
         ...
 
     def resume(self, since: float, now: float) -> None:
-        """Nobody has listened from some time after `since` until now: who was fresh then is awaited, as all are at the start."""
+        """No reports were received from `since` to `now` (process suspended): nodes fresh before count as unreported."""
         ...
 
     def subscribe(self, metrics: Iterable[str]) -> None:
-        """Keep just these metrics."""
+        """Keep only these metrics."""
         ...
 
     def prune(self, nodes: Collection[str], now: float) -> None:
-        """These are all nodes there are."""
+        """Drop nodes other than these."""
         ...
 
 
 class Merged:
-    """Sources by name, the preferred one first. Nothing is kept here; each column is put together when it is asked for.
+    """Sources by name, the preferred one first. Stateless: each column is merged when it is read.
 
-    A fresh reading goes before a fresh "this node has none", that before a stale reading, and that before nothing. A node is
-    awaited while a source that would go before the one that has spoken is, so that its first word turns nothing round.
+    Order of preference per node: a fresh reading, a fresh "metric absent", a stale reading, nothing. A node is
+    unreported while a preferred source may still report, so that its first report does not reverse a verdict.
     """
 
     def __init__(self, sources: Mapping[str, Readings]) -> None:
@@ -64,74 +64,74 @@ class Merged:
         self._sources = tuple(sources.values())
 
     def column(self, metric: str, nodes: Sequence[str], now: float) -> Column:
-        """The best that the sources have, node by node, and who it is from."""
+        """Return the best reading of each node, and its source."""
         best = self._sources[0].column(metric, nodes, now)
         origin = np.zeros(len(nodes), np.int8)
         for number, source in enumerate(self._sources[1:], start=1):
-            # Where there is a fresh reading nothing goes before it: most often that is everywhere, or nearly so.
-            places = (~(best.fresh & (best.samples > 0))).nonzero()[0]
-            if not places.size:
+            # A fresh reading always wins; usually all or nearly all nodes have one.
+            positions = (~(best.fresh & (best.samples > 0))).nonzero()[0]
+            if not positions.size:
                 break
             other = source.column(metric, nodes, now)
-            better = places[_rank(other, places) > _rank(best, places)]
+            better = positions[_rank(other, positions) > _rank(best, positions)]
             origin[better] = number
-            best = _put_together(best, other, better, places)
+            best = _merge(best, other, better, positions)
         return best._replace(origin=SourceMask(self._names, origin))
 
     @contextlib.contextmanager
     def snapshot(self, nodes: Sequence[str]) -> Iterator["Merged"]:
-        """Of every source at one moment."""
+        """Yield a snapshot of all sources at one moment."""
         with contextlib.ExitStack() as stack:
             pairs = zip(self._names, self._sources, strict=True)
             yield Merged({name: stack.enter_context(x.snapshot(nodes)) for name, x in pairs})
 
     def next_expiry(self, now: float) -> float:
-        """When time alone will change a column."""
+        """Return when a column changes without new input (seconds)."""
         return min(source.next_expiry(now) for source in self._sources)
 
     def resume(self, since: float, now: float) -> None:
-        """Nobody has listened for a while."""
+        """No reports were received from `since` to `now`."""
         for source in self._sources:
             source.resume(since, now)
 
     def subscribe(self, metrics: Iterable[str]) -> None:
-        """Keep just these metrics."""
+        """Keep only these metrics."""
         wanted = frozenset(metrics)
         for source in self._sources:
             source.subscribe(wanted)
 
     def prune(self, nodes: Collection[str], now: float) -> None:
-        """These are all nodes there are."""
+        """Drop nodes other than these."""
         for source in self._sources:
             source.prune(nodes, now)
 
 
-def _rank(column: Column, places: Positions) -> npt.NDArray[np.int8]:
-    """3: a fresh reading, 2: fresh, but there is none, 1: an old reading, 0: nothing."""
-    fresh = column.fresh[places]
-    good = np.where(fresh, column.samples[places] > 0, column.at[places] > NEVER)
+def _rank(column: Column, positions: Positions) -> npt.NDArray[np.int8]:
+    """Return 3 for a fresh reading, 2 for fresh but absent, 1 for a stale reading, 0 for nothing."""
+    fresh = column.fresh[positions]
+    good = np.where(fresh, column.samples[positions] > 0, column.at[positions] > NEVER)
     rank: npt.NDArray[np.int8] = fresh.view(np.int8) * np.int8(2) + good.view(np.int8)
     return rank
 
 
-def _put_together(one: Column, other: Column, better: Positions, unreported: Positions) -> Column:
-    """One column, but where `better` the other; and where `awaited`, waiting for either."""
-    waits = one.unreported.copy()
-    waits[unreported] |= other.unreported[unreported]
+def _merge(one: Column, other: Column, better: Positions, unreported: Positions) -> Column:
+    """Return `one`, with `other` at the positions `better`; `unreported` is the union at those positions."""
+    pending = one.unreported.copy()
+    pending[unreported] |= other.unreported[unreported]
     return Column(
         _put(one.values, other.values, better),
         _put(one.samples, other.samples, better),
         _put(one.at, other.at, better),
         _put(one.fresh, other.fresh, better),
         _put(one.unread, other.unread, better),
-        waits,
+        pending,
         "; ".join(fault for fault in (one.fault, other.fault) if fault),
     )
 
 
-def _put(one: Part, other: Part, places: Positions) -> Part:
-    if not places.size:
+def _put(one: Part, other: Part, positions: Positions) -> Part:
+    if not positions.size:
         return one
     both = one.copy()
-    both[places] = other[places]
+    both[positions] = other[positions]
     return both

@@ -1,6 +1,6 @@
-"""What a source that is polled said last: one answer tells of one metric on all nodes at once.
+"""Readings of a polled source: one answer holds one metric of all nodes.
 
-Plain state like the store, with the same columns to read: times are passed in, nothing is asked for here.
+Plain state with the same columns as the store; times are passed in, and no I/O is done here.
 """
 
 import contextlib
@@ -14,36 +14,36 @@ from evaluator.readings.row_index import RowIndex, Rows
 from evaluator.readings.store import NEVER, Column, Counts, Floats, Reading, SuspendedTime, unknown
 
 _SPARE = 64
-"""Names that are no node's may pile up to so many beyond the number of nodes before they are cleared away."""
+"""Stale names tolerated beyond twice the number of nodes before rows are compacted."""
 
 
 @dataclass(slots=True)
 class _Metric:
-    """One metric. The last place of each array stands for every node that the answer did not name."""
+    """One metric. The last element of each array stands for all nodes that the answer did not name."""
 
     values: Floats = field(default_factory=lambda: np.full(1, np.nan))
     samples: Counts = field(default_factory=lambda: np.zeros(1, np.int32))
     at: Floats = field(default_factory=lambda: np.full(1, NEVER))
     since: float | None = None
-    """When it was first looked for; None: not yet."""
-    spoken: bool = False
-    """Whether there was any word on it, be it a failure."""
+    """When it was first requested; None: not yet."""
+    answered_once: bool = False
+    """Whether there was an answer, or a failure."""
     failing: bool = False
     fault: str = ""
     seen: tuple[Rows, Floats, Counts, Floats] | None = None
-    """Of which rows, and the arrays as they were looked at last: an answer is looked at more often than it changes."""
+    """The arrays at the rows that were read last: answers are read more often than they change."""
     oldest: float | None = None
-    """The first of its times, once somebody asked."""
+    """The earliest of its times; None until computed."""
 
     def at_rows(self, rows: Rows) -> tuple[Floats, Counts, Floats]:
-        """Values, samples and times at some rows of a roster, in arrays that nobody is to write to."""
+        """Return values, samples and times at some rows; read-only."""
         if self.seen is None or self.seen[0] is not rows:
             known = np.where(rows < len(self.at) - 1, rows, -1)
             self.seen = (rows, self.values[known], self.samples[known], self.at[known])
         return self.seen[1:]
 
     def oldest_after(self, recent: float) -> float:
-        """The first of its times from some moment on; infinity if there is none."""
+        """Return the earliest time not before `recent`; infinity if there is none."""
         if self.oldest is None:
             self.oldest = float(self.at.min())
         if self.oldest >= recent:
@@ -51,19 +51,19 @@ class _Metric:
         return float(self.at.min(where=self.at >= recent, initial=np.inf))
 
     def forget(self, row: int) -> None:
-        """The node of this row is as one that the answer did not name."""
+        """Reset a row to the state of a node that the answer did not name."""
         if row < len(self.at) - 1:
             self.values[row], self.samples[row], self.at[row] = np.nan, 0, self.answered
             self.seen = self.oldest = None
 
     @property
     def answered(self) -> float:
-        """When the last answer came."""
+        """When the last answer arrived (seconds)."""
         return float(self.at[-1])
 
 
 class PolledReadings:
-    """Answers of one source by metric. A reading older than `stale_after` is missing; `started` is when asking began."""
+    """Answers of one source by metric. Readings older than `stale_after` seconds are missing; `started`: first poll."""
 
     def __init__(self, name: str, *, stale_after: float, started: float) -> None:
         self.name = name
@@ -71,137 +71,145 @@ class PolledReadings:
         self.started = started
         self.pause = SuspendedTime()
         self.version = 0
-        """Goes up when what a rule would see changed; not when the same was said again."""
-        self._topics: dict[str, _Metric] = {}
-        self._roster = RowIndex()
+        """Incremented when the input of rules changes; equal answers do not count."""
+        self._metrics: dict[str, _Metric] = {}
+        self._rows = RowIndex()
 
     @property
     def metrics(self) -> frozenset[str]:
-        """The metrics that are kept."""
-        return frozenset(self._topics)
+        """The subscribed metrics."""
+        return frozenset(self._metrics)
 
     def subscribe(self, metrics: Iterable[str]) -> None:
-        """Keep just these metrics; a new one is awaited."""
+        """Keep only these metrics; new ones are unreported."""
         wanted = set(metrics)
-        if wanted != self._topics.keys():
-            self._topics = {name: self._topics.get(name) or _Metric() for name in sorted(wanted)}
+        if wanted != self._metrics.keys():
+            self._metrics = {name: self._metrics.get(name) or _Metric() for name in sorted(wanted)}
             self.version += 1
 
     def resume(self, since: float, now: float) -> None:
-        """Nobody has asked from some time after `since` until now: what was fresh then is awaited, as all is at the start."""
+        """The process was suspended from `since` to `now`: readings fresh before count as unreported."""
         self.pause = SuspendedTime(since, now)
         self.version += 1
 
     def answer(
         self, metric: str, readings: Mapping[str, Reading], at: float, *, fault: str = ""
     ) -> None:
-        """Take in what the source says of a metric: a node it does not name has none.
+        """Store an answer for a metric; nodes that it does not name have no reading.
 
-        `fault` is what is wrong with a part of the answer.
+        `fault` describes a partial failure.
         """
-        old = self._topics.get(metric)
+        old = self._metrics.get(metric)
         if old is None:
             return
         rows = [self._row(node) for node in readings]
-        size = len(self._roster.rows) + 1
+        size = len(self._rows.rows) + 1
         new = _Metric(
             np.full(size, np.nan),
             np.zeros(size, np.int32),
             np.full(size, at),
             since=old.since,
-            spoken=True,
+            answered_once=True,
             fault=fault,
         )
         new.values[rows] = [reading.value for reading in readings.values()]
         new.samples[rows] = [reading.samples for reading in readings.values()]
         new.at[rows] = [reading.at for reading in readings.values()]
-        self._topics[metric] = new
+        self._metrics[metric] = new
         self.version += not self._alike(old, new, at)
 
     def failed(self, metric: str, fault: str) -> None:
-        """The source has no answer, for this reason: what it said before keeps its age, and grows stale."""
-        topic = self._topics.get(metric)
-        if topic is not None and (not topic.failing or topic.fault != fault):
-            self._topics[metric] = replace(topic, spoken=True, failing=True, fault=fault)
+        """Record that the source failed; earlier readings keep their age and become stale."""
+        metric_state = self._metrics.get(metric)
+        if metric_state is not None and (not metric_state.failing or metric_state.fault != fault):
+            self._metrics[metric] = replace(
+                metric_state, answered_once=True, failing=True, fault=fault
+            )
             self.version += 1
 
     @contextlib.contextmanager
     def snapshot(self, _nodes: Sequence[str]) -> Iterator["PolledReadings"]:
-        """The readings as they are now, whatever is answered later. Only for reading."""
+        """Yield a read-only view of the readings as they are now."""
         frozen = copy.copy(self)
         frozen.freeze()
         yield frozen
 
     def freeze(self) -> None:
-        """Stay what this is now, whatever the one of which it is a copy is told."""
-        self._topics = self._topics.copy()
+        """Detach this copy from later changes of the original."""
+        self._metrics = self._metrics.copy()
 
     def column(self, metric: str, nodes: Sequence[str], now: float) -> Column:
-        """One metric over some nodes, in arrays that later answers leave alone and that nobody is to write to."""
-        topic = self._topics.get(metric)
-        if topic is None:
+        """Return one metric over some nodes; read-only arrays that later answers do not change."""
+        metric_state = self._metrics.get(metric)
+        if metric_state is None:
             return unknown(len(nodes), unreported=self._starting(now))
-        fault = topic.fault and f"{self.name}: {topic.fault}"
-        if topic.answered == NEVER:
-            unreported = self._awaits(topic, now)
-            return unknown(len(nodes), unreported=unreported, unread=topic.failing, fault=fault)
-        values, samples, at = topic.at_rows(self._roster.find(nodes))
+        fault = metric_state.fault and f"{self.name}: {metric_state.fault}"
+        if metric_state.answered == NEVER:
+            unreported = self._is_expected(metric_state, now)
+            return unknown(
+                len(nodes), unreported=unreported, unread=metric_state.failing, fault=fault
+            )
+        values, samples, at = metric_state.at_rows(self._rows.find(nodes))
         fresh, hidden = at >= now - self.stale_after, np.zeros(len(nodes), bool)
         if self.pause.matters(now, self.stale_after):
             hidden = self.pause.hides(at, fresh, self.stale_after)
-        unread = np.full(len(nodes), topic.failing)
+        unread = np.full(len(nodes), metric_state.failing)
         return Column(values, samples, at, fresh, unread, hidden, fault, source=self.name)
 
     def next_expiry(self, now: float) -> float:
-        """When time alone will change something: a fresh reading has become too old, or is no longer awaited."""
+        """Return when a reading becomes stale, or is no longer expected (seconds)."""
         recent = now - self.stale_after
         times = [self.started, self.pause.end]
-        for topic in self._topics.values():
-            times.append(topic.oldest_after(recent))
-            if not topic.spoken and topic.since is not None:
-                times.append(topic.since)
+        for metric_state in self._metrics.values():
+            times.append(metric_state.oldest_after(recent))
+            if not metric_state.answered_once and metric_state.since is not None:
+                times.append(metric_state.since)
         return min((at for at in times if at >= recent), default=np.inf) + self.stale_after
 
     def forget(self, node: str) -> None:
-        """Drop what was said of a node that is no more; one of its name is as one that no answer has named yet."""
-        row = self._roster.rows.get(node)
+        """Drop the readings of a deleted node."""
+        row = self._rows.rows.get(node)
         if row is None:
             return
-        for topic in self._topics.values():
-            topic.forget(row)
+        for metric_state in self._metrics.values():
+            metric_state.forget(row)
         self.version += 1
 
     def prune(self, nodes: Collection[str], now: float) -> None:
-        """These are the nodes there are: names that come and go must not pile up. New metrics are awaited from now on."""
-        for topic in self._topics.values():
-            topic.since = now if topic.since is None else topic.since
-        if len(self._roster.rows) <= 2 * len(nodes) + _SPARE:
+        """Drop names other than these nodes, so that they do not accumulate. New metrics are expected from now on."""
+        for metric_state in self._metrics.values():
+            metric_state.since = now if metric_state.since is None else metric_state.since
+        if len(self._rows.rows) <= 2 * len(nodes) + _SPARE:
             return
-        kept = [node for node in self._roster.rows if node in nodes]
-        found = self._roster.find(kept)
-        for metric, topic in self._topics.items():
-            rows = np.append(np.where(found < len(topic.at) - 1, found, -1), -1)
-            self._topics[metric] = replace(
-                topic,
-                values=topic.values[rows],
-                samples=topic.samples[rows],
-                at=topic.at[rows],
+        kept = [node for node in self._rows.rows if node in nodes]
+        found = self._rows.find(kept)
+        for metric, metric_state in self._metrics.items():
+            rows = np.append(np.where(found < len(metric_state.at) - 1, found, -1), -1)
+            self._metrics[metric] = replace(
+                metric_state,
+                values=metric_state.values[rows],
+                samples=metric_state.samples[rows],
+                at=metric_state.at[rows],
                 seen=None,
                 oldest=None,
             )
-        self._roster = RowIndex(kept)
+        self._rows = RowIndex(kept)
 
-    def _awaits(self, topic: _Metric, now: float) -> bool:
-        """As with agents: "cannot be read" is a first word too, but at the start one waits all the same."""
-        first = topic.since is None or now - topic.since < self.stale_after
-        return self._starting(now) or (first and not topic.spoken)
+    def _is_expected(self, metric_state: _Metric, now: float) -> bool:
+        """Whether a first answer is still expected. A failure ends that, except during startup."""
+        first = metric_state.since is None or now - metric_state.since < self.stale_after
+        return self._starting(now) or (first and not metric_state.answered_once)
 
     def _starting(self, now: float) -> bool:
         return now - self.started < self.stale_after
 
     def _alike(self, old: _Metric, new: _Metric, at: float) -> bool:
-        """Whether a rule, or somebody who looks, would see no difference."""
-        if (old.spoken, old.failing, old.fault) != (new.spoken, new.failing, new.fault):
+        """Whether two answers give rules and `/explain` the same input."""
+        if (old.answered_once, old.failing, old.fault) != (
+            new.answered_once,
+            new.failing,
+            new.fault,
+        ):
             return False
         recent = at - self.stale_after
         return (
@@ -212,8 +220,8 @@ class PolledReadings:
         )
 
     def _row(self, node: str) -> int:
-        row = self._roster.rows.get(node)
+        row = self._rows.rows.get(node)
         if row is None:
-            row = len(self._roster.rows)
-            self._roster.put(node, row)
+            row = len(self._rows.rows)
+            self._rows.put(node, row)
         return row

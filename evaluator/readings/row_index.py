@@ -1,4 +1,4 @@
-"""Which row of an array is which node's; a list of nodes is looked up once, however many columns are read over it."""
+"""Maps node names to array rows; a list of nodes is looked up once for all columns read over it."""
 
 import copy
 from collections.abc import Iterable, Sequence
@@ -10,34 +10,34 @@ Rows = npt.NDArray[np.intp]
 
 
 class RowIndex:
-    """Rows by node name. `find` answers -1 for a node without one."""
+    """Rows by node name. `find` returns -1 for unknown nodes."""
 
     def __init__(self, nodes: Iterable[str] = ()) -> None:
         self.rows: dict[str, int] = {node: row for row, node in enumerate(nodes)}
-        self._sought: tuple[str, ...] | None = None
-        self._found: Rows = np.zeros(0, np.intp)
+        self._last_nodes: tuple[str, ...] | None = None
+        self._last_rows: Rows = np.zeros(0, np.intp)
 
     def copy(self) -> "RowIndex":
-        """The same rows, whatever becomes of these."""
+        """Return an independent copy."""
         made = copy.copy(self)
         made.rows = self.rows.copy()
         return made
 
     def put(self, node: str, row: int) -> None:
-        """This row is that node's from now on."""
+        """Assign a row to a node."""
         self.rows[node] = row
-        self._sought = None
+        self._last_nodes = None
 
     def drop(self, node: str) -> int | None:
-        """Forget a node; the row that was its, if it had one."""
-        self._sought = None
+        """Remove a node; returns its row, or None."""
+        self._last_nodes = None
         return self.rows.pop(node, None)
 
     def find(self, nodes: Sequence[str]) -> Rows:
-        """The rows of some nodes, in that order. The answer for the last tuple is kept: decide() asks for each metric."""
-        if nodes is self._sought:
-            return self._found
+        """Return the rows of some nodes, in order. The last tuple is cached: decide() repeats it for each metric."""
+        if nodes is self._last_nodes:
+            return self._last_rows
         rows: Rows = np.array([self.rows.get(node, -1) for node in nodes], dtype=np.intp)
         if isinstance(nodes, tuple):
-            self._sought, self._found = nodes, rows
+            self._last_nodes, self._last_rows = nodes, rows
         return rows

@@ -1,8 +1,8 @@
-"""The latest reading of every subscribed metric for every node, in arrays that numpy can compare at once.
+"""The latest reading of every subscribed metric of every node, in numpy arrays.
 
-The store is plain state: times are passed in, nothing is read or awaited. It is changed in place by the one thread that
-receives reports, so no lock is needed. A decision reads its columns one by one while reports arrive, from a snapshot:
-while one is open, the store keeps a copy of each row before the first report that changes it.
+The store is plain state: times are passed in, and no I/O is done here. One thread receives reports and changes it in
+place, so no lock is needed. A decision reads columns from a snapshot while reports arrive: while a snapshot is open, the
+store copies each row before its first change.
 """
 
 import contextlib
@@ -30,7 +30,7 @@ _COLUMNS = 1024
 
 
 class Reading(NamedTuple):
-    """One metric of one node: how many samples there were, the value if it was one, and when (seconds, store's clock)."""
+    """One metric of one node: the number of samples, the value if there is one sample, and the time (seconds, store's clock)."""
 
     samples: int
     value: float
@@ -38,19 +38,18 @@ class Reading(NamedTuple):
 
 
 class SourceMask(NamedTuple):
-    """Which source each reading of a column is from, where there are several: its place among their names."""
+    """The source of each reading of a merged column, shape (nodes,): an index into `names`."""
 
     names: tuple[str, ...]
     numbers: npt.NDArray[np.int8]
 
 
 class Column(NamedTuple):
-    """One metric over a list of nodes, in that order.
+    """One metric over a list of nodes; all arrays have shape (nodes,).
 
-    `at` is when it was read, `fresh` whether that is recent enough. `unread`: its source said last that it cannot be
-    read. `awaited`: a first word about it is still to be expected, from a node that reports, and at the start from every
-    node. `fault` is what a source says that has not got the metric, in words that stay the same while that is so.
-    `source` is the polled source that all of it is from, and empty of what agents reported.
+    `at`: when it was read (seconds). `fresh`: not stale. `unread`: the source last reported that it cannot read the
+    metric. `unreported`: the node has not reported this metric yet, but still may; at startup that is every node.
+    `fault`: why the source does not have the metric, as a constant text. `source`: the polled source, empty for agents.
     """
 
     values: Floats
@@ -63,19 +62,21 @@ class Column(NamedTuple):
     origin: SourceMask | None = None
     source: str = ""
 
-    def source_at(self, place: int) -> str:
-        """Whose reading the one at a place is."""
-        return self.source if self.origin is None else self.origin.names[self.origin.numbers[place]]
+    def source_at(self, position: int) -> str:
+        """Return the source of the reading at a position."""
+        return (
+            self.source if self.origin is None else self.origin.names[self.origin.numbers[position]]
+        )
 
     @property
     def usable(self) -> Bools:
-        """Where a rule may look at the value: one sample, not NaN, and fresh."""
+        """Where rules can compare the value: one sample, fresh, not NaN."""
         usable: Bools = self.fresh & (self.samples == 1) & ~np.isnan(self.values)
         return usable
 
 
 def unknown(size: int, *, unreported: bool, unread: bool = False, fault: str = "") -> Column:
-    """A column over so many nodes of which nothing is known."""
+    """Return a column without readings for `size` nodes."""
     return Column(
         np.full(size, np.nan),
         np.zeros(size, np.int32),
@@ -87,8 +88,8 @@ def unknown(size: int, *, unreported: bool, unread: bool = False, fault: str = "
     )
 
 
-class _Heard(NamedTuple):
-    """When each of some nodes was heard of last, and whether that is recent, at one moment."""
+class _ReportTimes(NamedTuple):
+    """The time of each node's last report, and whether it is fresh, at one moment."""
 
     rows: Rows
     now: float
@@ -98,23 +99,23 @@ class _Heard(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class SuspendedTime:
-    """A time in which this process was stopped: that nobody was heard in it says nothing about anybody."""
+    """A period in which this process was suspended: missing reports in it do not make readings stale."""
 
     since: float = NEVER
     end: float = NEVER
 
     def matters(self, now: float, grace: float) -> bool:
-        """Whether the first reports after it may still be on their way."""
+        """Whether the first reports after it may still arrive."""
         return now - self.end < grace
 
     def hides(self, at: Floats, fresh: Bools, stale_after: float) -> Bools:
-        """Of readings of these times, which were fresh when it began and are no longer."""
+        """Return which readings were fresh when the period began and are not now."""
         hidden: Bools = ~fresh & (at >= self.since - stale_after)
         return hidden
 
 
 class _Facts(NamedTuple):
-    """What a column says of some nodes beside the values: it rarely changes. `older` are the times that are not `heard`."""
+    """A column without values and report times; rarely changes. `older`: times of readings older than the last report."""
 
     rows: Rows
     samples: Counts
@@ -123,14 +124,14 @@ class _Facts(NamedTuple):
 
 
 class Store:
-    """Readings by node and metric; what was never reported has no samples, at time NEVER.
+    """Readings by node and metric; a metric that was never reported has 0 samples at time NEVER.
 
-    A reading older than `stale_after` seconds is missing, not true. `started` is when the first report can have come, and
-    `grace` the seconds after it in which every node's first report is awaited: at least `stale_after`.
+    Readings older than `stale_after` seconds are stale. `started`: when reports can first arrive; for `grace` seconds
+    after it (at least `stale_after`) every node's first report is expected.
 
-    Each metric's readings lie side by side, for that is how they are read, far more often than they are written. A report
-    vouches for whatever it does not name, so that most readings of a node have the time of its last report: that is kept
-    once, and beside it only what is older.
+    Arrays are contiguous per metric, because columns are read far more often than written. A report confirms all readings
+    that it does not name, so most readings have the time of the node's last report: that is stored once per node, and
+    only older times are stored per reading.
     """
 
     def __init__(self, *, stale_after: float, started: float, grace: float = 0.0) -> None:
@@ -139,60 +140,60 @@ class Store:
         self._grace = max(grace, stale_after)
         self.pause = SuspendedTime()
         self.version = 0
-        """Goes up when what a rule would see changed; not when the same was read again."""
+        """Incremented when the input of rules changes; equal readings do not count."""
         self._metrics: dict[str, int] = {}
-        self._roster = RowIndex()
+        self._rows = RowIndex()
         self._free: list[int] = []
-        """Rows that were used and are not any more; those from `_used` on were never used."""
+        """Rows to reuse; rows from `_used` on were never used."""
         self._used = 0
         self._spare: list[int] = []
         """Columns without a metric."""
+        self._expected: dict[int, float] = {}
+        """By the row of a node that was registered and has not reported since, when that was."""
         self._released: list[int] = []
         """Those that a snapshot may still read; they are spare when the last snapshot is closed."""
         self._lagging: dict[int, Floats] = {}
-        """By the row of a node that could not read something last, the different times of what it read before."""
-        self._last_heard: _Heard | None = None
+        """Row of a node with unread metrics → the distinct times of their last readings."""
+        self._last_times: _ReportTimes | None = None
         self._facts: dict[int, _Facts] = {}
-        """By column, until one of its facts changes."""
+        """By column; dropped when it changes."""
         self._open: list[Undo] = []
-        """Of the snapshots that are open."""
+        """One per open snapshot."""
         self._undo: Undo | None = None
-        """Of a snapshot: the rows that were changed since."""
+        """In a snapshot: the rows changed since it was taken."""
         self._make_room(columns=0, rows=0)
 
     def _make_room(self, *, columns: int, rows: int) -> None:
-        """Other arrays. The last row is nobody's, and stays empty: it is where -1 points.
+        """Allocate arrays. The last row stays empty: row -1 (unknown node) points to it.
 
-        Nothing is written before a row or column is used: then the system need not find memory for all of it at once.
+        Rows and columns are first written when used, so that memory is allocated gradually.
         """
-        self._last_heard, self._facts, self._open, self._released = None, {}, [], []
+        self._last_times, self._facts, self._open, self._released = None, {}, [], []
         shape = (columns, rows + 1)
         self._values: Floats = zeros(shape, np.float64)
         self._samples: Counts = zeros(shape, np.int32)
         self._latest: Floats = zeros(shape, np.float64)
-        """When a reading was read at the latest, where that was before the node's last report; else infinity, or NEVER."""
+        """Time of a reading older than the node's last report; infinity if it is as new, NEVER if there is none."""
         self._unread: Bools = zeros(shape, np.bool_)
         self._heard: Floats = np.full(rows + 1, NEVER)
-        self._expected: Floats = np.full(rows + 1, NEVER)
-        """When a node was registered that has not reported since."""
 
     def _clear(self, columns: int | slice, rows: int | slice) -> None:
-        """Nothing was ever reported there."""
+        """Reset cells to never reported."""
         self._values[columns, rows], self._samples[columns, rows] = np.nan, 0
         self._latest[columns, rows], self._unread[columns, rows] = NEVER, False
 
     @property
     def metrics(self) -> frozenset[str]:
-        """The metrics that have room here."""
+        """The subscribed metrics."""
         return frozenset(self._metrics)
 
     @property
     def room(self) -> int:
-        """For how many nodes there is room."""
+        """The number of nodes that fit without reallocation."""
         return len(self._heard) - 1
 
     def subscribe(self, metrics: Iterable[str]) -> None:
-        """Make room for just these metrics; readings of those that stay are kept."""
+        """Keep only these metrics; readings of metrics that stay are kept."""
         wanted = set(metrics)
         if wanted == self._metrics.keys():
             return
@@ -216,9 +217,9 @@ class Store:
             self._move(columns=len(self._values), rows=2 * nodes)
 
     def _move(self, *, columns: int, rows: int) -> None:
-        """Make room for so many columns and rows."""
+        """Reallocate to this many columns and rows."""
         values, samples, latest = self._values, self._samples, self._latest
-        unread, heard, expected = self._unread, self._heard, self._expected
+        unread, heard = self._unread, self._heard
         used = slice(self._used)
         self._make_room(columns=columns, rows=rows)
         source = list(self._metrics.values())
@@ -229,13 +230,13 @@ class Store:
         self._samples[target, used] = samples[source, used]
         self._latest[target, used] = latest[source, used]
         self._unread[target, used] = unread[source, used]
-        self._heard[used], self._expected[used] = heard[used], expected[used]
+        self._heard[used] = heard[used]
         self._clear(target, -1)
 
     @contextlib.contextmanager
     def snapshot(self, nodes: Sequence[str]) -> Iterator["Store"]:
-        """The readings of these nodes as they are now, whatever is reported until it is closed. Only for reading."""
-        self._roster.find(nodes)
+        """Yield a read-only view of the readings as they are now; later reports do not change it."""
+        self._rows.find(nodes)
         frozen = copy.copy(self)
         undo = frozen.freeze()
         self._open.append(undo)
@@ -247,39 +248,40 @@ class Store:
                 self._spare, self._released = self._spare + self._released, []
 
     def freeze(self) -> Undo:
-        """Stay what this is now. To be told of each row before it changes: the large arrays are still those of another."""
-        self._roster, self._heard = self._roster.copy(), self._heard.copy()
+        """Detach this copy; the large arrays stay shared, so the original must report each row to the Undo before a change."""
+        self._rows, self._heard = self._rows.copy(), self._heard.copy()
         self._expected, self._lagging = self._expected.copy(), self._lagging.copy()
         self._undo = Undo(self._values, self._samples, self._latest, self._unread)
         return self._undo
 
     def _keep(self, row: int) -> None:
-        """This row is about to change."""
+        """Save a row for open snapshots before it changes."""
         for undo in self._open:
             undo.keep(row)
 
     def report(self, node: str, report: Delta, at: float) -> None:
-        """Take in what a node said at a time. Metrics that nobody subscribed to are passed over."""
+        """Store a report of a node received at `at` (seconds). Metrics without subscription are ignored."""
         row = self._row(node)
         last = self._heard[row]
         changed = bool(last < at - self.stale_after)
         self._heard[row] = at
-        self._expected[row] = NEVER
-        self._last_heard = None
+        if self._expected:
+            self._expected.pop(row, None)
+        self._last_times = None
         unread = [self._metrics[name] for name in report.unread if name in self._metrics]
         if unread or row in self._lagging:
             self._keep(row)
             changed |= self._note_unread(row, unread, last)
-        said = [(name, np.nan, 0) for name in report.absent]
-        said += [(name, np.nan, count) for name, count in report.several.items()]
-        said += [(name, value, 1) for name, value in report.values.items()]
-        if said:
+        readings = [(name, np.nan, 0) for name in report.absent]
+        readings += [(name, np.nan, count) for name, count in report.several.items()]
+        readings += [(name, value, 1) for name, value in report.values.items()]
+        if readings:
             self._keep(row)
-            changed |= self._put(row, said)
+            changed |= self._put(row, readings)
         self.version += changed
 
     def _note_unread(self, row: int, columns: Sequence[int], last: float) -> bool:
-        """What could not be read keeps the time it had at the last report; the rest is as new as this one."""
+        """Unread metrics keep the time of their last reading; all others get the time of this report."""
         before, latest = self._unread[:, row].copy(), self._latest[:, row]
         unread = np.zeros_like(before)
         unread[columns] = True
@@ -294,10 +296,10 @@ class Store:
             del self._lagging[row]
         return not np.array_equal(before, unread)
 
-    def _put(self, row: int, said: Iterable[tuple[str, float, int]]) -> bool:
-        """Readings of one node: metric, value, number of samples."""
-        places = self._metrics
-        known = [(places[name], value, count) for name, value, count in said if name in places]
+    def _put(self, row: int, readings: Iterable[tuple[str, float, int]]) -> bool:
+        """Write readings of one node: (metric, value, number of samples) each."""
+        index = self._metrics
+        known = [(index[name], value, count) for name, value, count in readings if name in index]
         if not known:
             return False
         columns, values, samples = (np.array(part) for part in zip(*known, strict=True))
@@ -313,47 +315,48 @@ class Store:
         return True
 
     def resume(self, since: float, now: float) -> None:
-        """Nobody has listened from some time after `since` until now: who was fresh then is awaited, as all are at the start."""
+        """The process was suspended from `since` to `now`: nodes fresh before count as unreported."""
         self.pause = SuspendedTime(since, now)
         self.version += 1
 
     def expect(self, node: str, at: float) -> None:
-        """A node is registered: nothing is known of it, and its first report is pending for `stale_after` seconds."""
+        """Register a node: drop its readings, and expect its first report for `stale_after` seconds."""
         self.forget(node)
-        row = self._row(node)  # first: it may make other arrays
+        row = self._row(node)  # first: it may reallocate the arrays
         self._expected[row] = at
-        self._last_heard, self._facts = None, {}
+        self._last_times, self._facts = None, {}
         self.version += 1
 
     def forget(self, node: str) -> None:
-        """Drop the readings of a node that is no more."""
-        row = self._roster.drop(node)
+        """Drop the readings of a deleted node."""
+        row = self._rows.drop(node)
         if row is not None:
             self._keep(row)
             self._clear(slice(None), row)
-            self._heard[row] = self._expected[row] = NEVER
-            self._last_heard, self._facts = None, {}
+            self._heard[row] = NEVER
+            self._expected.pop(row, None)
+            self._last_times, self._facts = None, {}
             self._lagging.pop(row, None)
             self._free.append(row)
             self.version += 1
 
     def prune(self, nodes: Collection[str], now: float) -> None:
-        """Forget who is silent and not among these nodes: names that come and go must not pile up."""
+        """Drop stale nodes that are not among these, so that names do not accumulate."""
         self.reserve(len(nodes))
         silent = (self._heard > NEVER) & (self._heard < now - self.stale_after)
         if silent.any():
-            rows = self._roster.rows.items()
+            rows = self._rows.rows.items()
             for node in [name for name, row in rows if silent[row] and name not in nodes]:
                 self.forget(node)
 
     def knows(self, node: str) -> bool:
-        """Whether a node's changes make sense here; otherwise it has to begin with everything."""
-        row = self._roster.rows.get(node)
+        """Whether deltas of a node can be applied; otherwise it must send a full report."""
+        row = self._rows.rows.get(node)
         return row is not None and bool(self._heard[row] > NEVER)
 
     def reading(self, metric: str, node: str) -> Reading:
-        """One reading; samples 0 at NEVER where there was none."""
-        row, column = self._roster.rows.get(node), self._metrics.get(metric)
+        """Return one reading; 0 samples at NEVER if there is none."""
+        row, column = self._rows.rows.get(node), self._metrics.get(metric)
         if row is None or column is None:
             return Reading(0, np.nan, NEVER)
         cell = (column, row)
@@ -361,33 +364,40 @@ class Store:
         return Reading(int(self._samples[cell]), float(self._values[cell]), at)
 
     def column(self, metric: str, nodes: Sequence[str], now: float) -> Column:
-        """One metric over some nodes, in arrays that later reports leave alone and that nobody is to write to."""
+        """Return one metric over some nodes; read-only arrays that later reports do not change."""
         starting = now - self.started < self._grace
         size, column = len(nodes), self._metrics.get(metric)
-        if column is None or not self._roster.rows or not size:
+        if column is None or not self._rows.rows or not size:
             return unknown(size, unreported=starting)
-        heard = self._hearing(self._roster.find(nodes), now)
+        heard = self._report_times(self._rows.find(nodes), now)
         facts, values = self._facts_of(column, heard.rows), self._values[column].take(heard.rows)
-        if self._undo is not None:
+        if self._undo:
             facts, values = _restored(self._undo, column, facts, values)
         at, fresh, unreported = heard.at, heard.fresh, np.zeros(size, bool)
         if facts.older is not None:
             at = np.minimum(facts.older, heard.at)
             fresh = at >= now - self.stale_after
-            # "Cannot be read" is a first word too; at the start one waits all the same, for the label's sake.
-            expected = self._expected.take(heard.rows) > now - self._grace
-            unreported = (at == NEVER) & ((heard.fresh & ~facts.unread) | expected | starting)
+            # "Unread" counts as a first report, except during startup, so that labels are kept.
+            expected = starting | self._expecting(heard.rows, now)
+            unreported = (at == NEVER) & ((heard.fresh & ~facts.unread) | expected)
         if self.pause.matters(now, self._grace):
             unreported = unreported | self.pause.hides(at, fresh, self.stale_after)
         return Column(values, facts.samples, at, fresh, facts.unread, unreported)
 
-    def _hearing(self, rows: Rows, now: float) -> _Heard:
-        """The same for every column that is read at one moment."""
-        last = self._last_heard
+    def _report_times(self, rows: Rows, now: float) -> _ReportTimes:
+        """Return report times; cached, as all columns of one decision use the same."""
+        last = self._last_times
         if last is None or last.rows is not rows or last.now != now:
             at = self._heard.take(rows)
-            last = self._last_heard = _Heard(rows, now, at, at >= now - self.stale_after)
+            last = self._last_times = _ReportTimes(rows, now, at, at >= now - self.stale_after)
         return last
+
+    def _expecting(self, rows: Rows, now: float) -> Bools:
+        """Which of some rows are of nodes that were registered lately and have not reported."""
+        expecting = np.zeros(len(self._heard), bool)
+        expecting[[row for row, at in self._expected.items() if at > now - self._grace]] = True
+        found: Bools = expecting.take(rows)
+        return found
 
     def _facts_of(self, column: int, rows: Rows) -> _Facts:
         facts = self._facts.get(column)
@@ -402,20 +412,21 @@ class Store:
         return facts
 
     def next_expiry(self, now: float) -> float:
-        """When time alone will change something: a fresh reading has become too old, or the start is over."""
+        """Return when a reading becomes stale, or startup ends (seconds)."""
         older = self._lagging.values()
         later = self._grace - self.stale_after
         waits = [self.started + later, self.pause.end + later]
-        times = np.concatenate([self._heard, self._expected + later, *older, waits])
+        waits += [at + later for at in self._expected.values()]
+        times = np.concatenate([self._heard, *older, waits])
         return float(times.min(where=times >= now - self.stale_after, initial=np.inf)) + (
             self.stale_after
         )
 
     def _row(self, node: str) -> int:
-        if (row := self._roster.rows.get(node)) is not None:
+        if (row := self._rows.rows.get(node)) is not None:
             return row
         row = self._free.pop() if self._free else self._unused_row()
-        self._roster.put(node, row)
+        self._rows.put(node, row)
         return row
 
     def _unused_row(self) -> int:
@@ -427,7 +438,7 @@ class Store:
 
 
 def _restored(undo: Undo, column: int, facts: _Facts, values: Floats) -> tuple[_Facts, Floats]:
-    """Facts and values of a column as they were when a snapshot was taken."""
+    """Return facts and values of a column as they were when the snapshot was taken."""
     rows, older = facts.rows, facts.older
     latest = np.full(values.shape, np.inf) if older is None else older
     before = undo.restored(2, column, rows, latest)

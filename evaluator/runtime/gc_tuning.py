@@ -12,25 +12,25 @@ import gc
 from collections.abc import Callable
 
 _YOUNG = 5_000
-"""New objects that set off a collection of just these, which takes half a millisecond."""
+"""New objects that start a young collection, which takes half a millisecond."""
 _MIDDLE = 1
-"""Such collections before one of what they left, too: so it looks at no more than twice as many objects."""
+"""Young collections before a middle one, which so visits at most twice as many objects."""
 _FULL = 100_000
-"""Of those before a full one: hours, so that what ended streams leave is some megabytes at most."""
+"""Middle collections before a full one: hours; ended streams leave some megabytes until then."""
 
 
 def raise_thresholds() -> None:
-    """Call it once all modules are imported: they are never garbage. From then on full collections are rare."""
+    """Freeze imported modules and make full collections rare. Call it after all imports."""
     gc.collect()
     gc.freeze()
     gc.set_threshold(_YOUNG, _MIDDLE, _FULL)
 
 
 class FreezeWhenReady:
-    """Takes what is known out of the search, once: when the program is ready, and so has its cluster in memory.
+    """Freezes all objects once the program is ready and has the cluster in memory.
 
-    Objects that are dropped later are freed all the same, as they are in no cycle. There is no collection before: it takes
-    350 ms, in which agents wait. The cyclic garbage of the start is a few thousand objects, and stays.
+    Frozen objects are still freed by reference counting; none is in a cycle. No collection runs before: it takes 350 ms, in
+    which agents wait. The cyclic garbage of the start is a few thousand objects, and stays.
     """
 
     def __init__(self, ready: Callable[[], bool], settle: Callable[[], None] | None = None) -> None:
@@ -39,23 +39,23 @@ class FreezeWhenReady:
         self._done = False
 
     def look(self) -> None:
-        """Something was decided."""
+        """Check for readiness, after each decision."""
         if not self._done and self._ready():
             self._done = True
             self._settle()
 
 
 _PERIOD = 30.0
-"""Seconds between two looks at how many streams have ended."""
+"""Seconds between two checks of the number of ended streams."""
 _ENOUGH = 50
-"""Ended streams that make it worth while: what a few leave is used again."""
+"""Ended streams that start a trim; memory of a few is reused."""
 
 
 class Trimmer:
     """Returns freed memory to the kernel after many streams have ended.
 
-    glibc keeps it: what TLS and gRPC take for a stream lies between things that live longer, and only the end of a heap is
-    returned by itself. After 2,600 streams 146 MB of 168 were free and stayed.
+    glibc returns only the end of a heap by itself, and memory of streams lies between longer-lived objects. After 2,600
+    streams, 146 MB of 168 were free and not returned.
     """
 
     def __init__(
@@ -66,11 +66,11 @@ class Trimmer:
         self._ended = 0
 
     def stream_ended(self) -> None:
-        """Count one."""
+        """Count an ended stream."""
         self._ended += 1
 
     async def run(self) -> None:
-        """Trim for ever, in a thread: it takes milliseconds in which only allocations from the same heap wait."""
+        """Trim until cancelled, in a thread: it takes milliseconds and blocks only allocations from the same heap."""
         while True:
             await asyncio.sleep(self._period)
             if self._ended >= _ENOUGH:
@@ -79,6 +79,6 @@ class Trimmer:
 
 
 def _malloc_trim() -> Callable[[], object]:
-    """glibc's malloc_trim(0); nothing where the C library has none."""
+    """glibc's malloc_trim(0); a no-op with other C libraries."""
     found = getattr(ctypes.CDLL(None), "malloc_trim", None)
     return (lambda: None) if found is None else (lambda: found(ctypes.c_size_t(0)))

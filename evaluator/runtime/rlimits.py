@@ -1,4 +1,4 @@
-"""File descriptors: each connection takes one, and systems begin a program with 1,024 of them, of which it may ask for more."""
+"""The file descriptor limit: each connection takes one, and processes start with a soft limit of 1,024."""
 
 import resource
 
@@ -8,7 +8,7 @@ log = logs.get(__name__)
 
 
 def make_room(wanted: int) -> int:
-    """Have this process allowed so many open descriptors, or as many as it may have; returns how many."""
+    """Raise the soft limit to `wanted` or the hard limit; returns the new limit."""
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     unlimited = resource.RLIM_INFINITY
     allowed = wanted if hard == unlimited else min(wanted, hard)
@@ -21,7 +21,7 @@ def make_room(wanted: int) -> int:
 def share(wanted: int, *, reserved: int) -> int:
     """Return how many of `wanted` connections one port may hold so that `reserved` descriptors stay for everything else.
 
-    Raises the process's limit as far as that is needed and allowed. A limit too low for both is halved.
+    Raises the soft limit as far as needed and permitted. If it is too low for both, the port gets half.
     """
     allowed = make_room(wanted + reserved)
     if allowed >= wanted + reserved:

@@ -1,4 +1,4 @@
-"""Everybody whom kube-scheduler asks about a pod, asked again for people who look: the scorers that are on, and the pod's policy."""
+"""Explains a pod: runs the enabled scorers and the pod's policy for it again, for /explain."""
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -16,11 +16,11 @@ from evaluator.scorerhost.runner import ScorerRunner
 from evaluator.scoring.options import POLICIES
 
 PolicyOf = Callable[[PodRecord], tuple[Decision, NodeIndex] | None]
-"""What the policy of a pod asks for, for this pod, and the nodes that this is of; None where it follows none."""
+"""Returns the decision of a pod's policy for this pod, and its nodes; None for a pod without a policy."""
 
 
 class PolicyLookup:
-    """The policies that pods follow, as they decide for each of them. `pods` are those that follow one, living."""
+    """Finds the decision of a pod's policy. `pods`: the living pods with a policy."""
 
     def __init__(
         self, pods: Mapping[Key, Pod], latest: Callable[[], Decisions], per_pod: PerPodDecisions
@@ -30,7 +30,7 @@ class PolicyLookup:
         self._per_pod = per_pod
 
     def of(self, resident: PodRecord) -> tuple[Decision, NodeIndex] | None:
-        """What a pod's policy asks for, and of which nodes; None where it follows none that there is."""
+        """Return the decision for a pod, and its nodes; None if the pod has no policy or it does not exist."""
         pod, decisions = self._pods.get(resident.key), self._latest()
         policy = policy_of_pod(pod) if pod else None
         decision = decisions.policies.get(policy) if policy else None
@@ -41,12 +41,12 @@ class PolicyLookup:
 
 
 def no_policy(_resident: PodRecord) -> None:
-    """Of a pod that follows none."""
+    """Return None: no pod has a policy."""
 
 
 @dataclass(frozen=True)
 class PodExplainer:
-    """Answers about pods that exist. `weights` are those of the extenders, where they are not 1."""
+    """Explains existing pods. `weights`: the extenders' weights that are not 1."""
 
     runner: ScorerRunner
     inventory: PodCache
@@ -55,17 +55,17 @@ class PodExplainer:
 
     @property
     def waiting_for(self) -> Sequence[str]:
-        """What is missing before anybody can be asked."""
+        """What is missing before scorers can run."""
         return self.runner.waiting_for
 
     def find(self, name: str) -> PodRecord | None:
-        """The pod called namespace/name."""
+        """Return the pod namespace/name, or None."""
         namespace, _, rest = name.partition("/")
         key: Key = namespace, rest
         return self.inventory.pods.objects.get(key)
 
     def opinions(self, resident: PodRecord) -> Iterator[Opinion]:
-        """What each says of all nodes, one after the other: each is some milliseconds of work. Raises ScorerError."""
+        """Yield the opinion of each extender on all nodes; each takes some milliseconds. Raises ScorerError."""
         said = []
         for name, scorer in self.runner.scorers.items():
             cached = self.runner.look(name, resident.view)

@@ -1,4 +1,4 @@
-"""Which scorers there are: ours by a table, those of other distributions by their entry points; loaded where they are named."""
+"""Registry of scorers: built-in ones, and those of other distributions by entry point; loaded if enabled."""
 
 import re
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
@@ -22,21 +22,21 @@ BUILT_IN: Mapping[str, Factory] = {
     "safe": Safe,
     "template": lambda _: Template(),
 }
-"""One line for each scorer: its name, and what makes one out of the flags."""
+"""The built-in scorers: a factory by name."""
 
 GROUP = "plimsoll.scorers"
-"""The entry points of scorers in other distributions: each names what makes one, called without arguments."""
+"""Entry point group of external scorers: each entry is a factory without arguments."""
 
 _MEMBERS = ("predicates", "priorities", "metrics", "assess")
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,62}", re.ASCII)
 
 
 class ScorersError(Exception):
-    """The scorers that were asked for cannot be had; the text is for whoever named them."""
+    """An enabled scorer cannot be loaded; the message says why."""
 
 
 def load(options: ScorerOptions) -> dict[str, Scorer]:
-    """The scorers that the flags name, by name, in that order. Raises ScorersError."""
+    """Return the enabled scorers by name, in the order of the flags. Raises ScorersError."""
     found = {name: _make(name, options) for name in options.enabled_scorers}
     for told, names in (
         ("predicate", [(name, found[name].predicates) for name in found]),
@@ -47,7 +47,7 @@ def load(options: ScorerOptions) -> dict[str, Scorer]:
 
 
 def known() -> list[str]:
-    """The names of all scorers that could be enabled."""
+    """Return the names of all installed scorers, sorted."""
     return sorted({*BUILT_IN, *(point.name for point in metadata.entry_points(group=GROUP))})
 
 
@@ -84,7 +84,7 @@ def _owner(point: metadata.EntryPoint) -> str:
 
 
 def _check_names(told: str, named: Iterable[tuple[str, Sequence[str]]]) -> None:
-    """They are the ends of paths, and each leads to one scorer."""
+    """Check that names are valid in URL paths and unique over all scorers."""
     owners: dict[str, str] = {}
     for scorer, names in named:
         for name in _strings(names, scorer):

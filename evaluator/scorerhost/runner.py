@@ -1,7 +1,7 @@
-"""Asks the scorers: about the cluster as it is now, once for each pod and what the answer rests on, timed and counted.
+"""Runs scorers on the current cluster snapshot, with cached results and metrics.
 
-kube-scheduler asks of one pod several things in a row: a filter and a priority or two of each scorer. They are answered
-from one assessment, as long as nothing changed that the scorers see.
+For one pod, kube-scheduler calls a filter and one or two priorities of each scorer in a row. They share one result while the
+snapshot does not change.
 """
 
 import time
@@ -24,29 +24,29 @@ from plimsoll.logs.ratelimited import RateLimitedLogger
 log = logs.get(__name__)
 
 _REMEMBERED = 32
-"""Assessments of 5,000 nodes are some 0.5 MB each."""
+"""Cached results: about 0.5 MB each with 5,000 nodes."""
 
 
 class SnapshotSource(Protocol):
-    """What is known of the cluster, for scorers."""
+    """Provides cluster snapshots for scorers; implemented by Snapshotter."""
 
     @property
     def waiting_for(self) -> Sequence[str]:
-        """What is missing before a view may be used."""
+        """What is missing before a snapshot may be used."""
         ...
 
     def view(self) -> ClusterSnapshot:
-        """The cluster now: the same object as long as nothing changed."""
+        """Return the current snapshot; the same object while nothing changes."""
         ...
 
 
 class ScorerError(Exception):
-    """A scorer failed: a mistake in it, which the log has; the text is for who asks."""
+    """A scorer failed because of a bug in it, which is logged; the message is for the client."""
 
 
 @dataclass(frozen=True, slots=True)
 class CachedAssessment:
-    """An assessment, and the view that it is of."""
+    """A scorer's result and its snapshot. `remembered`: whether it was in the cache."""
 
     view: ClusterSnapshot
     assessment: ScorerResult
@@ -54,10 +54,10 @@ class CachedAssessment:
 
 
 class ScorerRunner:
-    """The scorers that are on, and what they last said.
+    """Runs the enabled scorers and caches their results.
 
-    `demands` are what pods asked for before: only the scorer called `counting` sees them, and only its questions add to them,
-    or every pod would change the cluster for everybody.
+    `demands`: the requests of recent pods. Only the scorer named `counting` sees and updates them; otherwise every pod would
+    change the snapshot of all scorers.
     """
 
     def __init__(
@@ -80,11 +80,11 @@ class ScorerRunner:
 
     @property
     def waiting_for(self) -> Sequence[str]:
-        """What is missing before anything may be asked."""
+        """What is missing before scorers may run."""
         return self._snapshotter.waiting_for
 
     def view(self, name: str) -> ClusterSnapshot:
-        """What a scorer would look at now: the same object as long as nothing changed that it sees."""
+        """Return the current snapshot for a scorer; the same object while nothing it sees changes."""
         view = self._snapshotter.view()
         if view is not self._view:
             self._view = view
@@ -92,7 +92,7 @@ class ScorerRunner:
         return replace(view, demands=self._demands) if name == self._counting else view
 
     def assess(self, name: str, pod: PodView) -> CachedAssessment:
-        """What a scorer that is on says of every node, for a pod that is being placed. Raises ScorerError."""
+        """Return a scorer's result for a pod that is being scheduled. Raises ScorerError."""
         if name == self._counting:
             self._demands = self._demands.seen(pod)
         view = self.view(name)
@@ -105,7 +105,7 @@ class ScorerRunner:
         return cached
 
     def look(self, name: str, pod: PodView) -> CachedAssessment:
-        """The same for people who look: it is not counted, and no pod is taken to be placed. Raises ScorerError."""
+        """Return a scorer's result without caching, metrics or an update of `demands`. Raises ScorerError."""
         view = self.view(name)
         return CachedAssessment(view, self._run_scorer(name, view, pod))
 
@@ -124,7 +124,7 @@ class ScorerRunner:
             check(found, scorer, len(view.nodes))
             return found
         except Exception as error:
-            # A mistake in it comes with every pod; the counter of requests has them all.
+            # A bug affects every pod: tracebacks are rate-limited, the request counter has all failures.
             self._failures.log("scorer failed", scorer=name, pod=pod.name, error=str(error))
             raise ScorerError(f"scorer {name} failed: {type(error).__name__}") from error
 

@@ -1,8 +1,8 @@
-"""What scorers look at, put together: nodes from the watch, pods from the inventory, use and congestion from the sources of readings.
+"""Builds cluster snapshots for scorers from nodes, pods and readings.
 
-A view never changes. The next one shares with it whatever is the same, and is the same object if everything is: who
-remembers what a scorer said of a view need compare nothing. What pods hold is seen at once, or a burst of them would pile
-onto the node that was the emptiest before it; readings are looked at ten times a second.
+Snapshots are immutable and share unchanged parts; if nothing changes, the next one is the same object, so caches compare by
+identity. Pods' requests are applied at once, so that a burst of pods does not go to the node that was emptiest before it;
+readings are refreshed ten times a second.
 """
 
 import time
@@ -24,7 +24,7 @@ from evaluator.scoring.rewards import Rewards
 from evaluator.scoring.snapshot import ClusterSnapshot
 
 PERIOD = 0.1
-"""Seconds between two looks at the readings."""
+"""Seconds between two refreshes of the readings."""
 
 Name = TypeVar("Name", bound=str)
 
@@ -35,7 +35,7 @@ _NOTHING_LEARNED = Rewards()
 
 
 class Snapshotter:
-    """The cluster now, for scorers. `metrics` are those that any of them takes; the sources have to be asked for them too."""
+    """Provides the current ClusterSnapshot. `metrics`: all metrics scorers use; the sources must be subscribed to them."""
 
     def __init__(
         self,
@@ -54,7 +54,7 @@ class Snapshotter:
         self._rewards = rewards
         self._clock = clock
         self._changed: set[str] = set()
-        """Nodes of which something else than readings may be another than the view has it."""
+        """Nodes with changes, other than of readings, that the snapshot does not have yet."""
         self._read_at = -np.inf
         self._awaited = bool(self._metrics)
         """Whether a first word is still to be expected of a node; once all were heard, nobody is waited for again."""
@@ -64,7 +64,7 @@ class Snapshotter:
 
     @property
     def waiting_for(self) -> Sequence[str]:
-        """What is missing before a view may be used."""
+        """What is missing before a snapshot may be used."""
         kinds = {"nodes": self._cluster.nodes.synced, "all pods": self._inventory.synced}
         missing = [kind for kind, listed in kinds.items() if not listed]
         if not missing and self._awaited:
@@ -72,11 +72,11 @@ class Snapshotter:
         return missing or (["the first report of nodes to scorers"] if self._awaited else [])
 
     def known(self) -> ClusterSnapshot | None:
-        """The cluster now; None while too little is known of it."""
+        """Return the current snapshot, or None while caches are not synced or first reports are missing."""
         return None if self.waiting_for else self.view()
 
     def view(self) -> ClusterSnapshot:
-        """The cluster now: the same object as long as nothing in it is another."""
+        """Return the current snapshot; the same object while nothing changes."""
         now = self._clock()
         self._inventory.age()
         nodes = self._cluster.names
@@ -93,7 +93,7 @@ class Snapshotter:
         return self._with(parts)
 
     def _counted(self, places: Positions) -> dict[str, object]:
-        """What nodes have, and what pods hold of it, with the present state of the nodes at these places."""
+        """Return allocatable, annotations and requests, updated for the nodes at these positions."""
         view, loads = self._view, self._inventory.loads
         names = [view.nodes[place] for place in places]
         nodes = [self._cluster.nodes.objects[name] for name in names]
@@ -120,7 +120,7 @@ class Snapshotter:
         return before if _same(found, before) else found
 
     def _with(self, parts: Mapping[str, object]) -> ClusterSnapshot:
-        """Make the view one with these parts, unless it has them all."""
+        """Replace these parts of the snapshot if any differs."""
         before = self._view
         if any(getattr(before, name) is not part for name, part in parts.items()):
             view = replace(before, **parts)  # type: ignore[arg-type]
@@ -132,7 +132,7 @@ class Snapshotter:
 
 
 def _blank(nodes: NodeIndex) -> ClusterSnapshot:
-    """Nodes of which nothing is known yet."""
+    """Return a snapshot of nodes without data."""
     nothing = fixed(np.full(len(nodes), np.nan))
     amounts = dict.fromkeys(RESOURCES, nothing)
     return ClusterSnapshot(
@@ -145,13 +145,13 @@ def _blank(nodes: NodeIndex) -> ClusterSnapshot:
 
 
 def _measured(view: ClusterSnapshot) -> ClusterSnapshot:
-    """The same, with what its readings and annotations come to."""
+    """Return the snapshot with usage and congestion derived from readings and annotations."""
     usage = measures.usage(view.allocatable, view.readings, view.annotations)
     return replace(view, usage=usage, congestion=measures.congestion(view.readings))
 
 
 def _moved(view: ClusterSnapshot, nodes: NodeIndex) -> ClusterSnapshot:
-    """What was known of these nodes, but for what is measured; nothing of those that are new."""
+    """Return the snapshot for another set of nodes, without readings; new nodes have no data."""
     moves = Reindex(view.nodes, nodes)
 
     def move(rows: Mapping[Name, Floats]) -> dict[Name, Floats]:
@@ -180,7 +180,7 @@ def _put(
     places: Positions,
     told: Iterable[Sequence[float]],
 ) -> Mapping[Name, Floats]:
-    """Rows by name, with other numbers at these places: for each place one of each name."""
+    """Return the rows with new numbers at these positions; `told` has one row of numbers per position."""
     if not places.size:
         return before
     numbers = np.array(list(told), dtype=np.float64)
@@ -195,7 +195,7 @@ def _with_at(before: Floats, places: Positions, values: Floats) -> Floats:
 
 
 def _kept(before: Floats | None, after: Floats) -> Floats:
-    """The row of before if it says the same, so that who compares sees at a glance that nothing changed."""
+    """Return the previous row if the values are equal, so that identity means equality."""
     if before is not None and before.tobytes() == after.tobytes():
         return before
     return fixed(after)

@@ -1,7 +1,7 @@
-"""What rules of policies may compare beside readings: numbers that a scorer works out for a node and a pod.
+"""Metrics that scorers derive for a node and a pod, and that rules of policies can use like readings.
 
-They bear names as metrics do, and no agent and no other source is ever asked for them. A rule on one is part of the
-standings with its value for a pod that asks for nothing; for a pod that follows the policy it is worked out anew.
+They are not requested from agents or other sources. The strategy states of a policy use their values for a pod without
+requests; for a pod with the policy, they are computed again.
 """
 
 import logging

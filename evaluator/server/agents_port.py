@@ -1,4 +1,4 @@
-"""The agents' port as the flags ask for it: its certificates, and who is believed to be which node."""
+"""The agents' port as configured: certificates and authentication."""
 
 from collections.abc import Callable
 
@@ -12,11 +12,11 @@ from evaluator.sources.agents.token_review import Authority, TokenAuthenticator
 def certificates(
     settings: Settings, *, on_change: Callable[[bool], None] = lambda _usable: None
 ) -> Certificates | None:
-    """None for a port without TLS. `on_change` is told whether files that changed can be used. Raises TlsError."""
+    """The certificates, None for a port without TLS. `on_change` receives the result of each reload. Raises TlsError."""
     if settings.agents_plain:
         return None
     cert, key = settings.agent_cert or settings.cert, settings.agent_key or settings.key
-    # gRPC can ask for a client certificate only by insisting on one, and who has a token has none.
+    # gRPC can only require client certificates, not request them; clients with tokens have none.
     wants_certificate = settings.agent_identity == "certificate"
     return Certificates(
         Files(cert, key, (settings.agent_cacert or settings.cacert) if wants_certificate else ""),
@@ -25,7 +25,7 @@ def certificates(
 
 
 def verifier(settings: Settings, cluster: ClusterCache, authority: Authority) -> Authorizer:
-    """Believes whom the flags say, for nodes of the cluster; while these were not listed yet, for any."""
+    """Authorizes agents for nodes of the cluster; before nodes are listed, for any node."""
     nodes = cluster.nodes
     return Authorizer(
         _check(settings, authority), exists=lambda node: not nodes.synced or node in nodes.objects

@@ -16,14 +16,14 @@ _TLS = tls.Port("gangs", "--gangWebhookCacert", "or serve no webhook (--gangWebh
 
 
 _BODY_BYTES = 4 << 20
-"""An API server takes requests of 3 MiB; the pod comes once, with who asks and as what kind around it."""
+"""API servers accept requests of 3 MiB; a review has the pod once, with the user and kind around it."""
 
 
 _BODIES_BYTES = 64 << 20
 
 
 def server(settings: Settings, metrics: Metrics) -> Server | None:
-    """The port as the flags ask for it; None where they do not. Certificates are read now. Raises TlsError."""
+    """The listener, None if it is off. Reads the certificates. Raises TlsError."""
     if not settings.gang_webhook_port:
         return None
     webhook = Webhook(metrics)
@@ -38,13 +38,13 @@ def server(settings: Settings, metrics: Metrics) -> Server | None:
 
 
 def rotation(settings: Settings, *, on_change: Callable[[bool], None]) -> CertificateReloader[Tls]:
-    """The certificate that the scheduler's port has too, and by --gangWebhookCacert whom it talks to. Raises TlsError."""
+    """The certificate of the extender port, with the client CA of --gangWebhookCacert. Raises TlsError."""
     files = tls.Files(settings.cert, settings.key, settings.gang_webhook_cacert or None)
     return tls.rotation(files, port=_TLS, on_change=on_change)
 
 
 def limits(most: Limits) -> Limits:
-    """What one client may take: the times of the scheduler's port, and sizes of pods."""
+    """The limits of the extender port, with sizes that fit pods."""
     return replace(
         most,
         body_bytes=min(most.body_bytes, _BODY_BYTES),

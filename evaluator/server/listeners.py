@@ -1,4 +1,4 @@
-"""What the evaluator listens on: the scheduler's port, the agents', the operator's, and the API server's."""
+"""The listeners: extender, scorers, agents, operations and gang webhook."""
 
 from collections.abc import Iterator, Mapping
 from functools import partial
@@ -20,13 +20,13 @@ from plimsoll.http.server import Server
 log = logs.get(__name__)
 
 _GRACE = 5.0
-"""Seconds in which requests that were begun are still answered when all ends."""
+"""Seconds for requests in flight to complete at shutdown."""
 _DESCRIPTORS = 300
-"""File descriptors for everything but ports: the API server, other sources, files, gRPC's threads."""
+"""File descriptors reserved for the API server, sources, files and gRPC threads."""
 
 
 class Listeners:
-    """The servers, which answer from when they are opened until they are closed."""
+    """The servers; they answer from `open()` to `close()`."""
 
     def __init__(
         self,
@@ -38,7 +38,7 @@ class Listeners:
         operations: OpsServer,
         agents: AgentServer,
     ) -> None:
-        """`scorers` are those that have a port of their own. Certificates are read now. Raises TlsError."""
+        """`scorers`: those with a port of their own. Reads the certificates. Raises TlsError."""
         self._settings = settings
         self._agents = agents if AGENTS in settings.sources else None
         self._streaming = False
@@ -70,7 +70,7 @@ class Listeners:
 
     @property
     def asked(self) -> bool:
-        """Whether kube-scheduler is asking something, or being answered."""
+        """Whether a request of kube-scheduler is in progress."""
         return any(server.asked for server in (self._extender, *self._scorers.values()))
 
     def _named(self) -> Iterator[tuple[str, Server]]:
@@ -82,7 +82,7 @@ class Listeners:
             yield "gangs", self._gangs
 
     async def open(self) -> None:
-        """Listen. Raises ListenError or OSError."""
+        """Open all ports. Raises ListenError or OSError."""
         settings = self._settings
         await self._listen("ops", self._ops, settings.ops_port, secured=False)
         await self._open_to_agents()
@@ -94,7 +94,7 @@ class Listeners:
             await self._listen("gangs", self._gangs, settings.gang_webhook_port, secured=True)
 
     async def close(self) -> None:
-        """Answer what was asked, and end every connection."""
+        """Complete requests in flight and close all connections."""
         if self._streaming and self._agents:
             await self._agents.stop()
         for _, server in reversed([*self._named()]):

@@ -1,4 +1,4 @@
-"""The operator's port: is it alive, is it ready, what does it measure, and why did it decide so. Plain HTTP."""
+"""The operations port: health, readiness, metrics and explanations over plain HTTP."""
 
 import asyncio
 import itertools
@@ -37,35 +37,35 @@ for each of them that reads slowly.
 """
 
 _GZIP_FROM = 1400
-"""Bytes: what fits one packet gains nothing."""
+"""Smallest body in bytes to compress: one packet gains nothing."""
 _DEFLATED = 64 << 10
-"""Bytes that are compressed at a time, in a millisecond or less."""
+"""Bytes compressed per step, in at most a millisecond."""
 _EOF = b"# EOF\n"
-"""The end of OpenMetrics; what an encoder writes where there is no family."""
+"""The end marker of OpenMetrics, which the encoder also writes for an empty registry."""
 _SLICE = 0.001
-"""Seconds of work on a page at a time, before kube-scheduler's questions have their turn."""
+"""Seconds of work on a page before yielding to requests of kube-scheduler."""
 _READABLE = 64 << 10
-"""Bytes of JSON that are worth the time to be put on lines of their own: more, nobody reads without a program."""
+"""Largest JSON in bytes that is indented; larger pages are for programs."""
 _WAITING = 7
-"""Clients that wait for a page, besides the one for whom it is made."""
+"""Clients that may wait while a page is built."""
 _SHOWN = 400
-"""Characters of a name that an error repeats: Kubernetes' own are shorter."""
+"""Characters of a name shown in an error; names in Kubernetes are shorter."""
 _LONGEST_PATH = 2_000
-"""Characters of a path that is decoded: a namespace and a name have at most 506."""
+"""Longest path that is decoded; a namespace and a name have at most 506 characters."""
 _NAMED = 10
-"""Policies that an error names; of more it tells how many."""
+"""Policies named in an error; others are counted."""
 
 T = TypeVar("T")
 
 
 class OpsServer:
     """/healthz, /readyz, /metrics, /explain, /explain/<namespace>/<policy>, /explain?pod=<namespace>/<name>
-    and /explain?gang=<namespace>/<podGroup>, which without a name tells of all gangs that wait.
+    and /explain?gang=<namespace>/<podGroup>; without a value, all waiting gangs.
 
-    `clock` is the decider's; `panel` answers about pods, where scorers are on; `desk` about gangs, where these are.
+    `clock` is that of the decision loop; `panel` explains pods if scorers are on, `desk` explains gangs if gangs are on.
 
-    Anybody who reaches the port may ask. So no page costs kube-scheduler more than a moment: they are made one at a
-    time, with rests as long as the work.
+    The port has no authentication, so pages must not delay kube-scheduler: they are built one at a time, with pauses as
+    long as the work.
     """
 
     def __init__(
@@ -89,7 +89,7 @@ class OpsServer:
 
     @property
     def answer(self) -> Handler:
-        """What the port answers."""
+        """The routes of the port."""
         routes = {
             "/healthz": Route(self._health),
             "/readyz": Route(self._readiness),
@@ -135,7 +135,7 @@ class OpsServer:
 
     async def _policy(self, request: Request) -> Response:
         if len(request.path) > _LONGEST_PATH:
-            return _error("no policy has so long a name")
+            return _error("the name is too long for a policy")
         key = PolicyKey(*_names(request.path))
         async with self._making.turn():
             decisions, now = self._decider.latest, self._clock()
@@ -153,9 +153,9 @@ class OpsServer:
             return _json(_page(head, nodes=b"{%s}" % _lines(pieces)))
 
     async def _pod(self, name: str) -> Response:
-        """What scorers say of a pod."""
+        """The scores of a pod on all nodes."""
         if (pod_explainer := self._pod_explainer) is None:
-            return _error("no scorers are on here (--scorers), so nothing is known of pods")
+            return _error("scorers are off (--scorers)")
         if waiting := pod_explainer.waiting_for:
             sentence = f"waiting for {', '.join(waiting)}"
             return _error(sentence, HTTPStatus.SERVICE_UNAVAILABLE)
@@ -174,9 +174,9 @@ class OpsServer:
             return _json(_page(head, nodes=b"{%s}" % _lines(pieces)))
 
     async def _gang(self, name: str) -> Response:
-        """How a gang stands, and why."""
+        """The state of a gang and the reason."""
         if (gang_explainer := self._gang_explainer) is None:
-            return _error("gangs are off here (--gangs), so no pod waits for others")
+            return _error("gangs are off (--gangs)")
         if waiting := gang_explainer.waiting_for():
             sentence = f"waiting for {', '.join(waiting)}"
             return _error(sentence, HTTPStatus.SERVICE_UNAVAILABLE)
@@ -195,7 +195,7 @@ class OpsServer:
             return _json(_page(head, **parts))
 
     async def _queue(self, gang_explainer: GangExplainer) -> Response:
-        """All gangs that wait."""
+        """All waiting gangs."""
         async with self._making.turn():
             waiting = await _unhurried(gang_explainer.waiting())
             pieces = await _unhurried(map(msgspec.json.encode, gang_explainer.queue(waiting)))
@@ -206,7 +206,7 @@ class OpsServer:
             )
 
     async def _switched_off(self, _request: Request) -> Response:
-        return _error("explanations are switched off here (--no-explain)")
+        return _error("/explain is off (--no-explain)")
 
     def _known(self) -> str:
         policies = [str(key) for key in self._decider.latest.policies]
@@ -218,13 +218,13 @@ class OpsServer:
 
 
 def _unless_too_many_wait(handler: Handler) -> Handler:
-    """What a handler answers, or that it cannot answer so many."""
+    """The handler's response, or 503 if too many clients wait."""
 
     async def answer(request: Request) -> Response:
         try:
             return await handler(request)
         except TooManyWaitError:
-            text = b"too many wait for such a page: try again\n"
+            text = b"too many clients wait for this page: try again\n"
             retry = (("retry-after", "1"),)
             return Response(HTTPStatus.SERVICE_UNAVAILABLE, text, headers=retry)
 
@@ -232,13 +232,13 @@ def _unless_too_many_wait(handler: Handler) -> Handler:
 
 
 def _names(path: str) -> tuple[str, str]:
-    """Namespace and name in /explain/<namespace>/<name>."""
+    """The namespace and name in /explain/<namespace>/<name>."""
     namespace, _, name = path.removeprefix("/explain/").partition("/")
     return unquote(namespace), unquote(name)
 
 
 def _encoder(accept: str) -> tuple[Callable[[Any], bytes], str]:
-    """The format that a scraper likes best; the library stumbles over versions that are no numbers."""
+    """The exposition format the scraper prefers; the library fails on versions that are not numbers."""
     try:
         return choose_encoder(accept if accept.isascii() else "")
     except (TypeError, ValueError):
@@ -246,7 +246,7 @@ def _encoder(accept: str) -> tuple[Callable[[Any], bytes], str]:
 
 
 class _Family:
-    """One family of metrics, or none, as a registry: so that they can be encoded one after the other."""
+    """A registry of one metric family or none, to encode families one by one."""
 
     def __init__(self, *families: Metric) -> None:
         self._families = families
@@ -256,7 +256,7 @@ class _Family:
 
 
 async def _unhurried(pieces: Iterable[T]) -> list[T]:
-    """Pieces of a page, made without holding up who waits for an answer meanwhile."""
+    """The pieces of a page, yielding to the event loop between them."""
     made, begun = [], time.perf_counter()
     for piece in pieces:
         made.append(piece)
@@ -267,7 +267,7 @@ async def _unhurried(pieces: Iterable[T]) -> list[T]:
 
 
 async def _stepwise(steps: Steps[T]) -> T:
-    """What steps return, made in the same way."""
+    """The result of a generator, yielding to the event loop between its steps."""
     done: list[T] = []
 
     def result() -> Iterator[None]:
@@ -309,7 +309,7 @@ def _without_header(piece: bytes) -> bytes:
 
 
 def _compressed(pieces: Iterable[bytes]) -> Iterator[bytes]:
-    """As gzip."""
+    """The pieces compressed with gzip."""
     compressor = zlib.compressobj(1, wbits=16 + zlib.MAX_WBITS)
     for piece in pieces:
         for begin in range(0, len(piece), _DEFLATED):
@@ -318,7 +318,7 @@ def _compressed(pieces: Iterable[bytes]) -> Iterator[bytes]:
 
 
 def _parts(pieces: Sequence[bytes]) -> Parts:
-    """A body that is not held twice."""
+    """The pieces joined into one body and cleared."""
     return Parts(sum(map(len, pieces)), pieces)
 
 
@@ -327,13 +327,13 @@ def _entry(name: str, value: object) -> bytes:
 
 
 def _lines(entries: Iterable[bytes]) -> bytes:
-    """One line for each, for people and grep."""
+    """One line per item, readable and greppable."""
     joined = b",\n    ".join(entries)
     return b"\n    %s\n  " % joined if joined else b""
 
 
 def _page(head: dict[str, Any], **parts: bytes) -> bytes:
-    """A JSON object: a few fields, and last those that were made piece by piece."""
+    """A JSON object: some fields, followed by those encoded in pieces."""
     fields = msgspec.json.encode(head)
     if len(fields) < _READABLE:
         fields = msgspec.json.format(fields, indent=2)
@@ -343,10 +343,10 @@ def _page(head: dict[str, Any], **parts: bytes) -> bytes:
 
 
 def _placed(node: str) -> dict[str, str]:
-    """Where a pod is, if it is anywhere."""
+    """The node of a pod, if it is bound."""
     if not node:
         return {}
-    looked = "it is looked at as if it came once more: what it holds and uses already counts on that node too"
+    looked = "it is scored like a new pod: its requests and usage already count on that node"
     return {"node": node, "placed": looked}
 
 

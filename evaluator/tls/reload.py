@@ -1,4 +1,4 @@
-"""Certificate files that are looked at with each connection, so that a renewal needs no restart."""
+"""Certificate files checked at each connection, so that a renewal needs no restart."""
 
 import ssl
 from collections.abc import Callable, Hashable, Sequence
@@ -13,13 +13,13 @@ T = TypeVar("T")
 
 
 class TlsError(Exception):
-    """Certificates that cannot be used; the text names the file and says what to do."""
+    """Unusable certificates; the text names the file and what to do."""
 
 
 class CertificateReloader(Generic[T]):
-    """What was made of some files when they last could be used.
+    """The last usable result of loading some files.
 
-    `port` is whose files they are. `on_change` is told after each change of them whether they can be used.
+    `port` names the port in logs. `on_change` receives the result of each reload.
     """
 
     def __init__(
@@ -39,8 +39,8 @@ class CertificateReloader(Generic[T]):
         self._newest = load()
 
     def current(self) -> T:
-        """What is in the files now; if that cannot be used, what was in them before."""
-        # Taken before reading: what changes meanwhile is looked at again with the next connection.
+        """The result for the current files, or the previous result if they are unusable."""
+        # Taken before reading: a change during the read is found at the next connection.
         seen = self._fingerprint()
         if seen != self._seen:
             self._seen = seen
@@ -51,10 +51,14 @@ class CertificateReloader(Generic[T]):
         try:
             self._newest = self._load()
         except TlsError as error:
-            log.warning("certificates stay as they were", port=self._port, error=str(error))
+            log.warning(
+                "certificates not reloaded, using the previous ones",
+                port=self._port,
+                error=str(error),
+            )
             self._on_change(False)
         else:
-            log.info("certificates read again", port=self._port, cert=self._files[0])
+            log.info("certificates reloaded", port=self._port, cert=self._files[0])
             self._on_change(True)
 
     def _fingerprint(self) -> Hashable:
@@ -71,5 +75,5 @@ def _stamp(name: str) -> Hashable:
 
 def load_pair(context: ssl.SSLContext, cert: str, key: str) -> None:
     """Load a certificate with its key. Raises OSError or ssl.SSLError."""
-    # Without a password to try, OpenSSL would ask for one on the terminal, and wait.
+    # Without a password, OpenSSL would prompt on the terminal.
     context.load_cert_chain(cert, key, password="")

@@ -1,4 +1,4 @@
-"""TLS of the ports that Kubernetes calls: a certificate of ours, and clients whose certificate a CA of theirs signed."""
+"""Server TLS for the ports that Kubernetes calls, with client certificates of a configured CA."""
 
 import ssl
 from collections.abc import Callable, Collection
@@ -12,7 +12,7 @@ from plimsoll.http.tls import Certificate, Tls
 
 @dataclass(frozen=True, slots=True)
 class Files:
-    """A certificate, its key, and the CA that must have signed a client's; None where clients need none."""
+    """Paths of the certificate, its key and the client CA; None if clients need no certificate."""
 
     cert: str
     key: str
@@ -21,7 +21,7 @@ class Files:
 
 @dataclass(frozen=True, slots=True)
 class Port:
-    """How a port is spoken of: in logs and metrics, by the flag of its clients' CA, and how to do without its TLS."""
+    """A port in messages: name in logs and metrics, flag of the client CA, and a hint for running without TLS."""
 
     name: str
     cacert: str
@@ -38,21 +38,21 @@ def rotation(
     names: Collection[str] = (),
     on_change: Callable[[bool], None] = lambda _usable: None,
 ) -> CertificateReloader[Tls]:
-    """TLS 1.2 or newer: only clients with a certificate of the CA, if there is one, and if there are names, of one of them.
+    """TLS 1.2 or newer. If a CA is given, clients need its certificate; if names are given, for one of them.
 
     Raises TlsError.
     """
-    objection = partial(_objection, frozenset(names))
+    reject_reason = partial(_reject_reason, frozenset(names))
     return CertificateReloader(
         [name for name in (files.cert, files.key, files.cacert) if name is not None],
-        lambda: Tls(server_context(files, port), objection),
+        lambda: Tls(server_context(files, port), reject_reason),
         port=port.name,
         on_change=on_change,
     )
 
 
 def server_context(files: Files, port: Port = EXTENDER) -> ssl.SSLContext:
-    """What is in the files. Raises TlsError."""
+    """An SSL context from the files. Raises TlsError."""
     context = http_tls.server_context()
     context.minimum_version = ssl.TLSVersion.TLSv1_2
     try:
@@ -73,16 +73,16 @@ def server_context(files: Files, port: Port = EXTENDER) -> ssl.SSLContext:
     return context
 
 
-def _objection(allowed: frozenset[str], certificate: Certificate | None) -> str:
+def _reject_reason(allowed: frozenset[str], certificate: Certificate | None) -> str:
     names = _names(certificate or {})
     if not allowed or not allowed.isdisjoint(names):
         return ""
-    told = ", ".join(sorted(names)) or "nobody"
-    return f"the client certificate is for {told[:300]}, which --clientNames does not allow"
+    shown = ", ".join(sorted(names)) or "nobody"
+    return f"the client certificate is for {shown[:300]}, which --clientNames does not allow"
 
 
 def _names(certificate: Certificate) -> frozenset[str]:
-    """A certificate's common names and DNS names."""
+    """The common names and DNS names of a certificate."""
     subject = [pair for part in certificate.get("subject", ()) for pair in part]
     common = {value for kind, value in subject if kind == "commonName"}
     dns = {value for kind, value in certificate.get("subjectAltName", ()) if kind == "DNS"}

@@ -1,4 +1,4 @@
-"""Addresses as the flags spell them: `:9100`, `127.0.0.1:9100`, `[::1]:9100`, `node-a:9100`."""
+"""Parses addresses of flags: `:9100`, `127.0.0.1:9100`, `[::1]:9100`, `node-a:9100`."""
 
 import re
 from dataclasses import dataclass
@@ -10,19 +10,19 @@ _ADDRESS = re.compile(r"(?:\[(?P<bracketed>[^\[\]]+)\]|(?P<plain>[^\[\]:\s]*)):(
 
 @dataclass(frozen=True, slots=True)
 class Address:
-    """A host and a port; no host means every address of this machine."""
+    """Host and port; an empty host means all addresses of this machine."""
 
     host: str
     port: int
 
     def __str__(self) -> str:
-        """The address as a flag would spell it."""
+        """Return the address in the syntax of flags."""
         host = f"[{self.host}]" if ":" in self.host else self.host
         return f"{host}:{self.port}"
 
 
 def parse(text: str) -> Address:
-    """An address to listen on."""
+    """Parse an address to listen on."""
     if (match := _ADDRESS.fullmatch(text)) is None:
         raise ValueError(
             f"not an address: {text!r} (write it like :9100, 127.0.0.1:9100 or [::1]:9100)"
@@ -31,7 +31,7 @@ def parse(text: str) -> Address:
 
 
 def parse_peer(text: str) -> str:
-    """An address to connect to, kept as text; empty means none."""
+    """Parse an address to connect to; returns the text. Empty means none."""
     if not text:
         return text
     found = parse(text)

@@ -1,4 +1,4 @@
-"""Request bodies: read into one buffer of their announced size, and no more of them at a time than may be held."""
+"""Reads request bodies into one buffer each, within a memory budget for all of them."""
 
 import asyncio
 import contextlib
@@ -16,7 +16,7 @@ from plimsoll.ratelimit import TokenBucket
 
 _RETRY = (("retry-after", "1"),)
 _FIRST, _LARGEST = 256 << 10, 1 << 20
-"""Bytes that may come before they count as held: as many as came before, within these bounds."""
+"""Bytes of a body with Content-Length are reserved ahead in steps: as many as were received, within these bounds."""
 _DISCARDED_READS = 1_000
 """Reads per second of data that is dropped, over all connections: 16 MB/s."""
 _SLICE = 0.001
@@ -24,7 +24,7 @@ _SLICE = 0.001
 
 
 class BodyReader:
-    """Reads the bodies of one server's requests."""
+    """Reads the request bodies of one server."""
 
     def __init__(self, limits: Limits) -> None:
         self._limits = limits
@@ -32,7 +32,7 @@ class BodyReader:
         self._discarding = TokenBucket(_DISCARDED_READS, burst=1)
 
     async def discard(self, stream: Transport) -> None:
-        """Read and drop what comes until the peer has ended its half. All connections of the server share one pace."""
+        """Read and drop data until the peer has closed its half. The rate is shared by all connections."""
         now = asyncio.get_running_loop().time
         while await stream.some():
             wait = self._discarding.take(now())
@@ -40,7 +40,7 @@ class BodyReader:
 
     @contextlib.asynccontextmanager
     async def read(self, stream: Transport, framing: Framing) -> AsyncIterator[Buffer]:
-        """A whole body, which is held until the block ends. Raises RefusedError for one that cannot be had."""
+        """Yield a whole body, which is reserved until the block ends. Raises RejectedRequestError."""
         held = _Reservation(self._budget)
         try:
             yield await self._received(stream, framing, held)
@@ -80,14 +80,14 @@ class BodyReader:
 
 
 class _Reservation:
-    """What one request takes of the budget: what has come of it, not what was announced, or announcing would be an attack."""
+    """Memory reserved by one request: for received bytes, not announced ones, so that announcing costs a client something."""
 
     def __init__(self, budget: Budget) -> None:
         self._budget = budget
         self._size = 0
 
     def expect(self, size: int) -> None:
-        """Refuse what there is no room for even now."""
+        """Raise RejectedRequestError if the budget lacks this many bytes now."""
         if size > self._budget.left:
             raise self._full()
 
@@ -109,7 +109,7 @@ class _Reservation:
 
 
 class _Sized:
-    """A body whose length was announced: it goes straight into its buffer."""
+    """A body of known length, received directly into its buffer."""
 
     def __init__(self, length: int, held: _Reservation) -> None:
         self._length = length
@@ -141,18 +141,18 @@ class _Sized:
 
 
 def _room(size: int) -> mmap.mmap:
-    """Memory that costs nothing until something comes into it, and goes back to the system as a whole."""
+    """Return memory that is allocated when written to, and returned to the system as a whole."""
     return mmap.mmap(-1, size, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
 
 
 def _use_large_pages(room: mmap.mmap) -> None:
-    """For a body that does come, or taking its pages one by one would cost as much as receiving it."""
-    with contextlib.suppress(OSError):  # a kernel that has none
+    """Use huge pages: faulting in small pages would cost as much as receiving the body."""
+    with contextlib.suppress(OSError):  # not supported by the kernel
         room.madvise(mmap.MADV_HUGEPAGE)
 
 
 class _Chunked:
-    """A body that comes in chunks, of a length that nobody knows."""
+    """A chunked body of unknown length."""
 
     def __init__(self, admit: Callable[[int], None], held: _Reservation) -> None:
         self._admit = admit

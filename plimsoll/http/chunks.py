@@ -1,4 +1,4 @@
-"""Bodies in chunks, RFC 9112 section 7.1."""
+"""Decodes chunked bodies, RFC 9112 section 7.1."""
 
 import re
 from collections.abc import Iterator
@@ -11,28 +11,28 @@ _SIZE = rb"([0-9A-Fa-f]{1,16})(?:[\t ]*;[\t -~\x80-\xff]*)?\r\n"
 _FIRST, _NEXT = re.compile(_SIZE), re.compile(rb"\r\n" + _SIZE)
 _FRAMING_BYTES = 4 << 10
 _FRAMING_SHARE = 8
-"""Chunk sizes, extensions and trailers may take _FRAMING_BYTES, and a byte for so many of the body.
+"""Chunk sizes, extensions and trailers may take _FRAMING_BYTES plus 1/_FRAMING_SHARE of the body.
 
-Go and curl send chunks of kilobytes. One byte a chunk would cost a hundred times the CPU of a body of announced size.
+Go and curl send chunks of kilobytes. Chunks of one byte would cost a hundred times the CPU of a body with Content-Length.
 """
 
 
 class Chunks:
-    """Takes the chunks of one body apart."""
+    """Decodes the chunks of one body."""
 
     def __init__(self) -> None:
         self.received = 0
-        """Bytes of the body."""
+        """Bytes of the body so far."""
         self.rest: bytes | None = None
-        """What came after the body; None while it has not come whole."""
+        """Bytes received after the body; None until the body is complete."""
         self._line = _FIRST
-        self._cut = b""  # a line whose end has not come yet
-        self._left = 0  # bytes of the chunk at hand
-        self._framing = 0  # bytes that are not the body's
+        self._cut = b""  # an incomplete line
+        self._left = 0  # remaining bytes of the current chunk
+        self._framing = 0  # bytes that are not part of the body
         self._trailers: FieldLines | None = None
 
     def parts(self, data: bytes) -> Iterator[bytes]:
-        """The parts of the body in the next bytes of the connection. Raises RefusedError."""
+        """Yield the parts of the body in received data. Raises RejectedRequestError."""
         data, self._cut, at = self._cut + data, b"", 0
         while at < len(data) and self._trailers is None:
             if self._left:
@@ -49,7 +49,7 @@ class Chunks:
             self._end(self._trailers, data[at:])
 
     def _size(self, data: bytes, at: int) -> int:
-        """Read the line that begins a chunk; how long it is, 0 if its end has not come yet."""
+        """Read a chunk's size line and set the chunk's size; 0 if the line is incomplete."""
         found = self._line.match(data, at)
         if found is None:
             if data.find(b"\n", at + (self._line is _NEXT) * 2) >= 0:
@@ -67,7 +67,7 @@ class Chunks:
         return found.end() - at
 
     def _end(self, trailers: FieldLines, data: bytes) -> None:
-        """Read trailers, which are checked and dropped."""
+        """Read trailers, which are validated and dropped."""
         end = trailers.feed(data)
         self._count(len(data) if end is None else end)
         if end is not None:

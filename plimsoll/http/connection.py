@@ -1,4 +1,4 @@
-"""HTTP/1.1 on one connection: one request after the other, and no more patience or memory than the limits allow."""
+"""One HTTP/1.1 connection: requests in sequence, within limits on time and memory."""
 
 import asyncio
 import contextlib
@@ -27,13 +27,14 @@ from plimsoll.http.types import (
 log = logs.get(__name__)
 
 _ONE_WRITE = 256 << 10
-"""Bytes up to which the first part of a reply's body goes out together with its header."""
+"""Maximum bytes of a body's first part that are sent together with the header."""
 
 
 class Connection:
-    """One connection, from its first request to its last.
+    """Serves the requests of one connection.
 
-    `check` is called with the header of a request before its body is read, and raises RefusedError. `unwelcome` is why no request of it is answered, if so. `note` hears what it is at. `ending()` is true when no further
+    `check`: called with a request's header before its body is read; raises RejectedRequestError. `rejected`: why no request of
+    this client is answered; empty if they are. `note`: called with each new state. `ending`: returns whether no further
     request is wanted.
     """
 
@@ -46,7 +47,7 @@ class Connection:
         bodies: BodyReader,
         *,
         check: Check = always_right,
-        unwelcome: str = "",
+        rejected: str = "",
         note: Callable[[ConnectionState], None] = lambda _doing: None,
         ending: Callable[[], bool] = lambda: False,
     ) -> None:
@@ -56,20 +57,22 @@ class Connection:
         self._limits = limits
         self._bodies = bodies
         self._check = check
-        self._unwelcome = unwelcome
+        self._rejected = rejected
         self._note = note
         self._ending = ending
 
     async def serve(self) -> None:
-        """Answer one request after the other until either side ends the connection."""
+        """Serve requests until either side closes the connection."""
         patience = self._limits.header
         while (first := await self._wait(patience)) and await self._exchange(first):
             patience = self._limits.idle
 
     async def _wait(self, patience: float) -> bytes:
-        """The first bytes of a next request; none if there will be none."""
+        """Return the first bytes of the next request; empty if there is none."""
         self._note(ConnectionState.NOTHING)
-        await asyncio.sleep(0)  # or a client that sends many requests at once would be the only one
+        await asyncio.sleep(
+            0
+        )  # otherwise a client with many pipelined requests would block the event loop
         try:
             async with asyncio.timeout(patience):
                 return await self._stream.some()
@@ -77,7 +80,7 @@ class Connection:
             return b""
 
     async def _exchange(self, first: bytes) -> bool:
-        """One request and its reply; whether another may follow."""
+        """Serve one request. Returns whether another may follow."""
         self._note(ConnectionState.RECEIVING)
         request = None
         try:
@@ -100,14 +103,14 @@ class Connection:
             return False
 
     def _admit(self, request: Request, framing: Framing) -> None:
-        """Raise RefusedError for what its header alone rules out: the body is not read then."""
-        if self._unwelcome:
-            raise RejectedRequestError(HTTPStatus.FORBIDDEN, self._unwelcome)
+        """Raise RejectedRequestError if the header alone makes the request invalid; the body is not read then."""
+        if self._rejected:
+            raise RejectedRequestError(HTTPStatus.FORBIDDEN, self._rejected)
         if framing.length != 0:
             self._check(request)
 
     async def _head(self, first: bytes) -> tuple[Request, Framing] | None:
-        """The header of a request; None if the client went away."""
+        """Return a request's header; None if the client has disconnected."""
         reading = RequestParser(self._limits.header_bytes)
         try:
             async with asyncio.timeout(self._limits.header):
@@ -146,7 +149,7 @@ class Connection:
             await self._stream.send(_with_first(begin, parts))
 
     async def _part(self) -> None:
-        """Let a client that is still sending read why it was refused: a close at once would take that away from it."""
+        """Read on after a rejection, so that a client that is still sending can read the reply: closing at once could discard it."""
         self._note(ConnectionState.NOTHING)
         self._stream.end_our_half()
         with contextlib.suppress(TimeoutError):
@@ -155,7 +158,7 @@ class Connection:
 
 
 def _with_first(begin: bytes, parts: Iterable[Buffer]) -> Iterator[Buffer]:
-    """Parts with these bytes before them, which go out together with the first one unless that is large."""
+    """Yield parts with `begin` in front, joined with the first part if that is small."""
     for part in parts:
         if begin and len(part) > _ONE_WRITE:
             yield begin

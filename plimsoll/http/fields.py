@@ -1,4 +1,4 @@
-"""Field lines of a header or a trailer section (RFC 9112 section 5), read by llhttp."""
+"""Parses field lines of headers and trailers (RFC 9112 section 5) with llhttp."""
 
 from http import HTTPStatus
 
@@ -12,16 +12,16 @@ from httptools import (
 from plimsoll.http.types import RejectedRequestError
 
 MOST_FIELDS = 100
-"""In one section. kube-scheduler, Prometheus and kubelets send fewer than ten."""
+"""Maximum per section. kube-scheduler, Prometheus and kubelets send fewer than ten."""
 
-# llhttp takes what follows the header of a CONNECT for another protocol: it stops there and returns the offset.
+# After the header of a CONNECT, llhttp expects another protocol: it stops there and returns the offset.
 _CONNECT = b"CONNECT x:1 HTTP/1.1\r\n"
 
 
 class FieldLines:
-    """Reads field lines up to the empty line that ends them.
+    """Parses field lines up to the empty line.
 
-    `values` has the names in lower case; the values of one name are joined by commas.
+    `values`: by name in lower case; repeated fields are joined by commas.
     """
 
     def __init__(self) -> None:
@@ -31,7 +31,7 @@ class FieldLines:
         self._parser.feed_data(_CONNECT)
 
     def feed(self, data: bytes) -> int | None:
-        """The offset in `data` of what follows the empty line; None while more has to come. Raises RefusedError."""
+        """Parse data. Returns the offset after the empty line; None if more is needed. Raises RejectedRequestError."""
         try:
             self._parser.feed_data(data)
         except HttpParserUpgrade as end:
@@ -46,7 +46,7 @@ class FieldLines:
 
 
 class _Fields:
-    """What llhttp calls. An object of its own, so that reader and parser are no reference cycle."""
+    """Callbacks of llhttp, in an object of their own to avoid a reference cycle with the parser."""
 
     def __init__(self) -> None:
         self.values: dict[str, str] = {}

@@ -15,7 +15,7 @@ _PLAIN_HTTP = (
     b"The client sent an HTTP request to an HTTPS port: use https://\n"
 )
 _DISCARDED_READS = 16
-"""Reads of up to 16 KiB that a refused client may still cost."""
+"""Reads of up to 16 KiB from a rejected client."""
 
 
 class PlainHttpError(ConnectionError):
@@ -25,13 +25,13 @@ class PlainHttpError(ConnectionError):
 async def open_stream(
     client: socket.socket, context: ssl.SSLContext | None, limits: Limits
 ) -> Transport:
-    """Return the stream of an accepted connection; the socket is then the stream's, or closed.
+    """Return the stream of an accepted connection. The stream owns the socket; on an error the socket is closed.
 
     A TLS connection takes memory for TLS only once its client has sent something. Raises OSError or TimeoutError if the
     handshake fails, and PlainHttpError after answering a plain request on a TLS port.
     """
     try:
-        # asyncio does so itself, but not for sockets made by socket.create_server, whose protocol is 0.
+        # asyncio sets it too, but not on sockets made by socket.create_server, whose protocol is 0.
         client.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         if context is None:
             return await _plain(client)
@@ -74,7 +74,7 @@ async def _secured(
 
 
 async def _first_byte(client: socket.socket) -> bytes:
-    """Wait for the first byte and return it without taking it; empty if the client has closed its half."""
+    """Wait for the first byte and return it without consuming it; empty if the client has closed its half."""
     loop = asyncio.get_running_loop()
     readable = loop.create_future()
     loop.add_reader(client, _settle, readable)
@@ -91,7 +91,7 @@ def _settle(readable: asyncio.Future[None]) -> None:
 
 
 async def _refuse_plain_http(stream: Transport, patience: float) -> None:
-    """Answer, then read until the client has closed: a close before it has read the answer could take it away."""
+    """Reply, then read until the client closes: closing earlier could discard the reply."""
     try:
         async with asyncio.timeout(patience):
             await stream.send([_PLAIN_HTTP])

@@ -1,4 +1,4 @@
-"""What one client may take of a server, and all of them together."""
+"""Limits of a server, per client and in total."""
 
 from dataclasses import dataclass
 
@@ -8,41 +8,41 @@ class Limits:
     """Times in seconds, sizes in bytes."""
 
     handshake: float = 5.0
-    """For a TLS handshake."""
+    """Timeout of a TLS handshake."""
     header: float = 5.0
-    """From the first byte of a request to the end of its header; a new connection has to begin its first one in it."""
+    """From the first byte of a request to the end of its header; also from accepting a connection to its first byte."""
     body: float = 30.0
-    """For a request's whole body."""
+    """Timeout of a request's whole body."""
     idle: float = 120.0
-    """Between two requests on one connection. Go's clients keep one for 90 s, and do not repeat a POST that met a close."""
+    """Between two requests of a connection. Go's clients keep idle ones for 90 s, and do not retry a POST on a closed one."""
     send: float = 30.0
-    """For a reply to be taken."""
+    """Timeout of sending a reply."""
     linger: float = 2.0
-    """For a client's half of the end: of TLS, and of a body that is refused while it is on its way."""
+    """Time for a client to close its half: of TLS, and after a body that was rejected while it was sent."""
     header_bytes: int = 16 << 10
     body_bytes: int = 128 << 20
     bodies_bytes: int = 256 << 20
-    """Of all requests at a time, while they are received and answered."""
+    """Of all requests, while they are received and answered."""
     connections: int = 256
-    """At once. With TLS each holds 256 KiB."""
+    """Maximum connections. With TLS each takes 256 KiB."""
     sending: int = 64
-    """Answers at a time that their clients have not taken yet. For one more, the one that has waited longest is given up."""
+    """Maximum replies that clients have not taken yet. One more ends the oldest of them."""
 
 
 class Budget:
-    """Bytes that may be held at a time."""
+    """Bytes that may be reserved at a time."""
 
     def __init__(self, size: int) -> None:
         self.size = size
         self.left = size
 
     def take(self, size: int) -> bool:
-        """Whether so many more may be held; if so, they are."""
+        """Reserve bytes. Returns whether there were enough."""
         if size > self.left:
             return False
         self.left -= size
         return True
 
     def give_back(self, size: int) -> None:
-        """So many are held no longer."""
+        """Release bytes."""
         self.left += size

@@ -1,4 +1,4 @@
-"""Sockets that listen, on the addresses that the flags name."""
+"""Opens listening sockets for the addresses in flags."""
 
 import errno
 import socket
@@ -7,7 +7,7 @@ from plimsoll.http.addresses import Address
 
 
 class ListenError(Exception):
-    """An address that cannot be listened on; the text is for the operator."""
+    """Listening on an address failed; the message is for the operator."""
 
 
 def bind(address: Address) -> socket.socket:
@@ -23,7 +23,7 @@ def bind(address: Address) -> socket.socket:
 
 
 def _bind_everywhere(port: int) -> socket.socket:
-    """One socket for IPv4 and IPv6, so that a port 0 is one port; IPv4 alone where the kernel has no IPv6."""
+    """Return one socket for IPv4 and IPv6, so that port 0 is one port; IPv4 only if the kernel has no IPv6."""
     if socket.has_dualstack_ipv6():
         try:
             return socket.create_server(("::", port), family=socket.AF_INET6, dualstack_ipv6=True)

@@ -1,4 +1,4 @@
-"""The header of one request and of its reply: RFC 9112, and nothing that two readers could read in two ways."""
+"""Parses request headers and writes reply headers (RFC 9112). Ambiguous requests are rejected."""
 
 import re
 from dataclasses import dataclass
@@ -13,10 +13,10 @@ MOST_PARAMETERS = 100
 MOST_QUERY_BYTES = 4 << 10
 """A scrape that names every collector in `collect[]` takes half of it."""
 
-# llhttp knows few methods and takes two spaces for one, so it reads field lines only.
+# llhttp knows few methods and accepts two spaces for one, so it parses field lines only.
 _REQUEST_LINE = re.compile(rb"([-!#$%&'*+.^_`|~0-9A-Za-z]+) ([!-~]+) HTTP/([0-9])\.([0-9])\r\n")
 _LONGEST_LENGTH = 20
-"""Digits of a Content-Length."""
+"""Maximum digits of a Content-Length."""
 # RFC 9110 7.2: uri-host [":" port]
 _HOST = re.compile(r"(?:[-\w.~!$&'()*+,;=%]*|\[[0-9A-Fa-f:.]+\])(?::[0-9]*)?", re.ASCII)
 _ABSOLUTE = re.compile(r"https?://[^/?#]*", re.IGNORECASE)
@@ -27,9 +27,9 @@ CONTINUE = b"HTTP/1.1 100 Continue\r\n\r\n"
 
 @dataclass(frozen=True, slots=True)
 class Framing:
-    """How a request's body is told from what follows it, and what its client asks of the connection.
+    """How a request's body is delimited, and what the client expects of the connection.
 
-    `length` is None for a body in chunks. `asks_first`: it waits for leave before it sends the body.
+    `length`: None for a chunked body. `asks_first`: the client waits for 100 Continue before it sends the body.
     """
 
     length: int | None
@@ -48,21 +48,21 @@ class _Line:
 
 
 class RequestParser:
-    """One request's header, fed with what comes. Every error is a RefusedError; nothing after it can be understood."""
+    """Parses one request's header incrementally. Errors are RejectedRequestError; the connection cannot be used afterwards."""
 
     def __init__(self, header_bytes: int) -> None:
         self._header_bytes = header_bytes
         self._size = 0
-        self._begin = bytearray()  # what came of the request line
+        self._begin = bytearray()  # received part of the request line
         self._line: _Line | None = None
         self._fields = FieldLines()
         self.rest = b""
-        """What came after the header."""
+        """Bytes received after the header."""
 
     def head(self, data: bytes) -> tuple[Request, Framing] | None:
-        """The header, once it has come whole. Raises RefusedError."""
+        """Parse data. Returns the header once it is complete. Raises RejectedRequestError."""
         if not self._size:
-            data = data.lstrip(b"\r\n")  # RFC 9112 2.2: empty lines before a request are no harm
+            data = data.lstrip(b"\r\n")  # RFC 9112 2.2: empty lines before a request are allowed
         self._size += len(data)
         if self._line is None:
             self._begin += data
@@ -83,7 +83,7 @@ class RequestParser:
 
     def _request_line(self, end: int) -> _Line | None:
         if not end:
-            if self._begin and not 0x20 < self._begin[0] < 0x7F:  # a TLS handshake, for one
+            if self._begin and not 0x20 < self._begin[0] < 0x7F:  # such as a TLS handshake
                 raise _malformed("a request line")
             return None
         found = _REQUEST_LINE.fullmatch(self._begin, 0, end)
@@ -118,11 +118,11 @@ def _framing(line: _Line, headers: dict[str, str]) -> Framing:
 
 
 def _length(line: _Line, headers: dict[str, str]) -> int | None:
-    """Bytes of the body; None for a body in chunks."""
+    """Return the length of the body; None for a chunked one."""
     coding, length = headers.get("transfer-encoding"), headers.get("content-length", "0")
     if coding is not None:
         if "content-length" in headers or not line.minor:
-            # RFC 9112 6.1: whoever sends that may be trying to hide a request in a body.
+            # RFC 9112 6.1: possible request smuggling.
             raise RejectedRequestError(
                 HTTPStatus.BAD_REQUEST, "Transfer-Encoding beside Content-Length or HTTP/1.0"
             )
@@ -152,13 +152,13 @@ def _request(line: _Line, headers: dict[str, str]) -> Request:
 
 
 def _origin(target: str) -> str:
-    """Path and query of a target, RFC 9112 3.2; as it is where it is neither a path nor a URL."""
+    """Return path and query of a request target (RFC 9112 3.2); other targets are returned unchanged."""
     absolute = _ABSOLUTE.match(target)
     return target[absolute.end() :] or "/" if absolute else target
 
 
 def written(response: Response, *, close: bool) -> bytes:
-    """The header of a reply. Raises ValueError for a header that is none."""
+    """Return the header of a reply. Raises ValueError for an invalid header."""
     lines = [
         f"date: {formatdate(usegmt=True)}",
         f"content-type: {response.content_type}",

@@ -1,4 +1,4 @@
-"""The connections of a server, up to a limit: for a new one, one that waits for its client is ended."""
+"""A bounded pool of connections: when it is full, a new connection ends one that is waiting for its client."""
 
 import asyncio
 from collections import Counter
@@ -8,7 +8,7 @@ Task = asyncio.Task[None]
 
 
 class ConnectionState(Enum):
-    """What a connection is at."""
+    """The current state of a connection."""
 
     NOTHING = auto()
     RECEIVING = auto()
@@ -17,17 +17,17 @@ class ConnectionState(Enum):
 
 
 class ConnectionPool:
-    """Connections by their task; those that wait for their client in the order in which they began to.
+    """Connections by task, ordered by the time since which they wait for their client.
 
-    A connection is a newcomer until its client has asked for something or has shown a certificate.
+    A connection is unproven until its client has sent a request or presented a certificate.
 
-    A quarter of the places is for newcomers, such as a kubelet's probes. While newcomers hold no more than that, a new
-    connection ends an idle one that has asked before; otherwise it ends a newcomer. Clients with a certificate go last. Of
-    several, the one goes whose peer (address) holds most connections, and of a peer's the one that has waited longest.
+    A quarter of the places is reserved for unproven connections, such as a kubelet's probes. While they hold no more than
+    that, a new connection ends an idle proven one; otherwise an unproven one. Clients with a certificate go last. Of several,
+    it ends the one whose peer (address) holds most connections, and of that peer's the one that has waited longest.
     """
 
     def __init__(self, limit: int, *, sending: int) -> None:
-        """At most `limit`, of which at most `sending` have an answer that they have not taken yet."""
+        """`limit`: maximum connections. `sending`: maximum connections with a reply not taken yet."""
         self._limit = limit
         self._reserved = limit // 4
         self._sending = sending
@@ -54,24 +54,24 @@ class ConnectionPool:
 
     @property
     def asked(self) -> bool:
-        """Whether some client is asking something, or being answered."""
+        """Whether a request is being received or answered."""
         return bool(self._asking)
 
     def admit(self, task: Task, *, peer: str) -> None:
-        """Add a newcomer; `peer` is its client's address."""
+        """Add a connection; `peer` is its client's address."""
         self._peers[task] = peer
         self._held[peer] += 1
         self._newcomers[task] = ConnectionState.NOTHING
         task.add_done_callback(self._gone)
 
     def know(self, task: Task) -> None:
-        """Record that a connection's client has shown a certificate that is let in."""
+        """Record that a connection's client presented an accepted certificate."""
         self._certified.add(task)
         self._clients.add(task)
         self.note(task, ConnectionState.NOTHING)
 
     def note(self, task: Task, doing: ConnectionState) -> None:
-        """Record what a connection is at from now on."""
+        """Record a connection's new state."""
         self._forget(task)
         if doing is not ConnectionState.NOTHING:
             self._asking.add(task)
@@ -88,10 +88,10 @@ class ConnectionPool:
             idle[task] = doing
 
     def has_room(self) -> bool:
-        """Return whether one more connection may come, having ended another one if need be.
+        """Return whether one more connection may be admitted, ending another one if necessary.
 
-        Connections that have not asked for anything never keep another one out, nor do those that do not take their answer:
-        a probe that is refused ends the process.
+        Connections without a request, and those that do not take their reply, never keep a new one out: a probe that is rejected
+        restarts the process.
         """
         if not self.full:
             return True
@@ -105,14 +105,14 @@ class ConnectionPool:
         return False
 
     def end_idle(self) -> None:
-        """End the connections that have no request."""
+        """End the connections without a request."""
         for waiting in (self._newcomers, self._idle, self._idle_certified):
             for task, doing in waiting.items():
                 if doing is ConnectionState.NOTHING:
                     task.cancel()
 
     def _end_one(self, waiting: dict[Task, ConnectionState]) -> None:
-        """End the longest waiting connection of the peer that holds most."""
+        """End the connection that has waited longest, of the peer that holds most."""
         _end(waiting, max(waiting, key=lambda task: self._held[self._peers[task]]))
 
     def _gone(self, task: Task) -> None:

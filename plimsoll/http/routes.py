@@ -1,4 +1,4 @@
-"""Which handler answers which path and method; what none answers is refused by the book."""
+"""Routes requests to handlers by path and method; answers 404 and 405 otherwise."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -7,19 +7,19 @@ from http import HTTPStatus
 from plimsoll.http.types import Handler, Refuse, RejectedRequestError, Request, Response
 
 _SHOWN = 100
-"""Characters of a method or a path that a refusal repeats."""
+"""Characters of a method or path that an error repeats."""
 
 
 @dataclass(frozen=True, slots=True)
 class Route:
-    """A handler, and the methods that it takes. HEAD is a GET whose reply has no body."""
+    """A handler and its methods. HEAD is a GET whose reply has no body."""
 
     handler: Handler
     methods: tuple[str, ...] = ("GET", "HEAD")
 
 
 class Routes:
-    """A handler made of routes: by the whole path, or for a key that ends in a slash by what the path begins with."""
+    """A handler made of routes by exact path, or by prefix for keys that end with a slash."""
 
     def __init__(self, routes: Mapping[str, Route], refuse: Refuse) -> None:
         self._exact = {path: route for path, route in routes.items() if not path.endswith("/")}
@@ -27,7 +27,7 @@ class Routes:
         self._refuse = refuse
 
     async def answer(self, request: Request) -> Response:
-        """The reply of the route's handler, or a refusal."""
+        """Return the reply of the route's handler, or an error."""
         try:
             route = self._route(request)
         except RejectedRequestError as refused:
@@ -35,7 +35,7 @@ class Routes:
         return await route.handler(request)
 
     def check(self, request: Request) -> None:
-        """Raise RefusedError for a path or a method that no route has."""
+        """Raise RejectedRequestError for a path or method without a route."""
         self._route(request)
 
     def _route(self, request: Request) -> Route:

@@ -1,4 +1,4 @@
-"""A small HTTP/1.1 server, plain or with TLS: no client, however slow, silent or wrong, delays another."""
+"""A small HTTP/1.1 server, plain or with TLS: slow, idle or malformed clients do not delay others."""
 
 import asyncio
 import contextlib
@@ -23,16 +23,16 @@ log = logs.get(__name__)
 
 _EXHAUSTED = frozenset({errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM})
 _PAUSE = 1.0
-"""Seconds without accepting when the machine is out of file descriptors or memory."""
+"""Seconds to stop accepting when the machine is out of file descriptors or memory."""
 _BEGUN = 8
-"""Passes of the event loop in which a request that came with its connection is read."""
+"""Passes of the event loop within which a request that arrived with its connection is read."""
 
 
 class Server:
-    """Listens on some addresses and asks one handler for every answer.
+    """Listens on some addresses and passes requests to one handler.
 
-    `check` refuses requests by their header, before a body is read. `tls` is asked for each connection, so that certificates may change while connections stand. `refuse` words what is
-    answered without asking the handler.
+    `check`: rejects requests by their header, before the body is read. `tls`: called for each connection, so that certificates
+    may change while connections are open. `refuse`: makes the response to rejected requests.
     """
 
     def __init__(
@@ -51,27 +51,27 @@ class Server:
         self._tls = tls
         self._bodies = BodyReader(self._limits)
         self._listeners: list[tuple[socket.socket, asyncio.Task[None]]] = []
-        self._crowd = ConnectionPool(self._limits.connections, sending=self._limits.sending)
+        self._pool = ConnectionPool(self._limits.connections, sending=self._limits.sending)
         self._ending = False
         self._complained = -math.inf
 
     @property
     def limit(self) -> int:
-        """Connections at a time, at most."""
+        """Maximum number of connections."""
         return self._limits.connections
 
     @property
     def connections(self) -> int:
-        """How many there are."""
-        return len(self._crowd.tasks)
+        """Current number of connections."""
+        return len(self._pool.tasks)
 
     @property
     def asked(self) -> bool:
-        """Whether some client is asking something, or being answered."""
-        return self._crowd.asked
+        """Whether a request is being received or answered."""
+        return self._pool.asked
 
     async def listen(self, addresses: Sequence[Address]) -> list[Address]:
-        """Begin to serve on all addresses, or on none. Returns the real ones: a port 0 has become one.
+        """Begin to serve on all addresses, or on none. Returns the bound addresses, with port 0 resolved.
 
         Raises ListenError.
         """
@@ -87,15 +87,15 @@ class Server:
         return [sockets.bound(a, s) for a, s in zip(addresses, found, strict=True)]
 
     async def close(self, *, grace: float = 0.0) -> None:
-        """Stop listening and end every connection; what is being asked and answered has some seconds of grace."""
+        """Stop listening and end every connection; requests in progress get `grace` seconds."""
         self._ending = True
         listening = [task for _, task in self._listeners]
         for task in listening:
             task.cancel()
-        self._crowd.end_idle()
-        if grace and self._crowd.tasks:
-            await asyncio.wait(list(self._crowd.tasks), timeout=grace)
-        rest = list(self._crowd.tasks)
+        self._pool.end_idle()
+        if grace and self._pool.tasks:
+            await asyncio.wait(list(self._pool.tasks), timeout=grace)
+        rest = list(self._pool.tasks)
         for task in rest:
             task.cancel()
         await asyncio.gather(*listening, *rest, return_exceptions=True)
@@ -110,18 +110,18 @@ class Server:
             except OSError as error:
                 await _recover(error)
                 continue
-            full = self._crowd.full
-            if not self._crowd.has_room():
+            full = self._pool.full
+            if not self._pool.has_room():
                 client.close()
                 self._complain(loop.time())
                 continue
-            self._crowd.admit(asyncio.create_task(self._serve(client)), peer=str(address[0]))
-            # When full, the next connection may end this one: a request that has arrived is begun before.
+            self._pool.admit(asyncio.create_task(self._serve(client)), peer=str(address[0]))
+            # When full, the next connection may end this one: begin with a request that has arrived.
             for _ in range(_BEGUN if full else 1):
                 await asyncio.sleep(0)
 
     def _complain(self, now: float) -> None:
-        """Once a second at most: whoever floods the port must not flood the log."""
+        """Log at most once a second, so that a flood of connections does not flood the log."""
         if now - self._complained >= 1.0:
             self._complained = now
             log.warning("connection refused: all are busy", limit=self._limits.connections)
@@ -140,9 +140,9 @@ class Server:
         tls = self._tls()
         stream = await open_stream(client, tls.context if tls else None, self._limits)
         try:
-            objection = tls.objection_to(stream.peer_certificate) if tls else ""
-            if stream.peer_certificate and not objection:
-                self._crowd.know(task)
+            reject_reason = tls.reject_reason_for(stream.peer_certificate) if tls else ""
+            if stream.peer_certificate and not reject_reason:
+                self._pool.know(task)
             await Connection(
                 stream,
                 self._handler,
@@ -150,18 +150,18 @@ class Server:
                 self._limits,
                 self._bodies,
                 check=self._check,
-                unwelcome=objection,
-                note=partial(self._crowd.note, task),
+                rejected=reject_reason,
+                note=partial(self._pool.note, task),
                 ending=lambda: self._ending,
             ).serve()
-            self._crowd.note(task, ConnectionState.NOTHING)
+            self._pool.note(task, ConnectionState.NOTHING)
             await stream.close(self._limits.linger)
         finally:
             stream.abort()
 
 
 async def _recover(error: OSError) -> None:
-    """Pause accepting where the machine has run out of something; any other error is of one connection only."""
+    """Stop accepting for a while if the machine is out of a resource; other errors concern one connection only."""
     if error.errno in _EXHAUSTED:
         log.error("cannot accept connections", reason=error.strerror)
         await asyncio.sleep(_PAUSE)

@@ -1,4 +1,4 @@
-"""How a server's new connections shake hands, and which clients are let in."""
+"""TLS settings of new connections, and which clients are admitted."""
 
 import ssl
 import time
@@ -10,34 +10,34 @@ Certificate = Mapping[str, Any]
 """A verified client certificate, as ssl.SSLSocket.getpeercert() shows it."""
 
 
-def _nobody_is_unwelcome(_certificate: Certificate | None) -> str:
+def _admit_all(_certificate: Certificate | None) -> str:
     return ""
 
 
 @dataclass(frozen=True, slots=True)
 class Tls:
-    """A context for a new connection, and what there is to object to a client's certificate, or to its having none.
+    """The context of new connections, and a check of a client's certificate, or of its absence.
 
-    An objection is a sentence for the client; an empty one means that it is welcome.
+    The check returns why the client is rejected; empty if it is admitted.
     """
 
     context: ssl.SSLContext
-    objection: Callable[[Certificate | None], str] = _nobody_is_unwelcome
+    reject_reason: Callable[[Certificate | None], str] = _admit_all
 
-    def objection_to(self, certificate: Certificate | None) -> str:
-        """Return why this client is not let in; an empty sentence if it is.
+    def reject_reason_for(self, certificate: Certificate | None) -> str:
+        """Return why this client is rejected; empty if it is admitted.
 
         A resumed TLS 1.2 session skips OpenSSL's check of the dates, so they are checked here for every connection.
         """
         if certificate and ssl.cert_time_to_seconds(certificate["notAfter"]) < time.time():
             return "the client certificate has expired"
-        return self.objection(certificate)
+        return self.reject_reason(certificate)
 
 
 def server_context() -> ssl.SSLContext:
     """Return a context for HTTP/1.1 that issues no session tickets: each connection verifies its certificate anew.
 
-    Python's ssl cannot turn off OpenSSL's cache of TLS 1.2 sessions; `Tls.objection_to` covers these.
+    Python's ssl cannot turn off OpenSSL's cache of TLS 1.2 sessions; `Tls.reject_reason_for` covers these.
     """
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     context.set_alpn_protocols(["http/1.1"])

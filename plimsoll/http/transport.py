@@ -1,4 +1,4 @@
-"""A connection's bytes: what comes goes into the buffer that the reader has at hand, what goes waits for the peer to take it."""
+"""Transport of a connection's bytes: received data goes directly into the reader's buffer, sending waits for the peer."""
 
 import asyncio
 import contextlib
@@ -8,34 +8,37 @@ from typing import Any, cast
 from plimsoll.http.types import Buffer
 
 _AHEAD = 16 << 10
-"""Bytes that are taken in though nobody has asked for them yet."""
+"""Maximum bytes received ahead of a read."""
 _SLICE = 256 << 10
-"""Bytes that are on their way at once; under TLS they are there twice."""
+"""Bytes sent at a time; TLS holds them twice."""
 
 
 class Transport(asyncio.BufferedProtocol):
-    """One connection, plain or with TLS. Only one reader and one writer at a time."""
+    """One connection, plain or with TLS. One reader and one writer at a time."""
 
     def __init__(self) -> None:
         self._transport: asyncio.Transport | None = None
         self._ahead = memoryview(bytearray(_AHEAD))
-        self._kept = 0  # bytes of it that were not read yet
-        self._back = b""  # what was read and put back, and so comes first
+        self._kept = 0  # unread bytes in it
+        self._back = b""  # data put back, returned first
         self._target: memoryview | None = None
-        self._filled = 0  # bytes of it
+        self._filled = 0  # bytes in it
         self._ended = False
         self._secured = False
-        self._lost = ""  # why; the exception itself refers to frames, and these to this stream
+        self._lost = (
+            ""  # the reason; the exception itself refers to frames, and these to this stream
+        )
         self._reader: asyncio.Future[None] | None = None
         self._writer: asyncio.Future[None] | None = None
-        self._taking = True  # whether the peer takes what is sent to it
+        self._taking = True  # whether the peer takes what is sent
 
-    # What asyncio calls.
+    # Called by asyncio.
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         self._transport = cast(asyncio.Transport, transport)
         self._secured = transport.get_extra_info("sslcontext") is not None
-        # Full as soon as the kernel does not take everything, so that no copies pile up. TLS calls a limit of 0 full always.
+        # Paused as soon as the kernel does not take everything, so that no copies pile up. With a limit of 0, TLS would
+        # always be paused.
         self._transport.set_write_buffer_limits(high=1 if self._secured else 0, low=0)
 
     def get_buffer(self, sizehint: int) -> memoryview:
@@ -58,7 +61,7 @@ class Transport(asyncio.BufferedProtocol):
     def eof_received(self) -> bool:
         self._ended = True
         _wake(self._reader)
-        return not self._secured  # what was asked is still answered; TLS has no halves
+        return not self._secured  # requests already sent are still answered; TLS has no half-close
 
     def connection_lost(self, exc: Exception | None) -> None:
         self._ended = True
@@ -73,22 +76,22 @@ class Transport(asyncio.BufferedProtocol):
         self._taking = True
         _wake(self._writer)
 
-    # What a connection calls.
+    # Called by a connection.
 
     @property
     def transport(self) -> asyncio.Transport:
-        """Of a connection that was made."""
+        """The transport of an established connection."""
         assert self._transport is not None
         return self._transport
 
     @property
     def peer_certificate(self) -> Mapping[str, Any] | None:
-        """What a TLS client showed; None without TLS or a certificate."""
+        """Return a TLS client's certificate; None without TLS or a certificate."""
         found: Mapping[str, Any] | None = self.transport.get_extra_info("peercert")
         return found or None
 
     async def some(self) -> bytes:
-        """What came, at least a byte; nothing once the peer has ended its half."""
+        """Return received data, at least one byte; empty once the peer has closed its half."""
         while not self._back and not self._kept and not self._ended:
             await self._read()
         if self._back:
@@ -98,11 +101,11 @@ class Transport(asyncio.BufferedProtocol):
         return data
 
     def put_back(self, data: bytes) -> None:
-        """The end of what `some` gave was too much: it comes first again."""
+        """Return data to the front of the stream."""
         self._back = data + self._back
 
     async def fill(self, buffer: memoryview) -> int:
-        """Read until a buffer is full, or the peer has ended its half; how many bytes came."""
+        """Read until a buffer is full or the peer has closed its half. Returns the number of bytes."""
         self._filled = 0
         while self._filled < len(buffer) and (self._back or self._kept):
             data = await self.some()
@@ -125,11 +128,11 @@ class Transport(asyncio.BufferedProtocol):
 
     @property
     def filled(self) -> int:
-        """Bytes of the buffer that is being filled, or was last."""
+        """Bytes in the buffer that is, or was last, being filled."""
         return self._filled
 
     async def send(self, parts: Iterable[Buffer]) -> None:
-        """Write, and wait until the kernel has taken everything. Raises ConnectionError if the peer is gone."""
+        """Send, and wait until the kernel has taken everything. Raises ConnectionError if the peer is gone."""
         for part in parts:
             view = memoryview(part)
             for begin in range(0, len(view), _SLICE):
@@ -139,7 +142,7 @@ class Transport(asyncio.BufferedProtocol):
                     await self._written()
 
     def end_our_half(self) -> None:
-        """The peer will hear no more of us, which over TLS cannot be told."""
+        """Close our half; TLS cannot do so."""
         if self.transport.can_write_eof():
             with contextlib.suppress(OSError):
                 self.transport.write_eof()
@@ -147,10 +150,10 @@ class Transport(asyncio.BufferedProtocol):
     async def close(self, patience: float) -> None:
         """Close the connection and wait until it is closed, at most `patience` seconds."""
         if self._lost or self.transport.get_write_buffer_size():
-            return  # closing would wait for a peer to take what it does not take
+            return  # closing would wait for a peer that does not read
         if not self.transport.is_closing():
             self._kept = 0
-            self.transport.resume_reading()  # the peer's half of the end may be waiting to be read
+            self.transport.resume_reading()  # the peer's close may be waiting to be read
             self.transport.close()
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(patience):

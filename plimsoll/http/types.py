@@ -1,4 +1,4 @@
-"""What a handler is asked, and what it answers."""
+"""Requests and responses of handlers."""
 
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -9,10 +9,10 @@ Buffer = bytes | bytearray | memoryview
 
 @dataclass(frozen=True, slots=True)
 class Request:
-    """What a handler needs to know of a request.
+    """A request as passed to a handler.
 
-    The path is without the query, and as it came: nothing is decoded. Header names are in lower case, values of one name
-    have commas between them. The body's buffer is the server's again once the request is answered.
+    The path is without the query and not decoded. Header names are in lower case; repeated headers are joined by commas. The
+    body's buffer belongs to the server again after the request is answered.
     """
 
     method: str
@@ -26,7 +26,7 @@ _LONGEST_PREFERENCE = 1 << 10
 
 
 def preference(headers: Mapping[str, str], name: str) -> str:
-    """The value of `accept` or `accept-encoding`; empty for one of more than 1 KiB, which takes milliseconds to read.
+    """Return the value of `accept` or `accept-encoding`; empty if it is longer than 1 KiB, which would take milliseconds to parse.
 
     Prometheus sends some 300 bytes.
     """
@@ -36,7 +36,7 @@ def preference(headers: Mapping[str, str], name: str) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Parts:
-    """A body in parts that are made while it is sent, so that a large one is never held twice. `size` in bytes, exactly."""
+    """A body in parts that are made while it is sent, so that a large one is never held twice. `size`: exact bytes."""
 
     size: int
     parts: Iterable[Buffer]
@@ -44,7 +44,7 @@ class Parts:
 
 @dataclass(frozen=True, slots=True)
 class Response:
-    """What a handler answers. For HEAD the server leaves the body out."""
+    """A handler's reply. For HEAD the server omits the body."""
 
     status: HTTPStatus
     body: Buffer | Parts
@@ -57,7 +57,7 @@ class Response:
         return self.body.size if isinstance(self.body, Parts) else len(self.body)
 
     def with_headers(self, headers: Mapping[str, str]) -> "Response":
-        """The same, with these headers as well."""
+        """Return the response with additional headers."""
         return replace(self, headers=(*self.headers, *headers.items())) if headers else self
 
 
@@ -65,7 +65,7 @@ Handler = Callable[[Request], Awaitable[Response]]
 
 
 class RejectedRequestError(Exception):
-    """A request that is answered without asking the handler; the connection ends with it. The text is for the client."""
+    """A request is rejected without calling the handler, and the connection is closed. The text is for the client."""
 
     def __init__(
         self, status: HTTPStatus, reason: str, *, headers: tuple[tuple[str, str], ...] = ()
@@ -76,17 +76,17 @@ class RejectedRequestError(Exception):
 
 
 Check = Callable[[Request], None]
-"""Raises RefusedError for a request whose body need not be read to refuse it. The request has no body yet."""
+"""Raises RejectedRequestError for a request that can be rejected without its body. The request has no body yet."""
 
 
 def always_right(_request: Request) -> None:
-    """A Check that refuses nothing."""
+    """Accept every request."""
 
 
 Refuse = Callable[[RejectedRequestError, Request | None], Response]
-"""How a server words a refusal; the request has no body, and there is none where its header did not come whole."""
+"""Makes the response to a rejected request, which has no body; None if its header was incomplete."""
 
 
 def plain_rejection(refused: RejectedRequestError, _request: Request | None) -> Response:
-    """A line of text."""
+    """Return the error as a line of text."""
     return Response(refused.status, f"{refused}\n".encode(), headers=refused.headers)

@@ -1,7 +1,7 @@
-"""Log lines of one shape for every program: logfmt for people, JSON for machines, one line an event, on stderr.
+"""Log lines of all programs: logfmt or JSON, one line per event, on stderr.
 
-Ours and the libraries' lines go through the same pipe. Values are bounded in length (`logvalues`) and escaped by the
-renderers, so that a name with a newline in it cannot forge a second line, and one of a megabyte fills no disk.
+Lines of libraries use the same format. Values are bounded in length (`logs.values`) and escaped by the renderers, so that a
+newline in a name cannot forge a second line, and a value of a megabyte does not fill the disk.
 """
 
 import logging
@@ -22,7 +22,7 @@ from plimsoll.logs.handler import LineHandler
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LogOptions:
-    """The flags that every program has for its log lines."""
+    """The logging flags of every program."""
 
     log_level: str = option(
         "log.level",
@@ -43,7 +43,7 @@ class LogOptions:
 def setup(level: str = "info", fmt: str = "logfmt") -> None:
     """Send all log lines of this process to stderr.
 
-    `level` is debug, info, warn or error, as node_exporter spells them; `fmt` is logfmt or json.
+    `level`: debug, info, warn or error. `fmt`: logfmt or json.
     """
     threshold = logging.getLevelNamesMapping()[level.upper()]
     shared: list[Any] = [
@@ -88,22 +88,20 @@ def setup(level: str = "info", fmt: str = "logfmt") -> None:
 
 
 def adopt() -> None:
-    """Bring what Python itself writes to stderr into log lines: errors that nobody caught, also of threads, and warnings.
-
-    Their texts may be of whoever caused them.
-    """
+    """Log what Python would write to stderr: uncaught exceptions, also of threads, and warnings."""
     log = logging.getLogger("python")
     logging.captureWarnings(True)
 
     def uncaught(
         kind: type[BaseException], error: BaseException, trace: TracebackType | None
     ) -> None:
-        log.error("an error that nobody caught", exc_info=(kind, error, trace))
+        log.error("uncaught exception", exc_info=(kind, error, trace))
 
     def never_reported(lost: "threading.ExceptHookArgs | sys.UnraisableHookArgs") -> None:
         error = lost.exc_value or lost.exc_type()
         log.error(
-            "an error that nobody could catch", exc_info=(lost.exc_type, error, lost.exc_traceback)
+            "exception in a thread or destructor",
+            exc_info=(lost.exc_type, error, lost.exc_traceback),
         )
 
     sys.excepthook, threading.excepthook, sys.unraisablehook = (
@@ -116,7 +114,7 @@ def adopt() -> None:
 def _bounded(
     _logger: object, _method: str, event: MutableMapping[str, Any]
 ) -> MutableMapping[str, Any]:
-    """Each value as text or number, and none longer than is read."""
+    """Convert values to text or numbers of bounded length."""
     bounded: dict[str, Any] = {key: values.plain(value) for key, value in event.items()}
     if "msg" in event:
         bounded["msg"] = values.plain(event["msg"], values.LONGEST_MESSAGE)
@@ -126,19 +124,16 @@ def _bounded(
 
 
 def _printable(_logger: object, _method: str, line: str) -> str:
-    """Escape what ends a line or drives a terminal; the logfmt renderer itself knows of newlines only.
-
-    As JSON does it, which readers of logfmt understand.
-    """
+    """Escape line ends and terminal control characters as JSON does; the logfmt renderer escapes newlines only."""
     return text.printable(line)
 
 
 def _undeleted(_logger: object, _method: str, line: str) -> str:
-    """JSON escapes all control characters but one."""
+    """Escape DEL, the one control character that JSON does not."""
     return line.replace("\x7f", "\\u007f")
 
 
 def get(name: str) -> structlog.stdlib.BoundLogger:
-    """The logger of a module; give it what to filter by as keywords: `log.info("...", pod="ns/name")`."""
+    """Return the logger of a module. Pass values as keywords: `log.info("...", pod="ns/name")`."""
     logger: structlog.stdlib.BoundLogger = structlog.get_logger(name)
     return logger

@@ -1,7 +1,7 @@
-"""Log lines that reach stderr whole, or not at all: a full disk or a reader that is gone takes lines, and nothing else.
+"""Log lines are written to stderr completely or dropped: a full disk or closed pipe loses lines, nothing else.
 
-The standard handler answers a failed write with a traceback, to the same place: where the disk is nearly full it fills
-the rest of it, and a line that is lost costs many times as much as one that is written.
+The standard handler prints a traceback for a failed write, to the same stream: on a nearly full disk that fills the rest,
+and a lost line costs many times a written one.
 """
 
 import logging
@@ -11,13 +11,13 @@ from collections.abc import Callable
 from typing import TextIO
 
 _PAUSE = 1.0
-"""Seconds after a failure in which no more is tried: a disk that is full is full for a while."""
+"""Seconds after a failed write during which lines are dropped without trying."""
 
 
 class LineHandler(logging.StreamHandler[TextIO]):
-    """Writes each line by itself, past the stream's buffer: half of what failed must not come out before what comes next.
+    """Writes each line unbuffered, so that a part of a failed line is not written before the next one.
 
-    What cannot be written is lost. How much that was is said in a line of its own, once there is somewhere to say it.
+    Dropped lines are counted, and the count is logged once writing works again.
     """
 
     def __init__(self, stream: TextIO, *, clock: Callable[[], float] = time.monotonic) -> None:
@@ -28,7 +28,7 @@ class LineHandler(logging.StreamHandler[TextIO]):
         self._torn = False
 
     def emit(self, record: logging.LogRecord) -> None:
-        """Format and write; a record that cannot be formatted is the only thing to complain about."""
+        """Format and write a record."""
         if self._clock() - self._failed < _PAUSE:
             self._lost += 1
             return
@@ -45,16 +45,16 @@ class LineHandler(logging.StreamHandler[TextIO]):
             logging.getLogger(__name__).warning("%s log lines could not be written", lost)
 
     def _written(self, text: str) -> bool:
-        """Whether the whole line is there now."""
+        """Write a line. Returns whether it was written completely."""
         line = f"{text}\n".encode(errors="backslashreplace")
-        # What has failed in its midst is ended first, or two lines would be read as one.
+        # End a partial line first, or two lines would be read as one.
         left = memoryview(b"\n" + line if self._torn else line)
         binary = self.stream.buffer
         raw = getattr(binary, "raw", binary)
         try:
             while left:
                 count = raw.write(left)
-                if not count:  # nobody reads, and we do not wait
+                if not count:  # a pipe that is full: do not block
                     return False
                 self._torn = left[count - 1] != ord("\n")
                 left = left[count:]

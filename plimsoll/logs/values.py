@@ -1,7 +1,7 @@
-"""How much of a value gets into a log line: names and sentences whole, what somebody made a megabyte long no further than that.
+"""Bounds the length of values in log lines.
 
-Much of what is logged was written by others: names in requests, what a server says when it refuses. A line stays one that
-a person can read and that no container runtime splits into several.
+Many values come from others: names in requests, error messages of servers. A line must stay readable, and short enough that
+no container runtime splits it.
 """
 
 import json
@@ -9,25 +9,23 @@ import math
 from collections.abc import Iterable
 
 LONGEST = 1_000
-"""Characters of a value, as they are written: escaped ones are several. Every name that Kubernetes knows is shorter."""
+"""Maximum characters of a value after escaping. Every valid Kubernetes name is shorter."""
 LONGEST_MESSAGE = 2_000
 LONGEST_TRACE = 8_000
-"""Of a traceback its beginning and, four times as much, its end are kept: what failed stands there."""
+"""Of a traceback the beginning and, four times as long, the end are kept, which has the error."""
 
 Plain = str | int | float | bool | None
 
 
 def plain(value: object, most: int = LONGEST) -> Plain:
-    """A value as every renderer can write it: numbers, None and booleans as they are, all else as text of `most` characters."""
+    """Return a value in a type that every renderer writes: numbers, None and booleans unchanged, else text of `most` characters."""
     match value:
         case None | bool():
             return value
         case int() if value.bit_length() <= 64:
             return value
         case int():
-            return shortened(
-                hex(value), most
-            )  # in decimals, Python itself refuses from some size on
+            return shortened(hex(value), most)  # Python refuses decimals of huge integers
         case float() if math.isfinite(value):
             return value
         case _:
@@ -35,7 +33,7 @@ def plain(value: object, most: int = LONGEST) -> Plain:
 
 
 def shortened(text: str, most: int, *, end: int = 0) -> str:
-    """A text that takes no more than `most` characters, and a note of what was left out; `end` of them are of its end."""
+    """Return text of at most `most` characters with a note of what was omitted; `end` of them are kept from its end."""
     if len(text) <= most and _cost(text) <= most:
         return text
     first = text[: _fitting(text[:most], most - end)]
@@ -44,12 +42,12 @@ def shortened(text: str, most: int, *, end: int = 0) -> str:
 
 
 def _cost(text: str) -> int:
-    """How many characters a text takes in JSON, which escapes no less than logfmt; but for one that we see to."""
+    """Return the number of characters of a text in JSON, whose escapes are at least as long as logfmt's (except DEL)."""
     return len(json.dumps(text)) - 2 + 5 * text.count("\x7f")
 
 
 def _fitting(characters: Iterable[str], most: int) -> int:
-    """How many of these take no more than so much together."""
+    """Return how many leading characters fit into `most` escaped ones."""
     taken = 0
     for count, character in enumerate(characters):
         taken += _cost(character)
@@ -59,10 +57,10 @@ def _fitting(characters: Iterable[str], most: int) -> int:
 
 
 def trace(text: str) -> str:
-    """A traceback of bounded length."""
+    """Return a traceback of bounded length."""
     return shortened(_sound(text), LONGEST_TRACE, end=LONGEST_TRACE * 4 // 5)
 
 
 def _sound(text: str) -> str:
-    """Without halves of characters, which file names can bring in and strict readers of JSON refuse."""
+    """Replace surrogates, which occur in file names and are invalid in strict JSON."""
     return text if text.isascii() else text.encode("utf-8", "backslashreplace").decode()

@@ -40,8 +40,8 @@ def scrape(xeon, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> bytes:
     }
     chosen["cpu"] = CpuOptions(cpu_info=True, cpu_flags_include="rdt|cqm")
     chosen["textfile"] = TextOptions(textfile_directories=("textfiles",))
-    rounds = CollectorRunner(build(xeon, chosen), clock=lambda: 0.0)
-    return encode_text(rounds.run().families)
+    collector_runner = CollectorRunner(build(xeon, chosen), clock=lambda: 0.0)
+    return encode_text(collector_runner.run().families)
 
 
 def test_a_whole_scrape(scrape: bytes) -> None:

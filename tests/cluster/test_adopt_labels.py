@@ -1,13 +1,12 @@
 """Node labels that Telemetry Aware Scheduling left: `adopt-labels` lets the evaluator remove them, and no others."""
 
-import subprocess
+import asyncio
 import sys
 
 import pytest
 
 from sandbox.client.client import APPLY, JSON_PATCH
 from sandbox.client.objects import NODES
-from tests.patience import PATIENCE
 
 pytestmark = pytest.mark.e2e
 
@@ -37,18 +36,15 @@ async def left(world):
     return well, sick, policy
 
 
-def adopt(world):
-    """Run the command as an administrator would. Its event loop is its own, so it runs in a process of its own."""
-    command = (sys.executable, "-P", "-m", "evaluator", "adopt-labels")
-    done = subprocess.run(
-        (*command, f"--kubeConfig={world.plane.kubeconfig}"),
-        capture_output=True,
-        text=True,
-        timeout=PATIENCE,
-        check=False,
+async def adopt(world):
+    """Run the command as an administrator would."""
+    process = await asyncio.create_subprocess_exec(
+        *(sys.executable, "-P", "-m", "evaluator", "adopt-labels"),
+        f"--kubeConfig={world.plane.kubeconfig}",
+        stderr=asyncio.subprocess.PIPE,
     )
-    assert done.returncode == 0, done.stderr
-    return done.stdout
+    _, err = await process.communicate()
+    assert process.returncode == 0, err.decode()
 
 
 def named(policy):
@@ -69,7 +65,7 @@ async def has(world, node, wanted):
 async def test_unwanted_labels_go_at_once_and_wanted_ones_later(world, left):
     well, sick, policy = left
     mine = {world.name("mine"): "1"}
-    adopt(world)
+    await adopt(world)
     await world.start()
     await has(world, well, mine)
     await has(world, sick, {**named(policy), **mine})
@@ -99,6 +95,6 @@ async def test_labels_that_another_manager_applies_stay(world, left):
     params = {"fieldManager": "argocd"}
     path = NODES.path("", well)
     await world.client.request("PATCH", path, body=body, params=params, content_type=APPLY)
-    adopt(world)
+    await adopt(world)
     await world.start()
     await has(world, well, {policy: "violating", world.name("mine"): "1"})

@@ -7,7 +7,7 @@ from sandbox.client.objects import PODS, POLICIES
 pytestmark = pytest.mark.e2e
 
 ASKED = 'plimsoll_extender_requests_total{code="200",outcome="decided",verb="filter"}'
-NUDGED = 'plimsoll_nudges_total{result="ok"}'
+REQUEUED_AT = 'plimsoll_nudges_total{result="ok"}'
 
 
 @pytest.fixture
@@ -52,7 +52,7 @@ async def test_changing_readings_make_no_scheduler_spin(world, queue):
 
         await world.eventually(reported)
     assert await world.evaluator.metric(ASKED) == before
-    assert await world.evaluator.metric(NUDGED) is None
+    assert await world.evaluator.metric(REQUEUED_AT) is None
 
 
 async def test_a_pod_is_placed_as_soon_as_its_node_is_let_in(world, queue):
@@ -66,7 +66,7 @@ async def test_a_pod_is_placed_as_soon_as_its_node_is_let_in(world, queue):
     # By itself a scheduler would try again after five minutes.
     assert await world.eventually(placed) == nodes[1]
     assert await world.evaluator.metric(ASKED) == before + 1
-    assert await world.evaluator.metric(NUDGED) == 1
+    assert await world.evaluator.metric(REQUEUED_AT) == 1
 
 
 async def test_a_pod_that_may_go_nowhere_else_is_left_alone(world, queue):

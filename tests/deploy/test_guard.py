@@ -12,7 +12,7 @@ from evaluator.gangs.core import ungate
 from evaluator.kubeapi.client import Kube
 from evaluator.model.gang_membership import ADMITTED, GATE
 from evaluator.model.node_labels import LabelApply
-from evaluator.model.objects import NUDGED
+from evaluator.model.objects import REQUEUED_AT
 from sandbox.client.client import MERGE, ApiError, Client
 from sandbox.client.objects import NODES, PODS
 from sandbox.controllers.nodes import node_object
@@ -113,9 +113,9 @@ async def test_the_evaluator_does_its_work(thief, evaluator, administrator):
     found = await evaluator.apply_node_labels(LabelApply("node-a", uid, {}))
     assert not FINE.keys() & (found.metadata.labels or {}).keys()
     pod = await administrator.get(PODS, "web", "default")
-    await evaluator.annotate_pod("default", "web", pod["metadata"]["uid"], {NUDGED: "now"})
+    await evaluator.annotate_pod("default", "web", pod["metadata"]["uid"], {REQUEUED_AT: "now"})
     pod = await administrator.get(PODS, "web", "default")
-    assert pod["metadata"]["annotations"] == {NUDGED: "now"}
+    assert pod["metadata"]["annotations"] == {REQUEUED_AT: "now"}
 
 
 @pytest.mark.parametrize(
@@ -130,7 +130,7 @@ async def test_the_evaluator_does_its_work(thief, evaluator, administrator):
         {"metadata": {"labels": {"node-restriction.kubernetes.io/x": "violating"}}},
         {"metadata": {"annotations": {"owner": "me"}}},
         {"metadata": {"annotations": {"owner": None}}},
-        {"metadata": {"annotations": {NUDGED: "now"}}},
+        {"metadata": {"annotations": {REQUEUED_AT: "now"}}},
         {"metadata": {"finalizers": ["example.com/never"]}},
         {"spec": {"unschedulable": True}},
         {"spec": {"taints": [{"key": "x", "effect": "NoExecute"}]}},

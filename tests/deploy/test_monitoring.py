@@ -1,4 +1,4 @@
-"""Alerts fire when they should, tell what exists, and lead to an entry in docs/operations.md; the dashboard draws what exists."""
+"""Alerts fire when they should, tell what exists, and lead to an entry in docs/alerts.md; the dashboard draws what exists."""
 
 import functools
 import json
@@ -150,7 +150,7 @@ def test_the_evaluators_metrics_are_watched_by_an_alert_or_drawn():
 
 
 def test_every_alert_has_an_entry_in_the_manual_and_every_entry_an_alert():
-    text = (ROOT / "docs" / "operations.md").read_text()
+    text = (ROOT / "docs" / "alerts.md").read_text()
     entries = re.findall(r"^#+ (Plimsoll\w+)$", text, re.MULTILINE)
     assert sorted(entries) == sorted(alert["alert"] for alert in ALERTS)
 

@@ -240,9 +240,9 @@ def tas(client, kubectl):
 
 
 async def test_in_the_place_of_tas(tas, kubectl, shell, evaluator_as):
-    """What docs/operations.md tells people to type gives TAS's own Deployment all that the evaluator needs."""
+    """What docs/switching-from-tas.md tells people to type gives TAS's own Deployment all that the evaluator needs."""
     namespace, account = TAS
-    block = BLOCK.search((ROOT / "docs" / "operations.md").read_text())
+    block = BLOCK.search((ROOT / "docs" / "switching-from-tas.md").read_text())
     commands = block[1].replace("kubectl create namespace plimsoll\n", "")  # the test before did
     kubectl("apply", "-f", "deploy/core/namespace.yaml")
     shell("-euo", "pipefail", "-c", commands)

@@ -147,7 +147,7 @@ async def test_certificates_that_cannot_be_used_any_more_are_told_and_change_not
     assert await shown_and_measured() == ("evaluator", 1.0)
     put(cert, other[0])
     assert await shown_and_measured() == ("evaluator", 0.0)
-    await process.said("certificates stay as they were")
+    await process.said("certificates not reloaded")
     put(key, other[1])
     assert await shown_and_measured() == ("other", 1.0)
     assert not any("PRIVATE" in line or "Traceback" in line for line in process.lines)

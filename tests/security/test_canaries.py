@@ -62,7 +62,7 @@ async def test_no_secret_is_shown_written_or_logged(house, secrets, read, eventu
     # An agent with a token that is none; the API server says no with all that it was shown.
     await house.start_agent("liar", token=secrets.false_token, port="liar")
     await eventually(lambda: "agent turned away" in house.log("evaluator"))
-    await eventually(lambda: "turned this agent away" in house.log("liar"))
+    await eventually(lambda: "rejected this agent" in house.log("liar"))
     await eventually(lambda: "prometheus has no answer" in house.log("evaluator"))
     house.api.weather = lambda request: repeats(request) if request.method != "GET" else None
     (house.folder / "texts" / "health.prom").write_text("node_health_metric 0\n")
@@ -106,7 +106,7 @@ async def test_no_secret_is_shown_written_or_logged(house, secrets, read, eventu
     secrets.files.append(kept)
     config.write_text(whole.replace("prom: ", "prom: '"))
     await read("agent", "/metrics", tls=trusting, auth=right)
-    await eventually(lambda: "web config not taken" in house.log("agent"))
+    await eventually(lambda: "web config is invalid" in house.log("agent"))
 
     pages = [await read("ops", path) for path in OPS]
     assert any("train-0" in page for page in pages)

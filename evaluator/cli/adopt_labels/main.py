@@ -35,7 +35,7 @@ example:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Settings:
+class AdoptSettings:
     """Every flag of plimsoll-evaluator adopt-labels."""
 
     kube_config: str = option(
@@ -51,7 +51,7 @@ class Settings:
 def main(argv: Sequence[str]) -> int:
     """Take over the labels, or print them with --dry-run; returns the exit status."""
     command = Parser(PROGRAM, about=_ABOUT, examples=_EXAMPLES)
-    settings = flags.parse_settings(Settings, command, argv=argv, env=os.environ)
+    settings = flags.parse_settings(AdoptSettings, command, argv=argv, env=os.environ)
     logs.setup("warn", "logfmt")
     try:
         asyncio.run(_adopt(settings))
@@ -61,7 +61,7 @@ def main(argv: Sequence[str]) -> int:
     return 0
 
 
-async def _adopt(settings: Settings) -> None:
+async def _adopt(settings: AdoptSettings) -> None:
     """Raises ConfigError, KubeError, IncompleteError."""
     verb = "would take over" if settings.dry_run else "took over"
     nodes = labels = 0

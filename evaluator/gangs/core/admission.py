@@ -1,8 +1,8 @@
-"""Puts our gate on pods as they are created: what the API server asks of a mutating webhook, and what it is answered.
+"""Responses of the mutating webhook that adds our gate to new pods. No I/O.
 
-Types: k8s.io/api/admission/v1 (AdmissionReview). A gate can be set at creation alone, and not on a pod that has its node
-already. No answer ever refuses a pod, and one of ours that is gated already stays as it is: the API server may ask twice.
-What is wrong with a pod's labels goes back as a warning, which kubectl shows to whoever creates it.
+Types: k8s.io/api/admission/v1 (AdmissionReview). A gate can only be set at creation, and not on a pod with a node. Pods are
+never rejected, and gated ones stay unchanged, as the API server may send a pod twice. Problems with a pod's labels are returned
+as warnings, which kubectl prints.
 """
 
 from dataclasses import dataclass
@@ -32,21 +32,21 @@ _OURS = Gate(GATE)
 
 
 class BadReviewError(SentenceError, ValueError):
-    """A body that asks about no object's admission; the text is for whoever configured the webhook."""
+    """The body is no AdmissionReview of a pod; the message explains why."""
 
 
 class Result(StrEnum):
-    """What became of a pod."""
+    """What a response does to a pod."""
 
     GATED = "gated"
-    """It is held until its gang may go."""
+    """Our gate is added."""
     LEFT = "left"
-    """It is none that we would hold, or it cannot be held, or is already."""
+    """The pod is unchanged: it needs no gate, cannot have one, or has it already."""
 
 
 @dataclass(frozen=True, slots=True)
 class AdmissionAnswer:
-    """What became of which pod, and the AdmissionReview that says so. `pod` is `<namespace>/<name>`."""
+    """The encoded AdmissionReview, its result, and the pod as `<namespace>/<name>`."""
 
     pod: str
     result: Result
@@ -67,7 +67,7 @@ class _PodSpec(msgspec.Struct, rename="camel"):
 
     @property
     def native(self) -> bool:
-        """Whether kube-scheduler takes the pod for one of a group; in Kubernetes 1.35 the field had another name."""
+        """Whether kube-scheduler schedules the pod as one of a group. Kubernetes 1.35 calls the field workloadRef."""
         return any(bytes(raw) != bytes(_NULL) for raw in (self.scheduling_group, self.workload_ref))
 
 
@@ -85,12 +85,12 @@ class _Pod:
 
     @property
     def numbers(self) -> gang_labels.Numbers:
-        """What its labels say of its gang."""
+        """The numbers in its gang labels."""
         return gang_labels.numbers(self.labels)
 
     @property
     def takes_turns(self) -> bool:
-        """Whether it belongs to a gang, or names a priority among those that wait, be it one that cannot be read."""
+        """Whether it belongs to a gang or has the priority label, even with a value that is no number."""
         return PRIORITY_LABEL in self.labels or self.numbers.minimum > 0
 
 
@@ -109,7 +109,7 @@ class _Request(msgspec.Struct, rename="camel"):
 
     @property
     def creates_pod(self) -> bool:
-        """Whether the object is a pod that is about to be."""
+        """Whether the request is for the creation of a pod."""
         about = (self.resource.group, self.resource.resource, self.sub_resource, self.operation)
         return about == ("", "pods", "", "CREATE")
 
@@ -142,12 +142,12 @@ _encode = msgspec.json.Encoder().encode
 
 
 def delimiters(part: Body) -> int:
-    """How many brackets, commas, colons, quotes, escapes and blanks are in JSON: decoding takes time by these."""
+    """Return the number of JSON delimiters, quotes, escapes and blanks: decoding time is proportional to it."""
     return len(part) - len(bytes(part).translate(None, _DELIMITERS))
 
 
 def answer(body: Body) -> AdmissionAnswer:
-    """The answer to an AdmissionReview. Raises BadReviewError for anything else."""
+    """Return the response to an AdmissionReview. Raises BadReviewError for any other body."""
     try:
         review = _decode_review(body)
         request = _request(review)
@@ -163,7 +163,7 @@ def answer(body: Body) -> AdmissionAnswer:
 
 
 def refusal(code: int, sentence: str) -> bytes:
-    """A Status of k8s.io/apimachinery/pkg/apis/meta/v1, as the body of an answer that is an HTTP error."""
+    """Return a metav1 Status as the body of an HTTP error."""
     told = {"status": "Failure", "message": sentence, "code": code}
     return _encode({"apiVersion": "v1", "kind": "Status", **told})
 
@@ -200,7 +200,7 @@ def _response(uid: str, pod: _Pod | None, patch: list[dict[str, Any]]) -> _Respo
 
 
 def _patch(pod: _Pod) -> list[dict[str, Any]]:
-    """The JSON patch (RFC 6902) that has our gate hold a pod, beside the gates of others; empty where it should not."""
+    """Return the JSON patch (RFC 6902) that adds our gate after existing ones; empty if the pod gets none."""
     if not pod.takes_turns or pod.spec.node_name or pod.spec.native or _OURS in pod.gates:
         return []
     path, value = (

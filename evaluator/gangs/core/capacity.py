@@ -1,4 +1,4 @@
-"""The room that nodes have, kept up as pods and nodes come, change and go: only what changed is looked at again."""
+"""Tracks the free capacity of nodes incrementally from changes of pods and nodes."""
 
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence, Set
@@ -23,10 +23,9 @@ _NO_LOAD = NodeUsage()
 
 
 class CapacityTracker:
-    """What a decision on gangs is made on besides the gangs. `decisions` tells what policies have decided.
+    """Provides the Capacity for a decision on gangs. `decisions` returns the latest policy decisions.
 
-    The inventory has to be fed with all pods. Of other resources only those are counted that a waiting pod asks for and
-    that a node has.
+    `inventory` must contain all pods. Extended resources count only if a waiting pod requests them and a node has them.
     """
 
     def __init__(
@@ -47,16 +46,16 @@ class CapacityTracker:
 
     @property
     def waiting_for(self) -> Sequence[str]:
-        """What is missing before there is anything to decide on: without it, there seems to be more room than there is."""
+        """The caches that are not synced yet: without them, nodes would seem to have more free capacity."""
         kinds = {"nodes": self._cluster.nodes.synced, "all pods": self._inventory.synced}
         return [kind for kind, listed in kinds.items() if not listed]
 
     def catching_up(self) -> Iterator[None]:
-        """The larger part of the work, in steps between which others may have a turn. What is left of it, `space()` does."""
+        """Do most of the pending work, in steps that yield to the event loop; `capacity()` does the rest."""
         return self._candidates.catching_up()
 
     def capacity(self) -> Capacity:
-        """The room now; the same object as long as none of it is other. Whom policies let in, it always tells as of now."""
+        """Return the current capacity; the same object while amounts do not change. `allowed` always uses the latest policies."""
         for _ in self.catching_up():
             pass
         for name in self._touched:
@@ -86,14 +85,14 @@ class CapacityTracker:
             self._asked.update(name for name, _ in waits.others)
         if waited is not None:
             self._asked.subtract(name for name, _ in waited.others)
-            self._asked = +self._asked  # without those that nobody asks for any more
+            self._asked = +self._asked  # drops resources with count 0
 
     def _blank(self, nodes: NodeIndex, resources: tuple[str, ...]) -> Capacity:
         nothing = fixed(np.full((len(resources), len(nodes)), np.nan))
         return self._made(nodes, resources, nothing, nothing)
 
     def _moved(self, nodes: NodeIndex) -> Capacity:
-        """What was known of these nodes; nothing of those that are new."""
+        """Return the capacity for another set of nodes; new nodes are unknown."""
         before, moves = self._capacity, Reindex(self._capacity.nodes, nodes)
         free, whole = (
             fixed(np.array([moves.values(row) for row in table]))
@@ -102,7 +101,7 @@ class CapacityTracker:
         return self._made(nodes, before.resources, free, whole)
 
     def _count(self, names: Sequence[str]) -> None:
-        """Look at what these nodes have, and at what pods hold of it."""
+        """Update the amounts of these nodes."""
         if not names:
             return
         capacity, loads = self._capacity, self._inventory.loads
@@ -128,7 +127,7 @@ class CapacityTracker:
 
     @staticmethod
     def _table(rows: Iterable[Sequence[float]]) -> Floats:
-        """Resources by nodes."""
+        """Return an array as (resources, nodes)."""
         return np.array(list(rows), dtype=np.float64).T
 
     def _made(
@@ -138,7 +137,7 @@ class CapacityTracker:
 
 
 class _Offered:
-    """Which resources nodes have beside those that scorers know."""
+    """The extended resources of nodes."""
 
     def __init__(self) -> None:
         self._by_node: dict[str, ExtendedResources] = {}
@@ -146,11 +145,11 @@ class _Offered:
 
     @property
     def names(self) -> Set[str]:
-        """Of all nodes together."""
+        """The names over all nodes."""
         return self._nodes.keys()
 
     def change(self, node: str, others: ExtendedResources) -> None:
-        """A node has these, whatever it had before."""
+        """Set the extended resources of a node."""
         before = self._by_node.get(node, ())
         if before is others or before == others:
             return
@@ -163,7 +162,7 @@ class _Offered:
 
 
 def _waiting(pod: PodRecord | None) -> PodRecord | None:
-    """The pod, if it may be one that is decided on: of a gang, or held, and without a node."""
+    """Return the pod if it is in a gang or gated, and has no node; else None."""
     if pod is None or pod.membership is None or pod.node or pod.phase in FINISHED:
         return None
     return pod if gang_of(pod) is not None else None

@@ -1,7 +1,7 @@
-"""Which gates to lift now, and what to tell of those that stay. No I/O, no clock, no chance but what is passed in.
+"""decide(): which gates to remove now, and a verdict on every gang. No I/O, no clock; randomness is passed in.
 
-kube-scheduler takes the pods whose gates were lifted by `spec.priority`, then by when it first saw them, which is none of our
-order. So one gang is released at a time, and the next when kube-scheduler has found nodes for all of it, or time is up.
+kube-scheduler orders ungated pods by `spec.priority`, then by when it first saw them, not by our queue. So one gang is released
+at a time; the next follows when kube-scheduler has found nodes for all of it, or after a timeout.
 """
 
 import math
@@ -24,9 +24,9 @@ from evaluator.gangs.core.types import (
 from evaluator.model.pod_record import PodRecord
 
 _MOST_GONE = 1000
-"""Gangs without a pod of which it is remembered that they were admitted: their controllers may be about to replace all."""
+"""Admitted gangs remembered without any pods: their controllers may be about to replace all of them."""
 _MOST_OWNERS = 100
-"""Owners of one gang that are remembered without a pod of theirs: a CronJob makes a new Job each time."""
+"""Owners of one gang remembered without pods of theirs: a CronJob creates a new Job each time."""
 
 
 def decide(
@@ -38,10 +38,9 @@ def decide(
     now: float,
     random: Callable[[], float],
 ) -> GangDecisions:
-    """What follows for all gangs that there are, by the room that there is, and by what was decided before.
+    """Return the decision on all gangs, given the capacity of nodes and the history of earlier decisions.
 
-    `random` tells numbers from 0 up to 1, for the jitter of rests. What comes of the releases goes into the memory with
-    `Memory.released()`.
+    `random` returns numbers in [0, 1) for jitter. Record executed releases with `GangHistory.released()`.
     """
     steps = deciding(gangs, capacity, before, terms, now=now, random=random)
     while True:
@@ -61,14 +60,14 @@ def deciding(
     now: float,
     random: Callable[[], float],
 ) -> Generator[None, None, GangDecisions]:
-    """The same in steps, between which others may have a turn. The gangs are those that there are at the first of them."""
+    """Run decide() in steps that yield to the event loop. The set of gangs is fixed at the first step."""
     found = _Round(list(gangs), capacity, before, terms, now=now, random=random)
     yield
     return (yield from found.outcome())
 
 
 class _Round:
-    """One decision in the making."""
+    """The state of one decision."""
 
     def __init__(
         self,
@@ -122,7 +121,7 @@ class _Round:
         )
 
     def _look(self, gang: PodGroup) -> tuple[PodRecord, ...]:
-        """Settle what does not depend on others; the pods that wait to be admitted, if they do."""
+        """Decide what does not depend on other gangs; return the pods that wait for admission."""
         if not gang.living:
             return ()
         self._keep_room(gang)
@@ -130,7 +129,7 @@ class _Round:
             return ()
         self._release_overdue(gang)
         successors, others = self._sorted(gang)
-        # A run of another owner under the same name is no part of the one that was admitted.
+        # Pods of another owner with the same gang name do not belong to the admitted gang.
         admitted = gang.key in self._admitted and bool(successors or not others)
         if gang.gated and not gang.has_quorum(admitted=admitted):
             self._say(gang, GangState.INCOMPLETE, messages.incomplete(gang, admitted=admitted))
@@ -150,7 +149,7 @@ class _Round:
         return ()
 
     def _sorted(self, gang: PodGroup) -> tuple[tuple[PodRecord, ...], tuple[PodRecord, ...]]:
-        """Of the pods that could go: those of admitted owners, and the others."""
+        """Return the releasable pods of admitted owners, and the other releasable pods."""
         admitted = self._admitted.get(gang.key)
         pods = gang.releasable
         if self._overdue:
@@ -162,7 +161,7 @@ class _Round:
         return successors, others
 
     def _is_left_alone(self, gang: PodGroup) -> bool:
-        """Whether its gates could not be lifted just now: nobody has to wait until they can be."""
+        """Return whether the gang is in back-off after its gates could not be removed; other gangs proceed."""
         failure = self._ungate_failures.get(gang.key)
         if failure is None or failure.until <= self._now:
             return False
@@ -182,14 +181,14 @@ class _Round:
             self._packing.take(shapes(overdue))
 
     def _keep_room(self, gang: PodGroup) -> None:
-        """For pods whose gates were lifted, as long as it is their turn."""
+        """Take the capacity for ungated pods while their gang has a reservation."""
         if gang.ungated_at is not None and self._reservations.of_released(
             gang.key, gang.ungated_at
         ):
             self._packing.take(shapes(gang.awaited))
 
     def _placing(self, gang: PodGroup) -> tuple[GangState, str]:
-        """How a gang stands of which nothing is to be lifted."""
+        """Return state and message of a gang that has no pods to release."""
         if gang.gated and gang.foreign:
             return GangState.GATED_BY_OTHERS, messages.gated_by_others(gang)
         if not gang.unplaced and not gang.releasable:
@@ -202,7 +201,7 @@ class _Round:
         return GangState.RELEASED, messages.RELEASED
 
     def _timeouts(self) -> Iterator[GangKey]:
-        """Of a gang that works without the pods that have no nodes, that is told once."""
+        """Yield gangs whose reservation timed out; those with minAvailable pods on nodes only the first time."""
         works = {gang.key for gang in self._gangs if gang.works}
         for key in self._reservations.ended:
             reservation = self._reservations.of(key)
@@ -212,7 +211,7 @@ class _Round:
     def _go_through(
         self, waiting: list[tuple[PodGroup, tuple[PodRecord, ...]]]
     ) -> Generator[None, None, None]:
-        """Find the first that fits. The line ends there, or at one for which it is held."""
+        """Release the first gang that fits. Gangs behind it, or behind one that blocks the queue, wait for their turn."""
         ends = self._is_paced()
         for gang, pods in waiting:
             yield
@@ -236,7 +235,7 @@ class _Round:
                 ends = self._pass_over(gang, shortage, never)
 
     def _is_paced(self) -> bool:
-        """Whether one was released before that kube-scheduler is still busy with."""
+        """Return whether kube-scheduler is still placing an earlier release."""
         return any(release.reason is GangReason.REPLACEMENT for release in self._releases) or any(
             self._paces(gang) for gang in self._gangs
         )
@@ -248,12 +247,12 @@ class _Round:
         return self._now < reservation.began + self._terms.timeout
 
     def _pass_over(self, gang: PodGroup, shortage: Shortage, never: Shortage | None) -> bool:
-        """Whether the line is held for a gang that does not fit, instead of letting the next one try."""
+        """Return whether the queue is blocked for a gang that does not fit."""
         if never is not None:
             self._say(gang, GangState.TOO_LARGE, messages.too_large(gang, never), never)
             return False
         self._say(gang, GangState.WAITS_FOR_ROOM, messages.waits_for_room(gang, shortage), shortage)
-        if not shortage.nodes:  # what is wanting is no room that could add up
+        if not shortage.nodes:  # waiting frees no capacity on eligible nodes if there are none
             return False
         aged = gang.created + self._terms.ageing if gang.created else math.inf
         return self._reservations.of_aged(gang.key, aged)
@@ -267,9 +266,9 @@ class _Round:
 
 
 def _admissions(gangs: Iterable[PodGroup], before: GangHistory) -> dict[GangKey, frozenset[str]]:
-    """The admitted owners of each gang: those that are remembered, and those that pods tell of."""
+    """Return the admitted owners of each gang, from the history and from existing pods."""
     there = {gang.key: gang for gang in gangs}
-    # A pod alone that has its node is nobody's to wait for any more: these would crowd out the gangs.
+    # Single pods are not remembered once placed: they would crowd out gangs.
     gone = {
         key: owners - {""}
         for key, owners in before.admitted.items()
@@ -278,7 +277,7 @@ def _admissions(gangs: Iterable[PodGroup], before: GangHistory) -> dict[GangKey,
     kept = dict([(key, owners) for key, owners in gone.items() if owners][-_MOST_GONE:])
     for key, gang in there.items():
         known = before.admitted.get(key, frozenset())
-        # Pods without an owner have namesakes, not successors: what is remembered holds until they are seen to be admitted.
+        # Pods without an owner are not replaced: the history counts only until the watch shows them as admitted.
         known = gang.admitted | (known if key in before.reservations else known - {""})
         if len(known) > _MOST_OWNERS:
             known = gang.admitted

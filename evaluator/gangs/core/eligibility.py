@@ -1,6 +1,7 @@
-"""Which nodes may take which pods that wait: by what the pods ask of a node, and by what their policy says of it. As masks.
+"""Masks of the nodes that are eligible for waiting pods, by their constraints and their policy.
 
-That is asked for hundreds of gangs in one decision, most of which ask the same, while nodes and policies seldom change.
+Masks are cached: one decision needs them for hundreds of gangs, most with equal constraints, and nodes and policies rarely
+change.
 """
 
 from collections import Counter
@@ -28,7 +29,7 @@ _decode = msgspec.json.Decoder(_Asked).decode
 
 
 class _Found(NamedTuple):
-    """A mask, and the objects that it was made of: as long as these are the same, so is the mask."""
+    """A mask and the objects it was computed from; valid while these are the same objects."""
 
     basis: tuple[object, ...]
     mask: Mask
@@ -38,7 +39,7 @@ class _Found(NamedTuple):
 
 
 class _Kind:
-    """Pods that ask the same of a node: one that stands for them, who takes it, and the mask of that as of a version."""
+    """Pods with equal constraints: a representative, its feasible nodes, and their mask as of a version."""
 
     def __init__(self, pod: Pod, takers: NodesForPod) -> None:
         self.pod = pod
@@ -47,7 +48,7 @@ class _Kind:
         self.found: tuple[NodeIndex, Mask] | None = None
 
     def mask(self, nodes: NodeIndex, *, all_there: bool) -> Mask:
-        """`all_there`: whether these are all nodes that there are."""
+        """Return the mask of feasible nodes. `all_there`: whether `nodes` are all nodes of the cluster."""
         if self.found is None or self.found[0] is not nodes or self.version != self.takers.version:
             self.version = self.takers.version
             everywhere = all_there and len(self.takers) == len(nodes)
@@ -56,9 +57,9 @@ class _Kind:
 
 
 class Eligibility:
-    """`change()` has to be told of what pods ask that wait for a node; of no other is anything remembered.
+    """Caches eligible nodes for the constraints of waiting pods, which are set with `change()`.
 
-    `decisions` tells the current ones.
+    `decisions` returns the latest policy decisions.
     """
 
     def __init__(self, cluster: ClusterCache, decisions: Callable[[], Decisions]) -> None:
@@ -70,7 +71,7 @@ class Eligibility:
         self._both: dict[tuple[Where, PolicyKey], _Found] = {}
 
     def change(self, before: Where | None, after: Where | None) -> None:
-        """A pod asks something else than before (None: there is none that waits)."""
+        """Replace the constraints of a waiting pod; None if it does not wait."""
         if after is not None:
             self._pods[after] += 1
             if after not in self._kinds:
@@ -83,18 +84,18 @@ class Eligibility:
                 self._forget(before)
 
     def catching_up(self) -> Iterator[None]:
-        """Look at the nodes that are other than before, in steps between which others may have a turn."""
+        """Process changed nodes, in steps that yield to the event loop."""
         return self._cluster.feasible_nodes.catching_up()
 
     def allowed(self, nodes: NodeIndex, where: Where, policy: PolicyKey | None) -> Mask:
-        """The nodes that may take pods that ask this; not to be written to. True once `catching_up()` is through."""
+        """Return the eligible nodes as a read-only mask; current once `catching_up()` is exhausted."""
         kind = self._kinds.get(where)
         if kind is None:
             takers = self._look(nodes, where)
         else:
             takers = kind.mask(nodes, all_there=nodes is self._cluster.names)
         decision = self._decisions().policies.get(policy) if policy is not None else None
-        if policy is None or decision is None:  # as the extender has it, too
+        if policy is None or decision is None:  # the extender does the same
             return takers
         let_in = self._let_in_by(policy, decision, nodes)
         return _kept(self._both, (where, policy), (takers, let_in), lambda: fixed(takers & let_in))
@@ -119,7 +120,7 @@ class Eligibility:
 def _kept(
     known: dict[K, _Found], key: K, basis: tuple[object, ...], make: Callable[[], Mask]
 ) -> Mask:
-    """What is known by a key, made anew if it rests on other objects."""
+    """Return the cached mask, recomputed if its basis has changed."""
     found = known.get(key)
     if found is None or not found.rests_on(basis):
         found = known[key] = _Found(basis, make())
@@ -127,7 +128,7 @@ def _kept(
 
 
 def _let_in(decision: Decision, nodes: NodeIndex) -> Mask:
-    """Those that a policy does not turn away, nor would be asked to wait for: the first word of them is on its way."""
+    """Return the nodes that a policy does not reject and whose readings are not pending."""
     refused, unreported = decision.dontschedule, decision.unreported
     if isinstance(refused, ViolationReasons) and refused.nodes.nodes is nodes:
         mask = ~refused.nodes.mask
@@ -144,7 +145,7 @@ def _mask(names: Collection[str], nodes: NodeIndex) -> Mask:
 
 
 def _standing_for(where: Where) -> Pod:
-    """A pod that asks this."""
+    """Return a representative pod with these constraints."""
     selector, affinity, tolerations = _decode(where.asked or b"[null,null,null]")
     spec = PodSpec(node_selector=selector, affinity=affinity, tolerations=tolerations)
     return Pod(PodMeta(), spec)

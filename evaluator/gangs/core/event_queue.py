@@ -1,8 +1,8 @@
-"""What events have told of gangs' pods, and what they have to tell next, and when. No I/O, no clock; times in seconds.
+"""Queue of the Events to write on gangs' pods, with de-duplication. No I/O, no clock; times in seconds.
 
-One story for each pod and reason. A text is told once it has stood for a moment: while a gang of a hundred pods is being
-made, "1 of 100 pods exist" would be told a hundred times on one pod and "99 of 100" as often on another. What keeps changing
-is told after a while as it is then. What stays so is told again now and then, since events live for an hour.
+There is one event per pod and reason. A message is written once it has been stable for `settle`: while a gang of a hundred
+pods is created, each of "1 of 100 pods exist" to "99 of 100 pods exist" would be an update on every pod. A message that keeps
+changing is written after `patience`. A message that stays is repeated, as the API server deletes events after an hour.
 """
 
 import heapq
@@ -21,17 +21,17 @@ class EventTimings:
     """In seconds."""
 
     settle: float = 2.0
-    """For which a text has to stand before it is told."""
+    """How long a message must be stable before it is written."""
     patience: float = 10.0
-    """After which one that keeps changing is told nevertheless."""
+    """How long a message may keep changing before it is written anyway."""
     rest: float = 10.0
-    """Between two times that something is told of one thread."""
+    """Between two writes of one event."""
     repeat: float = 1800.0
-    """After which what is still so is told again."""
+    """Between two writes of an unchanged message."""
 
 
 class EventKey(NamedTuple):
-    """What there is one event for: a pod, and a reason."""
+    """Identifies an event: a pod and a reason."""
 
     namespace: str
     name: str
@@ -41,28 +41,28 @@ class EventKey(NamedTuple):
 
 @dataclass(slots=True)
 class EventState:
-    """Of one thread, what is to be told, and what was."""
+    """One event: the wanted message, and the message in the cluster."""
 
     event_key: EventKey
     notice: EventSpec
     since: float
-    """When it was first wanted just so."""
+    """When the wanted message was set."""
     pending: float | None
-    """Since when something is wanted that was not told; None where all is said."""
+    """Since when the wanted message differs from the written one; None if they are equal."""
     reported: EventSpec | None = None
     at: float = -math.inf
-    """When it was last told."""
+    """When it was last written."""
     count: int = 0
-    """How often the event says that it happened; 0 before it is known to exist."""
+    """The event's count; 0 if it is not known to exist."""
     queued: float = math.inf
-    """The earliest time at which it stands in the queue."""
+    """The earliest entry for it in the queue."""
     once: bool = False
-    """Whether it is to be told a single time."""
+    """Whether it is written a single time."""
     over: bool = False
-    """Whether nothing is to be told of it by now."""
+    """Whether it is no longer wanted."""
 
     def due(self, pace: EventTimings) -> float:
-        """When it is to be told."""
+        """Return when it is to be written; infinity if never."""
         if self.over:
             return math.inf
         if self.pending is None:
@@ -72,12 +72,12 @@ class EventState:
 
 
 Subject = Hashable
-"""Whatever pods are told of together: a gang."""
+"""What a set of events belongs to: a gang, or a single pod."""
 
 
 @dataclass(slots=True)
 class EventQueue:
-    """All stories, by subject, and the queue of those to be told."""
+    """All event states by subject, and a queue of those to write, ordered by due time."""
 
     pace: EventTimings = field(default_factory=EventTimings)
     _states: dict[Subject, dict[EventKey, EventState]] = field(default_factory=dict)
@@ -86,7 +86,7 @@ class EventQueue:
 
     @property
     def subjects(self) -> Collection[Subject]:
-        """Of which there is something to tell."""
+        """The subjects with wanted events."""
         return self._states.keys()
 
     def want(
@@ -96,7 +96,7 @@ class EventQueue:
         notices: Collection[EventSpec],
         now: float,
     ) -> None:
-        """From now on these, and nothing else, are to be told on these pods, and on no other of the subject."""
+        """Set the wanted events of a subject: each of `notices` on each of `pods`. Others of the subject are dropped."""
         before = self._states.get(subject, {})
         latest = _latest(before)
         after: dict[EventKey, EventState] = {}
@@ -107,11 +107,11 @@ class EventQueue:
                     event_key, notice, now, now
                 )
                 if state.over:
-                    _begin_again(state, notice, now, is_latest=state.at == latest[pod.uid])
+                    _reopen(state, notice, now, is_latest=state.at == latest[pod.uid])
                 elif notice != state.notice:
                     _change(state, notice, now)
                 self._enqueue(state)
-        # Of a pod that waits still, what was told for other reasons is kept: these may come back.
+        # Keep the state of other reasons for pods that still wait: the reason may return.
         waiting = {event_key.uid for event_key in after}
         for event_key in before.keys() - after.keys():
             before[event_key].over = True
@@ -123,21 +123,21 @@ class EventQueue:
             self._states.pop(subject, None)
 
     def mention(self, pod: PodRecord, notice: EventSpec, now: float) -> None:
-        """This is to be told once of a pod, of something that is over."""
+        """Enqueue an event to write once, about something that is over."""
         event_key = EventKey(pod.namespace, pod.name, pod.uid, notice.reason)
         self._enqueue(EventState(event_key, notice, now, now, once=True))
 
     def forget(self, subject: Subject) -> None:
-        """Nothing of it is to be told any more."""
+        """Drop all events of a subject."""
         for state in self._states.pop(subject, {}).values():
             state.over = True
 
     def next_due(self) -> float:
-        """When the next is to be told, or may be; infinity where there is none."""
+        """Return a lower bound for when the next event is due; infinity if there is none."""
         return self._queue[0][0] if self._queue else math.inf
 
     def take(self, now: float) -> EventState | None:
-        """The story that has been due for longest; None where none is. Afterwards it is to be `tell()`ed, or `again()`."""
+        """Remove and return the event that is due for longest, or None. Call `done()` or `requeue()` for it afterwards."""
         while self._queue and self._queue[0][0] <= now:
             _, _, state = heapq.heappop(self._queue)
             state.queued = math.inf
@@ -146,19 +146,19 @@ class EventQueue:
             self._enqueue(state)
         return None
 
-    def tell(self, state: EventState, notice: EventSpec, now: float, *, count: int) -> None:
-        """This was told, `count` times in all; what is wanted may have changed while it was written."""
+    def done(self, state: EventState, notice: EventSpec, now: float, *, count: int) -> None:
+        """Record that `notice` was written; the wanted message may have changed meanwhile."""
         state.reported, state.at, state.count = notice, now, count
         state.over = state.over or state.once
         state.pending = None if state.notice == notice else state.since
         self._enqueue(state)
 
-    def again(self, state: EventState) -> None:
-        """It could not be told now."""
+    def requeue(self, state: EventState) -> None:
+        """Enqueue an event again that could not be written."""
         self._enqueue(state)
 
     def _enqueue(self, state: EventState) -> None:
-        """Make sure that it is looked at when it is due; an entry that is too early is put off then."""
+        """Add an entry unless there is an earlier one; `take()` postpones entries that are too early."""
         due = state.due(self.pace)
         if due < state.queued:
             state.queued = due
@@ -166,7 +166,7 @@ class EventQueue:
 
 
 def _change(state: EventState, notice: EventSpec, now: float) -> None:
-    """Another text is wanted."""
+    """Set another message."""
     state.notice, state.since = notice, now
     if notice == state.reported:
         state.pending = None
@@ -174,14 +174,14 @@ def _change(state: EventState, notice: EventSpec, now: float) -> None:
         state.pending = now
 
 
-def _begin_again(state: EventState, notice: EventSpec, now: float, *, is_latest: bool) -> None:
-    """What was over is so once more. That is no news if it is what was told of the pod last."""
+def _reopen(state: EventState, notice: EventSpec, now: float, *, is_latest: bool) -> None:
+    """Want an event again. Nothing is pending if its message was the last one written on the pod."""
     state.notice, state.since, state.over = notice, now, False
     state.pending = None if is_latest and notice == state.reported else now
 
 
 def _latest(stories: Mapping[EventKey, EventState]) -> dict[str, float]:
-    """When something was last told of each pod, by uid."""
+    """Return the time of the last write on each pod, by uid."""
     found: dict[str, float] = {}
     for event_key, state in stories.items():
         found[event_key.uid] = max(found.get(event_key.uid, -math.inf), state.at)

@@ -1,4 +1,4 @@
-"""What events tell of gangs: on which of their pods, and in which words. No I/O, no clock."""
+"""The Events of gangs: on which of their pods, with which reason and message. No I/O, no clock."""
 
 from collections.abc import Sequence
 
@@ -10,13 +10,13 @@ from evaluator.plans.policy_events import EventSpec
 NORMAL, WARNING = "Normal", "Warning"
 
 _ALARMING = frozenset({GangState.TOO_LARGE, GangState.NOT_LIFTED, GangState.TIMED_OUT})
-"""What only a person can change, or should know of; everything else is waiting as it was asked for."""
+"""States that need a person's attention; the others are ordinary waiting."""
 
 
 def concerned(gang: PodGroup, verdict: GangVerdict) -> tuple[PodRecord, ...]:
-    """The pods that wait: those that our gate holds, and those that it held until their gang was released and that have no node.
+    """Return the pods to write events on: gated ones, and after a release those without a node.
 
-    One that never had it is none of our concern: gangs cost nothing where nothing is gated.
+    Pods that never had our gate get no events.
     """
     if verdict.state.waits:
         return gang.gated
@@ -24,7 +24,7 @@ def concerned(gang: PodGroup, verdict: GangVerdict) -> tuple[PodRecord, ...]:
 
 
 def notes(verdict: GangVerdict, blockers: Sequence[str] = ()) -> tuple[EventSpec, ...]:
-    """What to tell on each of them, one notice for one reason; `obstacles`: why the gang can never be complete as things are."""
+    """Return the events for each of these pods, one per reason. `blockers`: why its missing pods are not created."""
     kind = WARNING if verdict.state in _ALARMING else NORMAL
     told = [EventSpec(kind, f"Gang{verdict.state}", verdict.message)]
     if blockers:
@@ -35,16 +35,16 @@ def notes(verdict: GangVerdict, blockers: Sequence[str] = ()) -> tuple[EventSpec
 
 
 def overdue(verdict: GangVerdict | None) -> EventSpec:
-    """Of a pod that is let through though its gang is not ready."""
+    """Return the event for a pod that is ungated by --gateMaxAge before its gang is ready."""
     why = f"; its gang was not ready: {verdict.message}" if verdict and verdict.state.waits else ""
-    sentence = f"let through, as it was held for longer than --gateMaxAge{why}"
+    sentence = f"ungated, as it was held for longer than --gateMaxAge{why}"
     return EventSpec(WARNING, "GangOverdue", sentence)
 
 
 def native() -> EventSpec:
-    """Of a pod that bears our gate and is one of a group that Kubernetes itself schedules."""
+    """Return the event for a pod with our gate that is in a group that Kubernetes itself schedules."""
     sentence = (
-        "it names a spec.schedulingGroup, so Kubernetes schedules its group, and nobody lifts the gate plimsoll.io/gang "
-        "that it bears too: take one of the two from its template"
+        "the pod has a spec.schedulingGroup and the gate plimsoll.io/gang: Kubernetes schedules its group, and the gate "
+        "is never removed; remove one of the two from its template"
     )
     return EventSpec(WARNING, "GangNative", sentence)

@@ -1,4 +1,4 @@
-"""Why a gang waits, or does not, as plain data: its members, its place in the line, and on which nodes how much of it fits. No I/O."""
+"""Explains gangs as plain data: state, members, place in the queue, and how many pods fit on which nodes. No I/O."""
 
 import heapq
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -16,18 +16,20 @@ from evaluator.model.pods import FINISHED
 from plimsoll import rfc3339
 
 _NAMED = 10
-"""Gangs that are named of those that go before, and of those that there are."""
+"""The largest number of gangs in a list of names."""
 _CLASSES = {
     QoS.GUARANTEED: "Guaranteed",
     QoS.BURSTABLE: "Burstable",
     QoS.BEST_EFFORT: "BestEffort",
 }
-_ELSEWHERE = "another replica decides, the holder of the Lease: its /explain tells state and turn; all else is the same here"
+_ELSEWHERE = (
+    "another replica is leader: its /explain has state and turn; everything else is the same here"
+)
 
 
 @dataclass(frozen=True)
 class GangExplainer:
-    """What this replica knows of gangs. `decides`: whether it is the one that lets them go; `now`: Unix seconds."""
+    """Answers /explain about gangs. `decides`: whether this replica is leader; `now`: Unix seconds."""
 
     gangs: Callable[[], Mapping[GangKey, PodGroup]]
     outcome: Callable[[], GangDecisions]
@@ -35,17 +37,17 @@ class GangExplainer:
     terms: GangTimings
     now: Callable[[], float]
     waiting_for: Callable[[], Sequence[str]] = tuple
-    """What is missing before anything can be told."""
+    """What is missing before gangs can be explained."""
     undecided: Callable[[], Sequence[str]] = tuple
-    """Why nothing is decided now."""
+    """Why no decisions are made now."""
     catching_up: Callable[[], Iterator[None]] = lambda: iter(())
-    """The larger part of the work on `space()`, in steps."""
+    """Most of the work of `capacity()`, in steps."""
     blockers: Callable[[GangKey], Sequence[str]] = lambda _key: ()
     native: Callable[[], Mapping[Key, PodRecord]] = dict
     decides: Callable[[], bool] = lambda: True
 
     def find(self, name: str) -> PodGroup | None:
-        """The gang called namespace/podGroup; or the pod that is held without belonging to one."""
+        """Return the gang namespace/podGroup, or the gated pod without a gang of this name."""
         namespace, _, rest = name.partition("/")
         gangs = self.gangs()
         return gangs.get(GangKey(namespace, rest)) or gangs.get(
@@ -53,26 +55,26 @@ class GangExplainer:
         )
 
     def unknown(self, name: str) -> str:
-        """Why there is nothing to tell of a gang, and of which there is."""
+        """Return an error for an unknown gang, with the names of similar ones."""
         namespace, _, rest = name.partition("/")
         if (namespace, rest) in self.native():
-            return f"pod {name} names a spec.schedulingGroup: Kubernetes schedules its group, and nobody lifts our gate"
+            return f"pod {name} has a spec.schedulingGroup: Kubernetes schedules its group, and its gate is never removed"
         gangs = self.gangs()
         nearest = heapq.nsmallest(_NAMED, gangs, key=lambda key: (key.namespace != namespace, key))
         known, more = list(map(str, nearest)), len(gangs) - len(nearest)
         return (
-            f"no gang {name} (written as <namespace>/<podGroup>, and <namespace>/<pod> for one that is held alone); "
+            f"no gang {name} (use <namespace>/<podGroup>, or <namespace>/<pod> for a gated pod without a gang); "
             f"known: {', '.join(known) or 'none'}" + (f" and {more} more" if more else "")
         )
 
     def waiting(self) -> Iterator[PodGroup]:
-        """All gangs that wait, each with its rank worked out."""
+        """Yield all waiting gangs, with their rank computed."""
         for gang in tuple(self.gangs().values()):
             if gang.gated and gang.rank:
                 yield gang
 
     def queue(self, waiting: Iterable[PodGroup]) -> Iterator[dict[str, Any]]:
-        """Some gangs in their order, with how each stands."""
+        """Yield gangs in queue order with their states."""
         verdicts = self.outcome().verdicts
         for gang in sorted(waiting, key=lambda gang: gang.rank):
             verdict = verdicts.get(gang.key)
@@ -86,13 +88,13 @@ class GangExplainer:
             }
 
     def line(self, gang: PodGroup) -> Iterator[GangKey | None]:
-        """For each other gang that waits, its name if it goes before this one."""
+        """Yield for each other waiting gang its key if it goes first, else None."""
         for other in tuple(self.gangs().values()):
             if other.gated and other.key != gang.key:
                 yield other.key if other.rank < gang.rank else None
 
     def head(self, gang: PodGroup, line: Sequence[GangKey | None]) -> dict[str, Any]:
-        """What there is to tell of the whole; `line` is what `line()` found."""
+        """Return the explanation of the gang as a whole; `line` is the result of `line()`."""
         return {
             "waitingFor": list(self.undecided()),
             "gang": str(gang.key),
@@ -106,7 +108,7 @@ class GangExplainer:
         }
 
     def fit(self, gang: PodGroup) -> Fit:
-        """Where its pods fit that have no node yet, beside those for which room is kept."""
+        """Return where its unplaced pods fit, beside the pods with reservations."""
         gangs, reservations = (
             self.gangs(),
             self.outcome().memory.reservations if self.decides() else {},
@@ -128,7 +130,7 @@ class GangExplainer:
         outcome = self.outcome()
         verdict = outcome.verdicts.get(gang.key)
         if verdict is None:
-            return {"state": None, "message": "nothing is decided of it yet"}
+            return {"state": None, "message": "no decision yet"}
         found: dict[str, Any] = {"state": str(verdict.state), "message": verdict.message}
         if verdict.state.waits and verdict.since:
             found["waitingSeconds"] = round(max(0.0, self.now() - verdict.since), 3)
@@ -167,7 +169,7 @@ class GangExplainer:
 
 
 def members(gang: PodGroup) -> Iterator[tuple[str, dict[str, Any]]]:
-    """Its pods, each with what it waits for."""
+    """Yield the name of each pod and what it waits for."""
     for pod in gang.pods:
         member = about(pod)
         yield (
@@ -197,8 +199,8 @@ def _state(pod: PodRecord) -> str:
     if pod.node:
         return "has a node"
     if about(pod).held:
-        return "held"
-    return "kube-scheduler is to find a node"
+        return "gated"
+    return "waiting for kube-scheduler"
 
 
 def _quorum(gang: PodGroup) -> dict[str, Any]:

@@ -1,4 +1,4 @@
-"""On which nodes how many of some pods fit, as plain data: now, and were the nodes empty. No I/O."""
+"""How many pods fit on which nodes, now and if the nodes were empty, as plain data. No I/O."""
 
 import math
 from collections import Counter
@@ -11,13 +11,13 @@ from evaluator.gangs.core.pod_shape import PodShape
 from evaluator.model.resources import RESOURCES, ExtendedResources, ResourceVector
 
 _LOOKED_AT = 10
-"""Sorts of pods: the most frequent ones, where the pods of a gang ask for many different things."""
+"""The largest number of shapes in an explanation; the most frequent ones are kept."""
 _NOT_ITS_NODE = "node selector, affinity, taints or readiness"
 
 
 @dataclass(frozen=True)
 class Fit:
-    """Pods that have no node yet, by what they ask for, and the room for them: now, and were the nodes empty."""
+    """Unplaced pods by shape, and the capacity for them: now, and on empty nodes."""
 
     capacity: Capacity
     free: Packing
@@ -26,7 +26,7 @@ class Fit:
 
     @classmethod
     def of(cls, capacity: Capacity, demand: Demand, kept: Iterable[Demand] = ()) -> "Fit":
-        """Of some pods, beside those that room is `kept` for."""
+        """Return the fit of some pods beside those with reservations (`kept`)."""
         free = Packing(capacity)
         for others in kept:
             free.take(others)
@@ -34,7 +34,7 @@ class Fit:
         return cls(capacity, free, Packing(capacity, empty=True), wanted)
 
     def shapes(self) -> list[dict[str, Any]]:
-        """What the pods ask for; how many ask for it, and how many there is room for, each sort as if it came alone."""
+        """Return for each shape its requests, the number of pods, and how many would fit if it were alone."""
         return [
             {
                 "pods": count,
@@ -48,7 +48,7 @@ class Fit:
         ]
 
     def nodes(self) -> Iterator[tuple[str, dict[str, Any]]]:
-        """For each node, what is free of what the pods ask for, and how many of each sort it has room for."""
+        """Yield for each node the free amounts of the requested resources, and how many pods of each shape fit."""
         columns = [self._column(shape) for shape, _ in self.wanted]
         free = [(name, self._free(name)) for name in self._asked()]
         for place, name in enumerate(self.capacity.nodes if columns else ()):
@@ -65,7 +65,7 @@ class Fit:
         return list(dict.fromkeys(name for names in named for name in names))
 
     def _free(self, resource: str) -> list[float | None]:
-        """Of each node; None where that is not known, or no node has any."""
+        """Return the free amount by node; None if unknown."""
         row = self.capacity.place.get(resource)
         if row is None:
             return [None] * len(self.capacity.nodes)
@@ -88,6 +88,6 @@ class Fit:
 
 
 def asked(requests: ResourceVector, others: ExtendedResources) -> dict[str, int]:
-    """Amounts by resource: milli-CPU, bytes, pieces."""
+    """Return amounts by resource, in milli-CPU, bytes or units."""
     known = zip(map(str, RESOURCES), requests, strict=True)
     return {name: amount for name, amount in (*known, *others) if amount}

@@ -1,4 +1,4 @@
-"""All gangs as they stand, kept up as pods come, change and go; only those are put together anew that changed."""
+"""Index of all gangs, updated with each pod event; only changed gangs are rebuilt."""
 
 from collections.abc import Callable, Collection, Mapping
 from typing import Any
@@ -9,15 +9,15 @@ from evaluator.model.pod_record import Key, PodRecord
 
 
 class GangIndex:
-    """The gangs of an inventory. Once all pods were listed, they are all there. `count_all`: see Gang."""
+    """The gangs of a pod cache; complete once the cache has all pods. `count_all`: see PodGroup."""
 
     def __init__(self, inventory: PodCache, *, count_all: bool = False) -> None:
         self.version = 0
-        """Goes up when a gang is another than before."""
+        """Increases with each change to a gang."""
         self.native: dict[Key, PodRecord] = {}
-        """Pods that our gate holds though Kubernetes itself schedules them as ones of a group: they belong to no gang here."""
+        """Gated pods in groups that Kubernetes itself schedules; they belong to no gang here."""
         self.held = 0
-        """Pods that our gate holds."""
+        """The number of pods with our gate."""
         self._count_all = count_all
         self._members = _Sorted(gang_of)
         self._beside = _Sorted(gang_beside)
@@ -29,12 +29,12 @@ class GangIndex:
 
     @property
     def gangs(self) -> Collection[PodGroup]:
-        """All of them, in no order; a gang that did not change is the same object as before."""
+        """All gangs, in no order; unchanged gangs are the same objects as before."""
         return self.by_key.values()
 
     @property
     def by_key(self) -> Mapping[GangKey, PodGroup]:
-        """The same, to look one up."""
+        """All gangs by key."""
         for key in self._stale:
             pods, beside = self._members.of(key), self._beside.of(key)
             self._gangs[key] = PodGroup(key, pods, self._count_all, beside)
@@ -42,11 +42,11 @@ class GangIndex:
         return self._gangs
 
     def find(self, key: GangKey) -> PodGroup | None:
-        """One of them."""
+        """Return a gang, or None."""
         return self.by_key.get(key)
 
     def _changed(self, before: PodRecord | None, after: PodRecord | None) -> None:
-        """Of a pod that runs, its kubelet has much to tell, and nothing that matters to its gang."""
+        """Ignore changes that do not matter to gangs, such as most status updates by kubelets."""
         concerned = [pod for pod in (before, after) if pod is not None and pod.membership]
         if not concerned or (before and after and _told(before) == _told(after)):
             return
@@ -63,13 +63,13 @@ class GangIndex:
     def _note(self, key: GangKey) -> None:
         if key in self._members:
             self._stale.add(key)
-        else:  # at once: where nobody asks for gangs, nothing is to be kept of those that are gone
+        else:  # at once: if by_key is never read, deleted gangs must not accumulate
             self._stale.discard(key)
             self._gangs.pop(key, None)
 
 
 class _Sorted:
-    """Pods by the gang that each has to do with."""
+    """Pods grouped by gang."""
 
     def __init__(self, by: Callable[[PodRecord], GangKey | None]) -> None:
         self._by = by
@@ -79,11 +79,11 @@ class _Sorted:
         return key in self._pods
 
     def of(self, key: GangKey) -> tuple[PodRecord, ...]:
-        """Those of one gang, by name."""
+        """Return the pods of one gang, sorted by name."""
         return tuple(sorted(self._pods.get(key, {}).values(), key=lambda pod: pod.name))
 
     def change(self, before: PodRecord | None, after: PodRecord | None) -> set[GangKey]:
-        """A pod is another than before (None: there is none); the gangs that are, too."""
+        """Replace a pod (None: absent); return the gangs that change with it."""
         changed = set()
         if before is not None and (key := self._by(before)) is not None:
             changed.add(key)
@@ -106,6 +106,6 @@ def _is_held_native(pod: PodRecord) -> bool:
 
 
 def _told(pod: PodRecord) -> tuple[Any, ...]:
-    """What matters to a gang of one of its pods."""
+    """Return the fields of a pod that matter to its gang."""
     about = (pod.membership, pod.requests, pod.others, pod.created)
     return (pod.uid, pod.node, pod.phase, pod.leaving, *about)

@@ -1,55 +1,53 @@
-"""What is told of gangs that wait, each in one sentence that stays the same while the gang stands as it does. No I/O."""
+"""Messages about gangs. Each is one sentence that changes only if the gang's situation does. No I/O."""
 
 from evaluator.gangs.core.packing import Shortage
 from evaluator.gangs.core.podgroup import PodGroup, about
 from plimsoll.text import counted
 
-SCHEDULED = "all of its pods have nodes"
-RELEASED = "no gate of ours holds its pods: kube-scheduler is finding nodes"
-TIMED_OUT = "its gates are lifted, but kube-scheduler has not found nodes for all of its pods in time; others go on"
-WORKS = (
-    "as many of its pods have nodes as it needs; kube-scheduler has found none for the others yet"
+SCHEDULED = "all pods have nodes"
+RELEASED = "ungated; kube-scheduler is finding nodes for its pods"
+TIMED_OUT = (
+    "ungated, but kube-scheduler has not found nodes for all pods in time; other gangs proceed"
 )
-WAITS_FOR_TURN = "complete, and waits for its turn: others go first"
+WORKS = "minAvailable pods have nodes; kube-scheduler has found none for the others yet"
+WAITS_FOR_TURN = "complete, waiting for its turn: other gangs go first"
 
 
 def incomplete(gang: PodGroup, *, admitted: bool) -> str:
-    """How many pods there are, of how many."""
+    """Return how many of the required pods exist."""
     sentence = f"{gang.existing} of {gang.minimum} pods of podGroup {gang.key.name} exist"
     return (
-        f"{sentence}; it was admitted before, and waits for those that it lost"
-        if admitted
-        else sentence
+        f"{sentence}; it was admitted before and waits for replacements" if admitted else sentence
     )
 
 
 def gated_by_others(gang: PodGroup) -> str:
-    """Whose gates hold its pods."""
+    """Return which gates of others hold its pods."""
     gates = sorted({gate for pod in gang.foreign for gate in about(pod).foreign})
     pods = counted(len(gang.living), "pod")
     held = counted(len(gang.foreign), f"of its {pods} is held", f"of its {pods} are held")
-    return f"{held} by other gates ({', '.join(gates)}); {gang.minimum} have to be free of them"
+    return f"{held} by other gates ({', '.join(gates)}); {gang.minimum} must be without them"
 
 
 def not_lifted(why: str) -> str:
-    """What the API server said."""
-    return f"its gates could not be lifted, which is tried again: {why}"
+    """Return the API server's error."""
+    return f"its gates could not be removed; retrying: {why}"
 
 
 def waits_for_room(gang: PodGroup, shortage: Shortage) -> str:
-    """What there is too little of."""
+    """Return which resource is short now."""
     who = _pods(gang, shortage)
     if not shortage.nodes:
-        return f"complete, but {_policies(gang)} keeps {who} off each node that has what is asked of it"
-    return f"complete, and waits for room for {who}: what is short is {shortage.short}"
+        return f"complete, but {_policies(gang)} rejects every node that {who} could run on"
+    return f"complete, waiting for capacity for {who}; short of {shortage.short}"
 
 
 def too_large(gang: PodGroup, shortage: Shortage) -> str:
-    """What there would be too little of."""
+    """Return which resource would be short on empty nodes."""
     who = _pods(gang, shortage)
     if not shortage.nodes:
-        return f"no node could take {who}, were it empty: node selector, affinity, taints or readiness rule all of them out"
-    return f"too large: were the nodes empty, there would not be room for {who}; what is short is {shortage.short}"
+        return f"no node can run {who}, even if empty: excluded by node selector, affinity, taints or readiness"
+    return f"too large: even empty nodes have no capacity for {who}; short of {shortage.short}"
 
 
 def _pods(gang: PodGroup, shortage: Shortage) -> str:

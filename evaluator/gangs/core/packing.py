@@ -1,9 +1,8 @@
-"""The room that nodes have, and whether pods fit in it together. No I/O.
+"""Capacity of nodes, and first-fit packing of pods. No I/O.
 
-Pods are put one shape after the other, the pickiest and then the largest first, each shape on the nodes in their order as
-far as they go. That finds a place for pods of one shape whenever there is one. For pods of several shapes it is a
-heuristic, as kube-scheduler's own way is: what fits only by a clever choice of nodes does not count as fitting, since
-nobody would make that choice.
+Shapes are packed one after the other: those with the fewest eligible nodes first, then the largest, each on the nodes in order.
+This is exact for one shape. For several it is a heuristic, like kube-scheduler's own: pods that fit only by an optimal choice
+of nodes count as not fitting, as kube-scheduler would not find that choice either.
 """
 
 from collections import Counter
@@ -21,34 +20,34 @@ from evaluator.model.node_index import Floats, Mask, NodeIndex
 from evaluator.model.resources import RESOURCES, ExtendedResources, ResourceVector
 
 Demand = Mapping[PodShape, int]
-"""How many pods of each shape."""
+"""The number of pods by shape."""
 
 _PLENTY = 2.0**31
-"""Pods on a node, where nothing that they ask for bounds them."""
+"""Pods per node if they request nothing."""
 _SOME = 256
-"""Nodes that are looked at at a time, where the first ones are likely to do."""
+"""Nodes computed at a time where the first ones probably suffice."""
 _ALL = slice(None)
 _NOWHERE = "nodes"
-"""What is short where no node may take a pod at all."""
+"""The value of `Shortage.short` if no node is eligible."""
 
 
 class Shortage(NamedTuple):
-    """Why pods do not fit: there is room for `fit` of `wanted` at most, at one time."""
+    """Why pods do not fit: at most `fit` of `wanted` do."""
 
     fit: int
     wanted: int
     nodes: int
-    """Those that may take a pod of the shape that does not fit, were there room."""
+    """The number of eligible nodes for the shape that does not fit."""
     short: str
-    """The resource that there is least of, for that shape; `nodes` where none may take it."""
+    """The scarcest resource for that shape; `nodes` if none is eligible."""
 
 
 @dataclass(frozen=True)
 class Capacity:
-    """`free` and `whole`: what is free of each node, and what it has in all; resources by nodes, `math.nan` where not known.
+    """Free and allocatable amounts as (resources, nodes), NaN if unknown.
 
-    `resources` begins with RESOURCES, and names after them what else nodes have. `allowed` says which nodes may take pods
-    of a policy that ask this of a node; without a policy, which of them could.
+    `resources`: RESOURCES, then extended resources. `allowed` returns the eligible nodes for pods with these constraints and
+    this policy; with None, the nodes that satisfy the constraints.
     """
 
     nodes: NodeIndex
@@ -64,13 +63,13 @@ class Capacity:
 
     @cached_property
     def most(self) -> Floats:
-        """Of each resource, what the node has that has most of it; 1 where none has any."""
+        """The largest allocatable amount on one node as (resources,); at least 1."""
         found: Floats = np.nanmax(self.whole, axis=1, initial=1.0)
         return found
 
 
 class _ShapeCapacity(NamedTuple):
-    """For how many pods each node has room, and all of them."""
+    """How many pods of a shape fit: by node, and in total."""
 
     room: Floats
     total: int
@@ -78,7 +77,7 @@ class _ShapeCapacity(NamedTuple):
 
 @dataclass(slots=True)
 class _Known:
-    """What was worked out and holds until room is taken."""
+    """Results that are valid until capacity is taken."""
 
     capacities: dict[PodShape, _ShapeCapacity] = field(default_factory=dict)
     shortages: dict[tuple[PodShape, int, int], Shortage] = field(default_factory=dict)
@@ -86,17 +85,17 @@ class _Known:
 
 
 class Packing:
-    """Room that is taken step by step. `empty`: as if nothing ran on the nodes, and no policy kept pods off them."""
+    """Packs pods step by step. `empty`: on empty nodes and without policies."""
 
     def __init__(self, capacity: Capacity, *, empty: bool = False) -> None:
         self._capacity = capacity
         self._empty = empty
-        # Of a node of which it is not known what it has, as of one that is full, nothing is to be had.
+        # Nodes of unknown capacity count as full.
         self._free = np.maximum(np.nan_to_num(capacity.whole if empty else capacity.free), 0.0)
         self._known = _Known()
 
     def shortage(self, demand: Demand, *, need: int) -> Shortage | None:
-        """What is short for so many of these pods; None if they fit."""
+        """Return why `need` of these pods do not fit; None if they do."""
         need = max(need, 1)
         if len(demand) == 1:
             [(shape, count)] = demand.items()
@@ -105,7 +104,7 @@ class Packing:
         if self._empty and self._at_least(demand, need):  # the rule, and quick
             return None
         fit = wanted = sum(demand.values())
-        # What a shape could have alone bounds what it gets beside others.
+        # A shape gets at most what it would get alone.
         for shape in sorted(demand, key=_amounts, reverse=True):
             fit -= max(0, demand[shape] - self._shape_capacity(shape).total)
             if fit < need:
@@ -116,22 +115,22 @@ class Packing:
         return self._shortage(lacking, found.total(), wanted)
 
     def take(self, demand: Demand) -> None:
-        """Take the room for as many of these pods as fit."""
+        """Take the capacity for as many of these pods as fit."""
         for shape, count in self._ordered(demand):
             self._take(shape, count)
 
     def order(self, demand: Demand) -> list[PodShape]:
-        """The shapes as they are put: the pickiest and the largest first."""
+        """Return the shapes in packing order: fewest eligible nodes first, then largest."""
         return [shape for shape, _ in self._ordered(demand)]
 
     def room(self, shape: PodShape) -> Floats:
-        """For how many pods of a shape each node has room; not to be written to."""
+        """Return how many pods of a shape fit, as (nodes,); read-only."""
         return self._shape_capacity(shape).room
 
     def _at_least(self, demand: Demand, need: int) -> bool:
-        """Whether so many of these fit in whatever order, as they do if each asks for the most that one of them does.
+        """Return whether `need` pods fit in any order: each is taken to request the maximum over all shapes.
 
-        Counted where all of them may go, no further than needed.
+        Only nodes eligible for all shapes count; stops as soon as there are enough.
         """
         key = frozenset(demand), need
         if key not in self._known.sure:
@@ -151,7 +150,7 @@ class Packing:
         return [self._allowed(where, policy) for where, policy in places]
 
     def _tried(self, demand: Demand) -> Counter[PodShape]:
-        """How many of each shape are put, if it is come to; afterwards nothing is taken."""
+        """Return how many pods of each shape fit together; takes nothing."""
         before, known = self._free.copy(), self._known
         self._known = _Known()
         taken = Counter({shape: self._take(shape, count) for shape, count in self._ordered(demand)})
@@ -159,7 +158,7 @@ class Packing:
         return taken
 
     def _take(self, shape: PodShape, count: int) -> int:
-        """Put as many as fit, at most `count`; how many."""
+        """Take the capacity for up to `count` pods; return how many fit."""
         room = self.room(shape)
         before = room.cumsum() - room
         taken = np.clip(count - before, 0, room)
@@ -182,7 +181,7 @@ class Packing:
     def _enough(
         self, requests: ResourceVector, others: ExtendedResources, some: slice = _ALL
     ) -> Floats:
-        """For how many pods each of some nodes has enough, whoever may go there."""
+        """Return how many such pods fit by requests alone, as (some nodes,)."""
         asked = self._asked(requests, others)
         rooms = [self._room_for(row, amount, some) for row, amount in asked]
         least = rooms[0] if rooms else np.full(len(self._free[0, some]), _PLENTY)
@@ -191,7 +190,7 @@ class Packing:
         return least
 
     def _room_for(self, row: int, amount: int, some: slice = _ALL) -> Floats:
-        """For how many pods each of some nodes has enough of one resource."""
+        """Return how many pods fit by one resource, as (some nodes,)."""
         if row < 0:
             return np.zeros(len(self._free[0, some]))
         room: Floats = np.floor(self._free[row, some] / amount)
@@ -203,7 +202,7 @@ class Packing:
     def _asked(
         self, requests: ResourceVector, others: ExtendedResources
     ) -> Iterator[tuple[int, int]]:
-        """Row and amount of each resource that a pod asks for; row -1 for one that no node has."""
+        """Yield row and amount of each requested resource; row -1 for one that no node has."""
         yield from ((row, amount) for row, amount in enumerate(requests) if amount)
         yield from ((self._capacity.place.get(name, -1), n) for name, n in others if n)
 
@@ -234,7 +233,7 @@ class Packing:
         return found
 
     def _shortest(self, shape: PodShape, allowed: Mask) -> str:
-        """The resource of which the nodes have room for the fewest pods, were it the only one."""
+        """Return the resource by which the fewest pods fit."""
         names = [str(resource) for resource, n in zip(RESOURCES, shape.requests, strict=True) if n]
         names += [name for name, n in shape.others if n]
         rooms = [
@@ -245,9 +244,9 @@ class Packing:
 
 
 def _largest(shapes: Collection[PodShape]) -> tuple[ResourceVector, ExtendedResources]:
-    """Of each resource, the most that one of some pods asks for."""
+    """Return the largest request of each resource over some shapes."""
     requests = tuple(map(max, zip(*(shape.requests for shape in shapes), strict=True)))
-    # Of one name, the largest comes last, and stays.
+    # dict() keeps the last value of a name, which is the largest.
     others = dict(sorted(each for shape in shapes for each in shape.others))
     return requests, tuple(others.items())
 

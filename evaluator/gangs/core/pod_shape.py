@@ -1,4 +1,4 @@
-"""What pods ask for, so that those that ask the same are looked at together. No I/O."""
+"""Shapes of pods: pods of one shape have equal requests and constraints, and fit on the same nodes. No I/O."""
 
 from collections import Counter
 from collections.abc import Iterable
@@ -11,7 +11,7 @@ from evaluator.model.resources import ExtendedResources, ResourceVector
 
 
 class PodShape(NamedTuple):
-    """What pods have in common that fit wherever one of them does."""
+    """The requests and constraints that decide where a pod fits."""
 
     requests: ResourceVector
     others: ExtendedResources
@@ -20,12 +20,12 @@ class PodShape(NamedTuple):
 
 
 def shapes(pods: Iterable[PodRecord]) -> Counter[PodShape]:
-    """How many pods there are of each shape."""
+    """Return the number of pods of each shape."""
     return Counter(map(shape, pods))
 
 
 def shape(pod: PodRecord) -> PodShape:
-    """Of one pod."""
+    """Return the shape of a pod."""
     about = pod.membership
     where, policy = (about.where, about.policy) if about else (Where(), None)
     return PodShape(pod.requests, pod.others, where, policy)

@@ -1,4 +1,4 @@
-"""A gang as it stands: its pods, sorted by what they are to it. No I/O; times are Unix seconds."""
+"""PodGroup: a gang's pods, by their state. No I/O; times are Unix seconds."""
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
@@ -11,11 +11,11 @@ from evaluator.model.pod_record import PodRecord
 from evaluator.model.pods import FINISHED
 from plimsoll.text import counted
 
-_NOBODY = Membership()
+_NO_MEMBERSHIP = Membership()
 
 
 class GangKey(NamedTuple):
-    """A gang by namespace and the label `podGroup`; or a pod that is gated and belongs to none, by its own name."""
+    """Namespace and label `podGroup` of a gang; or, with `alone`, namespace and name of a gated pod without a gang."""
 
     namespace: str
     name: str
@@ -26,19 +26,19 @@ class GangKey(NamedTuple):
 
 
 class Rank(NamedTuple):
-    """The place in the queue: the smaller, the earlier."""
+    """The queue order: smaller ranks go first."""
 
     priority: int
-    """Of `groupPriority`, negated."""
+    """`groupPriority`, negated."""
     qos: QoS
     created: float
     key: GangKey
 
 
 def gang_of(pod: PodRecord) -> GangKey | None:
-    """The gang that a pod belongs to; itself, if it belongs to none and waits by our gate, or for a node ever since.
+    """Return the gang of a pod; for a pod without one that is gated, or was and has no node yet, a gang of its own.
 
-    None for all others.
+    None for all other pods.
     """
     about = pod.membership
     if about is None or about.native:
@@ -50,7 +50,7 @@ def gang_of(pod: PodRecord) -> GangKey | None:
 
 
 def gang_beside(pod: PodRecord) -> GangKey | None:
-    """The gang that a pod counts for without being held with it: one of the same label `podGroup` that names no number."""
+    """Return the gang that a pod counts for without waiting for it: it has the label `podGroup` and no minAvailable > 1."""
     about = pod.membership
     if about is None or about.native or not about.beside:
         return None
@@ -59,10 +59,10 @@ def gang_beside(pod: PodRecord) -> GangKey | None:
 
 @dataclass(frozen=True)
 class PodGroup:
-    """All pods of a gang that there are, finished ones and those on their way out included; in the order of their names.
+    """All pods of a gang, finished and terminating ones included, sorted by name.
 
-    `beside`: pods that count for it and are not held with it. `count_all`: finished ones and those on their way out count
-    for the quorum too, as the scheduler plugin has it that gangs were taken from.
+    `beside`: pods that count for it without waiting for it. `count_all`: finished and terminating pods count for the quorum,
+    as in the Coscheduling plugin.
     """
 
     key: GangKey
@@ -72,24 +72,24 @@ class PodGroup:
 
     @cached_property
     def living(self) -> tuple[PodRecord, ...]:
-        """Those that run or can still run."""
+        """Pods that are neither finished nor terminating."""
         return tuple(filter(_lives, self.pods))
 
     @cached_property
     def minimum(self) -> int:
-        """Pods that have to exist. Where they name different numbers, the largest; 1 for a pod alone."""
+        """The number of pods that must exist: the largest minAvailable of its pods; 1 for a pod alone."""
         return max((about(pod).minimum for pod in self.living), default=0) or 1
 
     @cached_property
     def existing(self) -> int:
-        """Pods that count for the quorum."""
+        """The number of pods that count for the quorum."""
         if self.count_all:
             return len(self.pods) + len(self.beside)
         return len(self.counting)
 
     @cached_property
     def counting(self) -> tuple[PodRecord, ...]:
-        """Its living pods, and those beside it."""
+        """Its living pods, and the living pods beside it."""
         return (*self.living, *filter(_lives, self.beside))
 
     @property
@@ -98,66 +98,66 @@ class PodGroup:
         return self.existing >= self.minimum
 
     def has_quorum(self, *, admitted: bool) -> bool:
-        """Whether enough of its pods exist. Of a gang that was admitted, those that have done their work are not missing."""
+        """Return whether enough pods exist. Succeeded pods of an admitted gang do not count as missing."""
         return not self.missing(admitted=admitted)
 
     def missing(self, *, admitted: bool) -> int:
-        """How many pods more have to exist for that."""
+        """Return how many more pods must exist for the quorum."""
         done = self.succeeded if admitted and not self.count_all else 0
         return max(0, self.minimum - self.existing - done)
 
     @cached_property
     def gated(self) -> tuple[PodRecord, ...]:
-        """Living pods that our gate holds."""
+        """Living pods with our gate."""
         return tuple(pod for pod in self.living if about(pod).gated)
 
     @cached_property
     def releasable(self) -> tuple[PodRecord, ...]:
-        """Living pods that our gate alone holds."""
+        """Living pods with our gate and no other."""
         return tuple(pod for pod in self.gated if not about(pod).foreign)
 
     @cached_property
     def demand(self) -> Mapping[PodShape, int]:
-        """What the liftable ones ask for."""
+        """The releasable pods by shape."""
         return shapes(self.releasable)
 
     @cached_property
     def foreign(self) -> tuple[PodRecord, ...]:
-        """Living pods that gates of others hold."""
+        """Living pods with gates of others."""
         return tuple(pod for pod in self.living if about(pod).foreign)
 
     @cached_property
     def placed(self) -> tuple[PodRecord, ...]:
-        """Living pods that have a node."""
+        """Living pods with a node."""
         return tuple(pod for pod in self.living if pod.node)
 
     @property
     def works(self) -> bool:
-        """Whether as many have a node as it needs: what else there is of it is welcome and not missed."""
+        """Whether at least minAvailable pods have nodes; further pods are optional."""
         return len(self.placed) >= self.minimum
 
     @cached_property
     def unplaced(self) -> tuple[PodRecord, ...]:
-        """Living pods that no gate holds and that have no node yet."""
+        """Living pods without gates and without a node."""
         return tuple(pod for pod in self.living if not pod.node and not about(pod).held)
 
     @cached_property
     def awaited(self) -> tuple[PodRecord, ...]:
-        """Of these, the ones whose gate was lifted: kube-scheduler is about to find nodes for them."""
+        """Unplaced pods whose gate was removed: kube-scheduler is finding nodes for them."""
         return tuple(pod for pod in self.unplaced if about(pod).admitted is not None)
 
     @cached_property
     def ungated_at(self) -> float | None:
-        """When the last gate of those that are awaited was lifted."""
+        """When the last gate of the awaited pods was removed; None if there are none."""
         return max(
             (at for pod in self.awaited if (at := about(pod).admitted) is not None), default=None
         )
 
     @cached_property
     def admitted(self) -> frozenset[str]:
-        """The uids of the owners of whom pods were admitted, as the pods say that are left of them.
+        """The uids of the owners of admitted pods, from the pods that exist; "" for living pods without an owner.
 
-        A pod without an owner has no successor, only namesakes: it tells of its gang as long as it lives.
+        A pod without an owner is not replaced, so it counts only while it lives.
         """
         told = [pod for pod in self.pods if about(pod).admitted is not None]
         owners = {uid for pod in told if (uid := about(pod).owner.uid)}
@@ -168,12 +168,12 @@ class PodGroup:
 
     @cached_property
     def succeeded(self) -> int:
-        """Pods that have done their work."""
+        """The number of succeeded pods."""
         return sum(pod.phase == "Succeeded" for pod in (*self.pods, *self.beside))
 
     @cached_property
     def rank(self) -> Rank:
-        """By the most important of the living, the lowest QoS class, and the oldest."""
+        """The highest priority and lowest QoS class of its living pods, and the oldest creation time."""
         members = [about(pod) for pod in self.living]
         return Rank(
             -max((member.priority for member in members), default=0),
@@ -184,16 +184,16 @@ class PodGroup:
 
     @cached_property
     def created(self) -> float:
-        """When the oldest was made of those that our gate holds, or of all living ones, if it holds none; 0 where nobody says.
+        """The creation time of the oldest gated pod, or of the oldest living pod if none is gated; 0 if unknown.
 
-        A gang that has run for weeks and gets one more pod has not waited for weeks.
+        Running pods do not count: a gang that has run for weeks and gets one more pod has not waited for weeks.
         """
         waiting = self.gated or self.living
         return min((pod.created for pod in waiting if pod.created is not None), default=0.0)
 
     @cached_property
     def problems(self) -> tuple[str, ...]:
-        """What is wrong with its labels, each in a sentence."""
+        """Problems with its labels, each a sentence."""
         told = dict.fromkeys(text for pod in self.living for text in about(pod).problems)
         return (*told, *self._mismatches())
 
@@ -214,15 +214,15 @@ def _lives(pod: PodRecord) -> bool:
 
 
 def gang_among(key: GangKey, pods: Iterable[PodRecord], *, count_all: bool = False) -> PodGroup:
-    """A gang, out of pods of which some have nothing to do with it."""
+    """Return a gang from pods of which some may not belong to it."""
     named = sorted(pods, key=lambda pod: pod.name)
     members = tuple(pod for pod in named if gang_of(pod) == key)
     return PodGroup(key, members, count_all, tuple(pod for pod in named if gang_beside(pod) == key))
 
 
 def about(pod: PodRecord) -> Membership:
-    """What a pod says of its gang."""
-    return pod.membership or _NOBODY
+    """Return a pod's membership; an empty one if it has none."""
+    return pod.membership or _NO_MEMBERSHIP
 
 
 def _listed(numbers: Iterable[int]) -> str:

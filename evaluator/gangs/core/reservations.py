@@ -1,4 +1,4 @@
-"""For which gangs room is kept, and for how long: turns, and the rests between them. No I/O; times are seconds of one clock."""
+"""Reservations of capacity for gangs, and the back-offs between them. No I/O; times are seconds of one clock."""
 
 import math
 from collections.abc import Callable, Mapping
@@ -7,11 +7,11 @@ from evaluator.gangs.core.podgroup import GangKey
 from evaluator.gangs.core.types import GangHistory, GangState, GangTimings, GangVerdict, Reservation
 
 _SHARE = 0.5
-"""Of a rest, what chance takes off at most: gangs that failed together do not try again together."""
+"""The largest part of a back-off that jitter subtracts, so that gangs that failed together do not retry together."""
 
 
 class Reservations:
-    """The turns of one decision. `ended` are those that end now, without all pods having nodes."""
+    """The reservations of one decision. `ended`: gangs whose reservation ends now, before all pods have nodes."""
 
     def __init__(
         self, before: GangHistory, terms: GangTimings, *, now: float, random: Callable[[], float]
@@ -23,31 +23,31 @@ class Reservations:
         self._random = random
         self._touched: set[GangKey] = set()
         self.unheld_until = before.unheld_until
-        """Until then the line is held for nobody."""
+        """Until then the queue is not blocked for aged gangs."""
         self.retried_until = before.retried_until
-        """Until then room is kept for one gang whose pods found no nodes in their first turn."""
+        """Until then one timed-out gang has a second reservation, and no other gets one."""
         self.ended: list[GangKey] = []
         self.again = math.inf
-        """When the next one ends, or a rest."""
+        """When the next reservation or back-off ends."""
 
     def of(self, key: GangKey) -> Reservation | None:
-        """The turn of a gang, if it has or had one."""
+        """Return the current or last reservation of a gang, or None."""
         return self._reservations.get(key)
 
     def keep(self, key: GangKey) -> None:
-        """Gates of this gang are about to be lifted: until that is seen, its turn is the only word of it."""
+        """Keep a gang's reservation until the watch shows that its gates were removed."""
         if key in self._reservations:
             self._touched.add(key)
 
     def of_released(self, key: GangKey, lifted: float) -> bool:
-        """Whether room is kept for pods of a gang whose last gate was lifted at some time.
+        """Return whether capacity is kept for a gang whose last gate was removed at `lifted`.
 
-        A leader that begins does not know why they were lifted: as if their gang had just been admitted. After the first
-        turn it is kept for one such gang at a time: those that are never placed would else have it all, for nothing.
+        A new leader treats ungated gangs as just admitted. After the first reservation, only one such gang at a time gets
+        another: gangs that are never placed would otherwise take all capacity.
         """
         reservation = self._reservations.get(key)
-        # What is lifted in a turn has what is left of it: else a gang that gets new pods all the time would have no end to
-        # its turn. Nor has one for a time to come, by another clock or of somebody's making.
+        # Gates removed during a reservation do not extend it: a gang that keeps getting pods would never time out.
+        # Times in the future (another clock, or an edited annotation) do not extend it either.
         if reservation is None or (
             not reservation.misses
             and reservation.began + self._terms.timeout <= lifted <= self._now
@@ -61,10 +61,10 @@ class Reservations:
         return self._advance(key, reservation)
 
     def of_aged(self, key: GangKey, aged: float) -> bool:
-        """Whether the line is held for a gang that does not fit, and that has waited for long enough at some time.
+        """Return whether the queue is blocked for a gang that does not fit; it may be from time `aged` on.
 
-        While one rests for which it was held, it is held for nobody, though for no longer than it was: where many wait for
-        room that does not come, those that fit would else never be come to.
+        After a gang's blocking times out, the queue is not blocked for others for at most as long: otherwise gangs that fit
+        would starve behind many that do not.
         """
         if self._now < aged:
             self.again = min(self.again, aged)
@@ -81,7 +81,7 @@ class Reservations:
         return held
 
     def kept(self, verdicts: Mapping[GangKey, GangVerdict]) -> dict[GangKey, Reservation]:
-        """What the next decision has to know: turns that go on, and those of gangs that were not come to."""
+        """Return the reservations to carry to the next decision: active ones, and those of gangs that were not reached."""
         return {
             key: reservation
             for key, reservation in self._reservations.items()
@@ -116,6 +116,6 @@ class Reservations:
 
 
 def _goes_on(reservation: Reservation, state: GangState) -> bool:
-    """Whether a turn matters further that nobody asked for: gates that are lifted may not be seen to be yet."""
+    """Return whether an untouched reservation is kept: the watch may not show removed gates yet."""
     waits = not reservation.first and state in {GangState.WAITS_FOR_TURN, GangState.WAITS_FOR_ROOM}
     return waits or state is GangState.RELEASED

@@ -1,4 +1,4 @@
-"""What is decided of gangs: how each stands, in words for people, and which gates to lift. Times are Unix seconds."""
+"""Results of decide(): a verdict on each gang, the gates to remove, and the history for the next call. Times are Unix seconds."""
 
 import math
 from collections.abc import Callable, Mapping
@@ -11,67 +11,67 @@ from evaluator.gangs.core.podgroup import GangKey, about
 from evaluator.model.pod_record import PodRecord
 
 _PAUSE, _LONGEST_PAUSE = 1.0, 30.0
-"""Seconds for which a gang is left alone whose gates could not be lifted: the first time, and at most."""
+"""Back-off of a gang whose gates could not be removed, in seconds: initial and maximum."""
 _SHARE = 0.5
-"""Of that, what chance takes off at most."""
+"""The largest part of a back-off that jitter subtracts."""
 
 
 class GangState(StrEnum):
-    """How a gang stands."""
+    """The state of a gang."""
 
     INCOMPLETE = "Incomplete"
-    """Fewer of its pods exist than it needs."""
+    """Fewer than minAvailable pods exist."""
     GATED_BY_OTHERS = "GatedByOthers"
-    """Gates of others hold so many of its pods that too few could go."""
+    """Gates of others hold pods, so that fewer than minAvailable could be scheduled."""
     WAITS_FOR_TURN = "WaitsForTurn"
-    """Others go first."""
+    """Other gangs go first."""
     WAITS_FOR_ROOM = "WaitsForRoom"
-    """The nodes that it may go to have not enough room now."""
+    """Its eligible nodes lack free capacity."""
     TOO_LARGE = "TooLarge"
-    """They would not have, were they empty."""
+    """It would not fit on empty nodes."""
     NOT_LIFTED = "NotLifted"
-    """It could go, but its gates could not be lifted."""
+    """It could be released, but its gates could not be removed."""
     RELEASED = "Released"
-    """Its gates are lifted, and kube-scheduler is about to find nodes."""
+    """Its gates are removed; kube-scheduler is finding nodes."""
     TIMED_OUT = "TimedOut"
-    """Its gates are lifted, and kube-scheduler has not found nodes for all in time."""
+    """Its gates are removed; kube-scheduler has not found nodes for all pods in time."""
     SCHEDULED = "Scheduled"
     """All of its pods have nodes."""
 
     @property
     def waits(self) -> bool:
-        """Whether a gate of ours holds pods of it."""
+        """Whether our gate holds pods of the gang in this state."""
         return self not in {GangState.RELEASED, GangState.TIMED_OUT, GangState.SCHEDULED}
 
 
 @dataclass(frozen=True, slots=True)
 class GangVerdict:
-    """How a gang stands. `message` says the same as long as nothing changed: it has no times in it."""
+    """The state of a gang. `message` contains no times: it changes only with the situation."""
 
     state: GangState
     message: str
     since: float
-    """When it began to wait: when the oldest of the pods was made that our gate holds."""
+    """The creation time of its oldest gated pod."""
     problems: tuple[str, ...] = ()
-    """What is wrong with its labels, in sentences."""
+    """Problems with its labels, in sentences."""
     shortage: Shortage | None = None
-    """What there was room for when it was last tried."""
+    """Why it did not fit."""
 
 
 class GangReason(StrEnum):
-    """Why gates are lifted."""
+    """Why gates are removed."""
 
     ADMITTED = "admitted"
-    """The gang is complete, fits, and it is its turn."""
+    """The gang is complete, fits and is first."""
     REPLACEMENT = "replacement"
-    """Its gang was admitted before."""
+    """The gang was admitted before."""
     OVERDUE = "overdue"
-    """It has been held for longer than --gateMaxAge."""
+    """The pod is older than --gateMaxAge."""
 
 
 @dataclass(frozen=True, slots=True)
 class GangRelease:
-    """Gates to lift now, in this order. One gang's, for one reason."""
+    """Pods of one gang to ungate now, in this order."""
 
     gang: GangKey
     reason: GangReason
@@ -79,43 +79,43 @@ class GangRelease:
 
 
 class Reservation(NamedTuple):
-    """What is remembered of a gang for which room was kept. It ends after a time, and begins again after a rest."""
+    """Capacity kept for a gang. It ends after a timeout and may begin again after a back-off."""
 
     began: float
     misses: int = 0
-    """Turns that ended without all of its pods having nodes, in a row."""
+    """Consecutive reservations that timed out before all pods had nodes."""
     rests_until: float = -math.inf
-    """Until then no room is kept for it."""
+    """End of the back-off, during which no capacity is kept."""
     first: bool = False
-    """Whether it is the one that the gang was admitted with: nobody else is admitted in it."""
+    """Whether it began with the gang's admission; no other gang is admitted during it."""
 
 
 class UngateFailure(NamedTuple):
-    """What is remembered of a gang whose gates could not be lifted: it is left alone for a while, and holds up nobody."""
+    """A gang whose gates could not be removed: it is skipped until `until`."""
 
     why: str
     until: float
     times: int = 1
-    """In a row."""
+    """Consecutive failures."""
 
 
 @dataclass(frozen=True, slots=True)
 class GangHistory:
-    """What one decision has to know of those before it. A leader begins with none of it."""
+    """State carried from one decision to the next. A new leader starts with an empty one."""
 
     admitted: Mapping[GangKey, frozenset[str]] = field(default_factory=dict)
-    """The uids of the owners whose pods were admitted as this gang; empty for pods without an owner."""
+    """The uids of the owners of the gang's admitted pods; "" for pods without an owner."""
     reservations: Mapping[GangKey, Reservation] = field(default_factory=dict)
     ungate_failures: Mapping[GangKey, UngateFailure] = field(default_factory=dict)
     unheld_until: float = -math.inf
-    """Until then the line is held for no gang that does not fit."""
+    """Until then the queue is not blocked for aged gangs that do not fit."""
     retried_until: float = -math.inf
-    """Until then room is kept for no other gang that was not placed in its first turn."""
+    """Until then no other timed-out gang gets a reservation again."""
     fresh: bool = True
-    """Whether nothing was decided before."""
+    """Whether there was no decision before."""
 
     def released(self, release: GangRelease, *, now: float) -> "GangHistory":
-        """With gates lifted, at least one: to be called before the next decision, and only if it came to that."""
+        """Return the history after a release of which at least one gate was removed. Call it before the next decision."""
         ungate_failures = {
             key: one for key, one in self.ungate_failures.items() if key != release.gang
         }
@@ -133,7 +133,7 @@ class GangHistory:
     def ungate_failed(
         self, gang: GangKey, why: str, *, now: float, random: Callable[[], float]
     ) -> "GangHistory":
-        """With a gang of whose gates not all could be lifted; it is tried again later, and later each time."""
+        """Return the history after a gang's gates could not all be removed; the back-off grows with each failure."""
         before = self.ungate_failures.get(gang)
         times = before.times if before else 0
         pause = min(_LONGEST_PAUSE, _PAUSE * 2.0 ** min(times, 30)) * (1.0 - _SHARE * random())
@@ -143,7 +143,7 @@ class GangHistory:
 
 @dataclass(frozen=True, slots=True)
 class GangTimings:
-    """What flags say; times are in seconds."""
+    """Timings set by flags, in seconds."""
 
     timeout: float = 60.0
     backoff: float = 10.0
@@ -151,17 +151,17 @@ class GangTimings:
     ageing: float = 300.0
     gate_max_age: float = math.inf
     fit: bool = True
-    """Whether there has to be room before a gang goes."""
+    """Whether a gang must fit on the nodes before it is released."""
 
 
 @dataclass(frozen=True, slots=True)
 class GangDecisions:
-    """One decision. `again` is when time alone changes it."""
+    """One decision. `again` is the time at which it changes if no object does."""
 
     verdicts: Mapping[GangKey, GangVerdict] = field(default_factory=dict)
     releases: tuple[GangRelease, ...] = ()
-    """At most one of them admits a gang; the others are of pods whose turn it is whatever becomes of that."""
+    """At most one admits a gang; the others are independent of it."""
     timeouts: tuple[GangKey, ...] = ()
-    """Gangs whose turn has just ended without all of their pods having nodes."""
+    """Gangs whose reservation has just ended before all of their pods had nodes."""
     memory: GangHistory = field(default_factory=GangHistory)
     again: float = math.inf

@@ -1,4 +1,4 @@
-"""The gate of a pod: which ones a release comes to, as its gang stands right before, and the patch that lifts one. No I/O."""
+"""Which pods a release still applies to, and the JSON patch that removes a pod's gate. No I/O."""
 
 from collections.abc import Iterable, Mapping
 from typing import Any
@@ -12,14 +12,14 @@ from evaluator.model.pod_record import PodRecord
 from evaluator.model.pods import Gate
 
 Operation = Mapping[str, Any]
-"""Of a JSON patch, RFC 6902."""
+"""An operation of a JSON patch (RFC 6902)."""
 
 _ANNOTATIONS = "/metadata/annotations"
 _GATES = "/spec/schedulingGates"
 
 
 class GatedPodMetadata(msgspec.Struct, rename="camel"):
-    """ObjectMeta of a pod, as far as a patch has to know it."""
+    """The fields of a pod's ObjectMeta that a patch needs."""
 
     uid: str = ""
     resource_version: str = ""
@@ -44,10 +44,10 @@ decode = msgspec.json.Decoder(GatedPod).decode
 
 
 def ungate_patch(pod: GatedPod, at: str | None) -> list[Operation]:
-    """The patch that takes our gate off a pod, and notes when, RFC 3339; nothing of it happens if the pod has changed in this.
+    """Return the patch that removes our gate and, unless `at` is None, annotates the pod with this time (RFC 3339).
 
-    It has to be the same pod, of the same gang, with its gate where it was. Nothing is noted without `at`. Raises ValueError for
-    a pod without our gate.
+    Tests in the patch make it fail if the uid, the labels or the position of the gate have changed. Raises ValueError for a pod
+    without our gate.
     """
     place = f"{_GATES}/{[gate.name for gate in pod.spec.scheduling_gates or ()].index(GATE)}"
     return [
@@ -63,7 +63,7 @@ def _noting(meta: GatedPodMetadata, at: str) -> list[Operation]:
     if meta.annotations:
         key = ADMITTED.replace("~", "~0").replace("/", "~1")
         return [{"op": "add", "path": f"{_ANNOTATIONS}/{key}", "value": at}]
-    # Where there is none, they are added whole, and must not take the place of one that somebody adds meanwhile.
+    # "add" would replace annotations that were created meanwhile: the resourceVersion must be the same.
     return [
         _test("/metadata/resourceVersion", meta.resource_version),
         {"op": "add", "path": _ANNOTATIONS, "value": {ADMITTED: at}},
@@ -75,9 +75,9 @@ def _test(path: str, value: object) -> Operation:
 
 
 def due(release: GangRelease, gang: PodGroup) -> list[PodRecord]:
-    """The pods that a release comes to, with its gang as it is found now; none if there is no reason for it any more.
+    """Return the pods that a release still applies to, given the gang now; empty if its reason no longer holds.
 
-    In its order; those that are new to it come last.
+    They are in the order of the release; new pods come last.
     """
     order = {pod.uid: number for number, pod in enumerate(release.pods)}
     return sorted(_due(release, gang), key=lambda pod: order.get(pod.uid, len(order)))

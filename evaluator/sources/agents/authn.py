@@ -1,4 +1,4 @@
-"""Who may report for a node: the one whose certificate or token names it, and only for a node that exists."""
+"""Authorizes agents: a client certificate or token must name the node, and the node must exist."""
 
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
@@ -16,23 +16,23 @@ Code = grpc.StatusCode
 
 @dataclass(frozen=True, slots=True)
 class StreamRejection:
-    """Why a stream is ended, as both ends log it."""
+    """The status and message with which a stream is ended."""
 
     code: grpc.StatusCode
     sentence: str
 
 
 Check = Callable[[str, Context], Awaitable[StreamRejection | None]]
-"""Whether a caller may speak for the node that it names."""
+"""Returns why a client may not report for a node; None if it may."""
 
 
 async def anybody(_node: str, _context: Context) -> StreamRejection | None:
-    """A port without TLS takes everybody's word."""
+    """Admit every client, on a port without TLS."""
     return None
 
 
 async def by_certificate(node: str, context: Context) -> StreamRejection | None:
-    """The common name or a DNS name of the client's certificate, which gRPC has verified, is the node's name.
+    """Require that the common name or a DNS name of the client certificate, verified by gRPC, is the node's name.
 
     gRPC for Python cannot turn session tickets off, and a resumed session skips the verification: an expired certificate
     would be let in.
@@ -52,7 +52,7 @@ async def by_certificate(node: str, context: Context) -> StreamRejection | None:
 
 
 def by_token(reviewer: TokenAuthenticator) -> Check:
-    """The token sent as metadata is bound to the node."""
+    """Return a check that the token in the metadata is bound to the node."""
 
     async def check(node: str, context: Context) -> StreamRejection | None:
         metadata = context.invocation_metadata() or ()
@@ -72,9 +72,9 @@ def by_token(reviewer: TokenAuthenticator) -> Check:
 
 
 class Authorizer:
-    """Checks a stream when it begins, and with each report whether its node still exists.
+    """Authorizes a stream when it begins, and checks with each report that its node exists.
 
-    `exists` is to say yes while the nodes are not known yet.
+    `exists` must return True while nodes are not synced.
     """
 
     def __init__(
@@ -84,11 +84,11 @@ class Authorizer:
         self._exists = exists
 
     async def admit(self, node: str, context: Context) -> StreamRejection | None:
-        """Why this caller may not report for this node; None if it may."""
+        """Return why this client may not report for this node; None if it may."""
         return await self._check(node, context) or self.missing(node)
 
     def missing(self, node: str) -> StreamRejection | None:
-        """The refusal for a node that does not exist; None if it does."""
+        """Return the rejection for a node that does not exist; None if it does."""
         if self._exists(node):
             return None
         return StreamRejection(Code.NOT_FOUND, f"there is no node {node} in the cluster")

@@ -1,4 +1,4 @@
-"""One stream by the protocol: which lists the agent was told, and what a report of it may say after that."""
+"""The protocol of one stream: the subscriptions sent to the agent, and the reports that are valid after them."""
 
 from google.protobuf.message import DecodeError
 
@@ -6,7 +6,7 @@ from wire import codec, telemetry_pb2
 from wire.codec import Delta, MalformedReportError
 
 _KEPT = 16
-"""Lists that an agent may be behind. One that is told of more, and answers none, has stopped to listen or plays."""
+"""Subscriptions kept for an agent that lags behind; later reports for older ones are rejected."""
 
 
 def parse(message: bytes) -> telemetry_pb2.Report:
@@ -18,7 +18,7 @@ def parse(message: bytes) -> telemetry_pb2.Report:
 
 
 class StreamProtocol:
-    """What was said on one stream, which is for one node."""
+    """The protocol state of one stream, which is for one node."""
 
     def __init__(self, node: str) -> None:
         self.node = node
@@ -26,13 +26,13 @@ class StreamProtocol:
         self._answered = 0
 
     def tell(self, generation: int, metrics: tuple[str, ...]) -> None:
-        """The agent is told this list now. Generations go up."""
+        """Record a subscription that is being sent. Generations increase."""
         self._told[generation] = metrics
         if len(self._told) > _KEPT:
             del self._told[next(iter(self._told))]
 
     def decode(self, report: telemetry_pb2.Report, *, known: bool) -> Delta:
-        """What a report says; `known`: there are readings of the node already. Raises MalformedReportError.
+        """Decode a report. `known`: whether the store has readings of the node. Raises MalformedReportError.
 
         A report refers to the list of its own generation, also while the next one is on its way to the agent.
         """
@@ -41,7 +41,7 @@ class StreamProtocol:
             raise MalformedReportError(f"this stream is for node {self.node}, not {other}")
         if (metrics := self._told.get(report.generation)) is None:
             raise MalformedReportError(f"generation {report.generation} was never subscribed to")
-        # Changes make sense only beside what they change; a node that was forgotten has to begin anew.
+        # A delta needs a previous full report; a node that was dropped from the store must send one again.
         if not report.full and (report.generation != self._answered or not known):
             raise MalformedReportError("a full report has to come first")
         delta = codec.decode(report, metrics)

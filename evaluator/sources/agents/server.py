@@ -1,7 +1,7 @@
-"""Readings that node agents stream: one gRPC stream each, on which they are told what to report.
+"""gRPC server for agents: each opens one stream, receives subscriptions and sends reports.
 
-Whoever may report for a node can spoil that node's readings, and nothing else: one stream counts for a node, its reports
-are for that node alone, and they are taken in at a bounded pace.
+A client that may report for a node can affect that node's readings only: one stream per node is current, its reports are for
+this node, and they are rate-limited.
 """
 
 import asyncio
@@ -31,18 +31,19 @@ log = logs.get(__name__)
 
 _SERVICE = "plimsoll.telemetry.v1.Telemetry"
 _AT_ONCE = 16
-"""Agents that are told in one go; between two goes, whoever asks for an answer gets it."""
+"""Agents notified between two yields to the event loop."""
 
 _OTHER_DESCRIPTORS = 1000
-"""Descriptors kept for the rest of the program where it is not said how many it needs."""
+"""File descriptors reserved for the rest of the process by default."""
 
 Code = grpc.StatusCode
 
 
 class AgentServer:
-    """Takes in reports. `on_report` is told of each one whether it changed anything, `on_refusal` why one was refused.
+    """Receives reports.
 
-    `on_end` is called when a stream is over, however it ended.
+    `on_report` is called with whether a report changed anything, `on_refusal` with the code of a rejection, `on_end` after each
+    stream.
     """
 
     def __init__(
@@ -80,7 +81,7 @@ class AgentServer:
 
     @property
     def connected(self) -> int:
-        """How many nodes have a stream now."""
+        """The number of nodes with a stream."""
         return len(self._registry)
 
     async def start(
@@ -90,16 +91,16 @@ class AgentServer:
         credentials: grpc.ServerCredentials | None = None,
         reserved: int = _OTHER_DESCRIPTORS,
     ) -> int:
-        """Listen; returns the port. Raises OSError if the address cannot be had.
+        """Listen and return the port. Raises OSError if the address cannot be bound.
 
-        Connections never take the last `reserved` file descriptors: other ports and files need them.
+        Connections leave at least `reserved` file descriptors for other ports and files.
         """
         connections = rlimits.share(self._limits.streams, reserved=reserved)
         server = grpc.aio.server(
             options=self._limits.channel_options(connections),
             maximum_concurrent_rpcs=self._limits.streams,
         )
-        # Messages come and go as bytes: what cannot be read is answered here, and what all are told is written once.
+        # Messages are bytes: malformed ones are handled here, and a subscription is serialized once for all agents.
         handler: Any = grpc.stream_stream_rpc_method_handler(self._answer)
         service = grpc.method_handlers_generic_handler(_SERVICE, {"Stream": handler})
         server.add_generic_rpc_handlers((service,))
@@ -119,14 +120,14 @@ class AgentServer:
         return port
 
     async def stop(self) -> None:
-        """End all streams; agents connect again to whoever answers next."""
+        """End all streams; agents reconnect."""
         if self._announcing is not None:
             self._announcing.cancel()
         if self._server is not None:
             await self._server.stop(grace=0)
 
     async def _answer(self, _requests: object, context: Context) -> None:
-        """One agent, until it goes away, breaks the protocol, or another stream for its node begins."""
+        """Serve one agent until it disconnects, violates the protocol or is replaced by another stream of its node."""
         context.add_done_callback(self._ended)  # type: ignore[arg-type] # the stubs want a subclass
         try:
             first = await self._introduction(context)
@@ -153,7 +154,7 @@ class AgentServer:
         self._on_end()
 
     async def _introduction(self, context: Context) -> telemetry_pb2.Report | None:
-        """The first message; None if none comes. Raises MalformedReportError."""
+        """Return the first message, or None if the timeout expires. Raises MalformedReportError."""
         message: object = None
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(self._limits.introduction):
@@ -189,7 +190,7 @@ class AgentServer:
         self._on_report(self._store.version != version)
 
     async def _announce(self) -> None:
-        """Tell all agents of each new subscription, some at a time."""
+        """Send each new subscription to all agents, in batches."""
         while True:
             await self._subscriptions.after(self._asked.generation)
             self._asked = self._written()
@@ -208,7 +209,7 @@ class AgentServer:
 
 
 async def _abort(context: Context, refusal: StreamRejection) -> None:
-    """End a stream with a reason; without one where gRPC has no turn for it any more, as its transport ends just now."""
+    """End a stream with a status; without one if gRPC can no longer send it because the transport is closing."""
     try:
         await context.abort(refusal.code, refusal.sentence)
     except grpc.aio.InternalError as error:

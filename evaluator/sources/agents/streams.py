@@ -1,4 +1,4 @@
-"""Which streams there are of each node, how often they begin, and which of them counts."""
+"""Registry of open streams by node, with limits on their number and rate."""
 
 from collections import OrderedDict
 from typing import Generic, TypeVar
@@ -9,17 +9,17 @@ from plimsoll.ratelimit import TokenBucket
 T = TypeVar("T")
 
 _REMEMBERED = 20_000
-"""Nodes of which is known when streams began; a flood of made-up names must not fill the memory."""
+"""Nodes with a rate limiter; bounded, so that a flood of invented names does not fill memory."""
 
 
 class TooManyError(Exception):
-    """A node's streams are too many, or begin too often; the sentence is for both ends."""
+    """A node has too many streams, or starts them too often; the message is for both ends."""
 
 
 class StreamRegistry(Generic[T]):
-    """Streams by node. The newest one counts: an agent that lost its old one may be back before that is noticed here.
+    """Streams by node. The newest is current: an agent may reconnect before its lost stream times out here.
 
-    Two that claim one name take it from each other, but no faster than `pause` lets a stream of the node begin.
+    Two agents with one node name replace each other, at most at the rate that `pause` allows.
     """
 
     def __init__(self, limits: AgentLimits) -> None:
@@ -29,16 +29,16 @@ class StreamRegistry(Generic[T]):
         self._beginnings: OrderedDict[str, TokenBucket] = OrderedDict()
 
     def __len__(self) -> int:
-        """Nodes that have a stream."""
+        """The number of nodes with a stream."""
         return len(self._current)
 
     @property
     def current(self) -> tuple[T, ...]:
-        """The streams that count."""
+        """The current streams."""
         return tuple(self._current.values())
 
     def enter(self, node: str, stream: T, now: float) -> T | None:
-        """A stream begins; returns the one that it replaces. Raises TooManyError."""
+        """Add a stream; return the one it replaces, or None. Raises TooManyError."""
         if self._open.get(node, 0) >= self._limits.streams_per_node:
             raise TooManyError(
                 f"node {node} has {self._limits.streams_per_node} streams already that have not come to their end"
@@ -50,7 +50,7 @@ class StreamRegistry(Generic[T]):
         return before
 
     def leave(self, node: str, stream: T) -> None:
-        """A stream that entered is over."""
+        """Remove a stream."""
         self._open[node] -= 1
         if not self._open[node]:
             del self._open[node]

@@ -36,13 +36,13 @@ def sampled(source, family):
     made = []
 
     def make(text, **collectors):
-        rounds = CollectorRunner(collectors)
-        made.append(rounds)
-        return Sampler(parse(text), rounds)
+        collector_runner = CollectorRunner(collectors)
+        made.append(collector_runner)
+        return Sampler(parse(text), collector_runner)
 
     yield make
-    for rounds in made:
-        rounds.close()
+    for collector_runner in made:
+        collector_runner.close()
 
 
 def test_a_range_holds_the_sample_at_either_end(sampled, source, family):

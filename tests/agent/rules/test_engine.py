@@ -13,7 +13,7 @@ import structlog
 from agent.rules.clock import Clock
 from agent.rules.engine import RuleEngine
 from agent.rules.options import RuleOptions
-from agent.rules.state_saver import StateKeeper
+from agent.rules.state_saver import StateSaver
 from agent.scrape.runner import CollectorRunner
 from collectors.base.sample import CollectorError, Family, Sample
 
@@ -41,7 +41,7 @@ class Node:
     """A recorder, its sources, its rules and its clock."""
 
     folder: object
-    rounds: CollectorRunner
+    collector_runner: CollectorRunner
     recorder: RuleEngine
     text: object
     meminfo: object
@@ -56,12 +56,12 @@ class Node:
         self.recorder.step()
 
     def families(self) -> dict[str, Family]:
-        return {family.name: family for family in self.recorder.beside(())}
+        return {family.name: family for family in self.recorder.not_collected(())}
 
     def values(self) -> dict[str, float]:
         return {
             sample.name + "".join(f" {k}={v}" for k, v in sample.labels): sample.value
-            for family in self.recorder.beside(())
+            for family in self.recorder.not_collected(())
             for sample in family.samples
         }
 
@@ -83,21 +83,21 @@ def node_with(tmp_path, source):
     """A node with options of the recorder's."""
     made = []
 
-    def make(*, keeper: StateKeeper | None = None, **options) -> Node:
+    def make(*, saver: StateSaver | None = None, **options) -> Node:
         text, meminfo, loadavg = source(), source([one(MEMORY, 1)]), source([one(LOAD, 1)])
-        rounds = CollectorRunner(
+        collector_runner = CollectorRunner(
             {"textfile": text, "meminfo": meminfo, "loadavg": loadavg}, timeout=1.0
         )
-        made.append(rounds)
+        made.append(collector_runner)
         now = [1_000_000]
         clock = Clock(boot=lambda: now[0], wall=lambda: now[0] + 5_000_000)
         chosen = RuleOptions(files=(str(tmp_path / "*.yaml"),), **options)
-        recorder = RuleEngine(rounds, chosen, keeper=keeper, clock=clock)
-        return Node(tmp_path, rounds, recorder, text, meminfo, loadavg, now)
+        recorder = RuleEngine(collector_runner, chosen, saver=saver, clock=clock)
+        return Node(tmp_path, collector_runner, recorder, text, meminfo, loadavg, now)
 
     yield make
-    for rounds in made:
-        rounds.close()
+    for collector_runner in made:
+        collector_runner.close()
 
 
 @pytest.fixture
@@ -252,7 +252,7 @@ def test_a_collected_metric_goes_before_a_recorded_one_and_that_is_said_once(nod
     assert node.values() == {"twice by=hand": 10}
     own = node.text.families
     for _ in range(2):
-        assert [f.name for f in node.recorder.beside(own)] == ["twice"]
+        assert [f.name for f in node.recorder.not_collected(own)] == ["twice"]
     said = "a recorded metric is collected too, the collected one counts"
     assert [line["metric"] for line in logged if line["event"] == said] == ["health"]
     node.text.families = []
@@ -408,13 +408,13 @@ def test_what_moved_by_more_than_a_twentieth_is_worth_sending_at_once(node) -> N
     node.meminfo.families = [one(MEMORY, 100)]
     node.after(1)
     recorder.sent("evaluator")
-    known = recorder.following("evaluator")
+    known = recorder.changes_for("evaluator")
 
     def moved(family: Family | None) -> bool:
         nonlocal known
         node.meminfo.families = [family] if family else []
         node.after(1)
-        before, known = known, recorder.following("evaluator")
+        before, known = known, recorder.changes_for("evaluator")
         return before != known
 
     assert not moved(one(MEMORY, 104))
@@ -460,12 +460,12 @@ def test_metrics_about_the_collectors_can_be_asked_for(node) -> None:
 
 
 @pytest.fixture
-def keeper(tmp_path) -> StateKeeper:
+def saver(tmp_path) -> StateSaver:
     """Keeps what it is told in a file of a machine that runs on."""
     boot = tmp_path / "proc/sys/kernel/random/boot_id"
     boot.parent.mkdir(parents=True)
     boot.write_text("01234567-89ab-cdef-0123-456789abcdef\n")
-    return StateKeeper(tmp_path / "state", tmp_path / "proc", limit=1 << 20)
+    return StateSaver(tmp_path / "state", tmp_path / "proc", limit=1 << 20)
 
 
 async def run_and_stop(node: Node, until) -> None:
@@ -481,11 +481,11 @@ async def run_and_stop(node: Node, until) -> None:
 GROWN = "groups:\n" + group("g", f"grown: increase({MEMORY}[1h])", f"load: {LOAD}")
 
 
-async def test_what_was_saved_at_the_end_counts_after_a_restart(node_with, keeper, until) -> None:
-    first = node_with(keeper=keeper)
+async def test_what_was_saved_at_the_end_counts_after_a_restart(node_with, saver, until) -> None:
+    first = node_with(saver=saver)
     first.rules(GROWN)
     await run_and_stop(first, until)
-    second = node_with(keeper=keeper)
+    second = node_with(saver=saver)
     second.now[0] = first.now[0] + 60_000
     second.meminfo.families = [one(MEMORY, 50)]
     second.after(5)
@@ -493,16 +493,16 @@ async def test_what_was_saved_at_the_end_counts_after_a_restart(node_with, keepe
 
 
 async def test_a_rule_file_that_is_broken_at_the_restart_takes_nothing_of_what_was_saved(
-    node_with, keeper, until
+    node_with, saver, until
 ) -> None:
-    first = node_with(keeper=keeper)
+    first = node_with(saver=saver)
     first.rules(GROWN)
     await run_and_stop(first, until)
-    second = node_with(keeper=keeper)
+    second = node_with(saver=saver)
     second.now[0] = first.now[0]
     second.rules("groups: [")
     await run_and_stop(second, until)
-    third = node_with(keeper=keeper)
+    third = node_with(saver=saver)
     third.now[0] = second.now[0] + 60_000
     third.rules(GROWN)
     third.meminfo.families = [one(MEMORY, 50)]
@@ -511,10 +511,10 @@ async def test_a_rule_file_that_is_broken_at_the_restart_takes_nothing_of_what_w
 
 
 async def test_a_state_file_that_cannot_be_written_stops_nothing_and_is_said(
-    node_with, keeper, until, tmp_path, logged
+    node_with, saver, until, tmp_path, logged
 ) -> None:
     (tmp_path / "state").mkdir()
-    node = node_with(keeper=keeper)
+    node = node_with(saver=saver)
     node.rules(GROWN)
     await run_and_stop(node, until)
     assert node.values()["load"] == 1

@@ -16,8 +16,10 @@ from tests.patience import PATIENCE
 @pytest.fixture
 def endpoints(source, family) -> Endpoints:
     many = [family(f"node_many_{i}", i) for i in range(100)]
-    rounds = CollectorRunner({"few": source([family("node_few", 1, l="x")]), "many": source(many)})
-    return Endpoints(rounds, SelfMetrics(), node="node-a", telemetry_path="/metrics")
+    collector_runner = CollectorRunner(
+        {"few": source([family("node_few", 1, l="x")]), "many": source(many)}
+    )
+    return Endpoints(collector_runner, SelfMetrics(), node="node-a", telemetry_path="/metrics")
 
 
 @pytest.fixture
@@ -142,10 +144,10 @@ async def test_many_scrapes_that_wait_for_one_collector_keep_no_other_scrape_wai
 ) -> None:
     go_on = threading.Event()
     slow = source([], before=lambda: go_on.wait(PATIENCE))
-    rounds = CollectorRunner(
+    collector_runner = CollectorRunner(
         {"slow": slow, "good": source([family("node_good", 1)])}, timeout=PATIENCE
     )
-    endpoints = Endpoints(rounds, SelfMetrics(), node="n", telemetry_path="/metrics")
+    endpoints = Endpoints(collector_runner, SelfMetrics(), node="n", telemetry_path="/metrics")
     site = await serve(endpoints.answer)
     waiting = [await site.connect() for _ in range(20)]
     try:

@@ -28,11 +28,11 @@ def logged() -> Iterator[list[dict[str, object]]]:
 
 def test_a_round_has_what_was_collected_and_how_it_went(source, family) -> None:
     ticks = iter([10.0, 10.25, 20.0, 20.5])
-    rounds = CollectorRunner(
+    collector_runner = CollectorRunner(
         {"b": source([family("node_b", 2)]), "a": source([family("node_a", 1)])},
         clock=lambda: next(ticks),
     )
-    found = rounds.run()
+    found = collector_runner.run()
     assert [f.name for f in found.families] == ["node_a", "node_b", DURATION, SUCCESS]
     assert table(found.families)[DURATION] == {("a",): 0.5, ("b",): 0.25}
     assert table(found.families)[SUCCESS] == {("a",): 1, ("b",): 1}
@@ -40,7 +40,7 @@ def test_a_round_has_what_was_collected_and_how_it_went(source, family) -> None:
 
 
 def test_one_that_fails_hides_no_other_and_leaves_nothing_half_done(source, family) -> None:
-    rounds = CollectorRunner(
+    collector_runner = CollectorRunner(
         {
             "broken": source([family("node_half", 1)], ZeroDivisionError("oops")),
             "failing": source([family("node_part", 1)], CollectorError("EIO")),
@@ -48,7 +48,7 @@ def test_one_that_fails_hides_no_other_and_leaves_nothing_half_done(source, fami
             "good": source([family("node_good", 1)]),
         }
     )
-    found = rounds.run()
+    found = collector_runner.run()
     assert table(found.families)[SUCCESS] == {
         ("broken",): 0,
         ("failing",): 0,
@@ -68,30 +68,34 @@ def test_time_is_taken_until_the_last_family_is_there(source, family) -> None:
             yield family("node_a", 1)
             now[0] += 3.0
 
-    rounds = CollectorRunner({"slow": Slow()}, clock=lambda: now[0])
-    assert table(rounds.run().families)[DURATION] == {("slow",): 3.0}
+    collector_runner = CollectorRunner({"slow": Slow()}, clock=lambda: now[0])
+    assert table(collector_runner.run().families)[DURATION] == {("slow",): 3.0}
 
 
 def test_a_round_can_be_of_some_collectors_only(source, family) -> None:
     a, b = source([family("node_a", 1)]), source([family("node_b", 1)])
-    rounds = CollectorRunner({"a": a, "b": b})
-    assert table(rounds.run(["b", "unknown"]).families).keys() == {"node_b", SUCCESS, DURATION}
+    collector_runner = CollectorRunner({"a": a, "b": b})
+    assert table(collector_runner.run(["b", "unknown"]).families).keys() == {
+        "node_b",
+        SUCCESS,
+        DURATION,
+    }
     assert (a.runs, b.runs) == (0, 1)
 
 
 def test_the_same_error_is_logged_once(source, logged) -> None:
     failing = source([], CollectorError("EIO"))
-    rounds = CollectorRunner({"disk": failing})
+    collector_runner = CollectorRunner({"disk": failing})
     for _ in range(3):
-        rounds.run()
+        collector_runner.run()
     failing.error = CollectorError("ENOSPC")
-    rounds.run()
+    collector_runner.run()
     failing.error = None
     for _ in range(2):
-        rounds.run()
+        collector_runner.run()
     failing.error = ZeroDivisionError("oops")
     for _ in range(2):
-        rounds.run()
+        collector_runner.run()
     assert [(line["log_level"], line.get("reason")) for line in logged] == [
         ("error", "EIO"),
         ("error", "ENOSPC"),
@@ -117,11 +121,11 @@ def test_two_rounds_at_once_do_not_run_one_collector_twice_at_once(source, famil
         threading.Event().wait(0.02)
         inside -= 1
 
-    rounds = CollectorRunner({"a": source([family("node_a", 1)], before=enter)})
+    collector_runner = CollectorRunner({"a": source([family("node_a", 1)], before=enter)})
 
     def run() -> None:
         both_started.wait(10)
-        rounds.run()
+        collector_runner.run()
 
     threads = [threading.Thread(target=run) for _ in range(2)]
     for thread in threads:
@@ -146,23 +150,23 @@ def stuck(source) -> Iterator[tuple[object, threading.Event]]:
 
 def test_a_slow_collector_does_not_keep_another_round_from_the_rest(source, family, stuck) -> None:
     collector, entered = stuck
-    rounds = CollectorRunner(
+    collector_runner = CollectorRunner(
         {"stuck": collector, "good": source([family("node_good", 1)])}, timeout=2.0
     )
-    thread = threading.Thread(target=rounds.run)
+    thread = threading.Thread(target=collector_runner.run)
     thread.start()
     assert entered.wait(30)
-    assert "node_good" in table(rounds.run(["good"]).families)
+    assert "node_good" in table(collector_runner.run(["good"]).families)
     thread.join()
 
 
 def test_a_stuck_collector_has_failed_and_hides_no_other(source, family, stuck, logged) -> None:
     collector, _ = stuck
-    rounds = CollectorRunner(
+    collector_runner = CollectorRunner(
         {"stuck": collector, "good": source([family("node_good", 1)])}, timeout=1.0
     )
     for _ in range(3):
-        found = rounds.run()
+        found = collector_runner.run()
         assert table(found.families)["node_good"] == {(): 1}
         assert table(found.families)[SUCCESS] == {("good",): 1, ("stuck",): 0}
         assert table(found.families)[DURATION][("stuck",)] >= 1.0
@@ -172,10 +176,10 @@ def test_a_stuck_collector_has_failed_and_hides_no_other(source, family, stuck, 
 
 
 def test_after_closing_there_are_no_more_rounds(source) -> None:
-    rounds = CollectorRunner({"a": source()})
-    rounds.close()
+    collector_runner = CollectorRunner({"a": source()})
+    collector_runner.close()
     with pytest.raises(StoppedError):
-        rounds.run()
+        collector_runner.run()
 
 
 def test_a_fingerprint_that_hangs_is_given_up_and_one_that_fails_is_logged_once(logged) -> None:
@@ -190,32 +194,36 @@ def test_a_fingerprint_that_hangs_is_given_up_and_one_that_fails_is_logged_once(
         raise OSError("EIO")
 
     hang = threading.Event()
-    rounds = CollectorRunner(
+    collector_runner = CollectorRunner(
         {"stuck": Watched(lambda: hang.wait(30)), "bad": Watched(fail), "w": Watched(lambda: 1)},
         timeout=1.0,
     )
     try:
-        assert rounds.fingerprint() == rounds.fingerprint() == (None, "OSError: EIO", 1)
+        assert (
+            collector_runner.fingerprint()
+            == collector_runner.fingerprint()
+            == (None, "OSError: EIO", 1)
+        )
     finally:
         hang.set()
     assert [line["collector"] for line in logged] == ["bad"]
 
 
 def test_which_collectors_serve_a_metric(xeon) -> None:
-    rounds = CollectorRunner(
+    collector_runner = CollectorRunner(
         build(xeon, {name: entry.options() for name, entry in COLLECTORS.items()})
     )
     files = {"textfile", "synthetic"}
-    assert rounds.serving([]) == frozenset()
-    assert rounds.serving(["node_load1"]) == {"loadavg"} | files
-    assert rounds.serving(["memory_MemAvailable_bytes"]) == {"meminfo"} | files
-    assert rounds.serving(["health_metric"]) == files
-    assert rounds.serving(["vmstat_oom_kill", "load5"]) == {"vmstat", "loadavg"} | files
+    assert collector_runner.serving([]) == frozenset()
+    assert collector_runner.serving(["node_load1"]) == {"loadavg"} | files
+    assert collector_runner.serving(["memory_MemAvailable_bytes"]) == {"meminfo"} | files
+    assert collector_runner.serving(["health_metric"]) == files
+    assert collector_runner.serving(["vmstat_oom_kill", "load5"]) == {"vmstat", "loadavg"} | files
 
 
 def test_a_collector_that_is_off_serves_nothing(xeon) -> None:
-    rounds = CollectorRunner(build(xeon, {"loadavg": COLLECTORS["loadavg"].options()}))
-    assert rounds.serving(["node_load1", "node_memory_MemFree_bytes"]) == {"loadavg"}
+    collector_runner = CollectorRunner(build(xeon, {"loadavg": COLLECTORS["loadavg"].options()}))
+    assert collector_runner.serving(["node_load1", "node_memory_MemFree_bytes"]) == {"loadavg"}
 
 
 def test_the_fingerprint_is_that_of_watchable_collectors(source, family) -> None:
@@ -229,11 +237,11 @@ def test_the_fingerprint_is_that_of_watchable_collectors(source, family) -> None
             return self.mark
 
     watched = Watched()
-    rounds = CollectorRunner({"a": source(), "w": watched})
-    before = rounds.fingerprint()
-    assert rounds.fingerprint() == before
+    collector_runner = CollectorRunner({"a": source(), "w": watched})
+    before = collector_runner.fingerprint()
+    assert collector_runner.fingerprint() == before
     watched.mark = 2
-    assert rounds.fingerprint() != before
+    assert collector_runner.fingerprint() != before
 
 
 def series(name: str, *values: tuple[str, float], kind="gauge") -> Family:
@@ -269,8 +277,8 @@ def test_a_guest_gives_way_to_the_others_and_to_what_goes_beside(source, family,
             return [f for f in own if f.name not in others]
 
     guest = Told()
-    rounds = CollectorRunner({"guest": guest, "a": source([family("node_a", 1)])})
-    found = table(rounds.run(beside=[family("node_b", 2)]).families)
+    collector_runner = CollectorRunner({"guest": guest, "a": source([family("node_a", 1)])})
+    found = table(collector_runner.run(beside=[family("node_b", 2)]).families)
     assert guest.others == {"node_a", "node_b", SUCCESS, DURATION}
     assert (found["node_a"], found["node_b"], found["node_c"]) == ({(): 1}, {(): 2}, {(): 9})
     assert found[SUCCESS] == {("a",): 1, ("guest",): 1}
@@ -278,17 +286,17 @@ def test_a_guest_gives_way_to_the_others_and_to_what_goes_beside(source, family,
 
 
 def test_a_clash_is_logged_once(source, family, logged) -> None:
-    rounds = CollectorRunner(
+    collector_runner = CollectorRunner(
         {"a": source([family("node_a", 1)]), "b": source([family("node_a", 2)])}
     )
     for _ in range(3):
-        assert table(rounds.run().families)["node_a"] == {(): 1}
+        assert table(collector_runner.run().families)["node_a"] == {(): 1}
     assert [line["metric"] for line in logged] == ["node_a"]
 
 
 def test_no_collector_fails_on_the_node_of_a_test(xeon) -> None:
-    rounds = CollectorRunner(
+    collector_runner = CollectorRunner(
         build(xeon, {name: entry.options() for name, entry in COLLECTORS.items()})
     )
-    found = rounds.run()
+    found = collector_runner.run()
     assert found.failed == frozenset()

@@ -137,7 +137,7 @@ def memory():
 
 
 @pytest.fixture
-def rounds(tmp_path, memory):
+def collector_runner(tmp_path, memory):
     made = CollectorRunner({"textfile": TextFile(Options((str(tmp_path),))), "meminfo": memory})
     yield made
     made.close()
@@ -152,12 +152,12 @@ async def evaluator():
 
 
 @pytest.fixture
-async def states(rounds, evaluator):
+async def states(collector_runner, evaluator):
     """Stream as node-a; this notes when the stream was up and when it was lost."""
     noted = []
     target = Target(f"127.0.0.1:{evaluator.port}", "node-a", poll_interval=0.01)
     backoff = Backoff(lambda: 0.0, first=0.01, longest=0.1)
-    streamer = StreamClient(target, rounds, on_state=noted.append, backoff=backoff)
+    streamer = StreamClient(target, collector_runner, on_state=noted.append, backoff=backoff)
     task = asyncio.create_task(streamer.run())
     yield noted
     assert not task.done(), task
@@ -375,13 +375,13 @@ async def test_streams_that_break_at_any_moment_never_end_the_agent(files, state
 
 
 async def test_an_evaluator_that_turns_us_away_after_each_report_is_not_hammered(
-    files, rounds, evaluator
+    files, collector_runner, evaluator
 ):
     """It subscribes, hears us, and ends the stream, again and again: delays must grow all the same."""
     files("a 1\n")
     target = Target(f"127.0.0.1:{evaluator.port}", "node-a", poll_interval=0.01)
     backoff = Backoff(lambda: 0.0, first=0.25)
-    task = asyncio.create_task(StreamClient(target, rounds, backoff=backoff).run())
+    task = asyncio.create_task(StreamClient(target, collector_runner, backoff=backoff).run())
     loop = asyncio.get_running_loop()
     begins = []
     for _ in range(5):
@@ -396,9 +396,9 @@ async def test_an_evaluator_that_turns_us_away_after_each_report_is_not_hammered
     assert all(wait >= 0.025 * 2**turn * 0.9 for turn, wait in enumerate(waits)), waits
 
 
-async def test_cancelling_ends_the_stream(rounds, evaluator):
+async def test_cancelling_ends_the_stream(collector_runner, evaluator):
     target = Target(f"127.0.0.1:{evaluator.port}", "node-a")
-    task = asyncio.create_task(StreamClient(target, rounds).run())
+    task = asyncio.create_task(StreamClient(target, collector_runner).run())
     stream = await evaluator.introduced("a")
     await stream.next()
     task.cancel()
@@ -416,12 +416,12 @@ async def test_cancelling_ends_the_stream(rounds, evaluator):
         grpc.StatusCode.ALREADY_EXISTS,
     ],
 )
-async def test_a_refusal_is_met_with_more_patience_than_a_loss(rounds, evaluator, code):
+async def test_a_refusal_is_met_with_more_patience_than_a_loss(collector_runner, evaluator, code):
     target = Target(f"127.0.0.1:{evaluator.port}", "node-a")
     loop = asyncio.get_running_loop()
     streamer = StreamClient(
         target,
-        rounds,
+        collector_runner,
         backoff=Backoff(lambda: 0.0, first=0.01),
         refused=Backoff(lambda: 0.0, first=2.0),
     )
@@ -436,12 +436,14 @@ async def test_a_refusal_is_met_with_more_patience_than_a_loss(rounds, evaluator
     await asyncio.gather(task, return_exceptions=True)
 
 
-async def test_an_agent_whose_node_is_registered_anew_is_back_as_after_a_loss(rounds, evaluator):
+async def test_an_agent_whose_node_is_registered_anew_is_back_as_after_a_loss(
+    collector_runner, evaluator
+):
     """The back-off of a refusal would hold for minutes, in which the new node has no readings."""
     target = Target(f"127.0.0.1:{evaluator.port}", "node-a")
     streamer = StreamClient(
         target,
-        rounds,
+        collector_runner,
         backoff=Backoff(lambda: 0.0, first=0.01),
         refused=Backoff(lambda: 0.0, first=1e6, longest=1e6),
     )
@@ -456,7 +458,7 @@ async def test_an_agent_whose_node_is_registered_anew_is_back_as_after_a_loss(ro
 
 
 async def test_the_stream_is_tls_with_a_token_that_is_read_again(
-    rounds, authority, server_pair, tmp_path
+    collector_runner, authority, server_pair, tmp_path
 ):
     token = tmp_path / "token"
     token.write_text("first")
@@ -466,7 +468,7 @@ async def test_the_stream_is_tls_with_a_token_that_is_read_again(
     credentials = Credentials(str(authority.file), token=str(token))
     target = Target(f"127.0.0.1:{secured.port}", "node-a", credentials=credentials)
     backoff = Backoff(lambda: 0.0, first=0.01)
-    task = asyncio.create_task(StreamClient(target, rounds, backoff=backoff).run())
+    task = asyncio.create_task(StreamClient(target, collector_runner, backoff=backoff).run())
     for text in ("first", "second"):
         stream = await secured.introduced()
         assert ("authorization", f"Bearer {text}") in tuple(stream.context.invocation_metadata())
@@ -479,7 +481,7 @@ async def test_the_stream_is_tls_with_a_token_that_is_read_again(
 
 
 async def test_no_token_goes_to_an_evaluator_of_another_name_or_ca(
-    rounds, authority, stranger, server_pair
+    collector_runner, authority, stranger, server_pair
 ):
     secured = Evaluator()
     cert, key = (path.read_bytes() for path in server_pair)
@@ -490,7 +492,9 @@ async def test_no_token_goes_to_an_evaluator_of_another_name_or_ca(
     ):
         target = Target(f"127.0.0.1:{secured.port}", "node-a", credentials=credentials)
         lost = asyncio.Event()
-        streamer = StreamClient(target, rounds, on_state=lambda _up, lost=lost: lost.set())
+        streamer = StreamClient(
+            target, collector_runner, on_state=lambda _up, lost=lost: lost.set()
+        )
         task = asyncio.create_task(streamer.run())
         async with asyncio.timeout(PATIENCE):
             await lost.wait()
@@ -501,14 +505,14 @@ async def test_no_token_goes_to_an_evaluator_of_another_name_or_ca(
 
 
 async def test_credentials_that_are_not_there_yet_are_waited_for(
-    rounds, authority, tmp_path, evaluator
+    collector_runner, authority, tmp_path, evaluator
 ):
     """A Secret that is mounted late must not end an agent that serves Prometheus as well."""
     credentials = Credentials(str(tmp_path / "ca.crt"))
     target = Target(f"127.0.0.1:{evaluator.port}", "node-a", credentials=credentials)
     states = asyncio.Queue()
     backoff = Backoff(lambda: 0.0, first=0.01)
-    streamer = StreamClient(target, rounds, on_state=states.put_nowait, backoff=backoff)
+    streamer = StreamClient(target, collector_runner, on_state=states.put_nowait, backoff=backoff)
     task = asyncio.create_task(streamer.run())
     for _ in range(3):
         async with asyncio.timeout(PATIENCE):

@@ -36,19 +36,21 @@ def text(source):
 
 
 @pytest.fixture
-def rounds(memory, load, text):
+def collector_runner(memory, load, text):
     made = CollectorRunner({"meminfo": memory, "loadavg": load, "textfile": text})
     yield made
     made.close()
 
 
 @pytest.fixture
-def tick(rounds, tmp_path):
+def tick(collector_runner, tmp_path):
     """Let the recorder work a second on."""
     (tmp_path / "r.yaml").write_text(RULES)
     now = [1_000_000]
     options = RuleOptions(files=(str(tmp_path / "r.yaml"),), interval=1.0)
-    recorder = RuleEngine(rounds, options, clock=Clock(boot=lambda: now[0], wall=lambda: now[0]))
+    recorder = RuleEngine(
+        collector_runner, options, clock=Clock(boot=lambda: now[0], wall=lambda: now[0])
+    )
 
     def step() -> RuleEngine:
         now[0] += 1000
@@ -58,8 +60,8 @@ def tick(rounds, tmp_path):
     return step
 
 
-def test_recorded_metrics_are_read_like_collected_ones(rounds, tick) -> None:
-    readings = SnapshotReader(rounds, tick())
+def test_recorded_metrics_are_read_like_collected_ones(collector_runner, tick) -> None:
+    readings = SnapshotReader(collector_runner, tick())
     asked = ["free_ratio", "node_free_ratio", "each", "load1", "missing"]
     assert readings.read(asked) == Snapshot(
         {"free_ratio": 0.4, "node_free_ratio": 0.4}, {"each": 3, "load1": 3}
@@ -67,31 +69,37 @@ def test_recorded_metrics_are_read_like_collected_ones(rounds, tick) -> None:
 
 
 def test_what_a_failed_collector_keeps_from_rules_is_unread_under_either_name(
-    rounds, memory, tick
+    collector_runner, memory, tick
 ) -> None:
     tick()
     memory.error, memory.families = CollectorError("EIO"), ()
-    readings = SnapshotReader(rounds, tick())
+    readings = SnapshotReader(collector_runner, tick())
     found = readings.read(["free_ratio", "node_free_ratio", "each", "missing"])
     assert found == Snapshot({}, {"each": 3}, frozenset({"free_ratio", "node_free_ratio"}))
 
 
-def test_a_collected_metric_counts_and_not_the_recorded_one(rounds, text, tick, family) -> None:
-    readings = SnapshotReader(rounds, tick())
+def test_a_collected_metric_counts_and_not_the_recorded_one(
+    collector_runner, text, tick, family
+) -> None:
+    readings = SnapshotReader(collector_runner, tick())
     text.families = [family("node_free_ratio", 0.9)]
     assert readings.read(["free_ratio"]) == Snapshot({"free_ratio": 0.9})
 
 
-def test_an_operators_word_counts_without_the_prefix_too(rounds, text, tick, family) -> None:
-    readings = SnapshotReader(rounds, tick())
+def test_an_operators_word_counts_without_the_prefix_too(
+    collector_runner, text, tick, family
+) -> None:
+    readings = SnapshotReader(collector_runner, tick())
     text.families = [family("free_ratio", 0.9)]
     assert readings.read(["free_ratio", "node_free_ratio"]) == Snapshot(
         {"free_ratio": 0.9, "node_free_ratio": 0.4}
     )
 
 
-def test_an_operators_word_that_cannot_be_read_is_not_replaced(rounds, text, tick, family) -> None:
-    readings = SnapshotReader(rounds, tick())
+def test_an_operators_word_that_cannot_be_read_is_not_replaced(
+    collector_runner, text, tick, family
+) -> None:
+    readings = SnapshotReader(collector_runner, tick())
     text.families = [family("node_free_ratio", 0.9)]
     readings.read(["free_ratio"])
     text.error, text.families = CollectorError("EIO"), ()
@@ -100,9 +108,9 @@ def test_an_operators_word_that_cannot_be_read_is_not_replaced(rounds, text, tic
     assert readings.read(["free_ratio"]) == Snapshot({"free_ratio": 0.4})
 
 
-def test_there_is_news_when_a_wanted_value_moved(rounds, memory, tick, family) -> None:
+def test_there_is_news_when_a_wanted_value_moved(collector_runner, memory, tick, family) -> None:
     recorder = tick()
-    readings = SnapshotReader(rounds, recorder)
+    readings = SnapshotReader(collector_runner, recorder)
     readings.want(["free_ratio"])
     readings.read(["free_ratio"])
     seen = readings.fingerprint()
@@ -113,8 +121,8 @@ def test_there_is_news_when_a_wanted_value_moved(rounds, memory, tick, family) -
     assert readings.fingerprint() != seen
 
 
-def test_without_rules_only_sources_count(rounds) -> None:
-    readings = SnapshotReader(rounds)
+def test_without_rules_only_sources_count(collector_runner) -> None:
+    readings = SnapshotReader(collector_runner)
     readings.want(["load1"])
     assert readings.read(["load1"]) == Snapshot({}, {"load1": 3})
     assert readings.fingerprint() == readings.fingerprint()

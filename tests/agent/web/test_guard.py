@@ -47,9 +47,9 @@ def write(tmp_path: Path) -> Callable[..., Path]:
 @pytest.fixture
 def site(serve, write) -> Callable[..., object]:
     async def start(text: str, limits: Limits | None = None, **options):
-        keeper = WebGuard(write(text), **options)
-        guarded = keeper.guard(hello, open_paths={"/healthz"})
-        return await serve(guarded, limits, tls=keeper.tls)
+        saver = WebGuard(write(text), **options)
+        guarded = saver.guard(hello, open_paths={"/healthz"})
+        return await serve(guarded, limits, tls=saver.tls)
 
     return start
 
@@ -235,8 +235,8 @@ async def test_a_second_change_within_a_tick_of_the_clock_is_seen(write, serve) 
     """Two files that look alike, down to the time of their change; only their youth gives them away."""
     path = write(f"basic_auth_users: {{alice: {hashed('one')}}}")
     young = path.stat().st_ctime_ns / 1e9
-    keeper = WebGuard(path, now=lambda: young)
-    assert not keeper._settled
+    saver = WebGuard(path, now=lambda: young)
+    assert not saver._settled
     later = WebGuard(path, now=lambda: young + 1)
     assert later._settled
 

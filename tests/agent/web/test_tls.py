@@ -219,8 +219,8 @@ async def test_a_client_that_does_not_read_is_cut_off_with_tls_too(serve, found,
     site = await serve(much, Limits(send=0.1), tls=lambda: found)
     client = await site.connect(authority.client())
     await client.say(b"GET / HTTP/1.1\r\nHost: x\r\n\r\n")
-    while site.server._crowd.tasks:
-        await asyncio.wait(site.server._crowd.tasks, timeout=PATIENCE)
+    while site.server._pool.tasks:
+        await asyncio.wait(site.server._pool.tasks, timeout=PATIENCE)
     with pytest.raises(REFUSED):
         await asyncio.wait_for(client.reply(), PATIENCE)
 

@@ -16,8 +16,8 @@ def test_what_was_never_listed_is_missing_and_not_stale(fresh):
 
 
 def test_each_kind_is_stale_by_itself(fresh):
-    fresh.heard("nodes", 100.0)
-    fresh.heard("pods", 130.0)
+    fresh.observed("nodes", 100.0)
+    fresh.observed("pods", 130.0)
     assert fresh.stale(160.0) == []
     assert fresh.stale(161.0) == ["news of nodes from the API server (none for 61 s)"]
     assert len(fresh.stale(191.0)) == 2
@@ -25,7 +25,7 @@ def test_each_kind_is_stale_by_itself(fresh):
 
 
 def test_a_word_after_too_long_a_silence_is_told_apart(fresh):
-    assert not fresh.heard("nodes", 100.0), "the first word ends no silence"
-    assert not fresh.heard("nodes", 160.0)
-    assert fresh.heard("nodes", 221.0)
+    assert not fresh.observed("nodes", 100.0), "the first word ends no silence"
+    assert not fresh.observed("nodes", 160.0)
+    assert fresh.observed("nodes", 221.0)
     assert fresh.stale(221.0) == []

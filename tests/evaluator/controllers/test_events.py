@@ -37,7 +37,7 @@ class Recording:
         self.clock = Clock()
         self.decided = SimpleNamespace(latest=None, waiting_for=[])
         self.conflicts = []
-        self.said = {}
+        self.status = {}
         self.is_leader = True
         self.metrics = Metrics()
         self.recorder = PolicyEventRecorder(
@@ -45,7 +45,7 @@ class Recording:
             self.decided,
             self.metrics,
             lambda: self.conflicts,
-            said=lambda key: self.said.get(key, {}),
+            status_of=lambda key: self.status.get(key, {}),
             is_leader=lambda: self.is_leader,
             pace=pace,
             clock=self.clock,
@@ -178,7 +178,7 @@ async def test_a_restart_tells_nothing_again(stand, answer, recording, demo, tas
     world = await recording(stand.url)
     true = [{"type": "DescheduleViolated", "status": "True"}]
     flawed = [*true, {"type": "Valid", "status": "False", "observedGeneration": 1}]
-    world.said[KEY] = {"conditions": flawed}
+    world.status[KEY] = {"conditions": flawed}
     bad = parse(tas("demo", "default", deschedule=[rule("health Equals 2"), {}]))
     world.decide(bad, n0=2.0)
     world.decide(bad, n0=0.0)
@@ -191,7 +191,7 @@ async def test_an_edit_that_brings_a_problem_while_nobody_looked_is_told(
 ):
     stand.otherwise(answer.says(201, {}))
     world = await recording(stand.url)
-    world.said[KEY] = {
+    world.status[KEY] = {
         "conditions": [{"type": "Valid", "status": "False", "observedGeneration": 1}]
     }
     world.decide(parse(tas("demo", "default", generation=2, nonsense=[])), n0=2.0)
@@ -233,7 +233,7 @@ async def test_a_policy_that_is_gone_is_forgotten(stand, answer, recording, demo
     world.decide(parse(demo), n0=2.0)
     await stand.until(1)
     world.decide(n0=2.0)
-    await until(lambda: not world.recorder._stories)
+    await until(lambda: not world.recorder._states)
     again = parse({**demo, "metadata": {**demo["metadata"], "uid": "another"}})
     world.decide(again, n0=2.0)
     asked = await stand.until(2)

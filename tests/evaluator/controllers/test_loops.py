@@ -22,7 +22,7 @@ from plimsoll.ratelimit import TokenBucket
 from tests.patience import PATIENCE
 
 
-@pytest.fixture(params=["labeler", "evictor", "nudger", "recorder", "reporter", "herald"])
+@pytest.fixture(params=["labeler", "evictor", "nudger", "recorder", "reporter", "event_recorder"])
 def loop(request):
     cluster, metrics = ClusterCache(), Metrics()
     decided = SimpleNamespace(latest=Decisions(), waiting_for=["everything"])
@@ -42,7 +42,7 @@ def loop(request):
             return PolicyEventRecorder(None, decided, metrics, lambda: ())
         case "reporter":
             return StatusController(None, decided, lambda: ())
-        case "herald":
+        case "event_recorder":
             return GangEventRecorder(None, metrics, dict, GangDecisions)
 
 

@@ -11,7 +11,7 @@ from aiohttp import web
 
 from evaluator.cache import cluster
 from evaluator.cache.cluster import ClusterCache
-from evaluator.controllers.node_labels import NodeLabelController, disputed_keys
+from evaluator.controllers.node_labels import NodeLabelController, conflicting_keys
 from evaluator.kubeapi.client import NODES
 from evaluator.kubeapi.reflector import Reflector
 from evaluator.kubeapi.transport import KubeError
@@ -470,4 +470,4 @@ async def test_a_server_that_asks_for_quiet_gets_it(crowd, stand, until):
     ],
 )
 def test_the_keys_that_a_409_names(causes, keys):
-    assert disputed_keys(KubeError(409, "conflict", causes=tuple(causes))) == keys
+    assert conflicting_keys(KubeError(409, "conflict", causes=tuple(causes))) == keys

@@ -17,7 +17,7 @@ from evaluator.kubeapi.client import LINKED_PODS, NODES
 from evaluator.kubeapi.reflector import Reflector
 from evaluator.metrics import Metrics
 from evaluator.model.names import PolicyKey
-from evaluator.model.objects import NUDGED
+from evaluator.model.objects import REQUEUED_AT
 from evaluator.plans.requeue import RequeueTimings
 from evaluator.policy.decide import Decision, Decisions
 from evaluator.policy.evaluate import MetricTable
@@ -119,7 +119,7 @@ def refused(world):
 
 
 async def annotation(api, name):
-    return ((await api.get(f"{PODS}/{name}"))["metadata"].get("annotations") or {}).get(NUDGED)
+    return ((await api.get(f"{PODS}/{name}"))["metadata"].get("annotations") or {}).get(REQUEUED_AT)
 
 
 async def test_the_waiting_pod_is_told_when_and_no_other_is(api, world, until, turn_away):
@@ -261,12 +261,12 @@ async def compare(happened):
     for what, subject, more in happened:
         for world in (patient, thorough):
             befall(world, what, subject, more)
-        thorough.requeuer._lines = {
+        thorough.requeuer._states = {
             key: replace(line, version=-1, basis=())
-            for key, line in thorough.requeuer._lines.items()
+            for key, line in thorough.requeuer._states.items()
         }
         seen = [
-            {(c.refusal.pod.metadata.name, c.start) for c in await world.requeuer._looked()}
+            {(c.refusal.pod.metadata.name, c.start) for c in await world.requeuer._candidates()}
             for world in (patient, thorough)
         ]
         assert seen[0] == seen[1]
@@ -288,6 +288,6 @@ def befall(world, what, subject, more):
                 if key in kind.objects:
                     kind.drop(kind.objects[key])
         case "nudge":
-            refusals = [r for line in requeuer._lines.values() for r in line.refused.values()]
+            refusals = [r for line in requeuer._states.values() for r in line.refused.values()]
             for refusal in refusals:
-                requeuer._note(refusal, refusal.after_nudge(world.clock.now))
+                requeuer._note(refusal, refusal.after_requeue(world.clock.now))

@@ -24,12 +24,12 @@ class Reporting:
     def __init__(self, kube, rng):
         self.decided = SimpleNamespace(latest=None, waiting_for=[])
         self.conflicts = []
-        self.said = {}
+        self.status = {}
         self.reporter = StatusController(
             kube,
             self.decided,
             lambda: self.conflicts,
-            said=lambda key: self.said.get(key, {}),
+            status_of=lambda key: self.status.get(key, {}),
             pause=0.01,
             rng=rng,
         )
@@ -203,7 +203,7 @@ def silent_world(stand, answer, connect, rng, background):
 
 async def test_a_restart_is_no_transition(silent_world, stand, demo):
     world = await silent_world()
-    world.said[KEY] = said(Valid="True", DescheduleViolated="True")
+    world.status[KEY] = said(Valid="True", DescheduleViolated="True")
     world.decide(parse(demo), n0=0.0)
     await stand.until(1)
     assert since(stand.asked[0]) == {"Valid": True, "DescheduleViolated": False}
@@ -211,7 +211,7 @@ async def test_a_restart_is_no_transition(silent_world, stand, demo):
 
 async def test_only_what_changed_has_a_new_time(silent_world, stand, demo):
     world = await silent_world()
-    world.said[KEY] = said(Valid="True", DescheduleViolated="False")
+    world.status[KEY] = said(Valid="True", DescheduleViolated="False")
     world.decide(parse(demo), n0=0.0, n1=0.0)
     await stand.until(1)
     world.decide(parse(demo), n0=0.0, n1=2.0)
@@ -237,7 +237,7 @@ async def test_a_status_that_somebody_else_wrote_is_no_stumbling_block(
     silent_world, stand, demo, status
 ):
     world = await silent_world()
-    world.said[KEY] = status
+    world.status[KEY] = status
     world.decide(parse(demo), n0=0.0)
     await stand.until(1)
     times = [c["lastTransitionTime"] for c in stand.asked[0].json["status"]["conditions"]]
@@ -248,7 +248,7 @@ async def test_a_new_leader_goes_on_from_what_the_old_one_wrote(silent_world, st
     world = await silent_world()
     world.decide(parse(demo), n0=0.0)
     await stand.until(1)
-    world.said[KEY] = said(Valid="True", DescheduleViolated="False")
+    world.status[KEY] = said(Valid="True", DescheduleViolated="False")
     world.reporter.start_over()
     await stand.until(2)
     assert since(stand.asked[1]) == {"Valid": True, "DescheduleViolated": True}
@@ -256,10 +256,10 @@ async def test_a_new_leader_goes_on_from_what_the_old_one_wrote(silent_world, st
 
 async def test_a_policy_made_anew_has_transitions_of_its_own(silent_world, stand, demo):
     world = await silent_world()
-    world.said[KEY] = said(Valid="True", DescheduleViolated="False")
+    world.status[KEY] = said(Valid="True", DescheduleViolated="False")
     world.decide(parse(demo), n0=0.0)
     await stand.until(1)
-    world.said[KEY] = {}
+    world.status[KEY] = {}
     world.decide(parse({**demo, "metadata": {**demo["metadata"], "uid": "another"}}), n0=0.0)
     await stand.until(2)
     assert since(stand.asked[1]) == {"Valid": False, "DescheduleViolated": False}

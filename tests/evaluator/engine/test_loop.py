@@ -126,12 +126,12 @@ def test_not_ready_until_every_kind_is_listed_and_every_node_has_reported(demo):
 
 def test_without_news_from_the_api_server_it_is_red_and_goes_on_answering(world):
     world.hear(node_a=0.0, node_b=1.0)
-    freshness = world.cluster.freshness
+    freshness = world.cluster.staleness
     for kind in ("taspolicies", "nodes", "pods"):
-        freshness.heard(kind, world.clock.now)
+        freshness.observed(kind, world.clock.now)
     world.decider.evaluate()
     world.clock.now += 61
-    freshness.heard("pods", world.clock.now)
+    freshness.observed("pods", world.clock.now)
     world.hear(node_a=1.0, node_b=1.0)
     world.decider.evaluate()
     assert [sentence.split(" from ")[0] for sentence in world.decider.waiting_for] == [
@@ -141,8 +141,8 @@ def test_without_news_from_the_api_server_it_is_red_and_goes_on_answering(world)
     assert world.value("plimsoll_ready") == 0
     (decision,) = world.decider.current().policies.values()
     assert set(decision.dontschedule) == {"node-a", "node-b"}
-    freshness.heard("taspolicies", world.clock.now)
-    freshness.heard("nodes", world.clock.now)
+    freshness.observed("taspolicies", world.clock.now)
+    freshness.observed("nodes", world.clock.now)
     assert not world.decider.waiting_for
     assert world.value("plimsoll_ready") == 1
 

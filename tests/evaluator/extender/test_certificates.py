@@ -289,7 +289,7 @@ class TestRenewal:
         assert shown(await dial(server.port, scheduler)) == "before"
         assert shown(await dial(server.port, scheduler)) == "before"
         assert server.told == [False]
-        (said,) = [line for line in lines() if "certificates stay as they were" in line]
+        (said,) = [line for line in lines() if "certificates not reloaded" in line]
         assert "PRIVATE" not in said
         put(key=key)
         assert shown(await dial(server.port, scheduler)) == "after"

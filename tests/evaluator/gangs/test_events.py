@@ -211,7 +211,7 @@ async def test_a_text_is_as_long_as_kubernetes_takes_it_also_when_it_changes(
 async def test_something_that_is_over_is_told_once(api, world, told, train):
     gang = await world(api.url)
     notice = overdue(None)
-    gang.event_recorder.say(train[0], notice)
+    gang.event_recorder.record_once(train[0], notice)
     await told({("train-0", "GangOverdue"): (notice.message, 1)})
     gang.clock.now += 1e6
     gang.see(train[1], message="1 of 4 exist")

@@ -44,7 +44,7 @@ def test_gang_timeout_of_zero_is_rejected(capsys):
     [
         (
             ("--gateMaxAge=60s",),
-            "--gateMaxAge must be more than --gangTimeout, or no gang could wait for its turn",
+            "--gateMaxAge must be greater than --gangTimeout, so that gangs can wait for their turn",
         ),
     ],
 )

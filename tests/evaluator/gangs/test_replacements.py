@@ -16,7 +16,7 @@ def test_a_successor_waits_while_the_gang_lacks_others(a_pod, space_of, decided)
     outcome = decided(pods, space_of(pods, x=8))
     assert not outcome.releases
     assert message(outcome, "a") == (
-        "2 of 3 pods of podGroup a exist; it was admitted before, and waits for those that it lost"
+        "2 of 3 pods of podGroup a exist; it was admitted before and waits for replacements"
     )
 
 

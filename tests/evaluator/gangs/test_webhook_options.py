@@ -19,8 +19,8 @@ def test_a_webhook_beside_those_who_lift_gates_is_fine():
 @pytest.mark.parametrize(
     ("argv", "named"),
     [
-        (["--gangWebhookPort=9443"], "nobody would lift"),
-        (["--gangs", "--gangWebhookCacert=/ca.crt"], "without --gangWebhookPort"),
+        (["--gangWebhookPort=9443"], "requires --gangs"),
+        (["--gangs", "--gangWebhookCacert=/ca.crt"], "requires --gangWebhookPort"),
         (["--gangs", "--gangWebhookPort=9001"], "9001 is the port of --port"),
         (["--gangs", "--gangWebhookPort=9091"], "9091 is the port of --agentPort"),
         (["--gangs", "--gangWebhookPort=8080"], "8080 is the port of --opsPort"),

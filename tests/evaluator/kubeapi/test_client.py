@@ -259,7 +259,7 @@ async def test_a_list_that_cannot_be_read_is_an_error(stand, answer, kube, body)
 async def test_an_adapters_answer_beyond_all_measure_is_not_kept(stand, answer, kube):
     stand.then(answer.says(200, b"x" * 10_000), answer.says(200, b"x" * 10_001))
     assert (await kube.node_metric("v1beta2", "m", largest=10_000))[0] == b"x" * 10_000
-    with pytest.raises(KubeError, match="an answer of more than 10000 bytes"):
+    with pytest.raises(KubeError, match="a response of more than 10000 bytes"):
         await kube.node_metric("v1beta2", "m", largest=10_000)
 
 

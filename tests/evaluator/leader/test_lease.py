@@ -112,8 +112,8 @@ def test_a_part_of_a_second_is_rounded_up_or_others_would_come_too_early():
     assert lease.held(ObservedLease(), "me", terms, at=AT)["spec"]["leaseDurationSeconds"] == 2
 
 
-def test_what_is_given_up_can_be_had_at_once():
-    gone = lease.given_up(held_by("me"), at="T2")
+def test_released_lease_can_be_acquired_at_once():
+    gone = lease.released(held_by("me"), at="T2")
     assert lease.decide(ObservedLease().read(gone, 100.0), "other", TERMS, 100.0) == Acquire()
     assert gone["spec"]["leaseDurationSeconds"] == 1, "the API server takes no 0"
     assert gone["spec"]["acquireTime"] == AT

@@ -9,7 +9,7 @@ import pytest
 
 from evaluator.cache.cluster import decode_node, decode_pod
 from evaluator.model.node_labels import NodeLabels
-from evaluator.model.objects import NUDGED
+from evaluator.model.objects import REQUEUED_AT
 from evaluator.model.usage_metrics import ANNOTATIONS
 
 RECORDED = sorted((Path(__file__).parents[1] / "extender/requests").glob("*-nodes-3.json"))
@@ -77,9 +77,9 @@ def test_a_node_that_nobody_annotated_for_scorers_costs_nothing():
 
 
 def test_of_a_pod_s_annotations_only_the_nudge_is_kept():
-    told = {NUDGED: "2026-01-01T00:00:00Z", "kubectl.kubernetes.io/last-applied": "x" * 10_000}
+    told = {REQUEUED_AT: "2026-01-01T00:00:00Z", "kubectl.kubernetes.io/last-applied": "x" * 10_000}
     pod = decode_pod(json.dumps({"metadata": {"name": "p", "annotations": told}}))
-    assert pod.metadata.annotations == {NUDGED: "2026-01-01T00:00:00Z"}
+    assert pod.metadata.annotations == {REQUEUED_AT: "2026-01-01T00:00:00Z"}
 
 
 def managed(**entry):

@@ -9,7 +9,7 @@ from evaluator.cache.cluster import decode_node, decode_pod
 from evaluator.cache.feasible_nodes import FeasibleNodes
 from evaluator.model.names import PolicyKey
 from evaluator.model.node_index import NodeIndex
-from evaluator.model.objects import NUDGED
+from evaluator.model.objects import REQUEUED_AT
 from evaluator.plans import readmitted, requeue
 from evaluator.plans.readmitted import ReadmittedNodes
 from evaluator.plans.requeue import RequeueTimings
@@ -52,12 +52,12 @@ NODES = {name: make_node(name) for name in ("a", "b")}
 
 def places_of(nodes, pods):
     """Who would take whom, wholly known."""
-    places = FeasibleNodes(nodes)
+    feasible_nodes = FeasibleNodes(nodes)
     for pod in pods:
-        places.takers(pod)
-    for _ in places.catching_up():
+        feasible_nodes.takers(pod)
+    for _ in feasible_nodes.catching_up():
         pass
-    return places
+    return feasible_nodes
 
 
 class Queue:
@@ -66,31 +66,35 @@ class Queue:
     def __init__(self, *pods):
         self.pods = list(pods)
         self.refused = {}
-        self.openings = {}
+        self.readmitted_by_policy = {}
         self.decisions = decisions("a", "b")
         self.nodes = dict(NODES)
         self.at(0.0)
 
     def decide(self, new, now):
         more = readmitted.newly_allowed(self.decisions, new)
-        self.openings = readmitted.remember(self.openings, more, now=now, memory=PACE.memory)
+        self.readmitted_by_policy = readmitted.remember(
+            self.readmitted_by_policy, more, now=now, memory=PACE.memory
+        )
         self.decisions = new
 
     def at(self, now):
         """The names of the pods that are nudged now."""
         self.refused = requeue.rejected_pods(self.pods, self.refused, now)
-        self.openings = readmitted.remember(self.openings, {}, now=now, memory=PACE.memory)
-        places = places_of(self.nodes, self.pods)
+        self.readmitted_by_policy = readmitted.remember(
+            self.readmitted_by_policy, {}, now=now, memory=PACE.memory
+        )
+        feasible_nodes = places_of(self.nodes, self.pods)
         found = []
-        for key, opening in self.openings.items():
+        for key, nodes in self.readmitted_by_policy.items():
             of_policy = [one for one in self.refused.values() if one.policy == key]
             decision = self.decisions.policies.get(key)
-            found += requeue.requeue_candidates(of_policy, opening, decision, places, PACE)
+            found += requeue.requeue_candidates(of_policy, nodes, decision, feasible_nodes, PACE)
         plan = requeue.plan(found, pace=PACE, now=now)
-        for refusal in plan.due:
-            self.refused[refusal.pod.metadata.uid] = refusal.after_nudge(now)
+        for rejected in plan.due:
+            self.refused[rejected.pod.metadata.uid] = rejected.after_requeue(now)
         self.again = plan.again
-        return [refusal.pod.metadata.name for refusal in plan.due]
+        return [rejected.pod.metadata.name for rejected in plan.due]
 
 
 def test_a_node_that_is_let_in_nudges_its_pod_once():
@@ -161,12 +165,12 @@ def test_a_refusal_that_is_seen_after_the_node_was_let_in_counts_if_it_was_under
 
 def test_a_node_that_flaps_nudges_at_a_pace_that_slows_down():
     queue = Queue(make_pod())
-    nudged = []
+    requeued = []
     for tick in range(1000):
         now = tick / 10
         queue.decide(decisions("b") if tick % 2 else decisions("a", "b"), now)
-        nudged += [now] * len(queue.at(now))
-    gaps = [round(b - a) for a, b in itertools.pairwise(nudged)]
+        requeued += [now] * len(queue.at(now))
+    gaps = [round(b - a) for a, b in itertools.pairwise(requeued)]
     assert gaps[:4] == [1, 2, 4, 8]
     assert set(gaps[4:]) == {8}
 
@@ -184,13 +188,13 @@ def test_a_node_let_in_while_the_pod_rests_nudges_it_after_that_and_says_when():
 def test_a_nudge_of_another_replica_counts_as_ours():
     queue = Queue(make_pod())
     queue.decide(decisions("b"), 10.0)
-    queue.pods = [make_pod(more=f', "annotations": {{"{NUDGED}": "1970-01-01T00:00:11Z"}}')]
+    queue.pods = [make_pod(more=f', "annotations": {{"{REQUEUED_AT}": "1970-01-01T00:00:11Z"}}')]
     assert queue.at(12.0) == []
 
 
 @pytest.mark.parametrize("text", ["soon", "2999-01-01T00:00:00Z", "", "1970-01-01T00:00:00"])
 def test_an_annotation_that_tells_nothing_does_no_harm(text):
-    queue = Queue(make_pod(more=f', "annotations": {{"{NUDGED}": "{text}"}}'))
+    queue = Queue(make_pod(more=f', "annotations": {{"{REQUEUED_AT}": "{text}"}}'))
     queue.decide(decisions("b"), 10.0)
     assert queue.at(10.0) == ["web"]
 

@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from evaluator.policy.metric_limit import LimitedReadings, RuleRation, limit_metrics
+from evaluator.policy.metric_limit import LimitedReadings, RuleLimit, limit_metrics
 from evaluator.readings.store import Store
 
 
@@ -68,7 +68,7 @@ def test_what_fits_is_evaluated_as_it_is(parsed, rule):
         rules_of(parsed, rule, "a", dontschedule=2),
         rules_of(parsed, rule, "b", deschedule=1),
     ]
-    ration = RuleRation(3)
+    ration = RuleLimit(3)
     assert ration.limited(policies) is policies
     assert ration.left_out == 0
 
@@ -76,7 +76,7 @@ def test_what_fits_is_evaluated_as_it_is(parsed, rule):
 def test_policies_with_the_most_rules_go_short_by_whole_strategies_and_say_so(parsed, rule):
     greedy = rules_of(parsed, rule, "greedy", dontschedule=90, deschedule=5)
     modest = [rules_of(parsed, rule, f"modest-{n}", dontschedule=4) for n in range(5)]
-    ration = RuleRation(30)
+    ration = RuleLimit(30)
     found = {policy.key.name: policy for policy in ration.limited([greedy, *modest])}
     assert counted(found.pop("greedy")) == {"deschedule": 5}
     assert all(policy.strategies and not policy.problems for policy in found.values())
@@ -92,13 +92,13 @@ def test_which_rules_are_left_out_does_not_depend_on_the_order_of_policies(parse
     policies = [rules_of(parsed, rule, f"p{n}", dontschedule=7, deschedule=3) for n in range(5)]
 
     def kept(order):
-        return {policy.key: counted(policy) for policy in RuleRation(23).limited(order)}
+        return {policy.key: counted(policy) for policy in RuleLimit(23).limited(order)}
 
     assert kept(policies) == kept(policies[::-1])
 
 
 def test_a_ration_is_made_anew_when_a_policy_is_another(parsed, rule):
-    ration, large = RuleRation(5), rules_of(parsed, rule, "a", dontschedule=9)
+    ration, large = RuleLimit(5), rules_of(parsed, rule, "a", dontschedule=9)
     assert ration.limited([large])[0].problems
     small = rules_of(parsed, rule, "a", dontschedule=5)
     assert ration.limited([small]) == [small]

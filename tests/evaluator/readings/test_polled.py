@@ -53,7 +53,7 @@ def test_a_node_that_nobody_has_heard_of_is_missing_too(polls):
     polls.answer("mem", said(START, a=1.0, new=2.0), START)  # its row is beyond cpu's
     for node in ("new", "unheard"):
         found = cell(polls, "cpu", node, START)
-        assert (found["samples"], found["usable"], found["awaited"]) == (0, False, False)
+        assert (found["samples"], found["usable"], found["unreported"]) == (0, False, False)
 
 
 @pytest.mark.parametrize(
@@ -77,10 +77,10 @@ def test_what_was_fresh_when_nobody_could_ask_is_awaited_until_the_next_answer(p
     polls.answer("cpu", said(LATER, a=1.0) | said(LATER - STALE - 1, b=1.0), LATER)
     now = LATER + 10 * STALE
     polls.resume(LATER, now)
-    assert cell(polls, "cpu", "a", now)["awaited"]
-    assert not cell(polls, "cpu", "b", now)["awaited"], "that was stale before"
+    assert cell(polls, "cpu", "a", now)["unreported"]
+    assert not cell(polls, "cpu", "b", now)["unreported"], "that was stale before"
     assert polls.next_expiry(now) == now + STALE
-    assert not cell(polls, "cpu", "a", now + STALE)["awaited"]
+    assert not cell(polls, "cpu", "a", now + STALE)["unreported"]
     polls.answer("cpu", said(now, a=2.0), now)
     assert cell(polls, "cpu", "a", now)["usable"]
 
@@ -99,28 +99,28 @@ def test_an_answer_with_a_flaw_counts_and_says_so(polls):
 
 
 def test_at_the_start_everything_is_awaited_until_it_was_answered(polls):
-    assert cell(polls, "cpu", "a", START + STALE - 1)["awaited"]
+    assert cell(polls, "cpu", "a", START + STALE - 1)["unreported"]
     polls.failed("cpu", "500")  # labels that are right must not go for a source that starts slowly
-    assert cell(polls, "cpu", "a", START + STALE - 1)["awaited"]
-    assert not cell(polls, "cpu", "a", START + STALE)["awaited"]
+    assert cell(polls, "cpu", "a", START + STALE - 1)["unreported"]
+    assert not cell(polls, "cpu", "a", START + STALE)["unreported"]
     polls.answer("cpu", said(START, a=1.0), START)
-    assert not cell(polls, "cpu", "a", START)["awaited"]
+    assert not cell(polls, "cpu", "a", START)["unreported"]
 
 
 def test_a_metric_named_later_is_awaited_until_the_first_word_on_it(polls):
     polls.subscribe(["cpu", "new"])
     polls.prune(["a"], LATER)
-    assert cell(polls, "new", "a", LATER)["awaited"]
+    assert cell(polls, "new", "a", LATER)["unreported"]
     polls.failed("new", "404")
-    assert not cell(polls, "new", "a", LATER)["awaited"]
+    assert not cell(polls, "new", "a", LATER)["unreported"]
 
 
 def test_a_metric_on_which_there_is_no_word_is_not_awaited_for_ever(polls):
     polls.subscribe(["cpu", "new"])
     polls.prune(["a"], LATER)
     assert polls.next_expiry(LATER) == LATER + STALE
-    assert cell(polls, "new", "a", LATER + STALE - 1)["awaited"]
-    assert not cell(polls, "new", "a", LATER + STALE)["awaited"]
+    assert cell(polls, "new", "a", LATER + STALE - 1)["unreported"]
+    assert not cell(polls, "new", "a", LATER + STALE)["unreported"]
 
 
 def test_a_metric_that_nobody_subscribed_to_is_passed_over(polls):
@@ -180,7 +180,7 @@ def test_names_that_come_and_go_do_not_pile_up(polls):
         polls.prune(["a", "b"], START)
     polls.answer("mem", said(START, b=3.0), START)
     assert len(polls.column("cpu", ("a",), START).values) == 1
-    assert len(polls._roster.rows) < 200
+    assert len(polls._rows.rows) < 200
     assert cell(polls, "cpu", "a", START)["values"] == 1.0
     assert cell(polls, "mem", "b", START)["values"] == 3.0
 

@@ -81,11 +81,11 @@ def test_first_report_is_awaited_for_the_grace_period_where_readings_grow_stale_
     store.subscribe(["cpu"])
     store.report("a", Delta({"cpu": 1.0}), START)
     late = START + STALE + 1
-    assert cell(store, "cpu", "silent", late)["awaited"]
+    assert cell(store, "cpu", "silent", late)["unreported"]
     assert not cell(store, "cpu", "a", late)["usable"]
-    assert not cell(store, "cpu", "a", late)["awaited"]
+    assert not cell(store, "cpu", "a", late)["unreported"]
     assert store.next_expiry(late) == START + 2 * STALE
-    assert not cell(store, "cpu", "silent", START + 2 * STALE)["awaited"]
+    assert not cell(store, "cpu", "silent", START + 2 * STALE)["unreported"]
 
 
 def test_grace_period_holds_after_a_pause_too():
@@ -95,25 +95,25 @@ def test_grace_period_holds_after_a_pause_too():
     resumed = START + 1000
     store.resume(START + 100, resumed)
     late = resumed + STALE + 1
-    assert cell(store, "cpu", "a", late)["awaited"]
+    assert cell(store, "cpu", "a", late)["unreported"]
     assert store.next_expiry(late) == resumed + 2 * STALE
-    assert not cell(store, "cpu", "a", resumed + 2 * STALE)["awaited"]
+    assert not cell(store, "cpu", "a", resumed + 2 * STALE)["unreported"]
 
 
 def test_grace_period_is_at_least_the_time_after_which_readings_are_stale():
     store = Store(stale_after=STALE, started=START, grace=STALE / 2)
     store.subscribe(["cpu"])
-    assert cell(store, "cpu", "silent", START + STALE - 1)["awaited"]
+    assert cell(store, "cpu", "silent", START + STALE - 1)["unreported"]
 
 
 def test_a_source_that_was_never_readable_is_not_waited_for_beyond_the_start(store):
     """One broken collector on one node must not keep the whole evaluator waiting."""
     store.report("a", Delta({"cpu": 1.0}, unread=["mem"]), START + 1)
-    assert cell(store, "mem", "a", START + 1)["awaited"]
+    assert cell(store, "mem", "a", START + 1)["unreported"]
     later = START + STALE + 1
     store.report("a", Delta(unread=["mem"]), later)
     found = cell(store, "mem", "a", later)
-    assert (found["awaited"], found["usable"], found["unread"]) == (False, False, True)
+    assert (found["unreported"], found["usable"], found["unread"]) == (False, False, True)
 
 
 @pytest.mark.parametrize(
@@ -167,11 +167,11 @@ def test_subscribing_to_more_or_less_keeps_the_readings_of_what_stays(store):
 
 
 def test_at_the_start_every_node_is_awaited(store):
-    assert cell(store, "cpu", "never-heard-of", START + STALE - 1)["awaited"]
-    assert not cell(store, "cpu", "never-heard-of", START + STALE)["awaited"]
+    assert cell(store, "cpu", "never-heard-of", START + STALE - 1)["unreported"]
+    assert not cell(store, "cpu", "never-heard-of", START + STALE)["unreported"]
     store.report("a", Delta({"cpu": 1.0}, ["mem"]), START + 1)
-    assert not cell(store, "cpu", "a", START + 2)["awaited"]
-    assert not cell(store, "mem", "a", START + 2)["awaited"]
+    assert not cell(store, "cpu", "a", START + 2)["unreported"]
+    assert not cell(store, "mem", "a", START + 2)["unreported"]
 
 
 def test_after_the_start_a_new_metric_is_awaited_from_nodes_that_report(store):
@@ -179,11 +179,11 @@ def test_after_the_start_a_new_metric_is_awaited_from_nodes_that_report(store):
     store.report("alive", Delta({"cpu": 1.0}, ["mem"]), now)
     store.report("dead", Delta({"cpu": 1.0}, ["mem"]), now - STALE - 1)
     store.subscribe(["cpu", "mem", "new"])
-    assert cell(store, "new", "alive", now)["awaited"]
-    assert not cell(store, "new", "dead", now)["awaited"]
-    assert not cell(store, "new", "unknown", now)["awaited"]
+    assert cell(store, "new", "alive", now)["unreported"]
+    assert not cell(store, "new", "dead", now)["unreported"]
+    assert not cell(store, "new", "unknown", now)["unreported"]
     store.report("alive", Delta(absent=["new"]), now + 1)
-    assert not cell(store, "new", "alive", now + 1)["awaited"]
+    assert not cell(store, "new", "alive", now + 1)["unreported"]
 
 
 def test_forgetting_a_node_leaves_nothing_to_whoever_gets_its_place(store):
@@ -193,7 +193,7 @@ def test_forgetting_a_node_leaves_nothing_to_whoever_gets_its_place(store):
     assert not store.knows("old")
     store.report("new", Delta(), START + 100)
     assert store.reading("cpu", "new").at == NEVER
-    assert cell(store, "cpu", "new", START + 100)["awaited"]
+    assert cell(store, "cpu", "new", START + 100)["unreported"]
     assert store.reading("cpu", "old").samples == 0
     store.forget("nobody")
 
@@ -367,7 +367,7 @@ def test_a_node_that_is_expected_is_awaited_and_has_no_reading(store):
     store.report("a", Delta({"cpu": 1.0}, ["mem"]), LATER)
     store.expect("a", LATER + 1)
     found = cell(store, "cpu", "a", LATER + 2)
-    assert found["awaited"]
+    assert found["unreported"]
     assert not found["usable"]
     assert store.reading("cpu", "a").samples == 0
     assert not store.knows("a"), "changes to what the former node said make no sense"
@@ -377,7 +377,7 @@ def test_an_expected_node_is_awaited_until_its_first_report(store):
     store.expect("a", LATER)
     store.report("a", Delta({"cpu": 2.0}, ["mem"]), LATER + 1)
     found = cell(store, "cpu", "a", LATER + 2)
-    assert (found["awaited"], found["usable"], found["values"]) == (False, True, 2.0)
+    assert (found["unreported"], found["usable"], found["values"]) == (False, True, 2.0)
     assert store.next_expiry(LATER + 2) == LATER + 1 + STALE
 
 
@@ -385,8 +385,8 @@ def test_an_expected_node_is_awaited_no_longer_than_a_reading_is_fresh(store):
     store.expect("a", LATER)
     end = store.next_expiry(LATER + 1)
     assert end == LATER + STALE
-    assert cell(store, "cpu", "a", end - 0.1)["awaited"]
-    assert not cell(store, "cpu", "a", end)["awaited"]
+    assert cell(store, "cpu", "a", end - 0.1)["unreported"]
+    assert not cell(store, "cpu", "a", end)["unreported"]
 
 
 def test_more_nodes_and_metrics_leave_who_is_expected(store):
@@ -394,14 +394,14 @@ def test_more_nodes_and_metrics_leave_who_is_expected(store):
     for number in range(40):
         store.report(f"n{number}", Delta({"cpu": 1.0}, ["mem"]), LATER)
     store.subscribe(["cpu", "disk"])
-    assert cell(store, "disk", "a", LATER + 1)["awaited"]
+    assert cell(store, "disk", "a", LATER + 1)["unreported"]
 
 
 def test_an_expected_node_that_is_deleted_leaves_nothing_behind(store):
     store.expect("a", LATER)
     store.forget("a")
     store.report("b", Delta({"cpu": 1.0}, ["mem"]), LATER)
-    assert not cell(store, "cpu", "a", LATER + 1)["awaited"]
+    assert not cell(store, "cpu", "a", LATER + 1)["unreported"]
     assert store.next_expiry(LATER + 1) == LATER + STALE
 
 

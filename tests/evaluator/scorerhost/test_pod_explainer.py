@@ -145,7 +145,7 @@ async def test_all_scorers_on_all_nodes_and_the_sum(get):
 async def test_a_pod_that_runs_is_told_with_where_and_that_it_counts_twice(get):
     _, page = await get("pod=shop%2Fruns")
     assert page["node"] == "b"
-    assert page["placed"].startswith("it is looked at as if it came once more")
+    assert page["placed"].startswith("it is scored like a new pod")
 
 
 async def test_what_cannot_be_read_of_what_a_pod_asks_for_is_told(get, pods):
@@ -171,12 +171,12 @@ async def test_while_too_little_is_known_no_pod_is_said_to_be_missing(get, snaps
     assert await get("pod=shop/waits") == (503, {"error": "waiting for all pods"})
 
 
-@pytest.mark.parametrize("panel", [None])
+@pytest.mark.parametrize("pod_explainer", [None])
 async def test_without_scorers_it_says_how_to_have_them(get):
     status, page = await get("pod=shop/waits")
     assert (status, page["error"]) == (
         404,
-        "no scorers are on here (--scorers), so nothing is known of pods",
+        "scorers are off (--scorers)",
     )
 
 

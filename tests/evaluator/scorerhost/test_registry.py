@@ -155,8 +155,8 @@ def test_ours_stay_ours_whoever_uses_the_name(installed):
 def test_the_manual_shows_the_template_and_its_line_as_they_are():
     text = (ROOT / "docs" / "adding-a-scorer.md").read_text()
     shown, line, _ = re.findall(r"```python\n(.*?)```", text, re.DOTALL)
-    assert shown in (ROOT / "evaluator" / "scoring" / "template.py").read_text()
-    assert line in (ROOT / "evaluator" / "scorers.py").read_text()
+    assert shown in (ROOT / "evaluator" / "scoring" / "plugins" / "template.py").read_text()
+    assert line in (ROOT / "evaluator" / "scorerhost" / "registry.py").read_text()
 
 
 @pytest.fixture(scope="module")

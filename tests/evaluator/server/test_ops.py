@@ -102,7 +102,7 @@ async def test_ready_when_there_is_something_to_decide_on(world, get, demo):
     assert (await get("/healthz"))[0] == 200
 
 
-@pytest.mark.parametrize("panel", [SimpleNamespace(waiting_for=["nodes", "all pods"])])
+@pytest.mark.parametrize("pod_explainer", [SimpleNamespace(waiting_for=["nodes", "all pods"])])
 async def test_with_scorers_ready_when_these_are_too(world, get, pod_explainer):
     assert await get("/readyz") == (503, "waiting for policies, nodes, pods, all pods\n")
     world.know()
@@ -170,7 +170,7 @@ async def test_explanations_can_be_switched_off(world, get, demo):
     for path in ("/explain", "/explain/", "/explain/ns/demo", "/explain/ns/other"):
         status, text = await get(path)
         assert status == 404
-        assert json.loads(text) == {"error": "explanations are switched off here (--no-explain)"}
+        assert json.loads(text) == {"error": "/explain is off (--no-explain)"}
     assert (await get("/metrics"))[0] == 200
 
 

@@ -202,7 +202,7 @@ async def test_files_that_cannot_be_used_leave_those_before_in_force(renewable, 
     put(tls_crt="client.crt")
     assert await shown(port, pki) == "server"
     assert await shown(port, pki) == "server"
-    said = [line for line in lines() if "certificates stay as they were" in line]
+    said = [line for line in lines() if "certificates not reloaded" in line]
     assert len(said) == 1
     put(tls_key="client.key")
     assert await shown(port, pki) == "client"

@@ -170,8 +170,8 @@ async def test_a_client_that_does_not_read_is_cut_off(serve) -> None:
     client = await site.connect()
     await client.say(b"GET / HTTP/1.1\r\nHost: x\r\n\r\n")
     await asyncio.wait_for(asked.wait(), PATIENCE)
-    await asyncio.wait(site.server._crowd.tasks, timeout=PATIENCE)
-    assert not site.server._crowd.tasks
+    await asyncio.wait(site.server._pool.tasks, timeout=PATIENCE)
+    assert not site.server._pool.tasks
     with pytest.raises((ConnectionError, asyncio.IncompleteReadError)):
         await asyncio.wait_for(client.reply(), PATIENCE)
 

@@ -180,4 +180,4 @@ async def test_without_the_flag_nobody_lifts_a_gate_and_explain_says_so(tmp_path
         url = f"{cluster.endpoints.ops}/explain?gang=default/train"
         async with aiohttp.ClientSession() as http, http.get(url) as response:
             assert response.status == 404
-            assert "gangs are off here (--gangs)" in await response.text()
+            assert "gangs are off (--gangs)" in await response.text()

@@ -73,7 +73,7 @@ class Replica:
 
     async def stop(self):
         """As SIGTERM does."""
-        self._service._decider.stop("the end: this replica is stopping")
+        self._service._decider.stop("this replica is stopping")
         await self._service._writers.release()
         await self.kill()
 

@@ -1,4 +1,4 @@
-"""Which gates are lifted, in which order, and what is told of those that stay."""
+"""decide(): which gates are removed, in which order, and the verdicts on gangs that wait."""
 
 from dataclasses import replace
 
@@ -83,7 +83,7 @@ def test_one_that_does_not_fit_now_does_not_block_the_next(a_pod, space_of, deci
     outcome = decided(pods, capacity)
     assert released(outcome) == {GangReason.ADMITTED: {"small-0", "small-1"}}
     assert state(outcome, "big") is GangState.WAITS_FOR_ROOM
-    assert message(outcome, "big").endswith("what is short is cpu")
+    assert message(outcome, "big").endswith("short of cpu")
 
 
 def test_one_that_can_never_fit_says_so_and_holds_no_line_however_old(a_pod, space_of, decided):

@@ -34,7 +34,7 @@ def drained(pending, now):
     found = []
     while state := pending.take(now):
         found.append((state.event_key.name, state.notice.message))
-        pending.tell(state, state.notice, now, count=state.count + 1)
+        pending.done(state, state.notice, now, count=state.count + 1)
     return found
 
 
@@ -104,7 +104,7 @@ def test_a_change_while_it_is_written_is_told_next(pending):
     state = pending.take(2.0)
     notice = state.notice
     pending.want("gang", [P], [incomplete(3)], 2.5)
-    pending.tell(state, notice, 3.0, count=1)
+    pending.done(state, notice, 3.0, count=1)
     assert drained(pending, 12.9) == []
     assert drained(pending, 13.0) == [("p", "3 of 4 pods exist")]
 
@@ -132,15 +132,15 @@ def test_what_came_and_went_before_it_was_told_is_not_told(pending):
 
 def test_what_could_not_be_told_is_due_still(pending):
     pending.want("gang", [P], [incomplete(2)], 0.0)
-    pending.again(pending.take(2.0))
+    pending.requeue(pending.take(2.0))
     assert drained(pending, 2.0) == [("p", "2 of 4 pods exist")]
 
 
 def test_a_pod_made_anew_under_its_name_is_another(pending):
     pending.want("gang", [P], [incomplete(2)], 0.0)
     drained(pending, 2.0)
-    again = SimpleNamespace(namespace="ns", name="p", uid="another")
-    pending.want("gang", [again], [incomplete(2)], 3.0)
+    requeue = SimpleNamespace(namespace="ns", name="p", uid="another")
+    pending.want("gang", [requeue], [incomplete(2)], 3.0)
     assert drained(pending, 5.0) == [("p", "2 of 4 pods exist")]
 
 

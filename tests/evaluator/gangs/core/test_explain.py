@@ -117,7 +117,7 @@ async def test_a_gang_that_lacks_pods(world, get, a_pod):
     assert page["quorum"]["existing"] == 2
     assert page["quorum"]["held"] == 2
     states = {name: member["state"] for name, member in page["members"].items()}
-    assert states == {"t-0": "held", "t-1": "held", "t-2": "finished: Failed"}
+    assert states == {"t-0": "gated", "t-1": "gated", "t-2": "finished: Failed"}
     assert page["members"]["t-1"]["gates"] == ["plimsoll.io/gang", "example.com/quota"]
 
 
@@ -265,7 +265,7 @@ async def test_an_unknown_gang_is_told_with_those_that_there_are(world, get, a_p
     world.see(near, *far, a=4)
     status, page = await get("default/trian")
     assert status == 404
-    assert "no gang default/trian (written as <namespace>/<podGroup>" in page["error"]
+    assert "no gang default/trian (use <namespace>/<podGroup>" in page["error"]
     assert "known: default/z, a/g0, a/g1," in page["error"]
     assert page["error"].endswith(" and 2 more")
 
@@ -285,7 +285,7 @@ async def test_a_replica_that_does_not_decide_says_so(world, get, a_pod):
     world.undecided = ["another replica"]
     _, page = await get("default/train")
     assert page["state"] is None
-    assert "another replica decides" in page["message"]
+    assert "another replica is leader" in page["message"]
     assert page["waitingFor"] == ["another replica"]
     assert page["quorum"]["existing"] == 1
     assert page["fit"][0]["fitNow"] == 8
@@ -297,7 +297,7 @@ async def test_before_anything_is_known(world, get):
     assert (status, page) == (503, {"error": "waiting for all pods"})
 
 
-@pytest.mark.parametrize("desk", [None])
+@pytest.mark.parametrize("gang_explainer", [None])
 async def test_where_gangs_are_off(get):
     status, page = await get("default/train")
     assert status == 404
@@ -309,4 +309,4 @@ async def test_a_new_gang_is_not_decided_yet(world, get, a_pod):
     world.outcome = GangDecisions(memory=GangHistory())
     _, page = await get("default/train")
     assert page["state"] is None
-    assert page["message"] == "nothing is decided of it yet"
+    assert page["message"] == "no decision yet"

@@ -19,25 +19,25 @@ def a_gang(a_pod, gangs_of):
 
 def test_of_a_gang_that_waits_as_a_whole_all_pods_are_told(a_gang):
     told = messages.waits_for_room(a_gang(3), Shortage(1, 3, 5, "cpu"))
-    assert told == "complete, and waits for room for its 3 pods: what is short is cpu"
+    assert told == "complete, waiting for capacity for its 3 pods; short of cpu"
 
 
 def test_of_a_gang_that_runs_in_part_those_that_wait_are_told(a_gang):
     told = messages.too_large(a_gang(1, running=2), Shortage(0, 1, 5, "cpu"))
-    assert "there would not be room for 1 of its 3 pods" in told
+    assert "no capacity for 1 of its 3 pods" in told
 
 
 def test_a_pod_alone_is_not_told_of_others(a_pod, gangs_of):
     [gang] = gangs_of([a_pod("lonely")])
     told = messages.waits_for_room(gang, Shortage(0, 1, 5, "memory"))
-    assert told == "complete, and waits for room for this pod: what is short is memory"
+    assert told == "complete, waiting for capacity for this pod; short of memory"
 
 
 def test_the_policy_is_named_that_keeps_a_gang_off_all_nodes(a_gang):
     gang = a_gang(2, policy=PolicyKey("default", "cool"))
     told = messages.waits_for_room(gang, Shortage(0, 2, 0, "nodes"))
     assert told == (
-        "complete, but policy default/cool keeps its 2 pods off each node that has what is asked of it"
+        "complete, but policy default/cool rejects every node that its 2 pods could run on"
     )
 
 

@@ -25,10 +25,10 @@ def patch(known, at=AT):
     meta, spec = known["metadata"], known["spec"]
     return ungate.ungate_patch(
         ungate.GatedPod(
-            ungate.Meta(
+            ungate.GatedPodMetadata(
                 meta["uid"], meta["resourceVersion"], meta.get("labels"), meta.get("annotations")
             ),
-            ungate.Spec([pods.Gate(gate["name"]) for gate in spec["schedulingGates"]]),
+            ungate.GatedPodSpec([pods.Gate(gate["name"]) for gate in spec["schedulingGates"]]),
         ),
         at,
     )

@@ -1,0 +1,26 @@
+"""Waiting for work: until another task signals it, or until a deadline."""
+
+import asyncio
+import contextlib
+
+
+class WakeUp:
+    """A wake-up signal for one loop. Signals before or between waits are kept; several count as one."""
+
+    def __init__(self) -> None:
+        self._event = asyncio.Event()
+
+    def set(self) -> None:
+        """End the current wait, or the next one."""
+        self._event.set()
+
+    def clear(self) -> None:
+        """Drop a signal, for a loop that is about to look at everything."""
+        self._event.clear()
+
+    async def wait(self, timeout: float | None = None) -> None:
+        """Return when signalled, or after `timeout` seconds if given, and drop the signal."""
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(timeout):
+                await self._event.wait()
+        self.clear()
