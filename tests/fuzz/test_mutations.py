@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from tests.fuzz.mutations import mutate
 from tests.fuzz.targets import TARGETS
 
-SMALL, FULL = 50, 20_000
+SMALL, FULL = 20, 20_000
 
 
 @pytest.fixture

@@ -254,7 +254,7 @@ STEPS = st.lists(
 
 
 def test_sums_are_what_adding_up_from_scratch_gives(soak: bool) -> None:
-    @settings(max_examples=3000 if soak else 200, deadline=None)
+    @settings(max_examples=3000 if soak else 50, deadline=None)
     @given(STEPS)
     def check(steps: list[tuple[str, Any]]) -> None:
         world, expected = World(), Ledger()

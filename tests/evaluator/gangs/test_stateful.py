@@ -10,7 +10,7 @@ def test_promises_about_gangs_are_kept_whatever_happens(soak):
     run_state_machine_as_test(
         Life,
         settings=settings(
-            max_examples=20_000 if soak else 150,
+            max_examples=20_000 if soak else 60,
             stateful_step_count=40,
             derandomize=not soak,  # chance is for those who have the time to look into what it finds
             deadline=None,

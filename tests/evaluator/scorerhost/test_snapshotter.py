@@ -268,7 +268,7 @@ STEPS = st.lists(
 
 
 def test_however_it_came_about_it_is_what_putting_it_together_anew_gives(soak: bool) -> None:
-    @settings(max_examples=2000 if soak else 150, deadline=None)
+    @settings(max_examples=2000 if soak else 40, deadline=None)
     @given(STEPS)
     def check(steps: list[tuple[str, Any]]) -> None:
         world = World()

@@ -66,7 +66,7 @@ def always(soak, **drawn):
                 holds(scorer, **found)
 
         many = settings(
-            max_examples=1000 if soak else 60,
+            max_examples=1000 if soak else 20,
             deadline=None,
             derandomize=not soak,
             phases=[phase for phase in Phase if soak or phase is not Phase.shrink],

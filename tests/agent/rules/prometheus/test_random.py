@@ -143,7 +143,7 @@ VECTORS = st.recursive(EXACT, close, max_leaves=3).filter(lambda text: text.coun
 
 def test_what_nobody_thought_of(both, moments, soak):
     @settings(
-        max_examples=20_000 if soak else 250,
+        max_examples=20_000 if soak else 80,
         suppress_health_check=list(HealthCheck),
         derandomize=not soak,
     )

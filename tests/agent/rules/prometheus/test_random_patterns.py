@@ -48,7 +48,7 @@ def quoted(text):
 
 def test_patterns_that_nobody_thought_of(both, moments, soak):
     @settings(
-        max_examples=30_000 if soak else 300,
+        max_examples=30_000 if soak else 100,
         suppress_health_check=list(HealthCheck),
         derandomize=not soak,
     )

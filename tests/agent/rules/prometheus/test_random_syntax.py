@@ -58,7 +58,7 @@ def mistyped(draw):
 
 def test_what_somebody_mistyped(both, moments, soak):
     @settings(
-        max_examples=50_000 if soak else 400,
+        max_examples=50_000 if soak else 130,
         suppress_health_check=list(HealthCheck),
         derandomize=not soak,
     )

@@ -310,7 +310,7 @@ EVENTS = st.one_of(
 
 
 def test_it_is_what_counting_from_scratch_gives(soak: bool) -> None:
-    @settings(max_examples=3000 if soak else 60, deadline=None)
+    @settings(max_examples=3000 if soak else 25, deadline=None)
     @given(st.lists(EVENTS, max_size=25))
     def check(events: Any) -> None:
         world = World()

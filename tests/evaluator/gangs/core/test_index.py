@@ -207,7 +207,7 @@ EVENTS = st.lists(
 
 
 def test_it_is_what_putting_together_from_scratch_gives(soak: bool) -> None:
-    @settings(max_examples=3000 if soak else 100, deadline=None)
+    @settings(max_examples=3000 if soak else 30, deadline=None)
     @given(EVENTS)
     def check(events: Any) -> None:
         world = World()

@@ -66,7 +66,7 @@ def variation(table):
 
 @pytest.fixture
 def examples(soak):
-    return 5000 if soak else 150
+    return 5000 if soak else 40
 
 
 def test_load_balance_is_the_standard_deviation(examples):
