@@ -53,7 +53,7 @@ class Frontend:
         self._actions = Actions(cluster, self._writer, self._remover)
         self._metrics = CollectorRegistry()
         process_metrics.register(self._metrics)
-        self._upkeep = BuiltInControllers(cluster, self._remover, _soon)
+        self._controllers = BuiltInControllers(cluster, self._remover, _soon)
 
     async def handle(self, request: web.Request) -> web.StreamResponse:
         """Answer one request; whatever goes wrong is answered with a Status."""
@@ -68,13 +68,13 @@ class Frontend:
             failure = internal(f"{type(error).__name__}: {error}")
             response = _json(failure.status(), failure.code)
         finally:
-            self._upkeep.settle()
+            self._controllers.settle()
         log.debug("request", method=request.method, path=request.path_qs, status=response.status)
         return response
 
     def settle(self) -> None:
         """Let what was written from outside a request have its consequences."""
-        self._upkeep.settle()
+        self._controllers.settle()
 
     async def _answer(self, request: web.Request) -> web.StreamResponse:
         if request.path in _HEALTH:
