@@ -12,7 +12,7 @@ class ErrorResponder:
     """Words refusals. A client that means harm must not write the log as fast as it can send; the counters have them all."""
 
     def __init__(self) -> None:
-        self._limited = RateLimitedLogger(log.warning, overflow=log.debug, rate=1, burst=100)
+        self._limited = RateLimitedLogger(_warning, overflow=_debug, rate=1, burst=100)
 
     def answer(self, what: str, refused: RejectedRequestError, request: Request | None) -> Response:
         """The reply to who asked for `what`; there is no request where its header did not come whole."""
@@ -21,3 +21,14 @@ class ErrorResponder:
         write(f"{what} refused", status=int(status), error=str(refused))
         sentence = codec.encode_error(str(refused))
         return Response(status, sentence, "application/json", refused.headers)
+
+
+# Looked up at each line, since logging may be set up after the responder is made.
+
+
+def _warning(event: str, **fields: object) -> None:
+    log.warning(event, **fields)
+
+
+def _debug(event: str, **fields: object) -> None:
+    log.debug(event, **fields)

@@ -62,7 +62,7 @@ class Node:
         """Of a metric: the `rule` that a series has, if any, to its value."""
         return {
             dict(sample.labels).get("rule"): sample.value
-            for family in self.recorder.beside(self.rounds.run(COLLECTORS).families)
+            for family in self.recorder.not_collected(self.rounds.run(COLLECTORS).families)
             for sample in family.samples
             if sample.name == name
         }

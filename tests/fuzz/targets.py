@@ -217,7 +217,7 @@ def a_report(data):
         talk.tell(1, METRICS)
         with documented(codec.MalformedReportError):
             report = parse(data)
-            said = talk.understand(report, known=known)
+            said = talk.decode(report, known=known)
             named = [*said.values, *said.several, *said.absent, *said.unread]
             assert len(named) == len(set(named))
             assert set(named) <= set(METRICS)

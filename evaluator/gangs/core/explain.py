@@ -199,7 +199,7 @@ def _state(pod: PodRecord) -> str:
     if pod.node:
         return "has a node"
     if about(pod).held:
-        return "gated"
+        return "held"
     return "waiting for kube-scheduler"
 
 

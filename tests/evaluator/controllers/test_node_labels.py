@@ -386,7 +386,7 @@ async def test_conflicts_on_many_nodes_are_one_line_however_often_they_begin(
         world.labeler.wake()
         await until(lambda turn=turn: len(told) == turn)
     assert told == [300, 0] * 30
-    found = [line for line in lines() if "belongs to somebody else" in line]
+    found = [line for line in lines() if "another field manager owns it" in line]
     assert 1 <= len(found) <= 21
     assert "nodes=300" in found[0]
     assert all(line.count("n1") <= 10 for line in found)

@@ -162,7 +162,7 @@ async def test_what_was_mangled_is_replaced_and_said_to_be_lost(api, replica, lo
     one = await replica(api.url)
     one.fails()
     await one.round()
-    assert any("is lost" in line for line in lines())
+    assert any("unreadable and dropped" in line for line in lines())
     assert (await written(api)).kinds == {"web": {"a": 0.9}}
 
 
@@ -197,6 +197,6 @@ async def test_that_kinds_are_forgotten_is_said(api, replica, log_lines, monkeyp
     one.fails("web")
     one.fails("db")
     await one.round()
-    (line,) = [json.loads(line) for line in lines() if "forgotten" in line]
+    (line,) = [json.loads(line) for line in lines() if "too many kinds of pods" in line]
     assert (line["kinds"], line["left"]) == (1, 1)
     assert (await written(api)).kinds.keys() == {"db"}

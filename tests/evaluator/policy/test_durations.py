@@ -177,7 +177,7 @@ def test_a_missing_reading_is_nothing_unless_asked_for(value):
     world = World(policy(whenMissing="violate"))
     assert world.at(0, value) == {"n"}
     assert world.decision.deschedule == {"n": "violating demo: m is missing"}
-    assert world.decision.states[StrategyName.DESCHEDULE].missing == 1
+    assert world.decision.states[StrategyName.DESCHEDULE].missing_violations == 1
 
 
 def test_what_is_missing_counts_in_all_of_too_and_is_named():

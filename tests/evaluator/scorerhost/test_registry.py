@@ -163,7 +163,7 @@ def test_the_manual_shows_the_template_and_its_line_as_they_are():
 def few_pods(tmp_path_factory):
     """The distribution of the manual, installed into a folder of its own, which is returned."""
     text = (ROOT / "docs" / "adding-a-scorer.md").read_text()
-    own = text[text.index("## In a distribution of your own") :]
+    own = text[text.index("## Separate distribution") :]
     (module,) = re.findall(r"```python\n(.*?)```", own, re.DOTALL)
     (project,) = re.findall(r"```toml\n(.*?)```", own, re.DOTALL)
     source, target = tmp_path_factory.mktemp("source"), tmp_path_factory.mktemp("target")
