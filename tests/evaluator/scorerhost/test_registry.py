@@ -240,13 +240,13 @@ async def test_a_scorer_of_another_distribution_is_asked_by_a_scheduler(few_pods
         "NodeNames": ["node-a", "node-b"],
     }
     async with aiohttp.ClientSession() as session:
-        ready = f"http://127.0.0.1:{evaluator.server.listeners['ops']}/readyz"
+        ready = f"http://127.0.0.1:{evaluator.ports['ops']}/readyz"
         async with asyncio.timeout(PATIENCE):
             while (await session.get(ready)).status != 200:  # noqa: ASYNC110 (no way to be told)
                 await asyncio.sleep(0.01)
 
         async def ask(server, path):
-            url = f"http://127.0.0.1:{evaluator.server.listeners[server]}{path}"
+            url = f"http://127.0.0.1:{evaluator.ports[server]}{path}"
             async with session.post(url, data=json.dumps(question)) as response:
                 return response.status, await response.json()
 
