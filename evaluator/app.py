@@ -23,7 +23,7 @@ from evaluator.kubeapi.reflector import Reflector, Sink
 from evaluator.metrics import Metrics
 from evaluator.model import pod_record
 from evaluator.readings.store import Store
-from evaluator.runtime.gc_tuning import FreezeWhenReady, Trimmer
+from evaluator.runtime.gc_tuning import FreezeWhenReady
 from evaluator.scoring.plugin import Scorer
 from evaluator.server import agents_port
 from evaluator.server.listeners import Listeners
@@ -51,7 +51,6 @@ class Service:
         self._api = api
         self._cluster = ClusterCache(stale_after=settings.cluster_stale_after)
         self._metrics = Metrics()
-        self._trimmer = Trimmer()
         store = Store(stale_after=settings.stale_after, started=time.monotonic(), grace=_RECONNECT)
         subscriptions = Subscriptions()
         around = SourceDependencies(api, self._cluster, subscriptions, self._metrics, self._polled)
@@ -123,7 +122,6 @@ class Service:
             interval=self._settings.sync_period,
             on_report=self._reported,
             on_refusal=lambda code: self._metrics.agents_refused.labels(code.name).inc(),
-            on_end=self._trimmer.stream_ended,
             verifier=agents_port.verifier(self._settings, self._cluster, self._api),
             limits=self._settings.agent_limits.for_metrics(self._settings.max_metrics),
         )
@@ -195,7 +193,6 @@ class Service:
             self._watcher(client.NODES, cluster.decode_node, state.nodes).run(),
             self._watcher(client.LINKED_PODS, cluster.decode_pod, state.pods).run(),
             self._decider.run(),
-            self._trimmer.run(),
             *(poller.run() for poller in self._sources.pollers),
             *self._writers.loops(),
         ]

@@ -42,8 +42,7 @@ Code = grpc.StatusCode
 class AgentServer:
     """Receives reports.
 
-    `on_report` is called with whether a report changed anything, `on_refusal` with the code of a rejection, `on_end` after each
-    stream.
+    `on_report` is called with whether a report changed anything, `on_refusal` with the code of a rejection.
     """
 
     def __init__(
@@ -54,7 +53,6 @@ class AgentServer:
         interval: float,
         on_report: Callable[[bool], None],
         on_refusal: Callable[[grpc.StatusCode], None] = lambda _code: None,
-        on_end: Callable[[], None] = lambda: None,
         verifier: Authorizer | None = None,
         limits: AgentLimits | None = None,
         clock: Callable[[], float] = time.monotonic,
@@ -65,7 +63,6 @@ class AgentServer:
         self._interval_ms = max(1, round(interval * 1000))
         self._on_report = on_report
         self._on_refusal = on_refusal
-        self._on_end = on_end
         self._verifier = verifier or Authorizer()
         self._limits = limits or AgentLimits()
         self._clock = clock
@@ -128,7 +125,6 @@ class AgentServer:
 
     async def _answer(self, _requests: object, context: Context) -> None:
         """Serve one agent until it disconnects, violates the protocol or is replaced by another stream of its node."""
-        context.add_done_callback(self._ended)  # type: ignore[arg-type] # the stubs want a subclass
         try:
             first = await self._introduction(context)
             if first is None:
@@ -149,9 +145,6 @@ class AgentServer:
             )
             self._on_refusal(refusal.code)
             await _abort(context, refusal)
-
-    def _ended(self, _context: Any) -> None:
-        self._on_end()
 
     async def _introduction(self, context: Context) -> telemetry_pb2.Report | None:
         """Return the first message, or None if the timeout expires. Raises MalformedReportError."""

@@ -1,11 +1,10 @@
 """No request waits for a walk through all objects."""
 
-import asyncio
 import gc
 import subprocess
 import sys
 
-from evaluator.runtime.gc_tuning import FreezeWhenReady, Trimmer
+from evaluator.runtime.gc_tuning import FreezeWhenReady
 
 CHURN = """
 import gc
@@ -77,52 +76,3 @@ def test_no_collection_looks_at_many_objects_while_requests_are_served():
     )
     young, middle, _ = map(int, told.stdout.split())
     assert young * (1 + middle) <= 20_000, "objects that one collection looks at, in about 2 ms"
-
-
-async def test_memory_is_returned_after_many_streams_ended_and_only_then(background):
-    trimmed = asyncio.Event()
-    loop = asyncio.get_running_loop()
-    trimmer = Trimmer(lambda: loop.call_soon_threadsafe(trimmed.set), period=0.001)
-    background(trimmer.run())
-    for _ in range(49):
-        trimmer.stream_ended()
-    for _ in range(20):
-        await asyncio.sleep(0.001)
-    assert not trimmed.is_set()
-    trimmer.stream_ended()
-    async with asyncio.timeout(20):
-        await trimmed.wait()
-
-
-RETURNED = """
-import ctypes
-import psutil
-from evaluator.runtime.gc_tuning import Trimmer
-
-def resident():
-    return psutil.Process().memory_info().rss
-
-libc = ctypes.CDLL(None)
-libc.malloc.restype = ctypes.c_void_p
-libc.free.argtypes = [ctypes.c_void_p]
-blocks = []
-for number in range(100_000):
-    block = libc.malloc(1000)
-    ctypes.memset(block, 1, 1000)
-    blocks.append(block)
-before = resident()
-for number, block in enumerate(blocks):
-    if number % 100 and number < 99_999:  # what lives longer lies between, and at the end
-        libc.free(block)
-freed = resident()
-Trimmer()._trim()
-print(before, freed, resident())
-"""
-
-
-def test_what_lies_free_between_blocks_in_use_is_returned():
-    script = [sys.executable, "-P", "-c", RETURNED]
-    told = subprocess.run(script, capture_output=True, text=True, check=True).stdout
-    before, freed, after = map(int, told.split())
-    assert before - freed < 10_000_000, "which glibc does not by itself"
-    assert before - after > 40_000_000

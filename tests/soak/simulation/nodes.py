@@ -23,15 +23,6 @@ class Call:
         self.told = asyncio.Queue()
         self._said = asyncio.Queue()
         self._peer = f"memory:{node}"
-        self._callbacks = []
-
-    def add_done_callback(self, callback):
-        self._callbacks.append(callback)
-
-    def done(self):
-        """Call what was registered for the end of the stream."""
-        for callback in self._callbacks:
-            callback(self)
 
     def peer(self):
         return self._peer
@@ -131,7 +122,6 @@ class Agent:
             # As when a client goes away: gRPC cancels the servicer.
             serving.cancel()
             await asyncio.gather(serving, return_exceptions=True)
-            call.done()
 
     async def _talk(self, call, serving, replica, intake):
         asked, last, waking = None, None, None
