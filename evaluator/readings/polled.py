@@ -120,11 +120,9 @@ class PolledReadings:
 
     def failed(self, metric: str, fault: str) -> None:
         """Record that the source failed; earlier readings keep their age and become stale."""
-        metric_state = self._metrics.get(metric)
-        if metric_state is not None and (not metric_state.failing or metric_state.fault != fault):
-            self._metrics[metric] = replace(
-                metric_state, answered_once=True, failing=True, fault=fault
-            )
+        entry = self._metrics.get(metric)
+        if entry is not None and (not entry.failing or entry.fault != fault):
+            self._metrics[metric] = replace(entry, answered_once=True, failing=True, fault=fault)
             self.version += 1
 
     @contextlib.contextmanager
@@ -140,30 +138,28 @@ class PolledReadings:
 
     def column(self, metric: str, nodes: Sequence[str], now: float) -> Column:
         """Return one metric over some nodes; read-only arrays that later answers do not change."""
-        metric_state = self._metrics.get(metric)
-        if metric_state is None:
+        entry = self._metrics.get(metric)
+        if entry is None:
             return unknown(len(nodes), unreported=self._starting(now))
-        fault = metric_state.fault and f"{self.name}: {metric_state.fault}"
-        if metric_state.answered == NEVER:
-            unreported = self._is_expected(metric_state, now)
-            return unknown(
-                len(nodes), unreported=unreported, unread=metric_state.failing, fault=fault
-            )
-        values, samples, at = metric_state.at_rows(self._rows.find(nodes))
+        fault = entry.fault and f"{self.name}: {entry.fault}"
+        if entry.answered == NEVER:
+            unreported = self._is_expected(entry, now)
+            return unknown(len(nodes), unreported=unreported, unread=entry.failing, fault=fault)
+        values, samples, at = entry.at_rows(self._rows.find(nodes))
         fresh, hidden = at >= now - self.stale_after, np.zeros(len(nodes), bool)
         if self.pause.matters(now, self.stale_after):
             hidden = self.pause.hides(at, fresh, self.stale_after)
-        unread = np.full(len(nodes), metric_state.failing)
+        unread = np.full(len(nodes), entry.failing)
         return Column(values, samples, at, fresh, unread, hidden, fault, source=self.name)
 
     def next_expiry(self, now: float) -> float:
         """Return when a reading becomes stale, or is no longer expected (seconds)."""
         recent = now - self.stale_after
         times = [self.started, self.pause.end]
-        for metric_state in self._metrics.values():
-            times.append(metric_state.oldest_after(recent))
-            if not metric_state.answered_once and metric_state.since is not None:
-                times.append(metric_state.since)
+        for entry in self._metrics.values():
+            times.append(entry.oldest_after(recent))
+            if not entry.answered_once and entry.since is not None:
+                times.append(entry.since)
         return min((at for at in times if at >= recent), default=np.inf) + self.stale_after
 
     def forget(self, node: str) -> None:
@@ -171,34 +167,34 @@ class PolledReadings:
         row = self._rows.rows.get(node)
         if row is None:
             return
-        for metric_state in self._metrics.values():
-            metric_state.forget(row)
+        for entry in self._metrics.values():
+            entry.forget(row)
         self.version += 1
 
     def prune(self, nodes: Collection[str], now: float) -> None:
         """Drop names other than these nodes, so that they do not accumulate. New metrics are expected from now on."""
-        for metric_state in self._metrics.values():
-            metric_state.since = now if metric_state.since is None else metric_state.since
+        for entry in self._metrics.values():
+            entry.since = now if entry.since is None else entry.since
         if len(self._rows.rows) <= 2 * len(nodes) + _SPARE:
             return
         kept = [node for node in self._rows.rows if node in nodes]
         found = self._rows.find(kept)
-        for metric, metric_state in self._metrics.items():
-            rows = np.append(np.where(found < len(metric_state.at) - 1, found, -1), -1)
+        for metric, entry in self._metrics.items():
+            rows = np.append(np.where(found < len(entry.at) - 1, found, -1), -1)
             self._metrics[metric] = replace(
-                metric_state,
-                values=metric_state.values[rows],
-                samples=metric_state.samples[rows],
-                at=metric_state.at[rows],
+                entry,
+                values=entry.values[rows],
+                samples=entry.samples[rows],
+                at=entry.at[rows],
                 seen=None,
                 oldest=None,
             )
         self._rows = RowIndex(kept)
 
-    def _is_expected(self, metric_state: _Metric, now: float) -> bool:
+    def _is_expected(self, entry: _Metric, now: float) -> bool:
         """Whether a first answer is still expected. A failure ends that, except during startup."""
-        first = metric_state.since is None or now - metric_state.since < self.stale_after
-        return self._starting(now) or (first and not metric_state.answered_once)
+        first = entry.since is None or now - entry.since < self.stale_after
+        return self._starting(now) or (first and not entry.answered_once)
 
     def _starting(self, now: float) -> bool:
         return now - self.started < self.stale_after
