@@ -44,14 +44,15 @@ def clock():
 def log_to(clock):
     """Called with a stream: a logger that writes to it."""
     logger = logging.getLogger("plimsoll")
-    before = logger.propagate, logger.handlers[:]
+    before = logger.propagate, logger.level, logger.handlers[:]
 
     def start(stream):
         logger.propagate, logger.handlers[:] = False, [LineHandler(stream, clock=clock)]
+        logger.setLevel("WARNING")  # the level of the root logger is another test's
         return logger
 
     yield start
-    logger.propagate, logger.handlers[:] = before
+    logger.propagate, logger.level, logger.handlers[:] = before
 
 
 def test_a_disk_that_was_full_is_told_what_it_missed(log_to, clock, capfd):
