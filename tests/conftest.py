@@ -8,6 +8,7 @@ import os
 import re
 import ssl
 import subprocess
+import sys
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -32,12 +33,20 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """Load Hypothesis' settings before test modules read them; keep the machine's CA bundle out of each process.
+    """Load Hypothesis' settings before test modules read them, and make processes of tests start fast.
 
-    aiohttp loads the bundle when it is imported: a quarter of its import. Tests trust only CAs of their own.
+    aiohttp loads the machine's CA bundle when it is imported: a quarter of its import. Tests trust only CAs of their own.
+    Without bytecode, each process of a test compiles each module again, and pytest rewrites each test module again.
     """
     os.environ["SSL_CERT_FILE"] = os.devnull
+    os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
+    sys.dont_write_bytecode = False
     load_settings(full=bool(config.getoption("--soak")))
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Run tests that start processes first: they wait, and a long file at the end would leave other workers idle."""
+    items.sort(key=lambda item: item.get_closest_marker("e2e") is None)
 
 
 def pytest_collection_finish() -> None:
