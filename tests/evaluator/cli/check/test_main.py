@@ -121,7 +121,7 @@ def test_other_objects_are_skipped_and_lists_are_expanded(check):
         ("a: [", "it is not YAML"),
         ("just words", "a document in it is no Kubernetes object"),
         ("[1, 2]", "a document in it is no Kubernetes object"),
-        ("kind: A\nkind: B\n", "the key 'kind' is there twice at line 2, column 1"),
+        ("kind: A\nkind: B\n", "line 2, column 1: kind appears twice"),
         ("kind: TASPolicy\n", "apiVersion: a TASPolicy has telemetry.intel.com/v1alpha1, not None"),
         ("kind: TasPolicy\napiVersion: telemetry.intel.com/v1alpha1\n", "no kind 'TasPolicy'"),
         ("!!python/object:os.system {}", "it is not YAML"),
