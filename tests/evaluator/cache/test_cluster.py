@@ -36,7 +36,7 @@ def test_a_kind_that_is_not_served_any_more_is_waited_for_until_it_is_listed_aga
         collection(cluster, kind).replace([])
     seen: list[list[str]] = []
     cluster.listeners.decisions.append(lambda: seen.append(cluster.waiting_for))
-    cluster.policies.lose("the CRD is gone")
+    cluster.policies.mark_unserved("the CRD is gone")
     assert cluster.waiting_for == ["policies (the CRD is gone)"]
     cluster.policies.replace([])
     assert seen == [[]]

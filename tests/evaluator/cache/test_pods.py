@@ -33,7 +33,7 @@ class World:
         self.inventory.age()
         return {
             node: (_cpu(load.requested), _cpu(load.recently_bound))
-            for node, load in self.inventory.loads.items()
+            for node, load in self.inventory.usage.items()
         }
 
 
@@ -152,15 +152,15 @@ def test_other_resources_are_held_as_well(world: World) -> None:
     pods, told = world.inventory.pods, list[str]()
     world.inventory.touched.append(told.append)
     pods.replace([holder("one", "1"), holder("two", "2")])
-    assert world.inventory.loads["a"].others == (("example.com/fpga", 3),)
+    assert world.inventory.usage["a"].others == (("example.com/fpga", 3),)
     told.clear()
     pods.put(holder("one", "4"))
-    assert world.inventory.loads["a"].others == (("example.com/fpga", 6),)
+    assert world.inventory.usage["a"].others == (("example.com/fpga", 6),)
     assert told
     pods.put(holder("one", "4", phase="Succeeded"))
-    assert world.inventory.loads["a"].others == (("example.com/fpga", 2),)
+    assert world.inventory.usage["a"].others == (("example.com/fpga", 2),)
     pods.drop(holder("two", "2"))
-    assert "a" not in world.inventory.loads
+    assert "a" not in world.inventory.usage
 
 
 def test_nodes_are_named_once_after_each_change_of_what_they_hold(world: World) -> None:
@@ -228,7 +228,7 @@ def test_what_its_kubelet_tells_of_containers(containers: Any, facts: Any) -> No
 def test_a_bad_quantity_is_told_of_with_the_pod() -> None:
     found = pod(node="a", cpu="lots")
     assert found.problems == (
-        "pod shop/web: what it requests of cpu is not a quantity: 'lots' (write it like 3, 1500m, 2Gi or 1e3)",
+        "pod shop/web: its request for cpu is not a quantity: 'lots' (write it like 3, 1500m, 2Gi or 1e3)",
     )
 
 
@@ -269,7 +269,7 @@ def test_sums_are_what_adding_up_from_scratch_gives(soak: bool) -> None:
                 getattr(inventory.pods, what)(value)
                 getattr(expected, what)(value, world.now)
             inventory.age()
-            assert dict(inventory.loads) == expected.loads(world.now)
+            assert dict(inventory.usage) == expected.loads(world.now)
 
     check()
 

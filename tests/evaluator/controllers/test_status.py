@@ -99,7 +99,9 @@ async def test_a_label_that_could_not_be_set_is_reported_to_its_policy(api, worl
     found = await api.seen(
         f"{PATH}/demo", lambda policy: policy["status"]["conditions"][0]["status"] == "False"
     )
-    assert "label demo on n0 belongs to somebody else" in str(found["status"]["conditions"])
+    assert "label demo on n0 is owned by another field manager" in str(
+        found["status"]["conditions"]
+    )
 
 
 async def test_the_same_status_is_not_written_twice(stand, answer, connect, rng, background, demo):

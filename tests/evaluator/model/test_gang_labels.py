@@ -128,10 +128,10 @@ def test_pods_that_ask_the_same_of_a_node_are_told_by_the_same_object() -> None:
     asks = {"nodeSelector": {"disk": "ssd"}}
     assert where(**asks) is where(**asks)
     assert where(**asks) is not where(nodeSelector={"disk": "hdd"})
-    assert where(tolerations=[{"key": "a", "operator": "Exists"}]).asked
-    assert where(affinity=None, tolerations=[]).asked != where(**asks).asked
-    assert where().asked == b""
-    assert where(**asks, affinity=preferred).asked != b""
+    assert where(tolerations=[{"key": "a", "operator": "Exists"}]).constraints
+    assert where(affinity=None, tolerations=[]).constraints != where(**asks).constraints
+    assert where().constraints == b""
+    assert where(**asks, affinity=preferred).constraints != b""
 
 
 def test_what_a_pod_asks_at_length_is_read_and_not_remembered() -> None:

@@ -114,7 +114,7 @@ def test_a_quantity_that_is_none_counts_as_nothing_and_the_pod_is_named(bad: Any
     )
     assert amounts(found.requests) == {Resource.MEMORY: MI, Resource.PODS: 1}
     (problem,) = found.problems
-    assert problem.startswith("pod shop/web: what it requests of cpu is ")
+    assert problem.startswith("pod shop/web: its request for cpu is ")
     assert len(problem) < 300
 
 
@@ -201,7 +201,7 @@ def test_an_amount_of_them_that_is_none_counts_as_nothing_and_is_told() -> None:
     found, problems = others(pod({"containers": [fpgas("many"), fpgas("2")]}))
     assert found == (("example.com/fpga", 2),)
     (problem,) = problems
-    assert problem.startswith("pod shop/web: what it requests of example.com/fpga is ")
+    assert problem.startswith("pod shop/web: its request for example.com/fpga is ")
 
 
 @pytest.mark.parametrize(

@@ -97,7 +97,7 @@ def test_a_label_that_somebody_else_owns_is_a_problem_of_the_policy_that_wants_i
     ours = LabelConflict("n0", "demo", "violating", "mine")
     anothers = LabelConflict("n0", "other-policy", "violating", "mine")
     assert status(policy, [1.0], [ours, anothers]).problems == (
-        "label demo on n0 belongs to somebody else (value 'mine'): not set",
+        "label demo on n0 is owned by another field manager (value 'mine'): not set",
     )
 
 

@@ -131,7 +131,7 @@ def test_without_the_scorer_the_policy_says_what_to_switch_on(store, parsed, rul
 
 def test_a_scorer_that_fails_ends_no_decision(store, parsed, rule, caplog):
     class Broken(Share):
-        def assess(self, view, pod):
+        def score(self, view, pod):
             raise ZeroDivisionError
 
     store.started = 0.0

@@ -76,7 +76,7 @@ class Odd:
     predicates = ("odd",)
     priorities = ()
     metrics = ()
-    def assess(self, view, pod): ...
+    def score(self, view, pod): ...
 """
 
 
@@ -115,7 +115,7 @@ def test_one_that_cannot_be_loaded_is_told_in_a_sentence(installed, code, point,
 
 def test_what_is_no_scorer_is_told_with_what_it_lacks(installed):
     installed("class Odd:\n  predicates = metrics = ()")
-    with pytest.raises(ScorersError, match="is no scorer: it has no priorities, assess"):
+    with pytest.raises(ScorersError, match="is no scorer: it has no priorities, score"):
         load("odd")
 
 
