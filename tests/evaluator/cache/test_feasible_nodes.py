@@ -50,7 +50,7 @@ placings = st.none() | st.tuples(st.sampled_from(["ssd", "hdd"]), st.booleans())
 
 
 @given(st.lists(st.tuples(names, placings, st.sampled_from([*PODS, None]))))
-def test_it_is_the_same_as_asking_each_node(happened):
+def test_incremental_result_equals_check_of_each_node(happened):
     nodes = {}
     places = FeasibleNodes(nodes)
     for name, placing, asked in happened:
@@ -70,7 +70,7 @@ def test_it_is_the_same_as_asking_each_node(happened):
         assert places.for_pod(one) == right
 
 
-def test_pods_that_ask_the_same_share_an_answer():
+def test_pods_with_equal_constraints_share_a_result():
     places = FeasibleNodes({"a": node("a"), "b": node("b", "hdd")})
     one, two = pod("one", {"disk": "ssd"}), pod("two", {"disk": "ssd"})
     places.for_pod(one)
@@ -80,7 +80,7 @@ def test_pods_that_ask_the_same_share_an_answer():
     assert places.for_pod(two) == {"a"}
 
 
-def test_a_change_that_changes_no_answer_is_not_told():
+def test_change_without_effect_keeps_the_version():
     nodes = {"a": node("a"), "b": node("b")}
     places = FeasibleNodes(nodes)
     places.for_pod(pod())
@@ -98,7 +98,7 @@ def test_a_change_that_changes_no_answer_is_not_told():
     assert places.for_pod(pod()) == {"b"}
 
 
-def test_many_nodes_are_looked_at_in_steps():
+def test_many_nodes_are_checked_in_steps():
     nodes = {f"node-{number}": node(f"node-{number}") for number in range(2000)}
     places = FeasibleNodes(nodes)
     takers = places.for_pod(pod())
@@ -108,7 +108,7 @@ def test_many_nodes_are_looked_at_in_steps():
     assert known[-1] == 2000
 
 
-def test_what_no_pod_asks_for_any_more_is_forgotten():
+def test_result_is_dropped_with_the_last_pod_that_needs_it():
     places = FeasibleNodes({"a": node("a")})
     one, two = pod("one"), pod("two")
     for each in (one, two):

@@ -75,7 +75,7 @@ LABELS = {"disk": "ssd", "gen": "7", "count": "1_000", "large": "922337203685477
         ([], False),
     ],
 )
-def test_required_node_affinity(required, takes):
+def test_required_node_affinity_is_checked(required, takes):
     place = node("n", labels=LABELS)
     assert is_feasible(place, pod(affinity=affinity(required))) is takes
 
@@ -91,7 +91,7 @@ def test_any_term_suffices_and_fields_count():
 
 
 @pytest.mark.parametrize("given", [None, Affinity(), Affinity(NodeAffinity())])
-def test_no_required_affinity_means_anywhere(given):
+def test_missing_required_affinity_matches_every_node(given):
     assert is_feasible(node("n"), pod(affinity=given))
 
 
@@ -109,7 +109,7 @@ def test_required_affinity_without_terms_matches_no_node():
         ({"x": ""}, False),
     ],
 )
-def test_the_node_selector(selector, takes):
+def test_node_selector_is_checked(selector, takes):
     assert is_feasible(node("n", labels=LABELS), pod(node_selector=selector)) is takes
 
 
@@ -128,12 +128,12 @@ def test_the_node_selector(selector, takes):
         (Toleration("k", "Near", "v"), False),
     ],
 )
-def test_tolerations(toleration, tolerates):
+def test_tolerations_are_checked(toleration, tolerates):
     place = node("n", taints=[Taint("k", "v", "NoSchedule")])
     assert is_feasible(place, pod(tolerations=[toleration])) is tolerates
 
 
-def test_every_taint_has_to_be_tolerated_but_a_preference_keeps_nobody_off():
+def test_every_taint_needs_a_toleration_except_prefer_no_schedule():
     place = node("n", taints=[Taint("k", "v", "NoSchedule"), Taint("j", "", "NoExecute")])
     assert not is_feasible(place, pod(tolerations=[Toleration("k", "Exists")]))
     mild = node("n", taints=[Taint("k", "v", "PreferNoSchedule")])
@@ -179,7 +179,7 @@ UNREACHABLE = "node.kubernetes.io/unreachable"
         (node(ready="Unknown"), UNREACHABLE),
     ],
 )
-def test_a_cordoned_or_not_ready_node_takes_pods_that_tolerate_its_taint(place, tolerated):
+def test_cordoned_or_not_ready_node_is_feasible_with_a_toleration(place, tolerated):
     assert not is_feasible(place, pod())
     for key in (CORDON, NOT_READY, UNREACHABLE):
         tolerant = pod(tolerations=[Toleration(key, "Exists", "", "NoSchedule")])
@@ -209,7 +209,7 @@ def test_a_cordoned_or_not_ready_node_takes_pods_that_tolerate_its_taint(place, 
         (None, None),
     ],
 )
-def test_the_only_nodes_that_a_pod_asks_for_by_name(required, names):
+def test_pinned_node_names_are_found(required, names):
     """Whoever is not among them need not be asked: they would take the pod in no case."""
     asks = pod(affinity=required)
     assert pinned(asks) == names

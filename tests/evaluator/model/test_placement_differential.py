@@ -102,7 +102,7 @@ def takes(node, pod):
 
 @given(nodes(), pods)
 @settings(max_examples=examples(125))
-def test_random_pods_on_random_nodes(node, pod):
+def test_random_pods_and_nodes_agree_with_the_reference(node, pod):
     expected = violation(pod, node) is None
     event("taken" if expected else "refused")
     assert takes(node, pod) is expected
@@ -110,7 +110,7 @@ def test_random_pods_on_random_nodes(node, pod):
 
 @given(taints, tolerations)
 @settings(max_examples=examples(125))
-def test_one_taint_and_one_toleration(taint, toleration):
+def test_one_taint_and_one_toleration_agree_with_the_reference(taint, toleration):
     ready = {"conditions": [{"type": "Ready", "status": "True"}]}
     place = {"metadata": {"name": "node"}, "spec": {"taints": [taint]}, "status": ready}
     pod = {"metadata": {"name": "pod"}, "spec": {"tolerations": [toleration]}}
@@ -118,7 +118,7 @@ def test_one_taint_and_one_toleration(taint, toleration):
 
 
 @given(VALUES, VALUES, st.sampled_from(["Gt", "Lt"]))
-def test_numbers_in_affinity_and_tolerations(have, bound, operator):
+def test_numbers_in_affinity_and_tolerations_agree_with_the_reference(have, bound, operator):
     requirement = {"key": "a", "operator": operator, "values": [bound]}
     required = {"nodeSelectorTerms": [{"matchExpressions": [requirement]}]}
     affinity = {"nodeAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": required}}

@@ -58,13 +58,13 @@ THREE = cluster((1000, 2048), (2000, 4096), (3600, 7000))
         (Objective.BIN_PACK, [0.365679, 0.441325, np.nan], [10, 1, 0]),
     ],
 )
-def test_the_first_pod(objective, values, scores):
+def test_first_pod_is_scored(objective, values, scores):
     found = run_scorer(THREE, pod(500, 1024), objective)
     assert found[0] == scores
     assert found[1] == pytest.approx(values, abs=5e-7, nan_ok=True)
 
 
-def test_bin_packing_after_others():
+def test_bin_packing_uses_earlier_demand():
     demands = PigeonOptions().no_demands
     for i in range(9):
         demands = demands.seen(pod(100, 128, uid=f"small-{i}"))
@@ -77,7 +77,7 @@ def test_bin_packing_after_others():
     assert run_scorer(again, pod(500, 1024, uid="now"))[1][0] == values[0]
 
 
-def test_between_the_best_and_the_worst_scores_are_rounded():
+def test_scores_between_best_and_worst_are_rounded():
     view = cluster((0, 0), (300, 0), (700, 0), (1100, 0), (2000, 0))
     scores, values, _ = run_scorer(view, pod(500, 16), Objective.LOAD_BALANCE)
     exact = [1 + 9 * (values[4] - value) / (values[4] - values[0]) for value in values]
@@ -85,7 +85,7 @@ def test_between_the_best_and_the_worst_scores_are_rounded():
     assert scores == [10, 8, 6, 5, 1]
 
 
-def test_a_pod_that_fills_a_node_to_the_last_byte_fits():
+def test_pod_that_fills_a_node_exactly_fits():
     used, capacity = 777 + 0.1 + 0.2, 1777.3
     assert used + 1000 > capacity, "rounding of a sum says that it does not"
     view = cluster((used, 8192 - 1024), capacity=(capacity, 8192))
@@ -94,7 +94,7 @@ def test_a_pod_that_fills_a_node_to_the_last_byte_fits():
 
 
 @OBJECTIVES
-def test_a_pod_too_large_for_all(objective):
+def test_pod_too_large_for_all_nodes_scores_zero(objective):
     scores, values, found = run_scorer(THREE, pod(9000, 1024), objective)
     assert scores == [0, 0, 0]
     assert np.isnan(values).all()
@@ -103,7 +103,7 @@ def test_a_pod_too_large_for_all(objective):
 
 
 @pytest.mark.parametrize(("resources", "scores"), [(1, [10, 10]), (2, [10, 0])])
-def test_only_so_many_resources_count(resources, scores):
+def test_only_the_configured_number_of_resources_counts(resources, scores):
     view = cluster((1000, 1024), (1000, 8000))
     assert (
         run_scorer(view, pod(500, 1024), Objective.LOAD_BALANCE, resources=resources)[0] == scores
@@ -123,14 +123,14 @@ def test_resources_count_in_their_order():
     assert fits == [[1, 1], [0, 1], [0, 0], [0, 0]]
 
 
-def test_a_difference_that_says_nothing_is_a_tie():
+def test_insignificant_difference_is_a_tie():
     # Of values near .06, the span is .6 %.
     view = cluster((1000, 2048), (1001, 2048), (1002, 2048))
     for objective in Objective:
         assert run_scorer(view, pod(500, 1024), objective)[0] == [10, 10, 10]
 
 
-def test_where_a_tie_ends():
+def test_tie_ends_at_its_tolerance():
     scores, (low, high, _), _ = run_scorer(
         cluster((1000, 0), (1001.6, 0), (4000, 0)), pod(400, 16), Objective.LOAD_BALANCE
     )
@@ -143,7 +143,7 @@ def test_where_a_tie_ends():
     assert scores == [10, 1, 0]
 
 
-def test_in_a_large_cluster_a_tie_is_of_what_the_pod_changes():
+def test_tie_tolerance_scales_with_what_the_pod_changes():
     view = cluster(*((i % 80 * 40, 4096) for i in range(1000)))
     by_value = run_scorer(view, pod(500, 1024), Objective.LOAD_BALANCE, tie=TieOf.VALUE)[0]
     assert set(by_value) == {10}
@@ -157,7 +157,7 @@ def test_in_a_large_cluster_a_tie_is_of_what_the_pod_changes():
 
 
 @OBJECTIVES
-def test_equal_nodes_are_equal(objective):
+def test_equal_nodes_score_equally(objective):
     view = cluster(*[(1300.1, 2048.3)] * 5000)
     scores, values, _ = run_scorer(view, pod(333, 777), objective)
     assert set(scores) == {10}
@@ -165,7 +165,7 @@ def test_equal_nodes_are_equal(objective):
 
 
 @OBJECTIVES
-def test_what_is_not_known_counts_for_nothing(objective):
+def test_unknown_values_count_for_nothing(objective):
     partly = cluster((1000, 2048), (2000, 4096), (np.nan, 512), (3600, 7000), (0, np.inf))
     scores, values, found = run_scorer(partly, pod(500, 1024), objective)
     known = run_scorer(THREE, pod(500, 1024), objective)
@@ -177,7 +177,7 @@ def test_what_is_not_known_counts_for_nothing(objective):
     assert not found.refusals
 
 
-def test_what_is_not_known_can_be_refused():
+def test_unknown_nodes_can_be_rejected():
     view = cluster((1000, 2048), (np.nan, 512))
     options = PigeonOptions(pigeon_when_missing=WhenMissing.REFUSE)
     assert Pigeon(options).predicates == (PRIORITY,)
@@ -188,7 +188,7 @@ def test_what_is_not_known_can_be_refused():
 
 
 @OBJECTIVES
-def test_a_node_of_no_capacity_is_full(objective):
+def test_node_without_capacity_is_full(objective):
     view = cluster((1000, 2048), (0, 0), (2000, 4096))
     view.allocatable[Resource.CPU][1] = 0.0
     full = cluster((1000, 2048), (4000, 0), (2000, 4096))
@@ -200,7 +200,7 @@ def test_a_node_of_no_capacity_is_full(objective):
         )
 
 
-def test_one_node_and_none():
+def test_one_node_and_no_node_are_scored():
     for objective in Objective:
         assert run_scorer(cluster(), pod(1, 1), objective)[0] == []
         assert run_scorer(cluster((0, 0)), pod(1, 1), objective)[0] == [10]
@@ -215,7 +215,7 @@ AMOUNTS = st.one_of(
 
 @given(st.data())
 @settings(max_examples=examples(50))
-def test_no_number_is_a_mistake(data):
+def test_any_numbers_are_scored(data):
     count = data.draw(st.integers(0, 4))
     amounts = st.lists(AMOUNTS, min_size=count, max_size=count).map(np.array)
     table = st.dictionaries(st.sampled_from(RESOURCES), amounts)
@@ -261,5 +261,5 @@ def test_mistakes_in_flags_are_named(flag, value, mistake):
         found.parse(value)
 
 
-def test_the_flags_are_the_originals_defaults():
+def test_flags_have_the_defaults_of_the_original():
     assert PigeonOptions() == PigeonOptions(pigeon_objective="bin-pack", pigeon_resources=2)
