@@ -128,10 +128,10 @@ def test_pods_with_equal_constraints_share_one_object() -> None:
     asks = {"nodeSelector": {"disk": "ssd"}}
     assert where(**asks) is where(**asks)
     assert where(**asks) is not where(nodeSelector={"disk": "hdd"})
-    assert where(tolerations=[{"key": "a", "operator": "Exists"}]).asked
-    assert where(affinity=None, tolerations=[]).asked != where(**asks).asked
-    assert where().asked == b""
-    assert where(**asks, affinity=preferred).asked != b""
+    assert where(tolerations=[{"key": "a", "operator": "Exists"}]).constraints
+    assert where(affinity=None, tolerations=[]).constraints != where(**asks).constraints
+    assert where().constraints == b""
+    assert where(**asks, affinity=preferred).constraints != b""
 
 
 def test_large_constraints_are_decoded_and_not_cached() -> None:

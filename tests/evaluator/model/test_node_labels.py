@@ -63,7 +63,7 @@ def test_flaw_quotes_a_bounded_part_of_a_text():
 
 
 def test_labeling_keys_are_spelled_as_by_tas():
-    assert node_labels.wanted_key("demo", "card0") == "telemetry.aware.scheduling.demo/card0"
+    assert node_labels.label_key("demo", "card0") == "telemetry.aware.scheduling.demo/card0"
 
 
 OURS = frozenset({"p"})
@@ -124,7 +124,7 @@ OURS = frozenset({"p"})
             NodeLabels("u", {"p": "theirs"}, frozenset()),
             {"p": "v"},
             LabelChanges((), (LabelConflict("n", "p", "v", "theirs"),)),
-            id="belongs to somebody else",
+            id="is owned by another field manager",
         ),
         pytest.param(
             NodeLabels("u", {"p": "theirs", "q": "old"}, frozenset({"q"})),

@@ -5,7 +5,7 @@ from hypothesis import event, given, settings
 from hypothesis import strategies as st
 
 from evaluator.cache.cluster import decode_node, decode_pod
-from evaluator.model.feasibility import would_take
+from evaluator.model.feasibility import is_feasible
 from sandbox.scheduler.constraints import violation
 from tests.examples import examples
 
@@ -97,7 +97,7 @@ pods = st.fixed_dictionaries(
 
 def takes(node, pod):
     """What the evaluator says of a pod and a node, read as from the API server."""
-    return would_take(decode_node(msgspec.json.encode(node)), decode_pod(msgspec.json.encode(pod)))
+    return is_feasible(decode_node(msgspec.json.encode(node)), decode_pod(msgspec.json.encode(pod)))
 
 
 @given(nodes(), pods)

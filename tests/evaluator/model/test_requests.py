@@ -114,7 +114,7 @@ def test_invalid_quantity_counts_as_zero_and_names_the_pod(bad: Any) -> None:
     )
     assert amounts(found.requests) == {Resource.MEMORY: MI, Resource.PODS: 1}
     (problem,) = found.problems
-    assert problem.startswith("pod shop/web: what it requests of cpu is ")
+    assert problem.startswith("pod shop/web: its request for cpu is ")
     assert len(problem) < 300
 
 
@@ -201,7 +201,7 @@ def test_invalid_extended_quantity_counts_as_zero_and_is_reported() -> None:
     found, problems = others(pod({"containers": [fpgas("many"), fpgas("2")]}))
     assert found == (("example.com/fpga", 2),)
     (problem,) = problems
-    assert problem.startswith("pod shop/web: what it requests of example.com/fpga is ")
+    assert problem.startswith("pod shop/web: its request for example.com/fpga is ")
 
 
 @pytest.mark.parametrize(

@@ -85,7 +85,7 @@ def test_pending_reading_is_not_missing(found, above):
     assert made == (
         "Unknown",
         "ReadingsAwaited",
-        "the first readings of 1 of 2 nodes (n1) are on their way",
+        "waiting for the first readings of 1 of 2 nodes (n1)",
     )
 
 
@@ -95,12 +95,12 @@ def test_pending_reading_is_not_missing(found, above):
         (
             [9.0, None],
             "RulesViolated",
-            "violated on 2 of 2 nodes (n0, n1), 1 of them for want of a reading",
+            "violated on 2 of 2 nodes (n0, n1), 1 of them because of missing readings",
         ),
         (
             [1.0, None],
             "ReadingsMissing",
-            "violated on 1 of 2 nodes (n1), 1 of them for want of a reading",
+            "violated on 1 of 2 nodes (n1), 1 of them because of missing readings",
         ),
     ],
 )

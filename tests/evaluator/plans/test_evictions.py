@@ -70,7 +70,7 @@ def evicted(pods, nodes=None, decisions=None, *, recent=None, period=10.0, limit
     def plan():
         pace = EvictionRate(period, limit)
         found = evictions.plan(
-            decisions or decided(), running, places, recent or {}, pace=pace, now=NOW
+            decisions or decided(), running, places, recent or {}, rate=pace, now=NOW
         )
         return [eviction for eviction in found if eviction is not None]
 

@@ -70,7 +70,7 @@ def test_incremental_plan_equals_plan_from_scratch(form, there, happened):
                 plan.changed(subject)
             case "want":
                 wanted = subject
-                plan.want(form(wanted))
+                plan.set_desired(form(wanted))
             case "step":
                 step(subject)
     while plan.pending:
@@ -88,16 +88,16 @@ def settled():
     plan, there = LabelPlan(), {n: NodeLabels("u", {}, frozenset()) for n in ("node-a", "node-b")}
     for node in there:
         plan.changed(node)
-    plan.want({"node-a": {"p": "v"}})
+    plan.set_desired({"node-a": {"p": "v"}})
     finish(plan, there)
     return plan, there
 
 
 def test_only_changed_nodes_are_planned(settled):
     plan, there = settled
-    plan.want({"node-a": {"p": "v"}})
+    plan.set_desired({"node-a": {"p": "v"}})
     assert not plan.pending
-    plan.want({"node-a": {"p": "v"}, "node-b": {"p": "v"}})
+    plan.set_desired({"node-a": {"p": "v"}, "node-b": {"p": "v"}})
     assert plan.step(there.get, 10).nodes == ["node-b"]
     plan.changed("node-a")
     assert plan.step(there.get, 10).nodes == ["node-a"]
@@ -122,5 +122,5 @@ def test_conflict_is_reported_when_it_begins_and_ends(settled):
     plan.changed("node-a")
     step = plan.step(there.get, 10)
     assert (step.began, step.ended) == ([], [])
-    plan.want({})
+    plan.set_desired({})
     assert plan.step(there.get, 10).ended == [conflict]

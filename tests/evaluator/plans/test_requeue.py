@@ -54,7 +54,7 @@ def places_of(nodes, pods):
     """Who would take whom, wholly known."""
     feasible_nodes = FeasibleNodes(nodes)
     for pod in pods:
-        feasible_nodes.takers(pod)
+        feasible_nodes.for_pod(pod)
     for _ in feasible_nodes.catching_up():
         pass
     return feasible_nodes
@@ -80,7 +80,7 @@ class Queue:
 
     def at(self, now):
         """The names of the pods that are nudged now."""
-        self.refused = requeue.rejected_pods(self.pods, self.refused, now)
+        self.refused = requeue.find_rejected(self.pods, self.refused, now)
         self.readmitted_by_policy = readmitted.remember(
             self.readmitted_by_policy, {}, now=now, memory=PACE.memory
         )
@@ -90,7 +90,7 @@ class Queue:
             of_policy = [one for one in self.refused.values() if one.policy == key]
             decision = self.decisions.policies.get(key)
             found += requeue.requeue_candidates(of_policy, nodes, decision, feasible_nodes, PACE)
-        plan = requeue.plan(found, pace=PACE, now=now)
+        plan = requeue.plan(found, timings=PACE, now=now)
         for rejected in plan.due:
             self.refused[rejected.pod.metadata.uid] = rejected.after_requeue(now)
         self.again = plan.again
@@ -212,13 +212,13 @@ def test_high_priority_and_old_pods_are_requeued_first():
 def test_requeue_waits_until_every_replica_has_decided():
     pods = [make_pod()]
     found = requeue.requeue_candidates(
-        requeue.rejected_pods(pods, {}, 0.0).values(),
+        requeue.find_rejected(pods, {}, 0.0).values(),
         ReadmittedNodes(NodeIndex(["a"]), np.array([10.0])),
         decisions("b").policies[DEMO],
         places_of(NODES, pods),
         RequeueTimings(settle=0.5),
     )
-    assert requeue.plan(found, pace=PACE, now=10.0) == requeue.RequeuePlan((), 10.5)
+    assert requeue.plan(found, timings=PACE, now=10.0) == requeue.RequeuePlan((), 10.5)
 
 
 def test_requeues_at_once_are_bounded():

@@ -95,7 +95,7 @@ def test_label_owned_by_another_manager_is_a_problem_of_the_policy(status, parse
     ours = LabelConflict("n0", "demo", "violating", "mine")
     anothers = LabelConflict("n0", "other-policy", "violating", "mine")
     assert status(policy, [1.0], [ours, anothers]).problems == (
-        "label demo on n0 belongs to somebody else (value 'mine'): not set",
+        "label demo on n0 is owned by another field manager (value 'mine'): not set",
     )
 
 

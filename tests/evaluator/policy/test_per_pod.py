@@ -31,7 +31,7 @@ class Taught:
     priorities = ()
     metrics = ()
 
-    def assess(self, view, pod):
+    def score(self, view, pod):
         values = {"web": [1.0, 0.5, 0.2, 0.1], "job": [0.1, 0.2, 0.5, 1.0]}
         return ScorerResult(facts={"reward": np.array(values.get(pod.kind, [np.nan] * 4))})
 

@@ -131,7 +131,7 @@ def test_policy_names_the_flag_of_the_missing_scorer(store, parsed, rule):
 
 def test_failing_scorer_ends_no_decision(store, parsed, rule, caplog):
     class Broken(Share):
-        def assess(self, view, pod):
+        def score(self, view, pod):
             raise ZeroDivisionError
 
     store.started = 0.0

@@ -23,12 +23,12 @@ class Scorer:
 
     metrics = ()
 
-    def __init__(self, assessment, predicates=("fits",), priorities=("good", "better")):
-        self.assessment = assessment
+    def __init__(self, result, predicates=("fits",), priorities=("good", "better")):
+        self.result = result
         self.predicates, self.priorities = predicates, priorities
 
-    def assess(self, view, pod):
-        return self.assessment
+    def score(self, view, pod):
+        return self.result
 
 
 def mask(*hits):
@@ -50,7 +50,7 @@ def explained():
     def explain(*asked, nodes=NODES):
         opinions = [
             explainpod.of_scorer(
-                name, scorer, ClusterSnapshot(nodes), scorer.assess(None, POD), weight=weight
+                name, scorer, ClusterSnapshot(nodes), scorer.score(None, POD), weight=weight
             )
             for name, scorer, weight in asked
         ]
@@ -131,11 +131,11 @@ def test_node_unknown_to_one_scorer_is_explained_without_it():
     late = Scorer(ScorerResult(scores=scores(5, 6)))
     gone = Scorer(ScorerResult(scores=scores()))
     opinions = [
-        explainpod.of_scorer("early", early, ClusterSnapshot(NODES), early.assessment, weight=1),
+        explainpod.of_scorer("early", early, ClusterSnapshot(NODES), early.result, weight=1),
         explainpod.of_scorer(
-            "late", late, ClusterSnapshot(NodeIndex(["c", "b"])), late.assessment, weight=1
+            "late", late, ClusterSnapshot(NodeIndex(["c", "b"])), late.result, weight=1
         ),
-        explainpod.of_scorer("gone", gone, ClusterSnapshot(NodeIndex()), gone.assessment, weight=1),
+        explainpod.of_scorer("gone", gone, ClusterSnapshot(NodeIndex()), gone.result, weight=1),
     ]
     nodes = dict(explainpod.explain(POD, opinions).nodes)
     assert {name: node["total"] for name, node in nodes.items()} == {"a": 10, "b": 80, "c": 80}
@@ -174,7 +174,7 @@ def test_policy_ranks_nodes_that_no_scorer_rejects(decision):
     """kube-scheduler asks for scores of nodes that passed all filters, and a rank depends on who is ranked."""
     said = decision(hot=(0, 0, 0), load=(5.0, 1.0, 3.0))
     other = Scorer(ScorerResult(refusing(False, True, False), scores(0, 0, 0)))
-    other = explainpod.of_scorer("safe", other, ClusterSnapshot(NODES), other.assessment, weight=1)
+    other = explainpod.of_scorer("safe", other, ClusterSnapshot(NODES), other.result, weight=1)
     policy = explainpod.of_policy(said, NODES, [other], weight=1)
     nodes = dict(explainpod.explain(POD, [policy, other]).nodes)
     assert {name: node["total"] for name, node in nodes.items()} == {"a": 90, "b": None, "c": 100}

@@ -43,7 +43,7 @@ class Roomy:
     priorities = ("roomy",)
     metrics = ()
 
-    def assess(self, view, pod):
+    def score(self, view, pod):
         free = view.allocatable[Resource.CPU]
         full = NodeRejection(free < pod.requests[Resource.CPU], "no room")
         return ScorerResult(
@@ -54,7 +54,7 @@ class Roomy:
 class Broken(Roomy):
     predicates, priorities = ("breaks",), ("broken",)
 
-    def assess(self, view, pod):
+    def score(self, view, pod):
         raise ZeroDivisionError("a mistake")
 
 
@@ -154,7 +154,7 @@ async def test_unreadable_requests_are_reported(get, pods):
     pods.pods.put(pod_record.decode(msgspec.Raw(msgspec.json.encode(body))))
     _, page = await get("pod=shop/odd")
     (problem,) = page["problems"]
-    assert problem.startswith("pod shop/odd: what it requests of memory is not a quantity: 'lots'")
+    assert problem.startswith("pod shop/odd: its request for memory is not a quantity: 'lots'")
     assert "problems" not in (await get("pod=shop/waits"))[1]
 
 
@@ -201,7 +201,7 @@ def test_explaining_adds_no_demand(snapshotter, metrics, pods):
     before = runner.view("pigeon").demands
     list(PodExplainer(runner, pods, {}).opinions(a_pod("new")))
     assert runner.view("pigeon").demands == before
-    runner.assess("pigeon", a_pod("new").view)
+    runner.run("pigeon", a_pod("new").view)
     assert runner.view("pigeon").demands != before
 
 

@@ -76,7 +76,7 @@ class Odd:
     predicates = ("odd",)
     priorities = ()
     metrics = ()
-    def assess(self, view, pod): ...
+    def score(self, view, pod): ...
 """
 
 
@@ -115,7 +115,7 @@ def test_scorer_that_fails_to_load_is_reported_in_a_sentence(installed, code, po
 
 def test_invalid_scorer_is_reported_with_what_it_lacks(installed):
     installed("class Odd:\n  predicates = metrics = ()")
-    with pytest.raises(ScorersError, match="is no scorer: it has no priorities, assess"):
+    with pytest.raises(ScorersError, match="is no scorer: it has no priorities, score"):
         load("odd")
 
 

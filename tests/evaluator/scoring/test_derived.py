@@ -28,7 +28,7 @@ class Known:
         self.facts = {name.replace("_", "."): np.array(v, float) for name, v in facts.items()}
         self.asked = 0
 
-    def assess(self, view, pod):
+    def score(self, view, pod):
         self.asked += 1
         return ScorerResult(facts=self.facts)
 

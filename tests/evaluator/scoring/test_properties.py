@@ -80,7 +80,7 @@ def always(soak, **drawn):
 def test_any_cluster_and_pod_get_a_result(soak):
     @always(soak, view=ANY, pod=pods)
     def _(scorer, view, pod):
-        check(scorer, view, scorer.assess(view, pod))
+        check(scorer, view, scorer.score(view, pod))
 
 
 def test_equal_requests_get_equal_results_in_any_sequence(soak):
@@ -88,9 +88,9 @@ def test_equal_requests_get_equal_results_in_any_sequence(soak):
 
     @always(soak, view=ANY, pod=pods)
     def _(scorer, view, pod):
-        before = told(scorer.assess(view, pod))
-        scorer.assess(between, pod)
-        assert told(scorer.assess(view, pod)) == before
+        before = told(scorer.score(view, pod))
+        scorer.score(between, pod)
+        assert told(scorer.score(view, pod)) == before
 
 
 def test_node_order_does_not_matter(soak):
@@ -98,7 +98,7 @@ def test_node_order_does_not_matter(soak):
     def _(scorer, view, pod, seed):
         order = list(range(len(view.nodes)))
         random.Random(seed).shuffle(order)
-        found, other = scorer.assess(view, pod), scorer.assess(reordered(view, order), pod)
+        found, other = scorer.score(view, pod), scorer.score(reordered(view, order), pod)
         assert other.scores.keys() == found.scores.keys()
         for name, scores in found.scores.items():
             assert other.scores[name].tolist() == scores[order].tolist()
@@ -123,13 +123,13 @@ def test_every_scorer_is_covered():
 @each
 def test_empty_cluster_gets_a_result(scorer):
     view = ClusterSnapshot(NodeIndex())
-    check(scorer, view, scorer.assess(view, PodView(requests=HUGE)))
+    check(scorer, view, scorer.score(view, PodView(requests=HUGE)))
 
 
 @each
 def test_nodes_without_data_get_a_result(scorer):
     view = ClusterSnapshot(NodeIndex(("a", "b")))
-    check(scorer, view, scorer.assess(view, PodView()))
+    check(scorer, view, scorer.score(view, PodView()))
 
 
 @each
@@ -138,13 +138,13 @@ def test_nodes_with_invalid_capacity_get_a_result(scorer, capacity):
     view = crowd(np.random.default_rng(2))
     same = fixed([capacity] * len(view.nodes))
     view = dataclasses.replace(view, allocatable=dict.fromkeys(view.allocatable, same))
-    check(scorer, view, scorer.assess(view, PodView()))
+    check(scorer, view, scorer.score(view, PodView()))
 
 
 @each
 def test_pod_that_fits_nowhere_gets_a_result(scorer):
     view = crowd(np.random.default_rng(3))
-    check(scorer, view, scorer.assess(view, PodView(requests=HUGE)))
+    check(scorer, view, scorer.score(view, PodView(requests=HUGE)))
 
 
 @each
@@ -154,7 +154,7 @@ def test_reason_contains_no_changing_value(scorer):
     seen = set()
     for _ in range(40):
         view = crowd(rng)
-        found = scorer.assess(view, PodView(requests=HUGE))
+        found = scorer.score(view, PodView(requests=HUGE))
         seen |= {why for name in found.refusals for why in reasons(found, name, view)}
     assert len(seen - {""}) <= len(Resource)
 

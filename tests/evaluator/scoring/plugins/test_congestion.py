@@ -30,7 +30,7 @@ def view(annotated=None, measured=None):
 
 def scored(cluster, **options):
     scorer: Scorer = Congestion(CongestionOptions(**options))
-    return scorer.assess(cluster, PodView()).scores["congestion"].tolist()
+    return scorer.score(cluster, PodView()).scores["congestion"].tolist()
 
 
 @pytest.mark.parametrize(("most", "factor", "score"), PUBLISHED)
@@ -54,19 +54,19 @@ def test_unknown_node_scores_the_mean_of_the_others():
 def test_unknown_node_is_rejected_if_configured():
     cluster = view([NAN, NAN, 50], [0.2, NAN, NAN])
     options = CongestionOptions(congestion_when_missing=WhenMissing.REFUSE)
-    assessment = Congestion(options).assess(cluster, PodView())
-    (refusal,) = assessment.refusals["congestion"]
+    result = Congestion(options).score(cluster, PodView())
+    (refusal,) = result.refusals["congestion"]
     assert refusal.where.tolist() == [False, True, False]
     assert refusal.reason == "no measure of how congested its network is"
-    assert assessment.scores["congestion"].tolist() == [8, 0, 5]
+    assert result.scores["congestion"].tolist() == [8, 0, 5]
 
 
 @pytest.mark.parametrize("when", list(WhenMissing))
 def test_missing_inputs_and_sources_are_explained(when):
     options = CongestionOptions(congestion_when_missing=when)
-    assessment = Congestion(options).assess(view([NAN, 250], [NAN, 0.5]), PodView())
-    assert assessment.missing.tolist() == [True, False]
-    assert assessment.facts["congestion"].tolist() == [pytest.approx(NAN, nan_ok=True), 1.0]
+    result = Congestion(options).score(view([NAN, 250], [NAN, 0.5]), PodView())
+    assert result.missing.tolist() == [True, False]
+    assert result.facts["congestion"].tolist() == [pytest.approx(NAN, nan_ok=True), 1.0]
 
 
 def test_no_nodes_is_no_error():

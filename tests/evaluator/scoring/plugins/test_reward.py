@@ -12,7 +12,7 @@ from evaluator.scoring.snapshot import ClusterSnapshot
 
 def assessed(rewards, nodes=("a", "b"), kind="web"):
     scorer: Scorer = Reward()
-    return scorer.assess(ClusterSnapshot(NodeIndex(nodes), rewards=rewards), PodView(kind=kind))
+    return scorer.score(ClusterSnapshot(NodeIndex(nodes), rewards=rewards), PodView(kind=kind))
 
 
 @pytest.mark.parametrize(

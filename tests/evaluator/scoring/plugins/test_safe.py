@@ -49,23 +49,23 @@ def asking(cpu=0.0, memory=0.0):
 
 
 def cpu_risk(view, pod, options=None):
-    return Safe(options).assess(view, pod).facts["cpu.risk"]
+    return Safe(options).score(view, pod).facts["cpu.risk"]
 
 
-def refused(assessment):
+def refused(result):
     """The reason for each node, empty where it passes."""
-    size = len(next(iter(assessment.scores.values())))
+    size = len(next(iter(result.scores.values())))
     reasons = [""] * size
-    for refusal in assessment.refusals[OVERLOAD]:
+    for refusal in result.refusals[OVERLOAD]:
         for place in np.flatnonzero(refusal.where):
             reasons[place] = reasons[place] or refusal.reason
     return reasons
 
 
-def answer(assessment):
+def answer(result):
     """Of the first node: whether it passes, and its scores."""
-    scores = [int(assessment.scores[name][0]) for name in (OVERLOAD, BALANCE)]
-    return refused(assessment)[0] == "", *scores
+    scores = [int(result.scores[name][0]) for name in (OVERLOAD, BALANCE)]
+    return refused(result)[0] == "", *scores
 
 
 TABLE = [
@@ -94,7 +94,7 @@ TABLE = [
 
 @pytest.mark.parametrize(("view", "pod", "numbers", "expected"), TABLE)
 def test_known_numbers_are_reproduced(view, pod, numbers, expected):
-    found = Safe().assess(view, pod)
+    found = Safe().score(view, pod)
     facts = [found.facts[f"cpu.{name}"][0] for name in ("mu", "sigma", "alpha", "beta", "risk")]
     # The numbers have so many digits.
     assert facts == pytest.approx(numbers, rel=4e-4, abs=1e-9, nan_ok=True)
@@ -112,15 +112,15 @@ def test_risk_of_steady_use_near_the_limit(mean, risk):
 
 def test_recently_bound_pods_count_by_their_requests():
     before, after = cluster(usage(2500, 400)), cluster(usage(2500, 400), young=1500.0)
-    assert refused(Safe().assess(before, asking(200))) == [""]
-    assert refused(Safe().assess(after, asking(200))) != [""]
+    assert refused(Safe().score(before, asking(200))) == [""]
+    assert refused(Safe().score(after, asking(200))) != [""]
     same = cpu_risk(before, asking(1700))
     assert cpu_risk(after, asking(200)) == pytest.approx(same)
 
 
 def test_worse_resource_counts_and_is_named():
     view = cluster(usage([4000, 100, 4000], 1), usage([900 * MIB, 900 * MIB, 10 * MIB], MIB))
-    found = Safe().assess(view, asking())
+    found = Safe().score(view, asking())
     reasons = refused(found)
     assert reasons[0] == ""
     assert "CPU" in reasons[1]
@@ -130,7 +130,7 @@ def test_worse_resource_counts_and_is_named():
 
 def test_node_with_one_known_resource_is_judged_by_it():
     view = cluster(usage([NAN, 4000, NAN]), usage([10 * MIB, NAN, NAN]))
-    found = Safe().assess(view, asking())
+    found = Safe().score(view, asking())
     assert [bool(reason) for reason in refused(found)] == [True, False, False]
     assert found.scores[OVERLOAD].tolist() == [0, 10, 0]
     assert found.missing.tolist() == [False, False, True]
@@ -138,8 +138,8 @@ def test_node_with_one_known_resource_is_judged_by_it():
 
 @pytest.mark.parametrize("view", [cluster(), cluster(usage(NAN), usage(NAN))])
 def test_unknown_node_passes_or_is_rejected_as_configured(view):
-    assert answer(Safe().assess(view, asking(100))) == (True, 0, 0)
-    strict = Safe(SafeOptions(safe_when_missing=WhenMissing.REFUSE)).assess(view, asking(100))
+    assert answer(Safe().score(view, asking(100))) == (True, 0, 0)
+    strict = Safe(SafeOptions(safe_when_missing=WhenMissing.REFUSE)).score(view, asking(100))
     assert "nothing is known" in refused(strict)[0]
     assert np.isnan(strict.facts["cpu.risk"]).all()
 
@@ -147,14 +147,14 @@ def test_unknown_node_passes_or_is_rejected_as_configured(view):
 @pytest.mark.parametrize("capacity", [NAN, math.inf])
 def test_node_without_allocatable_is_unknown(capacity):
     safe = Safe()
-    found = safe.assess(cluster(usage(100, 1), capacity=capacity), asking())
+    found = safe.score(cluster(usage(100, 1), capacity=capacity), asking())
     assert found.missing.tolist() == [True]
 
 
 def test_zero_capacity_is_overloaded_by_any_request():
     view = cluster(usage(0.0, 0.0), capacity=0.0)
-    assert answer(Safe().assess(view, asking(1))) == (False, 0, 0)
-    assert answer(Safe().assess(view, asking(0))) == (True, 10, 10)
+    assert answer(Safe().score(view, asking(1))) == (False, 0, 0)
+    assert answer(Safe().score(view, asking(0))) == (True, 10, 10)
     assert cpu_risk(view, asking(1), SafeOptions(safe_utilisation=1.0)) == [1.0]
 
 
@@ -162,24 +162,24 @@ def test_zero_capacity_is_overloaded_by_any_request():
 @pytest.mark.parametrize("deviation", [0, 800])
 def test_zero_target_passes_only_idle_nodes(free, passes, deviation):
     options = SafeOptions(safe_utilisation=0.0)
-    found = Safe(options).assess(cluster(usage(free, deviation)), asking())
+    found = Safe(options).score(cluster(usage(free, deviation)), asking())
     assert answer(found)[:2] == (passes, 10 if passes else 0)
 
 
 @pytest.mark.parametrize(("free", "deviation"), [(4000, 0), (4000, 800), (0, 0)])
 def test_full_target_rejects_nothing(free, deviation):
     options = SafeOptions(safe_utilisation=1.0)
-    assert answer(Safe(options).assess(cluster(usage(free, deviation)), asking()))[:2] == (True, 10)
+    assert answer(Safe(options).score(cluster(usage(free, deviation)), asking()))[:2] == (True, 10)
 
 
 def test_zero_accepted_risk_requires_none():
     none = Safe(SafeOptions(safe_risk=0.0))
-    assert answer(none.assess(cluster(usage(1000)), asking(200)))[:2] == (True, 10)
-    assert answer(none.assess(cluster(usage(2500, 400)), asking(200)))[:2] == (False, 0)
+    assert answer(none.score(cluster(usage(1000)), asking(200)))[:2] == (True, 10)
+    assert answer(none.score(cluster(usage(2500, 400)), asking(200)))[:2] == (False, 0)
 
 
 def test_full_accepted_risk_passes_every_node():
-    certain = Safe(SafeOptions(safe_risk=1.0)).assess(cluster(usage(0.0, 1.0)), asking())
+    certain = Safe(SafeOptions(safe_risk=1.0)).score(cluster(usage(0.0, 1.0)), asking())
     assert answer(certain)[:2] == (True, 0)
 
 
@@ -199,7 +199,7 @@ def test_either_priority_may_be_first():
 
 
 def test_inputs_are_explained():
-    facts = Safe().assess(cluster(usage(2500, 400), young=300.0), asking(200)).facts
+    facts = Safe().score(cluster(usage(2500, 400), young=300.0), asking(200)).facts
     assert facts["cpu.free"] == [2500]
     assert facts["cpu.unmeasured"] == [300]
     assert facts["cpu.request"] == [200]
@@ -209,7 +209,7 @@ def test_inputs_are_explained():
 
 
 def test_unknown_deviation_is_explained_as_zero():
-    facts = Safe().assess(cluster(usage(2500)), asking()).facts
+    facts = Safe().score(cluster(usage(2500)), asking()).facts
     assert np.isnan(facts["cpu.deviation"]).all()
     assert facts["cpu.sigma"] == [0]
 
@@ -248,8 +248,8 @@ def test_node_order_does_not_change_scores(nodes, random, cpu):
     order = list(range(len(nodes)))
     random.shuffle(order)
     safe = Safe()
-    before = safe.assess(drawn(nodes), asking(cpu))
-    after = safe.assess(drawn([nodes[place] for place in order]), asking(cpu))
+    before = safe.score(drawn(nodes), asking(cpu))
+    after = safe.score(drawn([nodes[place] for place in order]), asking(cpu))
     for name in (OVERLOAD, BALANCE):
         assert after.scores[name].tolist() == before.scores[name][order].tolist()
     reasons = refused(before)
@@ -261,7 +261,7 @@ def test_node_order_does_not_change_scores(nodes, random, cpu):
 def test_risk_falls_as_capacity_grows(used, deviation, room, growth):
     capacity = np.array([used * room, used * room * growth])
     view = cluster(usage(capacity - used, deviation * used), capacity=capacity)
-    found = Safe().assess(view, asking())
+    found = Safe().score(view, asking())
     assume(not np.isnan(found.facts["cpu.alpha"]).any())  # a beta distribution fits both
     smaller, larger = found.facts["cpu.risk"]
     # The tail of a beta distribution towards 0 gets thinner first when its mean moves off 1, where overload is all but certain.
@@ -290,7 +290,7 @@ def test_any_numbers_score_from_0_to_10(nodes, cpu, risk, utilisation):
         },
     )
     options = SafeOptions(safe_risk=risk, safe_utilisation=utilisation)
-    found = Safe(options).assess(view, asking(cpu, cpu))
+    found = Safe(options).score(view, asking(cpu, cpu))
     for scores in found.scores.values():
         assert scores.dtype == np.int64
         assert ((scores >= 0) & (scores <= 10)).all()
