@@ -16,8 +16,8 @@ from evaluator.policy.durations import StrategyState
 from evaluator.policy.evaluate import MetricTable
 from evaluator.policy.rule_options import WhenMissing
 from evaluator.policy.types import StrategyName
+from evaluator.readings.column import NEVER, Bools, Column, Floats
 from evaluator.readings.merged import Readings
-from evaluator.readings.store import NEVER, Bools, Column, Floats
 
 MOST_NAMED = 100
 """Nodes that one list names; the rest is counted in a field beside it, such as `brokenMore`."""
