@@ -41,7 +41,7 @@ _REST = 15
 _LONGEST_REST = 0.06
 """Seconds; a change takes effect within 0.1 s however long an evaluation takes."""
 
-_NEW_METRICS = 25
+_NEW_METRICS = 10
 """Metrics that the readings are subscribed to at a time: a millisecond with 5,000 nodes."""
 
 _FOREVER = 1e9

@@ -2,7 +2,7 @@
 
 import itertools
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from itertools import islice
 from typing import Any, NamedTuple
 
@@ -16,6 +16,7 @@ from evaluator.policy.durations import StrategyState
 from evaluator.policy.evaluate import MetricTable
 from evaluator.policy.rule_options import WhenMissing
 from evaluator.policy.types import StrategyName
+from evaluator.policy.violations import ViolationReasons
 from evaluator.readings.column import NEVER, Bools, Column, Floats
 from evaluator.readings.merged import Readings
 
@@ -99,7 +100,16 @@ def explain(
         **_ranking(decision, table, shown),
         **({"nodesMore": len(table.nodes) - len(shown)} if len(shown) < len(table.nodes) else {}),
     }
-    return Explanation(head, _nodes(decision, shown, rows, now))
+    yield
+    among = np.zeros(len(table.nodes), dtype=bool)
+    among[table.nodes.find(shown)] = True
+    reasons: dict[str, Mapping[str, str]] = {}
+    for name, violations in decision.violations.items():
+        reasons[name.value] = (
+            violations.some(among) if isinstance(violations, ViolationReasons) else violations
+        )
+        yield
+    return Explanation(head, _nodes(decision, reasons, shown, rows, now))
 
 
 def _shown(decision: Decision, nodes: NodeIndex, node: str) -> NodeIndex:
@@ -116,7 +126,10 @@ def _shown(decision: Decision, nodes: NodeIndex, node: str) -> NodeIndex:
 
 def _some(field: str, nodes: NodeIndex, mask: Bools, most: int = MOST_NAMED) -> dict[str, Any]:
     """The first nodes of a mask by name; how many more there are is a field of its own."""
-    return _limited(field, nodes.at(mask), most)
+    positions = mask.nonzero()[0]
+    names = [nodes[position] for position in positions[:most].tolist()]
+    more = {f"{field}More": len(positions) - most} if len(positions) > most else {}
+    return {field: names, **more}
 
 
 def _limited(field: str, names: Sequence[str], most: int) -> dict[str, Any]:
@@ -170,7 +183,11 @@ def _ranking(decision: Decision, table: MetricTable, shown: NodeIndex) -> dict[s
 
 
 def _nodes(
-    decision: Decision, nodes: NodeIndex, columns: Sequence[Iterator["_Reading"]], now: float
+    decision: Decision,
+    reasons: Mapping[str, Mapping[str, str]],
+    nodes: NodeIndex,
+    columns: Sequence[Iterator["_Reading"]],
+    now: float,
 ) -> Iterator[tuple[str, dict[str, Any]]]:
     metrics = sorted(decision.policy.metrics)
     rows: Iterator[tuple[_Reading, ...]] = zip(*columns, strict=True)
@@ -181,8 +198,7 @@ def _nodes(
                 "readings": {
                     metric: reading.told(now) for metric, reading in zip(metrics, row, strict=True)
                 },
-                "dontschedule": decision.dontschedule.get(node),
-                "deschedule": decision.deschedule.get(node),
+                **{strategy: found.get(node) for strategy, found in reasons.items()},
                 "labels": dict(decision.labels.get(node, {})),
             },
         )
