@@ -9,9 +9,9 @@ from pathlib import Path
 from evaluator.cli.check import documents, schema
 from evaluator.cli.check.advice import advice
 from evaluator.cli.check.describe import explained
-from evaluator.cli.check.documents import UnreadableError
 from evaluator.policy import parse
 from plimsoll.commandline import Parser
+from plimsoll.strictyaml import MalformedError
 from plimsoll.text import counted, one_line
 
 _MANIFESTS = (".yaml", ".yml", ".json")
@@ -114,7 +114,7 @@ def check_text(name: str, text: str) -> list[Findings]:
             elif str(obj.get("apiVersion")).startswith(schema.GROUP):
                 kind = f"there is no kind {obj['kind']!r} in {schema.GROUP}, only {schema.KIND}"
                 found.append(Findings(name, [kind]))
-    except UnreadableError as error:
+    except MalformedError as error:
         found.append(Findings(name, [f"it is not YAML: {error}"]))
     return found
 

@@ -22,7 +22,7 @@ import yaml
 from evaluator.cli.configure_scheduler import configuration, staticpod
 from evaluator.cli.configure_scheduler.configuration import ConfigurationError, ExtenderEntry
 from evaluator.cli.configure_scheduler.staticpod import ManifestError
-from plimsoll import durations, flags
+from plimsoll import durations, flags, strictyaml
 from plimsoll.commandline import Parser
 from plimsoll.flags import option
 
@@ -183,11 +183,9 @@ def _existing(config: str, manifest: str) -> object:
             f"kube-scheduler has --config={config}, which is in no folder of the host"
         )
     try:
-        return yaml.safe_load(_read(Path(path)))
-    except yaml.YAMLError as error:
-        raise ConfigureRefusedError(
-            f"{path} is not YAML: {' '.join(str(error).split())}"
-        ) from error
+        return strictyaml.load_json(_read(Path(path)))
+    except strictyaml.MalformedError as error:
+        raise ConfigureRefusedError(f"{path} is not YAML: {error}") from error
 
 
 def _extender(settings: Settings, manifest: str) -> ExtenderEntry:

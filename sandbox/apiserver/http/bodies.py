@@ -3,9 +3,9 @@
 import json
 from typing import Any
 
-import yaml
 from aiohttp import web
 
+from plimsoll import strictyaml
 from sandbox.apiserver.errors import bad_request, too_large, unsupported_media_type
 from sandbox.apiserver.http import protobuf
 from sandbox.apiserver.writes.writes import APPLY_PATCH, JSON_PATCH, MERGE_PATCH, STRATEGIC_PATCH
@@ -14,16 +14,6 @@ LIMIT = 3 * 1024 * 1024
 OBJECTS = ("application/json", "application/yaml", protobuf.MEDIA_TYPE)
 PATCHES = (JSON_PATCH, MERGE_PATCH, STRATEGIC_PATCH, APPLY_PATCH)
 _YAML = frozenset({"application/yaml", APPLY_PATCH})
-
-
-class _Loader(yaml.SafeLoader):
-    """YAML as JSON has it: a date stays the text it is."""
-
-
-_Loader.yaml_implicit_resolvers = {
-    first: [(tag, pattern) for tag, pattern in resolvers if tag != "tag:yaml.org,2002:timestamp"]
-    for first, resolvers in yaml.SafeLoader.yaml_implicit_resolvers.items()
-}
 
 
 def media_type(request: web.Request, allowed: tuple[str, ...]) -> str:
@@ -56,10 +46,8 @@ def parse(raw: bytes, *, is_yaml: bool) -> Any:
         if not is_yaml:
             raise bad_request(f"couldn't get version/kind; json parse error: {error}") from error
     try:
-        # SafeLoader with one type fewer; then to JSON and back, for which every key is a text and no number is NaN.
-        loaded = yaml.load(raw, Loader=_Loader)  # noqa: S506
-        return json.loads(json.dumps(loaded, allow_nan=False))
-    except (yaml.YAMLError, ValueError, TypeError, RecursionError) as error:
+        return strictyaml.load_json(raw)
+    except strictyaml.MalformedError as error:
         raise bad_request(f"error decoding YAML: {error}") from error
 
 

@@ -52,14 +52,14 @@ def test_each_label_and_value_has_a_line(conflicts, lines):
     ]
 
 
-def test_what_was_written_is_not_written_again(conflicts, lines):
+def test_logged_conflict_is_not_logged_again(conflicts, lines):
     conflicts.add(on(3))
     conflicts.write()
     conflicts.write()
     assert len(lines) == 1
 
 
-def test_a_policy_toggled_each_second_writes_a_bounded_number_of_lines(conflicts, clock, lines):
+def test_policy_toggled_each_second_writes_a_bounded_number_of_lines(conflicts, clock, lines):
     """20 at once and one in 5 seconds; what is left out is counted."""
     for clock.now in range(600):
         conflicts.add(on(100))

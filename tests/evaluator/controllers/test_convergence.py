@@ -155,7 +155,7 @@ class Life:
         self.decider.evaluate()
         if self.decider.waiting_for:
             return
-        self.plan.want(self.decider.latest.labels)
+        self.plan.set_desired(self.decider.latest.labels)
         while self.plan.pending:
             self.plan.step(self.seen, 2)
         for apply in tuple(self.plan.applies.values()):
@@ -245,7 +245,7 @@ orders = st.lists(st.permutations(range(6)), min_size=7, max_size=7)
 
 @settings(max_examples=examples(50), deadline=None)
 @given(worlds, left_behind, foreign, kills, orders)
-def test_killed_at_any_step_it_converges_and_takes_no_right_label_off_on_the_way(
+def test_labels_converge_after_a_kill_at_any_step_and_none_is_wrongly_removed(
     policies, readings, before, theirs, lives, arrivals
 ):
     wanted = right_labels(policies, readings)
@@ -292,7 +292,7 @@ class Watched:
 
 
 @pytest.mark.parametrize("killed_after", range(14))
-def test_killed_after_each_step_of_a_first_life(policies, killed_after):
+def test_labels_converge_after_a_kill_at_each_step_of_the_first_run(policies, killed_after):
     readings = {
         "node-a": {"health": 2.0, "load": 1.0},
         "node-b": {"health": 0.0, "load": 2.0},
@@ -315,7 +315,7 @@ def test_killed_after_each_step_of_a_first_life(policies, killed_after):
     assert api.writes == len(NODES), "one write a node, however many lives it took"
 
 
-def test_no_label_is_touched_while_reports_are_still_awaited(policies):
+def test_no_label_is_written_while_reports_are_pending(policies):
     api = ApplyServer()
     for node in NODES:
         api.add(node)

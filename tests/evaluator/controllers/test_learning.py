@@ -80,7 +80,7 @@ def asker(port):
     return until
 
 
-async def test_a_failure_is_learned_and_outlives_the_evaluator(api, scores):
+async def test_reward_of_a_failure_survives_a_restart(api, scores):
     await api.policies()
     for name in ("node-a", "node-b"):
         await api.node(name)

@@ -46,7 +46,7 @@ def loop(request):
             return GangEventRecorder(None, metrics, dict, GangDecisions)
 
 
-async def test_so_does_one_that_waits_for_its_next_turn():
+async def test_loop_waiting_with_a_timeout_ends_when_cancelled():
     """Those that wait with a limit are where Python's own wait_for() may lose the end."""
     key = PolicyKey("ns", "demo")
     decided = SimpleNamespace(latest=Decisions(policies={key: Decision(Policy(key))}))
@@ -67,7 +67,7 @@ async def test_so_does_one_that_waits_for_its_next_turn():
 
 
 @pytest.mark.parametrize("turns", range(4))
-async def test_a_loop_that_is_woken_as_it_is_cancelled_ends(loop, turns):
+async def test_loop_woken_while_being_cancelled_ends(loop, turns):
     """A wake-up must not swallow the end, or a program that is to stop waits for it for ever."""
     running = asyncio.create_task(loop.run())
     await asyncio.sleep(0)

@@ -30,7 +30,7 @@ def shown(metrics):
 
 
 @given(worlds)
-def test_only_the_last_decisions_are_shown(parsed, rule, worlds):
+def test_only_the_last_decisions_are_exported(parsed, rule, worlds):
     metrics = Metrics()
     tally, decisions = PolicyGauges(metrics), None
     for named, values in worlds:

@@ -262,7 +262,7 @@ def with_reasons(*decisions):
     ]
 
 
-def test_the_log_makes_reasons_only_for_the_nodes_that_it_names(world, log_lines):
+def test_log_builds_reasons_only_for_nodes_it_names(world, log_lines):
     read = log_lines("logfmt")
     before, after = halves(*world(metrics=10, policies=3, rules=10, kind=Store))
     for _ in (*log_changes(Decisions(), before), *log_changes(before, after)):
@@ -275,7 +275,7 @@ def test_the_log_makes_reasons_only_for_the_nodes_that_it_names(world, log_lines
     assert with_reasons(before, after)  # it can be seen
 
 
-def test_readmitted_nodes_are_found_without_the_reasons_of_all_nodes(world):
+def test_readmitted_nodes_are_found_without_all_reasons(world):
     before, after = halves(*world(metrics=10, policies=3, rules=10, kind=Store))
     found = readmitted.newly_allowed(before, after)
     openings = readmitted.remember({}, found, now=1.0, memory=300.0)
@@ -308,7 +308,7 @@ def test_gauges_of_policies_are_collected_in_slices(world):
     assert sum(sizes) > 500
 
 
-def test_an_evaluation_subscribes_to_a_few_new_metrics_with_each_step(world):
+def test_each_step_subscribes_to_a_few_new_metrics(world):
     """Room for a metric is cleared for all nodes: with 5,000 nodes, that of 1,000 metrics takes 100 ms."""
 
     class NotingStore(Store):

@@ -13,7 +13,7 @@ async def guarded(world):
     return world
 
 
-async def test_a_new_token_is_taken_up_without_anybody_noticing(guarded, token):
+async def test_new_token_is_used_without_interruption(guarded, token):
     token.write_text("second")
     guarded.proxy.token = "second"
     guarded.proxy.spoil(guarded.proxy.weather)
@@ -22,7 +22,7 @@ async def test_a_new_token_is_taken_up_without_anybody_noticing(guarded, token):
     assert not [line for line in guarded.evaluator.lines if "labels not written" in line]
 
 
-async def test_an_expired_token_is_an_outage_until_there_is_a_new_one(guarded, token):
+async def test_expired_token_is_an_outage_until_it_is_replaced(guarded, token):
     guarded.proxy.token = "second"
     guarded.proxy.spoil(guarded.proxy.weather)
     await guarded.until(guarded.stale)

@@ -26,13 +26,13 @@ def writes(world):
 
 
 @pytest.mark.parametrize("how", ["nothing listens", "nothing is answered"])
-async def test_an_outage_is_survived_told_and_made_good(world, how):
+async def test_outage_is_survived_reported_and_recovered_from(world, how):
     if how == "nothing listens":
         await world.proxy.stop()
     else:
         world.proxy.freeze()
     text = await world.until(world.stale)
-    assert text.startswith("waiting for news of ")
+    assert text.startswith("waiting for updates of ")
     assert (await world.get("/healthz"))[0] == 200
     _, explained = await world.get("/explain/default/demo")
     waiting = json.loads(explained)["waitingFor"]
@@ -77,7 +77,7 @@ async def test_an_outage_is_survived_told_and_made_good(world, how):
     )
 
 
-async def test_a_policy_deleted_in_an_outage_leaves_no_label(world):
+async def test_policy_deleted_in_an_outage_leaves_no_label(world):
     await world.proxy.stop()
     await world.until(world.stale)
     await world.api.delete(POLICY)
@@ -87,7 +87,7 @@ async def test_a_policy_deleted_in_an_outage_leaves_no_label(world):
     assert world.labels["node-a"][-2:] == ["violating", None]
 
 
-async def test_a_short_outage_is_nobodys_business(world):
+async def test_short_outage_has_no_effect(world):
     """Not stale, not red, and nothing is written anew."""
     node = await world.api.get("/api/v1/nodes/node-a")
     await world.proxy.stop()

@@ -48,7 +48,7 @@ def made(a_pod, number, told):
     suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
 )
 @given(told=PODS, count_all=st.booleans(), old=st.booleans())
-def test_who_is_to_go_goes(a_pod, space_of, told, count_all, old):
+def test_released_pods_are_those_due_for_ungating(a_pod, space_of, told, count_all, old):
     pods = [made(a_pod, number, one) for number, one in enumerate(told)]
     keys = {gang_of(pod) for pod in pods} - {None}
     gangs = [gang_among(key, pods, count_all=count_all) for key in sorted(keys)]

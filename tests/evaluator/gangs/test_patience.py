@@ -27,9 +27,7 @@ def released_after(name, gangs, capacity, memory, *, within):
     return None
 
 
-def test_gates_that_were_lifted_by_a_clock_that_is_ahead_hold_up_others_for_one_turn(
-    a_pod, space_of, gangs_of
-):
+def test_gates_lifted_by_a_clock_ahead_block_others_for_one_timeout(a_pod, space_of, gangs_of):
     """A new leader takes for its turn what it finds; an annotation of next year must not make that turn a year long."""
     ahead = gang(a_pod, "ahead", 2, gated=False, admitted=NOW + 1e7)
     pods = ahead + gang(a_pod, "next", 2, created=NOW)
@@ -38,9 +36,7 @@ def test_gates_that_were_lifted_by_a_clock_that_is_ahead_hold_up_others_for_one_
 
 
 @pytest.mark.parametrize("many", [1, 2, 5, 20])
-def test_gangs_for_which_room_never_comes_do_not_starve_those_that_fit(
-    a_pod, space_of, gangs_of, many
-):
+def test_gangs_without_capacity_do_not_starve_those_that_fit(a_pod, space_of, gangs_of, many):
     """They would fit if something did not run that runs for ever. Each has the line held for it, and rests; not in relays."""
     service = a_pod("service", cpu=1, node="x")
     waiting = [pod for n in range(many) for pod in gang(a_pod, f"large-{n}", 2, cpu=4)]
@@ -50,7 +46,7 @@ def test_gangs_for_which_room_never_comes_do_not_starve_those_that_fit(
     assert waited == pytest.approx(TERMS.timeout, abs=2)
 
 
-def test_what_is_let_through_for_its_age_is_not_released_a_second_time(a_pod, space_of, gangs_of):
+def test_overdue_pods_are_not_released_a_second_time(a_pod, space_of, gangs_of):
     """Nor does it admit its gang: the one that is not as old waits on."""
     terms = GangTimings(gate_max_age=500)
     old, young = a_pod("old", "train", 3), a_pod("young", "train", 3, created=900.0)
@@ -67,9 +63,7 @@ def test_what_is_let_through_for_its_age_is_not_released_a_second_time(a_pod, sp
     assert not outcome.releases
 
 
-def test_the_line_is_not_held_for_a_gang_that_its_policy_keeps_off_all_nodes(
-    a_pod, space_of, gangs_of
-):
+def test_queue_is_not_blocked_for_a_gang_whose_policy_rejects_all_nodes(a_pod, space_of, gangs_of):
     """However long it waits: that nobody else goes does not make room where it may not go."""
     pods = gang(a_pod, "picky", 2, priority=9, policy="hot")
     pods += gang(a_pod, "next", 2, created=NOW)
@@ -80,7 +74,7 @@ def test_the_line_is_not_held_for_a_gang_that_its_policy_keeps_off_all_nodes(
 
 
 @pytest.mark.parametrize("many", [1, 5, 40])
-def test_gangs_that_kube_scheduler_never_places_do_not_keep_the_room_of_a_whole_cluster(
+def test_unschedulable_gangs_do_not_keep_a_clusters_capacity_reserved(
     a_pod, space_of, gangs_of, many
 ):
     """Room is kept for each of them anew, now and then, as if it were about to go: not for all of them in relays."""
@@ -105,9 +99,7 @@ def test_gangs_that_kube_scheduler_never_places_do_not_keep_the_room_of_a_whole_
     assert waited <= 2 * TERMS.timeout
 
 
-def test_a_gang_that_gets_new_pods_all_the_time_has_an_end_to_its_turn_too(
-    a_pod, space_of, gangs_of
-):
+def test_reservation_ends_although_the_gang_keeps_getting_new_pods(a_pod, space_of, gangs_of):
     """One of its pods finds no node, while the others come, run and go, and are replaced."""
     waiting = gang(a_pod, "next", 2, created=NOW)
     stuck = a_pod("stuck", "busy", 2, gated=False, admitted=NOW)

@@ -185,7 +185,7 @@ def green_gangs_never_go(*asked, **named):
         (promises.every_gate_of_a_gang_that_fits_was_lifted, green_gangs_never_go),
     ],
 )
-def test_a_decider_that_breaks_a_promise_is_found(promise, decider):
+def test_faulty_decide_function_is_found(promise, decider):
     with pytest.raises(AssertionError) as found:
         run_state_machine_as_test(life_with(decider, promise), settings=FOUND)
     assert promise.__name__ in {entry.name for entry in found.traceback}
@@ -292,14 +292,14 @@ PLAYED = [
 
 
 @pytest.mark.parametrize(("promise", "decider", "play"), PLAYED)
-def test_a_decider_that_breaks_a_promise_is_found_in_a_play(promise, decider, play):
+def test_faulty_decide_function_is_found_in_a_simulation(promise, decider, play):
     with pytest.raises(AssertionError) as found:
         play(life_with(decider, promise)())
     assert found.traceback[-1].name == promise.__name__
     play(Life())
 
 
-def test_every_promise_is_broken_by_a_decider():
-    [mark] = test_a_decider_that_breaks_a_promise_is_found.pytestmark
+def test_each_invariant_is_violated_by_a_faulty_decide_function():
+    [mark] = test_faulty_decide_function_is_found.pytestmark
     broken = {promise for promise, _ in mark.args[1]} | {promise for promise, _, _ in PLAYED}
     assert broken == {*promises.PROMISES, promises.IN_THE_END}

@@ -32,7 +32,7 @@ def decided(gangs_of, space_of):
     return do
 
 
-def test_the_next_run_is_incomplete_though_pods_of_the_last_have_done_their_work(run, decided):
+def test_succeeded_pods_of_the_last_run_do_not_complete_the_next(run, decided):
     done = run(1, 4, phase="Succeeded", node="x", admitted=50.0)
     outcome = decided(done + run(2, 1))
     assert not outcome.releases
@@ -43,14 +43,14 @@ def test_the_next_run_is_incomplete_though_pods_of_the_last_have_done_their_work
     )
 
 
-def test_the_next_run_goes_when_it_is_complete_itself(run, decided):
+def test_next_run_is_released_when_complete_by_itself(run, decided):
     done = run(1, 4, phase="Succeeded", node="x", admitted=50.0)
     [release] = decided(done + run(2, 4)).releases
     assert release.reason is GangReason.ADMITTED
     assert {pod.name for pod in release.pods} == {"2-0", "2-1", "2-2", "2-3"}
 
 
-def test_a_gang_that_runs_has_waited_since_its_new_pod_was_made(run, decided, a_pod, gangs_of):
+def test_running_gang_waits_since_its_new_pod_was_created(run, decided, a_pod, gangs_of):
     """Else every new pod of an old gang would be told as one that waits for weeks, and go before all others."""
     running = run(1, 4, node="x", admitted=50.0, created=1.0)
     new = run(2, 1, created=NOW - 5, cpu=100)
@@ -60,7 +60,7 @@ def test_a_gang_that_runs_has_waited_since_its_new_pod_was_made(run, decided, a_
     assert (gang.key.name, other.key.name) == ("older", "train")
 
 
-def test_the_jobs_of_a_year_are_not_all_remembered(run, decided):
+def test_finished_jobs_are_forgotten(run, decided):
     memory = GangHistory(fresh=False)
     for number in range(300):
         found = decided(run(number, 4), memory)

@@ -6,7 +6,7 @@ from hypothesis.stateful import run_state_machine_as_test
 from tests.evaluator.gangs.life import Life
 
 
-def test_promises_about_gangs_are_kept_whatever_happens(soak):
+def test_invariants_of_gangs_hold_under_random_events(soak):
     run_state_machine_as_test(
         Life,
         settings=settings(

@@ -136,7 +136,7 @@ async def some_turns():
         await asyncio.sleep(0.001)
 
 
-async def test_a_follower_writes_no_status_and_a_new_leader_every_one(stand, follower, background):
+async def test_follower_writes_no_status_and_a_new_leader_writes_each(stand, follower, background):
     follower.violate()
     background(follower.reporter.run())
     follower.reporter.wake()
@@ -152,7 +152,7 @@ async def test_a_follower_writes_no_status_and_a_new_leader_every_one(stand, fol
     assert len(stand.asked) == 2
 
 
-async def test_a_follower_evicts_nothing(stand, follower, background):
+async def test_follower_evicts_nothing(stand, follower, background):
     follower.violate()
     background(follower.evictor.run())
     follower.evictor.wake()
@@ -160,7 +160,7 @@ async def test_a_follower_evicts_nothing(stand, follower, background):
     assert stand.asked == []
 
 
-async def test_a_new_leader_leaves_the_pods_their_time(stand, follower, background):
+async def test_new_leader_waits_an_eviction_period(stand, follower, background):
     """The one before may have evicted a moment ago."""
     follower.violate()
     background(follower.evictor.run())
@@ -174,7 +174,7 @@ async def test_a_new_leader_leaves_the_pods_their_time(stand, follower, backgrou
     assert first.path.endswith("/pods/web/eviction")
 
 
-async def test_one_that_leads_from_its_start_need_not_wait(stand, follower, background):
+async def test_leader_from_the_start_does_not_wait(stand, follower, background):
     background(follower.evictor.run())
     follower.leading = True
     follower.evictor.start_over()

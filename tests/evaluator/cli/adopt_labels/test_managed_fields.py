@@ -39,7 +39,7 @@ def node(labels, *managers):
         (f"x.{PREFIX}demo/card0", "true", False),
     ],
 )
-def test_only_labels_of_the_contract_are_candidates(key, value, ours):
+def test_only_labels_of_policies_are_candidates(key, value, ours):
     found = node({key: value}, ("tas", "Update", [key]))
     assert managed_fields.candidates(found, {"demo"}).keys() == ({key} if ours else set())
 

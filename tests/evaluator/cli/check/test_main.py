@@ -60,7 +60,7 @@ def warned(check):
     return run
 
 
-def test_a_good_policy_is_told_in_sentences(check):
+def test_valid_policy_is_described_in_sentences(check):
     patient = {
         **RULE,
         "target": "1500m",
@@ -97,12 +97,12 @@ def test_a_good_policy_is_told_in_sentences(check):
     )
 
 
-def test_clear_after_alone(check):
+def test_clear_after_without_for_is_described(check):
     _, lines = check(policy(dontschedule=[{**RULE, "clearAfter": "1m"}]))
     assert "    1. Holds while m is above 5, and for 1m after." in lines
 
 
-def test_other_objects_are_passed_over_and_lists_taken_apart(check):
+def test_other_objects_are_skipped_and_lists_are_expanded(check):
     others = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "ns"}}
     a, b, c = (policy(name, dontschedule=[RULE]) for name in "abc")
     items = {"apiVersion": "v1", "kind": "List", "items": [b, others, c]}
@@ -121,7 +121,7 @@ def test_other_objects_are_passed_over_and_lists_taken_apart(check):
         ("a: [", "it is not YAML"),
         ("just words", "a document in it is no Kubernetes object"),
         ("[1, 2]", "a document in it is no Kubernetes object"),
-        ("kind: A\nkind: B\n", "the key 'kind' is there twice at line 2, column 1"),
+        ("kind: A\nkind: B\n", "line 2, column 1: kind appears twice"),
         ("kind: TASPolicy\n", "apiVersion: a TASPolicy has telemetry.intel.com/v1alpha1, not None"),
         ("kind: TasPolicy\napiVersion: telemetry.intel.com/v1alpha1\n", "no kind 'TasPolicy'"),
         ("!!python/object:os.system {}", "it is not YAML"),
@@ -129,7 +129,7 @@ def test_other_objects_are_passed_over_and_lists_taken_apart(check):
         ("? [1]\n: 2", "it is not YAML"),
     ],
 )
-def test_what_is_no_policy_is_an_error(check, text, says):
+def test_invalid_policy_document_is_an_error(check, text, says):
     status, lines = check(text)
     assert status == 1
     assert any(says in line for line in lines if "  error: " in line), lines
@@ -150,7 +150,7 @@ def test_what_is_no_policy_is_an_error(check, text, says):
         ({"metricname": "a b"}, "rule 1: metricname 'a b' is no metric's name"),
     ],
 )
-def test_errors_say_what_and_where(check, change, says):
+def test_errors_name_field_and_problem(check, change, says):
     status, lines = check(policy(dontschedule=[{**RULE, **change}]))
     assert status == 1
     errors = [line for line in lines if line.startswith("  error: ")]
@@ -158,7 +158,7 @@ def test_errors_say_what_and_where(check, change, says):
     assert says in errors[0]
 
 
-def test_the_errors_of_strategies_and_policies(check):
+def test_errors_of_strategies_and_policies_are_reported(check):
     bad = policy("Bad_Name", reschedule=[], deschedule={"rules": [RULE], "logicalOperator": ""})
     bad["spec"]["more"] = bad["spec"]["strategies"]["deschedule"]["policyName"] = 1
     bad["spec"]["strategies"][1] = []
@@ -217,7 +217,7 @@ def test_the_errors_of_strategies_and_policies(check):
         ),
     ],
 )  # fmt: skip
-def test_what_works_but_is_hardly_meant_is_a_warning(warned, strategies, says):
+def test_probable_mistake_is_a_warning(warned, strategies, says):
     assert any(says in warning for warning in warned(**strategies)), warned(**strategies)
 
 
@@ -230,7 +230,7 @@ def test_what_works_but_is_hardly_meant_is_a_warning(warned, strategies, says):
         ("LessThan", 9, ["other=cold"]),
     ],
 )
-def test_labels_that_cannot_contradict_each_other_are_no_warning(warned, operator, target, labels):
+def test_labels_that_cannot_conflict_are_no_warning(warned, operator, target, labels):
     other = {**RULE, "operator": operator, "target": target, "labels": labels}
     told = warned(labeling=[{**RULE, "labels": ["heat=hot"]}, other])
     assert not any("is not set" in warning for warning in told), told
@@ -263,12 +263,12 @@ def rules(*texts):
         ([{**RULE, "clearAfter": "1m"}], [{**RULE, "clearAfter": "2m"}], True),
     ],
 )  # fmt: skip
-def test_pods_that_leave_must_not_come_back(warned, leave, stay_away, covered):
+def test_warns_if_evicted_pods_could_return_to_the_node(warned, leave, stay_away, covered):
     found = warned(deschedule=leave, dontschedule=stay_away)
     assert any("they may come back" in warning for warning in found) is not covered
 
 
-def test_standard_input_and_several_files(tmp_path, capsys, monkeypatch):
+def test_standard_input_and_several_files_are_checked(tmp_path, capsys, monkeypatch):
     path = tmp_path / "one.json"
     path.write_text(json.dumps(policy("one", dontschedule=[RULE])))
     monkeypatch.setattr(sys, "stdin", io.StringIO(yaml.safe_dump(policy("two", dontschedule=[{}]))))
@@ -280,7 +280,7 @@ def test_standard_input_and_several_files(tmp_path, capsys, monkeypatch):
     assert lines[-1] == "2 policies, 2 errors, 0 warnings"
 
 
-def test_a_folder_is_checked_with_its_subfolders(tmp_path, capsys):
+def test_folder_is_checked_with_its_subfolders(tmp_path, capsys):
     """As `kubectl apply --recursive --filename` reads it: by the ends of names, in their order."""
     (tmp_path / "team" / "b").mkdir(parents=True)
     for place in ("team/b/one.yml", "team/two.yaml", "three.json"):
@@ -296,26 +296,26 @@ def test_a_folder_is_checked_with_its_subfolders(tmp_path, capsys):
     assert said.endswith("3 policies, 0 errors, 0 warnings\n")
 
 
-def test_a_policy_in_a_folder_that_cannot_be_read_is_an_error(tmp_path, capsys):
+def test_unreadable_policy_in_a_folder_is_an_error(tmp_path, capsys):
     (tmp_path / "broken.yaml").write_text("a: [")
     assert main.main([str(tmp_path)]) == 1
     assert f"{tmp_path}/broken.yaml\n  error: it is not YAML" in capsys.readouterr().out
 
 
-def test_a_folder_without_a_policy_is_an_error(tmp_path, capsys):
+def test_folder_without_a_policy_is_an_error(tmp_path, capsys):
     (tmp_path / "rules.yaml").write_text("groups: []")
     assert main.main([str(tmp_path)]) == 1
     assert "there is no TASPolicy in it" in capsys.readouterr().out
 
 
-def test_a_binary_file_is_not_text(tmp_path, capsys):
+def test_binary_file_is_not_text(tmp_path, capsys):
     (tmp_path / "x").write_bytes(b"\xff\xfe\x00")
     assert main.main([str(tmp_path / "x")]) == 1
     assert "error: it is not text" in capsys.readouterr().out
 
 
 @pytest.mark.e2e
-def test_it_is_a_command_of_the_evaluator():
+def test_check_is_a_command_of_the_evaluator():
     command = [sys.executable, "-P", "-m", "evaluator", "check"]
     folder = manifests.folder()
     files = [*folder.glob("health-metric-demo/*.yaml"), *folder.glob("examples/*.yaml")]
@@ -366,14 +366,14 @@ def without_nulls(value):
 
 @settings(max_examples=examples(100), deadline=None)
 @given(st.dictionaries(names, some_strategy, max_size=3))
-def test_what_the_api_server_would_refuse_is_an_error(strategies):
+def test_policy_that_the_api_server_would_reject_is_an_error(strategies):
     body = policy(**strategies)
     refused = list(schema.validate(without_nulls(body), CRD))
     (found,) = main.check_text("x", json.dumps(body))
     assert found.errors or not refused, refused
 
 
-def test_a_rule_on_a_scorer_is_about_the_pod_where_one_is_placed(check):
+def test_scorer_rule_is_described_per_pod_for_placement_only(check):
     risk = {"metricname": "plimsoll_risk", "operator": "GreaterThan", "target": 0.3}
     ranked = {"metricname": "plimsoll_risk", "operator": "LessThan"}
     _, lines = check(policy(dontschedule=[risk], deschedule=[risk], scheduleonmetric=[ranked]))

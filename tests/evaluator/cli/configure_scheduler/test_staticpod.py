@@ -48,7 +48,7 @@ STYLES = {
 
 
 @pytest.mark.parametrize("style", STYLES)
-def test_put_in_and_taken_out(kubeadm, style):
+def test_mount_is_added_and_removed(kubeadm, style):
     text = styled(kubeadm, *STYLES[style])
     new = staticpod.configured(text, FOLDER, CONFIG)
     assert staticpod.flags(new)["config"] == CONFIG
@@ -69,7 +69,7 @@ def test_put_in_and_taken_out(kubeadm, style):
     assert staticpod.restored(text, FOLDER) == text
 
 
-def test_what_is_edited_afterwards_survives_the_undo(kubeadm):
+def test_later_edits_survive_the_undo(kubeadm):
     new = staticpod.configured(kubeadm, FOLDER, CONFIG)
     edit = ("v1.36.2", "v1.36.3")
     assert staticpod.restored(styled(new, edit), FOLDER) == styled(kubeadm, edit)
@@ -90,12 +90,12 @@ def test_what_is_edited_afterwards_survives_the_undo(kubeadm):
         (("status: {}\n", "status: {}"), "its last line has no end"),
     ],
 )
-def test_what_is_not_understood_is_refused(kubeadm, change, says):
+def test_unsupported_manifest_is_rejected(kubeadm, change, says):
     with pytest.raises(ManifestError, match=says):
         staticpod.configured(styled(kubeadm, change), FOLDER, CONFIG)
 
 
-def test_lists_in_brackets_are_refused(kubeadm):
+def test_flow_style_lists_are_rejected(kubeadm):
     lines = [line for line in kubeadm.splitlines(keepends=True) if "    - --" not in line]
     text = styled(
         "".join(lines), ("  - command:\n    - kube-scheduler\n", "  - command: [kube-scheduler]\n")
@@ -104,7 +104,7 @@ def test_lists_in_brackets_are_refused(kubeadm):
         staticpod.configured(text, FOLDER, CONFIG)
 
 
-def test_names_of_services_are_seen_off_the_hosts_network(kubeadm):
+def test_service_names_are_detected_without_host_network(kubeadm):
     assert not staticpod.sees_services(kubeadm)
     assert staticpod.sees_services(styled(kubeadm, ("hostNetwork: true", "hostNetwork: false")))
     dns = ("hostNetwork: true", "hostNetwork: true\n  dnsPolicy: ClusterFirstWithHostNet")

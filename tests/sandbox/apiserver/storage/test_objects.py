@@ -126,6 +126,13 @@ async def test_yaml_is_a_format_too(api):
     assert reply.body["metadata"]["annotations"] == {"at": "2026-01-01", "5": "five"}
 
 
+async def test_duplicate_keys_in_yaml_are_rejected(api):
+    raw = "apiVersion: v1\nkind: Node\nkind: Pod\nmetadata: {name: node-a}\n"
+    reply = await api.call("POST", NODES, raw=raw, headers={"Content-Type": "application/yaml"})
+    assert reply.code == 400
+    assert "error decoding YAML: line 3, column 1: kind appears twice" in reply.body["message"]
+
+
 async def test_a_client_that_takes_no_json_is_told_so(api):
     reply = await api.call("GET", NODES, headers={"Accept": "application/vnd.kubernetes.protobuf"})
     assert (reply.code, reply.reason) == (406, "NotAcceptable")
