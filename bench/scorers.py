@@ -40,7 +40,7 @@ def alone(scorer: Scorer, nodes: int, repeats: int) -> Line:
     """Assessments of one pod after another."""
     view = Crowd(nodes).view()
     pods = [crowd.pod_view(*amounts) for amounts in islice(crowd.arrivals(), _WARM_UP + repeats)]
-    times = [_timed(lambda pod=pod: scorer.assess(view, pod)) for pod in pods]  # type: ignore[misc]
+    times = [_timed(lambda pod=pod: scorer.score(view, pod)) for pod in pods]  # type: ignore[misc]
     return _figures("assess", times[_WARM_UP:])
 
 
@@ -74,7 +74,7 @@ class Questions:
         pod = crowd.pod(f"new-{number}", cpu, memory)
         body = msgspec.json.encode({"Pod": pod, "Nodes": None, "NodeNames": self._names})
         seen = replace(crowd.pod_view(cpu, memory), uid=pod["metadata"]["uid"])
-        right = self._scorer.assess(self._view, seen)
+        right = self._scorer.score(self._view, seen)
         self._view = replace(self._view, demands=self._view.demands.seen(seen))
         filtered = self._post("filter", body)
         self._check_filter(json.loads(bytes(filtered.body)), right)

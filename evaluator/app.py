@@ -185,7 +185,7 @@ class Service:
 
     def _start_loops(self) -> list[asyncio.Task[None]]:
         state = self._cluster
-        policies_lost = partial(state.policies.lose, client.POLICIES.unserved)
+        policies_lost = partial(state.policies.mark_unserved, client.POLICIES.unserved)
         loops = [
             self._watcher(
                 client.POLICIES, cluster.decode_policy, state.policies, policies_lost

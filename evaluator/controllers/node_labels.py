@@ -144,7 +144,7 @@ class NodeLabelController:
             return False
         now = time.monotonic()
         if now >= self._rested:
-            self._plan.want(self._decider.latest.labels)
+            self._plan.set_desired(self._decider.latest.labels)
             self._rested = now + _REST
         while self._tries and self._tries[0][0] <= now:
             self._consider(heapq.heappop(self._tries)[1], now)

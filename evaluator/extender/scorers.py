@@ -12,7 +12,7 @@ from evaluator.extender import codec, podview
 from evaluator.extender.errors import ErrorResponder
 from evaluator.metrics import Metrics
 from evaluator.policy.decide import NotReadyError
-from evaluator.scorerhost.runner import CachedAssessment, ScorerError, ScorerRunner
+from evaluator.scorerhost.runner import CachedResult, ScorerError, ScorerRunner
 from evaluator.scoring import results
 from plimsoll import VERSION, logs
 from plimsoll.http.routes import Route, Routes
@@ -90,7 +90,7 @@ class ScorerRoutes:
             pod = podview.view(args)
             if waiting := self._runner.waiting_for:
                 raise NotReadyError(f"not ready: waiting for {', '.join(waiting)}")
-            cached = self._runner.assess(asked.scorer, pod)
+            cached = self._runner.run(asked.scorer, pod)
         except tuple(_REFUSALS) as error:
             return self.refuse(RejectedRequestError(_REFUSALS[type(error)], str(error)), request)
         self._count(asked, HTTPStatus.OK, "remembered" if cached.remembered else "assessed")
@@ -121,8 +121,8 @@ def _paths(
     }
 
 
-def _filter(asked: ScorerRequest, args: codec.Args, cached: CachedAssessment) -> Parts:
-    refusals = cached.assessment.refusals.get(asked.name, ()) if asked.name else ()
+def _filter(asked: ScorerRequest, args: codec.Args, cached: CachedResult) -> Parts:
+    refusals = cached.result.refusals.get(asked.name, ()) if asked.name else ()
     failed = results.refused(cached.view.nodes, refusals, args.names)
     pod = f"{args.namespace}/{args.pod}"
     log.info(
@@ -137,8 +137,8 @@ def _filter(asked: ScorerRequest, args: codec.Args, cached: CachedAssessment) ->
     return Parts(reply.size, reply.parts)
 
 
-def _prioritize(asked: ScorerRequest, args: codec.Args, cached: CachedAssessment) -> bytes:
-    scores = cached.assessment.scores.get(asked.name) if asked.name else None
+def _prioritize(asked: ScorerRequest, args: codec.Args, cached: CachedResult) -> bytes:
+    scores = cached.result.scores.get(asked.name) if asked.name else None
     if scores is None:
         return codec.encode_priorities(())
     return codec.encode_priorities(results.scored(cached.view.nodes, scores, args.names))

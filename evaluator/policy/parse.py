@@ -215,7 +215,7 @@ class _Reader:
         found: list[Label] = []
         for text in given:
             name, separator, value = text.partition("=") if isinstance(text, str) else ("", "", "")
-            key = node_labels.wanted_key(self._policy, name)
+            key = node_labels.label_key(self._policy, name)
             flaw = "write it as name=value" if not separator else None
             flaw = flaw or node_labels.key_flaw(key) or node_labels.value_flaw(value)
             if flaw:

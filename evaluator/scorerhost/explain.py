@@ -41,7 +41,7 @@ class Opinion:
     """Of the extender, in the KubeSchedulerConfiguration."""
     nodes: NodeIndex
     """The nodes that it was asked about, which may have changed since another was asked."""
-    assessment: ScorerResult
+    result: ScorerResult
 
 
 class Explanation(NamedTuple):
@@ -52,11 +52,11 @@ class Explanation(NamedTuple):
 
 
 def of_scorer(
-    name: str, scorer: Scorer, view: ClusterSnapshot, assessment: ScorerResult, *, weight: int
+    name: str, scorer: Scorer, view: ClusterSnapshot, result: ScorerResult, *, weight: int
 ) -> Opinion:
     """What a scorer said of the nodes of a view."""
     first, best = (*scorer.predicates, ""), (*scorer.priorities, "")
-    return Opinion(name, first[0], best[0], weight, view.nodes, assessment)
+    return Opinion(name, first[0], best[0], weight, view.nodes, result)
 
 
 def of_policy(
@@ -107,7 +107,7 @@ def _passing(nodes: NodeIndex, opinions: Iterable[Opinion]) -> Mask:
     """The nodes that no filter refuses."""
     left = nodes.all
     for one in opinions:
-        for refusal in one.assessment.refusals.get(one.filter, ()):
+        for refusal in one.result.refusals.get(one.filter, ()):
             left = left & ~_where(nodes, one.nodes.at(refusal.where))
     return left
 
@@ -142,10 +142,10 @@ def _of_block(one: Opinion, block: Sequence[str]) -> list[dict[str, Any] | None]
     if not one.nodes:
         return [None for _ in block]
     places = one.nodes.find(block)
-    facts = {name: values[places].tolist() for name, values in one.assessment.facts.items()}
-    scores = {name: values[places].tolist() for name, values in one.assessment.scores.items()}
-    refused = _refused(one.assessment, places.tolist())
-    missing = one.assessment.missing
+    facts = {name: values[places].tolist() for name, values in one.result.facts.items()}
+    scores = {name: values[places].tolist() for name, values in one.result.scores.items()}
+    refused = _refused(one.result, places.tolist())
+    missing = one.result.missing
     lacking = [False] * len(block) if missing is None else missing[places].tolist()
     return [
         {
@@ -161,10 +161,10 @@ def _of_block(one: Opinion, block: Sequence[str]) -> list[dict[str, Any] | None]
     ]
 
 
-def _refused(assessment: ScorerResult, places: Sequence[int]) -> list[dict[str, str]]:
+def _refused(result: ScorerResult, places: Sequence[int]) -> list[dict[str, str]]:
     """For each node the predicates that refuse it, with the first reason."""
     found: list[dict[str, str]] = [{} for _ in places]
-    for predicate, refusals in assessment.refusals.items():
+    for predicate, refusals in result.refusals.items():
         for refusal in refusals:
             for told, hit in zip(found, refusal.where[list(places)].tolist(), strict=True):
                 if hit:

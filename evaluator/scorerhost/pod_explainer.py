@@ -70,9 +70,7 @@ class PodExplainer:
         for name, scorer in self.runner.scorers.items():
             cached = self.runner.look(name, resident.view)
             weight = self.weights.get(name, 1)
-            said.append(
-                explain.of_scorer(name, scorer, cached.view, cached.assessment, weight=weight)
-            )
+            said.append(explain.of_scorer(name, scorer, cached.view, cached.result, weight=weight))
             yield said[-1]
         if (found := self.policy_of(resident)) is not None:
             weight = self.weights.get(POLICIES, 1)

@@ -27,7 +27,7 @@ BUILT_IN: Mapping[str, Factory] = {
 GROUP = "plimsoll.scorers"
 """Entry point group of external scorers: each entry is a factory without arguments."""
 
-_MEMBERS = ("predicates", "priorities", "metrics", "assess")
+_MEMBERS = ("predicates", "priorities", "metrics", "score")
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,62}", re.ASCII)
 
 

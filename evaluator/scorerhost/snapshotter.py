@@ -94,10 +94,10 @@ class Snapshotter:
 
     def _counted(self, places: Positions) -> dict[str, object]:
         """Return allocatable, annotations and requests, updated for the nodes at these positions."""
-        view, loads = self._view, self._inventory.loads
+        view, usage = self._view, self._inventory.usage
         names = [view.nodes[place] for place in places]
         nodes = [self._cluster.nodes.objects[name] for name in names]
-        held = [loads.get(name, _NO_LOAD) for name in names]
+        held = [usage.get(name, _NO_LOAD) for name in names]
         return {
             "allocatable": _put(view.allocatable, RESOURCES, places, map(_room, nodes)),
             "annotations": _put(view.annotations, ANNOTATIONS, places, map(_figures, nodes)),

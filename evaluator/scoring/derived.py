@@ -31,9 +31,9 @@ class DerivedMetric:
     by_kind: bool = False
     """Whether it depends on what kind of pod is asked about, and not on what the pod asks for alone."""
 
-    def read(self, assessment: ScorerResult) -> Floats:
+    def read(self, result: ScorerResult) -> Floats:
         """Per node of the view; NaN where it is not known."""
-        first, *rest = (assessment.facts[name] for name in self.facts)
+        first, *rest = (result.facts[name] for name in self.facts)
         for other in rest:
             first = np.fmax(first, other)
         return first
@@ -69,23 +69,23 @@ def values(
 
     Each scorer is asked once. Raises QuantityError.
     """
-    assessments: dict[str, ScorerResult] = {}
+    results: dict[str, ScorerResult] = {}
     found = {}
     for name in names:
         quantity = DERIVED_METRICS[name]
         scorer = scorers.get(quantity.scorer)
         if scorer is None:
             continue
-        if quantity.scorer not in assessments:
-            assessments[quantity.scorer] = _assessment(quantity.scorer, scorer, view, pod)
-        found[name] = quantity.read(assessments[quantity.scorer])
+        if quantity.scorer not in results:
+            results[quantity.scorer] = _result(quantity.scorer, scorer, view, pod)
+        found[name] = quantity.read(results[quantity.scorer])
     return found
 
 
-def _assessment(name: str, scorer: Scorer, view: ClusterSnapshot, pod: PodView) -> ScorerResult:
+def _result(name: str, scorer: Scorer, view: ClusterSnapshot, pod: PodView) -> ScorerResult:
     """What a scorer says. One that fails must not end all decisions, of policies that do not name it too."""
     try:
-        return scorer.assess(view, pod)
+        return scorer.score(view, pod)
     except Exception as error:
         log.exception("scorer %s failed", name)
         raise DerivedMetricError(f"scorer {name} failed: {type(error).__name__}") from error

@@ -52,7 +52,7 @@ class Scorer(Protocol):
         """The metrics of nodes that it takes: agents are asked for them."""
         ...
 
-    def assess(self, view: ClusterSnapshot, pod: PodView) -> ScorerResult:
+    def score(self, view: ClusterSnapshot, pod: PodView) -> ScorerResult:
         """All nodes of the view, for one pod: by its kind and amounts, as the answer is used for the next pod alike, too."""
         ...
 

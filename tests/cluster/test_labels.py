@@ -49,7 +49,9 @@ async def test_a_users_label_of_the_same_key_stays_his(world):
     await world.start()
     await world.labelled(other, **{policy: "violating"})
     await world.labelled(node, **{policy: "mine"})
-    told = await world.status(policy, lambda status: "belongs to somebody else" in str(status))
+    told = await world.status(
+        policy, lambda status: "is owned by another field manager" in str(status)
+    )
     assert told["compliance"] == "Violated"
     await world.client.delete(POLICIES, policy, world.namespace)
     await world.labelled(other)

@@ -76,7 +76,7 @@ async def test_what_has_a_limit_alone_is_asked_for_and_all_is_read_that_gangs_ne
     about = pod.membership
     assert (about.gated, about.foreign, about.admitted, about.native) == (True, (), None, False)
     assert about.policy.name == "cool"
-    assert b"ssd" in about.where.asked
+    assert b"ssd" in about.where.constraints
     assert pod.created is not None
     elsewhere = copy.deepcopy(created)
     elsewhere["spec"]["nodeSelector"]["disk"] = "hdd"

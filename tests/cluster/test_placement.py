@@ -9,7 +9,7 @@ import msgspec
 import pytest
 
 from evaluator.cache.cluster import decode_node, decode_pod
-from evaluator.model.feasibility import would_take
+from evaluator.model.feasibility import is_feasible
 from sandbox.client.client import STRATEGIC
 from sandbox.client.objects import NODES, PODS
 
@@ -131,7 +131,7 @@ async def test_the_evaluator_judges_nodes_as_the_scheduler_does(world, tmp_path)
     by_evaluator = {}
     for pod in pods:
         asked = decode_pod(msgspec.json.encode(pod))
-        takers = [name for name, node in nodes.items() if would_take(node, asked)]
+        takers = [name for name, node in nodes.items() if is_feasible(node, asked)]
         by_evaluator[pod["metadata"]["name"]] = takers[0] if takers else False
         assert len(takers) <= 1
     assert by_evaluator == by_scheduler

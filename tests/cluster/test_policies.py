@@ -127,7 +127,7 @@ async def test_a_missing_reading_violates_where_the_policy_says_so(world, condit
     await conditions(policy, DontScheduleViolated="False")
     world.fleet.say(other)
     status = await conditions(policy, DontScheduleViolated="True")
-    assert "for want of a reading" in status["message"]
+    assert "because of missing readings" in status["message"]
     pod = {
         "metadata": {
             "name": "p",

@@ -39,7 +39,7 @@ def shell(run):
 
 @pytest.fixture
 async def client(control_plane, kubectl, built):
-    """An administrator, in a cluster with a node and a policy that is violated there for want of a reading."""
+    """An administrator, in a cluster with a node and a policy that is violated there because of missing readings."""
     kubectl("apply", "--server-side", "-f", "-", given=yaml.safe_dump_all(built("crd")))
     kubectl("wait", "--for=condition=Established", "crd", "--all", "--timeout=30s")
     rule = {"metricname": "m", "operator": "Equals", "target": 1}

@@ -66,7 +66,7 @@ class Congestion:
     def __init__(self, options: CongestionOptions | None = None) -> None:
         self._options = options or CongestionOptions()
 
-    def assess(self, view: ClusterSnapshot, pod: PodView) -> ScorerResult:
+    def score(self, view: ClusterSnapshot, pod: PodView) -> ScorerResult:
         """The same for every pod."""
         ratio = self._ratio(view)
         missing = np.isnan(ratio)

@@ -46,7 +46,7 @@ class Pigeon:
         """One, if it is to refuse what it does not know."""
         return (PRIORITY,) if self._refuse else ()
 
-    def assess(self, view: ClusterSnapshot, pod: PodView) -> ScorerResult:
+    def score(self, view: ClusterSnapshot, pod: PodView) -> ScorerResult:
         """The pod itself is counted among `view.demands`, whether or not it is there already."""
         capacity, used = self._table(view, view.allocatable), self._table(view, view.requested)
         known = _known(capacity, used)

@@ -52,7 +52,7 @@ class Reward:
     priorities: Sequence[str] = ("rl-priority",)
     metrics: Sequence[str] = ()
 
-    def assess(self, view: ClusterSnapshot, pod: PodView) -> ScorerResult:
+    def score(self, view: ClusterSnapshot, pod: PodView) -> ScorerResult:
         """Ten times the value, cut off: 10 only for where no pod of the kind ever failed."""
         values = view.rewards.values(pod.kind, view.nodes)
         scores = np.trunc(BEST * values).astype(np.int64)

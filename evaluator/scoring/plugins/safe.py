@@ -107,7 +107,7 @@ class Safe:
         balanced = self._options.safe_priority == "balance"
         self.priorities: Sequence[str] = both[::-1] if balanced else both
 
-    def assess(self, view: ClusterSnapshot, pod: PodView) -> ScorerResult:
+    def score(self, view: ClusterSnapshot, pod: PodView) -> ScorerResult:
         """The risk for CPU and memory, and what follows."""
         use = self._use(view, pod)
         found = overload(use, self._options.safe_utilisation)

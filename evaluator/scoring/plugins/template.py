@@ -16,7 +16,7 @@ class Template:
     priorities: Sequence[str] = ("template",)
     metrics: Sequence[str] = ()
 
-    def assess(self, view: ClusterSnapshot, pod: PodView) -> ScorerResult:
+    def score(self, view: ClusterSnapshot, pod: PodView) -> ScorerResult:
         """Refuse no node, give 1 to each."""
         refused = NodeRejection(where=view.nodes.none, reason="the template refuses nothing")
         ones = np.ones(len(view.nodes), dtype=np.int64)

@@ -36,7 +36,7 @@ def test_kind_no_longer_served_is_pending_until_listed_again() -> None:
         collection(cluster, kind).replace([])
     seen: list[list[str]] = []
     cluster.listeners.decisions.append(lambda: seen.append(cluster.waiting_for))
-    cluster.policies.lose("the CRD is gone")
+    cluster.policies.mark_unserved("the CRD is gone")
     assert cluster.waiting_for == ["policies (the CRD is gone)"]
     cluster.policies.replace([])
     assert seen == [[]]

@@ -4,7 +4,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from evaluator.cache.feasible_nodes import FeasibleNodes
-from evaluator.model.feasibility import would_take
+from evaluator.model.feasibility import is_feasible
 from evaluator.model.objects import (
     Affinity,
     Node,
@@ -60,30 +60,30 @@ def test_incremental_result_equals_check_of_each_node(happened):
             nodes[name] = node(name, placing[0], cordoned=placing[1])
         places.changed(name)
         if asked:
-            places.takers(asked)
+            places.for_pod(asked)
             caught_up(places)
     for one in PODS:
-        places.takers(one)
+        places.for_pod(one)
     caught_up(places)
     for one in PODS:
-        right = {name for name, found in nodes.items() if would_take(found, one)}
-        assert places.takers(one) == right
+        right = {name for name, found in nodes.items() if is_feasible(found, one)}
+        assert places.for_pod(one) == right
 
 
 def test_pods_with_equal_constraints_share_a_result():
     places = FeasibleNodes({"a": node("a"), "b": node("b", "hdd")})
     one, two = pod("one", {"disk": "ssd"}), pod("two", {"disk": "ssd"})
-    places.takers(one)
+    places.for_pod(one)
     caught_up(places)
-    assert places.takers(two) is places.takers(one)
+    assert places.for_pod(two) is places.for_pod(one)
     assert not places.behind
-    assert places.takers(two) == {"a"}
+    assert places.for_pod(two) == {"a"}
 
 
 def test_change_without_effect_keeps_the_version():
     nodes = {"a": node("a"), "b": node("b")}
     places = FeasibleNodes(nodes)
-    places.takers(pod())
+    places.for_pod(pod())
     caught_up(places)
     version = places.version
     nodes["a"] = node("a", "hdd")
@@ -95,13 +95,13 @@ def test_change_without_effect_keeps_the_version():
     assert places.behind
     caught_up(places)
     assert places.version > version
-    assert places.takers(pod()) == {"b"}
+    assert places.for_pod(pod()) == {"b"}
 
 
 def test_many_nodes_are_checked_in_steps():
     nodes = {f"node-{number}": node(f"node-{number}") for number in range(2000)}
     places = FeasibleNodes(nodes)
-    takers = places.takers(pod())
+    takers = places.for_pod(pod())
     known = [len(takers) for _ in places.catching_up()]
     assert len(known) > 2
     assert known == sorted(known)
@@ -113,10 +113,10 @@ def test_result_is_dropped_with_the_last_pod_that_needs_it():
     one, two = pod("one"), pod("two")
     for each in (one, two):
         places.change_pod(None, each)
-    places.takers(one)
+    places.for_pod(one)
     caught_up(places)
     places.change_pod(one, None)
-    assert places.takers(two) == {"a"}
+    assert places.for_pod(two) == {"a"}
     places.change_pod(two, None)
-    assert places.takers(two) == set(), "nothing is known until somebody has looked again"
+    assert places.for_pod(two) == set(), "nothing is known until somebody has looked again"
     assert places.behind

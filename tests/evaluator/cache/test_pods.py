@@ -33,7 +33,7 @@ class World:
         self.inventory.age()
         return {
             node: (_cpu(load.requested), _cpu(load.recently_bound))
-            for node, load in self.inventory.loads.items()
+            for node, load in self.inventory.usage.items()
         }
 
 
@@ -150,15 +150,15 @@ def test_extended_resources_are_summed_too(world: World) -> None:
     pods, told = world.inventory.pods, list[str]()
     world.inventory.touched.append(told.append)
     pods.replace([holder("one", "1"), holder("two", "2")])
-    assert world.inventory.loads["a"].others == (("example.com/fpga", 3),)
+    assert world.inventory.usage["a"].others == (("example.com/fpga", 3),)
     told.clear()
     pods.put(holder("one", "4"))
-    assert world.inventory.loads["a"].others == (("example.com/fpga", 6),)
+    assert world.inventory.usage["a"].others == (("example.com/fpga", 6),)
     assert told
     pods.put(holder("one", "4", phase="Succeeded"))
-    assert world.inventory.loads["a"].others == (("example.com/fpga", 2),)
+    assert world.inventory.usage["a"].others == (("example.com/fpga", 2),)
     pods.drop(holder("two", "2"))
-    assert "a" not in world.inventory.loads
+    assert "a" not in world.inventory.usage
 
 
 def test_changed_nodes_are_listed_once_per_change_of_usage(world: World) -> None:
@@ -226,7 +226,7 @@ def test_container_statuses_are_summarized(containers: Any, facts: Any) -> None:
 def test_invalid_quantity_is_logged_with_the_pod() -> None:
     found = pod(node="a", cpu="lots")
     assert found.problems == (
-        "pod shop/web: what it requests of cpu is not a quantity: 'lots' (write it like 3, 1500m, 2Gi or 1e3)",
+        "pod shop/web: its request for cpu is not a quantity: 'lots' (write it like 3, 1500m, 2Gi or 1e3)",
     )
 
 
@@ -267,7 +267,7 @@ def test_incremental_sums_equal_sums_from_scratch(soak: bool) -> None:
                 getattr(inventory.pods, what)(value)
                 getattr(expected, what)(value, world.now)
             inventory.age()
-            assert dict(inventory.loads) == expected.loads(world.now)
+            assert dict(inventory.usage) == expected.loads(world.now)
 
     check()
 

@@ -19,7 +19,7 @@ def test_each_kind_turns_stale_by_itself(fresh):
     fresh.observed("nodes", 100.0)
     fresh.observed("pods", 130.0)
     assert fresh.stale(160.0) == []
-    assert fresh.stale(161.0) == ["news of nodes from the API server (none for 61 s)"]
+    assert fresh.stale(161.0) == ["updates of nodes from the API server (none for 61 s)"]
     assert len(fresh.stale(191.0)) == 2
     assert fresh.age("pods", 131.0) == 1.0
 

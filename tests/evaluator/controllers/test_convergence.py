@@ -155,7 +155,7 @@ class Life:
         self.decider.evaluate()
         if self.decider.waiting_for:
             return
-        self.plan.want(self.decider.latest.labels)
+        self.plan.set_desired(self.decider.latest.labels)
         while self.plan.pending:
             self.plan.step(self.seen, 2)
         for apply in tuple(self.plan.applies.values()):

@@ -128,7 +128,7 @@ async def test_label_conflict_is_reported_without_the_node(api, recording, told,
     world = await recording(api.url)
     world.conflicts = [LabelConflict("n0", "demo", "violating", "mine")]
     world.decide(parse(demo), n0=2.0)
-    words = "a part of the policy does not work as things are: the condition Valid says which"
+    words = "a part of the policy is not in force: see the condition Valid"
     await told({VIOLATED: 1, words: 1})
     world.conflicts = [LabelConflict(f"n{i}", "demo", "violating", "mine") for i in range(2)]
     world.decide(parse(demo), n0=2.0, n1=2.0)

@@ -99,7 +99,9 @@ async def test_label_conflict_is_in_the_status_of_its_policy(api, world, demo):
     found = await api.seen(
         f"{PATH}/demo", lambda policy: policy["status"]["conditions"][0]["status"] == "False"
     )
-    assert "label demo on n0 belongs to somebody else" in str(found["status"]["conditions"])
+    assert "label demo on n0 is owned by another field manager" in str(
+        found["status"]["conditions"]
+    )
 
 
 async def test_unchanged_status_is_not_written_again(stand, answer, connect, rng, background, demo):

@@ -94,7 +94,7 @@ def test_not_ready_while_the_api_server_does_not_serve_policies(world, demo):
     world.hear(node_a=0.0, node_b=1.0)
     world.decider.evaluate()
     assert not world.decider.waiting_for
-    world.cluster.policies.lose("TASPolicy CRD is not installed")
+    world.cluster.policies.mark_unserved("TASPolicy CRD is not installed")
     assert world.value("plimsoll_ready") == 0
     with pytest.raises(NotReadyError, match="TASPolicy CRD is not installed"):
         world.decider.current()
@@ -135,8 +135,8 @@ def test_not_ready_but_serving_while_the_watch_is_silent(world):
     world.hear(node_a=1.0, node_b=1.0)
     world.decider.evaluate()
     assert [sentence.split(" from ")[0] for sentence in world.decider.waiting_for] == [
-        "news of taspolicies",
-        "news of nodes",
+        "updates of taspolicies",
+        "updates of nodes",
     ]
     assert world.value("plimsoll_ready") == 0
     (decision,) = world.decider.current().policies.values()
@@ -254,7 +254,7 @@ def test_nodes_are_pending_until_the_first_snapshot(parsed, rule):
     class Scorer:
         predicates = priorities = metrics = ()
 
-        def assess(self, view, pod):
+        def score(self, view, pod):
             return ScorerResult(facts={"cpu.risk": np.array([0.5]), "memory.risk": np.array([1.5])})
 
     view = None

@@ -26,7 +26,7 @@ class Share:
 
     predicates = priorities = metrics = ()
 
-    def assess(self, view, pod):
+    def score(self, view, pod):
         if pod.requests.get(CPU) == 13_000:
             raise ZeroDivisionError
         risk = (view.requested[CPU] + pod.requests.get(CPU, 0.0)) / 1000.0

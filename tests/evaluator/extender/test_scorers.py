@@ -28,7 +28,7 @@ class Picky:
     def __init__(self):
         self.asked = []
 
-    def assess(self, view, pod):
+    def score(self, view, pod):
         self.asked.append(pod)
         places = np.arange(len(view.nodes))
         second = NodeRejection(places == 1, "is second")
@@ -44,7 +44,7 @@ class Broken(Picky):
     predicates = ("breaks",)
     priorities = ("broken",)
 
-    def assess(self, view, pod):
+    def score(self, view, pod):
         raise ZeroDivisionError("a mistake")
 
 

@@ -32,7 +32,7 @@ async def test_outage_is_survived_reported_and_recovered_from(world, how):
     else:
         world.proxy.freeze()
     text = await world.until(world.stale)
-    assert text.startswith("waiting for news of ")
+    assert text.startswith("waiting for updates of ")
     assert (await world.get("/healthz"))[0] == 200
     _, explained = await world.get("/explain/default/demo")
     waiting = json.loads(explained)["waitingFor"]

@@ -8,7 +8,7 @@ import pytest
 from evaluator.gangs.core.decide import decide
 from evaluator.gangs.core.packing import Capacity
 from evaluator.gangs.core.podgroup import PodGroup, gang_of
-from evaluator.model.gang_membership import GATE, Membership, Owner, QoS, Where
+from evaluator.model.gang_membership import GATE, Membership, Owner, PlacementConstraints, QoS
 from evaluator.model.node_index import NodeIndex
 from evaluator.model.pod_record import PodRecord
 from evaluator.model.resources import RESOURCES
@@ -68,7 +68,7 @@ def _capacity(pods=(), *, others=(), only=None, **nodes):
             for row, amount in enumerate(pod.requests):
                 free[row, names.position[pod.node]] -= amount
 
-    def allowed(where: Where, policy):
+    def allowed(where: PlacementConstraints, policy):
         told = (only or {}).get(policy if policy is not None else where.asked)
         return names.all if told is None else np.array([name in told for name in names])
 

@@ -8,7 +8,7 @@ import numpy as np
 
 from evaluator.gangs.core.packing import Capacity
 from evaluator.gangs.core.podgroup import GangKey, PodGroup, gang_of
-from evaluator.model.gang_membership import Membership, Owner, QoS, Where
+from evaluator.model.gang_membership import Membership, Owner, PlacementConstraints, QoS
 from evaluator.model.node_index import NodeIndex
 from evaluator.model.pod_record import PodRecord
 from evaluator.model.resources import RESOURCES
@@ -16,8 +16,8 @@ from evaluator.model.resources import RESOURCES
 CPU = 1000
 ROOMY = 110
 """Pods that a node takes."""
-ANYWHERE = Where()
-WHERES = {ANYWHERE: "abcdef", Where(b"bd"): "bd"}
+ANYWHERE = PlacementConstraints()
+WHERES = {ANYWHERE: "abcdef", PlacementConstraints(b"bd"): "bd"}
 """What pods may ask of a node, and the nodes that are so."""
 
 
@@ -33,7 +33,7 @@ class Pod:
     priority: int = 0
     qos: QoS = QoS.BURSTABLE
     owner: str = ""
-    where: Where = ANYWHERE
+    where: PlacementConstraints = ANYWHERE
     gated: bool = True
     foreign: bool = False
     native: bool = False

@@ -59,7 +59,7 @@ def demo(parsed, rule):
     )
 
 
-def test_the_whole_of_a_decision(store, decided, demo):
+def test_whole_decision_is_as_expected(store, decided, demo):
     store.subscribe(["health"])
     report(store, {"node-a": {"health": 0.0}, "node-b": {"health": 1.0}, "node-c": {"health": 2.0}})
     found = decided(demo)
@@ -80,7 +80,7 @@ def test_the_whole_of_a_decision(store, decided, demo):
     }
 
 
-def test_nothing_is_decided_about_nodes_that_are_not_in_the_cluster(store, decided, demo):
+def test_nothing_is_decided_about_unknown_nodes(store, decided, demo):
     store.subscribe(["health"])
     report(store, {"elsewhere": {"health": 2.0}})
     found = decided(demo, nodes=["node-a"])
@@ -88,12 +88,12 @@ def test_nothing_is_decided_about_nodes_that_are_not_in_the_cluster(store, decid
     assert found.labels == {}
 
 
-def test_no_policies_and_no_nodes(decided, demo):
+def test_decision_without_policies_or_nodes_is_empty(decided, demo):
     assert decided().policies == {}
     assert decided(demo, nodes=[]).policies[KEY].missing == {}
 
 
-def test_a_stale_reading_violates_nothing_and_is_missing(store, decided, demo):
+def test_stale_reading_counts_as_missing_and_violates_nothing(store, decided, demo):
     store.subscribe(["health"])
     report(store, {"node-a": {"health": 0.0}, "node-b": {"health": 2.0}, "node-c": {"health": 0.0}})
     later = NOW + STALE + 1
@@ -104,7 +104,7 @@ def test_a_stale_reading_violates_nothing_and_is_missing(store, decided, demo):
     assert found.labels == {}
 
 
-def test_several_samples_fire_no_rule_and_the_status_says_which_and_how_many(store, decided, demo):
+def test_several_samples_match_no_rule_and_the_problem_names_metric_and_count(store, decided, demo):
     store.subscribe(["health"])
     store.report("node-a", Delta(several={"health": 2}), NOW)
     store.report("node-b", Delta(several={"health": 7}), NOW)
@@ -122,9 +122,7 @@ def test_several_samples_fire_no_rule_and_the_status_says_which_and_how_many(sto
     )
 
 
-def test_a_label_wanted_with_two_values_is_left_out_on_that_node_and_reported(
-    store, decided, parsed, rule
-):
+def test_label_with_two_values_is_omitted_on_that_node_and_reported(store, decided, parsed, rule):
     policy = parsed(
         labeling=[rule("cpu GreaterThan 80", "tier=busy"), rule("mem LessThan 20", "tier=full")]
     )
@@ -149,7 +147,7 @@ def test_a_label_wanted_with_two_values_is_left_out_on_that_node_and_reported(
     assert mended.labels["node-b"] == {tier: "full"}
 
 
-def test_nan_is_missing(store, decided, demo):
+def test_nan_counts_as_missing(store, decided, demo):
     store.subscribe(["health"])
     report(store, {key: {"health": math.nan} for key in NODES})
     decision = decided(demo).policies[KEY]
@@ -157,7 +155,7 @@ def test_nan_is_missing(store, decided, demo):
     assert decision.ranking.scores(NODES) == []
 
 
-def test_two_policies_of_one_name_label_the_union_of_their_violators(store, decided, parsed, rule):
+def test_policies_of_one_name_label_the_union_of_their_violations(store, decided, parsed, rule):
     one = parsed("demo", "ns-a", deschedule=[rule("cpu GreaterThan 5")])
     two = parsed("demo", "ns-b", deschedule=[rule("mem GreaterThan 5")])
     store.subscribe(["cpu", "mem"])
@@ -175,9 +173,7 @@ def test_two_policies_of_one_name_label_the_union_of_their_violators(store, deci
     assert not any(decision.problems for decision in found.policies.values())
 
 
-def test_of_two_policies_of_one_name_that_want_different_values_the_first_namespace_wins(
-    store, decided, parsed, rule
-):
+def test_first_namespace_wins_between_policies_of_one_name(store, decided, parsed, rule):
     a, b, c = (
         parsed("demo", namespace, labeling=[rule(f"{metric} GreaterThan 5", f"card={namespace}")])
         for namespace, metric in (("ns-a", "m0"), ("ns-b", "m1"), ("ns-c", "m2"))
@@ -200,7 +196,7 @@ def test_of_two_policies_of_one_name_that_want_different_values_the_first_namesp
     )
 
 
-def test_a_bad_policy_harms_no_other(store, decided, parsed, rule, demo):
+def test_invalid_policy_affects_no_other(store, decided, parsed, rule, demo):
     bad = parsed(
         "bad",
         dontschedule=[{"operator": "?"}, rule("health Equals 1")],
@@ -216,7 +212,7 @@ def test_a_bad_policy_harms_no_other(store, decided, parsed, rule, demo):
     assert len(found.policies[bad.key].problems) == 3
 
 
-def test_at_the_start_every_silent_node_is_awaited(decided, demo, store):
+def test_silent_nodes_are_pending_at_startup(decided, demo, store):
     store.subscribe(["health"])
     report(store, {"node-a": {"health": 2.0}}, at=1.0)
     found = decided(demo, now=1.0)
@@ -225,9 +221,7 @@ def test_at_the_start_every_silent_node_is_awaited(decided, demo, store):
     assert decided(demo, now=STALE + 0.001).policies[KEY].unreported == frozenset()
 
 
-def test_while_the_readings_of_an_edited_policy_are_awaited_labels_stay(
-    store, decided, parsed, rule
-):
+def test_labels_stay_while_readings_of_an_edited_policy_are_pending(store, decided, parsed, rule):
     old = parsed(deschedule=[rule("health Equals 2")])
     new = parsed(deschedule=[rule("wellness Equals 2")], generation=2)
     store.subscribe(["health"])
@@ -249,7 +243,7 @@ def test_while_the_readings_of_an_edited_policy_are_awaited_labels_stay(
     assert decided(new, before=third).labels == {"node-a": {"demo": "violating"}}
 
 
-def test_a_deleted_policy_keeps_no_labels(store, decided, demo):
+def test_deleted_policy_keeps_no_labels(store, decided, demo):
     store.subscribe(["health"])
     report(store, {key: {"health": 2.0} for key in NODES})
     first = decided(demo)
@@ -261,7 +255,7 @@ def explained(decisions, store):
     return [(page.head, dict(page.nodes)) for page in found]
 
 
-def test_what_is_reported_between_two_steps_is_of_the_next_moment(store, decided, parsed, rule):
+def test_report_between_two_steps_belongs_to_the_next_decision(store, decided, parsed, rule):
     """Others have their turns while it is decided; the result is of one moment all the same, for every policy."""
     policies = [parsed(f"p{number}", deschedule=[rule("m Equals 1")]) for number in range(5)]
     store.subscribe(["m"])
@@ -324,9 +318,7 @@ def spoken(readings, subscribed):
 
 
 @given(worlds(), st.data())
-def test_any_order_of_policy_node_and_metric_arrival_makes_the_same_decisions(
-    tas, rule, world, data
-):
+def test_order_of_arrival_does_not_change_the_decision(tas, rule, world, data):
     """Decided after every single arrival, as the evaluator does, with agents that report anew when asked for more."""
     bodies, readings = world
     policies = [
@@ -367,7 +359,7 @@ def test_any_order_of_policy_node_and_metric_arrival_makes_the_same_decisions(
 
 
 @given(worlds())
-def test_deciding_again_changes_nothing(tas, rule, world):
+def test_repeated_decision_changes_nothing(tas, rule, world):
     bodies, readings = world
     policies = [
         parse_policy(
@@ -407,7 +399,7 @@ terms = st.sampled_from([{}, {"for": "5s"}, {"clearAfter": "5s"}, {"whenMissing"
 
 
 @given(st.lists(st.tuples(worlds(), terms, st.sets(st.sampled_from(NODES))), max_size=6))
-def test_what_is_used_again_is_what_would_come_out_anew(tas, rule, history):
+def test_reused_results_equal_recomputed_ones(tas, rule, history):
     """Through edits of rules and readings, and with nodes that come and go."""
     store, now, sharing, anew = Store(stale_after=STALE, started=0.0), NOW, Decisions(), Decisions()
     store.subscribe(["cpu", "mem"])
@@ -438,7 +430,7 @@ def test_what_is_used_again_is_what_would_come_out_anew(tas, rule, history):
         now += 3.0
 
 
-def test_what_did_not_change_is_the_very_same_object(store, decided, demo, parsed, rule):
+def test_unchanged_results_are_the_same_objects(store, decided, demo, parsed, rule):
     """Readers go by that: they have nothing to do where it is so."""
     other = parsed(
         "other", dontschedule=[rule("cpu GreaterThan 5")], deschedule=[rule("cpu Equals 9")]
@@ -481,7 +473,7 @@ def naive(policy, readings):
 
 
 @given(worlds(), st.booleans())
-def test_decisions_are_those_of_looking_at_each_node(tas, rule, world, all_of):
+def test_columnar_decision_equals_node_by_node_decision(tas, rule, world, all_of):
     bodies, readings = world
     logical = {"logicalOperator": "allOf" if all_of else "anyOf"}
     policies = [

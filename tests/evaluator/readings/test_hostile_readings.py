@@ -80,7 +80,7 @@ def strictly(data):
     st.fixed_dictionaries(dict.fromkeys(OTHERS, honest)),
     st.fixed_dictionaries(dict.fromkeys(METRICS, anything)),
 )
-def test_no_value_of_one_node_changes_what_is_decided_about_another(
+def test_values_of_one_node_never_change_decisions_about_another(
     tas, rule, texts, readings, spoilt
 ):
     labelled = [rule(text, [f"card={place}"]) for place, text in enumerate(texts["labeling"])]

@@ -26,7 +26,7 @@ print(rlimits.share({wanted}, reserved={reserved}), resource.getrlimit(resource.
         pytest.param(128, 512, 100, 500, "100 (512, 512)", True, id="no more than wanted"),
     ],
 )
-def test_a_port_gets_as_many_as_it_wants_beside_those_reserved(
+def test_port_gets_what_it_wants_beside_reserved_descriptors(
     soft, hard, wanted, reserved, had, warned
 ):
     program = PROGRAM.format(soft=soft, hard=hard, wanted=wanted, reserved=reserved)

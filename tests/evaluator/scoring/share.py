@@ -14,7 +14,7 @@ class Share:
     def __init__(self):
         self.asked = 0
 
-    def assess(self, view, pod):
+    def score(self, view, pod):
         self.asked += 1
         cpu = Resource.CPU
         asked = view.requested[cpu] + pod.requests.get(cpu, 0.0)

@@ -77,28 +77,28 @@ def always(soak, **drawn):
     return run
 
 
-def test_any_cluster_and_any_pod_get_an_assessment(soak):
+def test_any_cluster_and_pod_get_a_result(soak):
     @always(soak, view=ANY, pod=pods)
     def _(scorer, view, pod):
-        check(scorer, view, scorer.assess(view, pod))
+        check(scorer, view, scorer.score(view, pod))
 
 
-def test_the_same_question_gets_the_same_answer_whatever_was_asked_between(soak):
+def test_equal_requests_get_equal_results_in_any_sequence(soak):
     between = crowd(np.random.default_rng(4))
 
     @always(soak, view=ANY, pod=pods)
     def _(scorer, view, pod):
-        before = told(scorer.assess(view, pod))
-        scorer.assess(between, pod)
-        assert told(scorer.assess(view, pod)) == before
+        before = told(scorer.score(view, pod))
+        scorer.score(between, pod)
+        assert told(scorer.score(view, pod)) == before
 
 
-def test_the_order_of_the_nodes_does_not_matter(soak):
+def test_node_order_does_not_matter(soak):
     @always(soak, view=ANY, pod=pods, seed=st.integers(0, 2**32))
     def _(scorer, view, pod, seed):
         order = list(range(len(view.nodes)))
         random.Random(seed).shuffle(order)
-        found, other = scorer.assess(view, pod), scorer.assess(reordered(view, order), pod)
+        found, other = scorer.score(view, pod), scorer.score(reordered(view, order), pod)
         assert other.scores.keys() == found.scores.keys()
         for name, scores in found.scores.items():
             assert other.scores[name].tolist() == scores[order].tolist()
@@ -116,45 +116,45 @@ def reasons(found, predicate, view):
     return why
 
 
-def test_no_scorer_is_left_out():
+def test_every_scorer_is_covered():
     assert {name.partition(",")[0] for name in SCORERS} >= BUILT_IN.keys()
 
 
 @each
-def test_no_nodes(scorer):
+def test_empty_cluster_gets_a_result(scorer):
     view = ClusterSnapshot(NodeIndex())
-    check(scorer, view, scorer.assess(view, PodView(requests=HUGE)))
+    check(scorer, view, scorer.score(view, PodView(requests=HUGE)))
 
 
 @each
-def test_nodes_of_which_nothing_is_known(scorer):
+def test_nodes_without_data_get_a_result(scorer):
     view = ClusterSnapshot(NodeIndex(("a", "b")))
-    check(scorer, view, scorer.assess(view, PodView()))
+    check(scorer, view, scorer.score(view, PodView()))
 
 
 @each
 @pytest.mark.parametrize("capacity", [0.0, float("nan"), -1.0, 1e18])
-def test_nodes_without_a_capacity_that_makes_sense(scorer, capacity):
+def test_nodes_with_invalid_capacity_get_a_result(scorer, capacity):
     view = crowd(np.random.default_rng(2))
     same = fixed([capacity] * len(view.nodes))
     view = dataclasses.replace(view, allocatable=dict.fromkeys(view.allocatable, same))
-    check(scorer, view, scorer.assess(view, PodView()))
+    check(scorer, view, scorer.score(view, PodView()))
 
 
 @each
-def test_a_pod_that_fits_nowhere(scorer):
+def test_pod_that_fits_nowhere_gets_a_result(scorer):
     view = crowd(np.random.default_rng(3))
-    check(scorer, view, scorer.assess(view, PodView(requests=HUGE)))
+    check(scorer, view, scorer.score(view, PodView(requests=HUGE)))
 
 
 @each
-def test_a_reason_says_nothing_that_changes(scorer):
+def test_reason_contains_no_changing_value(scorer):
     """kube-scheduler writes it into the pod: a reading in it would have the pod tried again at once, for ever."""
     rng = np.random.default_rng(1)
     seen = set()
     for _ in range(40):
         view = crowd(rng)
-        found = scorer.assess(view, PodView(requests=HUGE))
+        found = scorer.score(view, PodView(requests=HUGE))
         seen |= {why for name in found.refusals for why in reasons(found, name, view)}
     assert len(seen - {""}) <= len(Resource)
 

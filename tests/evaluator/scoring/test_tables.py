@@ -154,7 +154,7 @@ KNOWN = {"measured": (9, 5), "forecast": (9, 5), "steady": (10, 6), "full": (0, 
 """safe-overload and safe-balance of nodes of 8000m, for a pod of 200m."""
 
 
-async def test_safe(tmp_path):
+async def test_safe_reproduces_the_documented_table(tmp_path):
     async with evaluator(tmp_path, alone(ALONE), [], "--scorers=safe") as asked:
         accepted = await asked.accepted(PREDICATE, cpu=200)
         assert accepted & {*KNOWN} == {"measured", "forecast", "steady"}
@@ -179,7 +179,7 @@ PIGEON = "/scheduler/priorities/pigeon-holing"
         ("bin-pack", {"n1": 10, "n2": 1, "n3": 0}),
     ],
 )
-async def test_pigeon(tmp_path, objective, wanted):
+async def test_pigeon_reproduces_the_documented_table(tmp_path, objective, wanted):
     flags = ("--scorers=pigeon", f"--pigeonObjective={objective}")
     async with evaluator(tmp_path, *holding(), *flags) as asked:
         assert await asked.scores(PIGEON, cpu=500, memory=1024) == wanted
@@ -187,7 +187,7 @@ async def test_pigeon(tmp_path, objective, wanted):
         assert await asked.scores(PIGEON, cpu=9000, memory=1024, name="large") == nowhere
 
 
-async def test_pigeon_learns_what_is_asked_for(tmp_path):
+async def test_pigeon_learns_the_demand(tmp_path):
     async with evaluator(tmp_path, *holding(), "--scorers=pigeon") as asked:
         for number in range(9):
             await asked.scores(PIGEON, cpu=100, memory=128, name=f"small-{number}")
@@ -197,7 +197,7 @@ async def test_pigeon_learns_what_is_asked_for(tmp_path):
         assert found == {"n1": 1, "n2": 10, "n3": 0}
 
 
-async def test_congestion_reward_and_template(tmp_path):
+async def test_congestion_reward_and_template_reproduce_the_documented_table(tmp_path):
     flags = ("--scorers=congestion,reward,template",)
     async with evaluator(tmp_path, alone(CONGESTED), [], *flags) as asked:
         assert await asked.scores("/scheduler/priorities/congestion") == {

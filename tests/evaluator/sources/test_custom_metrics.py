@@ -49,7 +49,7 @@ async def refused(source, metric="health_metric"):
         (("v1", "v1beta1"), "v1beta1"),
     ],
 )
-async def test_the_version_is_found_out_once_and_the_metric_asked_by_its_name(
+async def test_version_is_discovered_once_and_the_metric_read_by_name(
     source, stand, answer, served, spoken
 ):
     stand.then(answer.says(200, group(*served)))
@@ -61,7 +61,7 @@ async def test_the_version_is_found_out_once_and_the_metric_asked_by_its_name(
     assert asked[2:] == [f"{GROUP}/{spoken}/nodes/*/node/odd name"]  # as the server decodes it
 
 
-async def test_after_a_failure_the_version_is_found_out_again(source, stand, answer):
+async def test_version_is_discovered_again_after_a_failure(source, stand, answer):
     stand.then(
         answer.says(200, group("v1beta1")),
         answer.refuses(404),
@@ -73,7 +73,7 @@ async def test_after_a_failure_the_version_is_found_out_again(source, stand, ans
     assert stand.asked[3].path == f"{GROUP}/v1beta2/nodes/*/health_metric"
 
 
-async def test_metrics_that_do_not_exist_do_not_cause_a_discovery_each(stand, connect, answer):
+async def test_missing_metrics_do_not_repeat_the_discovery(stand, connect, answer):
     source = CustomMetrics(await connect(stand.url), rediscover=3600.0)
     stand.then(answer.says(200, group("v1beta2")))
     stand.otherwise(answer.refuses(404))
@@ -82,7 +82,7 @@ async def test_metrics_that_do_not_exist_do_not_cause_a_discovery_each(stand, co
     assert [one.path for one in stand.asked].count(GROUP) == 1
 
 
-async def test_questions_at_once_share_one_discovery(source, stand, answer):
+async def test_concurrent_requests_share_one_discovery(source, stand, answer):
     async def reply(request):
         body = group("v1beta2") if request.path == GROUP else values(a="1")
         return await answer.says(200, body)(request)
@@ -92,14 +92,14 @@ async def test_questions_at_once_share_one_discovery(source, stand, answer):
     assert [one.path for one in stand.asked].count(GROUP) == 1
 
 
-async def test_without_an_adapter_it_says_so(source, stand, answer):
+async def test_missing_adapter_is_reported(source, stand, answer):
     stand.otherwise(answer.refuses(404))
     reason, says = await refused(source)
     assert reason == "no_api"
     assert "is an adapter installed?" in says
 
 
-async def test_versions_of_another_age_are_named(source, stand, answer):
+async def test_unsupported_versions_are_named(source, stand, answer):
     stand.otherwise(answer.says(200, group("v3")))
     reason, says = await refused(source)
     assert reason == "no_version"
@@ -110,16 +110,14 @@ async def test_versions_of_another_age_are_named(source, stand, answer):
 @pytest.mark.parametrize(
     ("code", "message"), [(500, "boom"), (503, "service unavailable"), (403, "forbidden")]
 )
-async def test_a_refusal_is_the_server_s_own_words(
-    source, stand, answer, discovered, code, message
-):
+async def test_rejection_has_the_servers_message(source, stand, answer, discovered, code, message):
     if discovered:
         stand.then(answer.says(200, group("v1beta2")))
     stand.otherwise(answer.refuses(code, message=message))
     assert await refused(source) == (f"http_{code}", f"{code} {message}")
 
 
-async def test_the_same_fault_has_the_same_words_for_every_metric(source, stand, answer):
+async def test_same_fault_has_the_same_message_for_every_metric(source, stand, answer):
     """Or an outage would fill the log."""
     stand.then(answer.says(200, group("v1beta2")))
     stand.otherwise(answer.breaks)
@@ -127,25 +125,25 @@ async def test_the_same_fault_has_the_same_words_for_every_metric(source, stand,
 
 
 @pytest.mark.parametrize("body", [b"<html>", b"", b"[]", b'{"items":[{"value":"1"}]}'])
-async def test_garbage_is_no_answer(source, stand, answer, body):
+async def test_invalid_response_is_a_failure(source, stand, answer, body):
     stand.then(answer.says(200, group("v1beta2")))
     stand.otherwise(answer.says(200, body))
     assert (await refused(source))[0] == "malformed"
 
 
 @pytest.mark.parametrize("body", [b"<html>", b"[]", b'{"versions":[{}]}', b'{"versions":7}'])
-async def test_a_garbled_discovery_is_no_answer(source, stand, answer, body):
+async def test_invalid_discovery_is_a_failure(source, stand, answer, body):
     stand.otherwise(answer.says(200, body))
     assert (await refused(source))[0] in {"unreachable", "malformed"}
 
 
-async def test_an_empty_list_says_nothing(source, stand, answer):
+async def test_empty_list_has_no_readings(source, stand, answer):
     stand.then(answer.says(200, group("v1beta2")))
     stand.otherwise(answer.says(200, values()))
     assert await refused(source) == ("empty", "it lists no node")
 
 
-async def test_a_discovery_that_hangs_can_be_given_up_and_begun_again(source, stand, answer):
+async def test_hanging_discovery_can_be_cancelled_and_restarted(source, stand, answer):
     stand.then(answer.hangs, answer.says(200, group("v1beta2")), answer.says(200, values(a="1")))
     asking = asyncio.create_task(source.ask("health_metric"))
     await stand.until(1)
@@ -155,7 +153,7 @@ async def test_a_discovery_that_hangs_can_be_given_up_and_begun_again(source, st
     assert (await source.ask("health_metric")).readings.keys() == {"a"}
 
 
-async def test_the_age_is_told_by_the_server_s_own_clock(stand, connect, answer):
+async def test_age_uses_the_servers_clock(stand, connect, answer):
     """Its Date is an hour ahead of our wall clock, and so are its readings."""
     source = CustomMetrics(await connect(stand.url), clock=lambda: 500.0, wall=NOON.timestamp)
     stand.then(answer.says(200, group("v1beta2")), answer.says(200, values(a="1")))

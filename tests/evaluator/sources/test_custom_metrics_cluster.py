@@ -109,9 +109,7 @@ def policy_path(name):
     return f"/apis/telemetry.intel.com/v1alpha1/namespaces/default/taspolicies/{name}"
 
 
-async def test_one_metric_that_hangs_and_one_that_is_not_there_hold_up_no_other(
-    api, adapter, start, tas, rule
-):
+async def test_hanging_and_missing_metrics_delay_no_other(api, adapter, start, tas, rule):
     adapter.metrics = {"health_metric": {"node-a": "2", "node-b": "0"}, "slow": "hang"}
     await api.policy(tas("demo", "default", deschedule=[rule("health_metric Equals 2")]))
     await api.policy(tas("slow", "default", dontschedule=[rule("slow Equals 2")]))
@@ -136,9 +134,7 @@ async def test_one_metric_that_hangs_and_one_that_is_not_there_hold_up_no_other(
     assert not any("Traceback" in line for line in evaluator.lines)
 
 
-async def test_an_adapter_that_is_replaced_by_another_version_is_found_again(
-    api, adapter, start, tas, rule
-):
+async def test_adapter_of_another_version_is_discovered_again(api, adapter, start, tas, rule):
     adapter.metrics = {"health_metric": {"node-a": "2", "node-b": "0"}}
     await api.policy(tas("demo", "default", deschedule=[rule("health_metric Equals 2")]))
     evaluator = await start("--metricsSource=custom-metrics")
@@ -150,7 +146,7 @@ async def test_an_adapter_that_is_replaced_by_another_version_is_found_again(
     await until_labelled(api, "node-b", violating=True)
 
 
-async def test_where_agents_are_silent_the_next_source_has_the_word(api, adapter, start, tas, rule):
+async def test_next_source_is_used_where_agents_are_silent(api, adapter, start, tas, rule):
     adapter.metrics = {"health_metric": {"node-a": "2", "node-b": "0"}}
     await api.policy(tas("demo", "default", deschedule=[rule("health_metric Equals 2")]))
     await start("--metricsSource=agents,custom-metrics")

@@ -23,7 +23,7 @@ def parse(*argv):
         (["--metricsSource=agents", "--metricsSource=prometheus"], ("agents", "prometheus")),
     ],
 )
-def test_sources_are_named_in_their_order(argv, sources):
+def test_sources_are_in_the_given_order(argv, sources):
     assert parse(*argv).sources == sources
 
 
@@ -41,7 +41,7 @@ def test_sources_are_named_in_their_order(argv, sources):
         ("--metricsSource=custom-metrics", "--sourceTimeout=500ms"),
     ],
 )
-def test_what_goes_together(argv):
+def test_compatible_flags_are_accepted(argv):
     assert parse(*argv).mistakes() == []
 
 
@@ -70,7 +70,7 @@ def test_what_goes_together(argv):
         (["--sourceTimeout=0"], "--sourceTimeout must be more than 0"),
     ],
 )
-def test_what_does_not(argv, sentence):
+def test_incompatible_flags_are_rejected(argv, sentence):
     assert parse(*argv).mistakes() == [sentence]
 
 
@@ -92,7 +92,7 @@ def test_what_does_not(argv, sentence):
         (["--sourceTimeout=5"], "--sourceTimeout: not a duration"),
     ],
 )
-def test_a_mistake_ends_the_program_with_status_2_and_one_sentence(capsys, argv, sentence):
+def test_mistake_exits_with_status_2_and_one_sentence(capsys, argv, sentence):
     with pytest.raises(SystemExit) as ended:
         parse(*argv)
     assert ended.value.code == 2

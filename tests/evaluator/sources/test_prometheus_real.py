@@ -120,7 +120,7 @@ async def settled(source, metric, wanted):
             await asyncio.sleep(0.02)
 
 
-async def test_from_a_file_on_a_node_to_a_reading(fleet, source):
+async def test_file_on_a_node_becomes_a_reading(fleet, source):
     fleet.write("node-a", 'node_health_metric 1\nodd NaN\nmany{x="1"} 1\nmany{x="2"} 2\nload 4\n')
     fleet.write("node-b", 'node_health_metric 0\nodd +Inf\nmany{x="1"} 1\nload 8\n')
     queries = (
@@ -148,7 +148,7 @@ async def test_from_a_file_on_a_node_to_a_reading(fleet, source):
         assert caught.value.reason == reason
 
 
-async def test_the_queries_that_the_docs_show_are_understood(source):
+async def test_queries_of_the_docs_are_valid(source):
     """By the real parser; agents with only a text file have none of their series."""
     page = (ROOT / "docs/sources.md").read_text()
     shown = "\n".join(re.findall(r"```yaml\n(# what policies.*?)```", page, re.DOTALL))
@@ -161,7 +161,7 @@ async def test_the_queries_that_the_docs_show_are_understood(source):
         await settled(asked, metric, "empty")
 
 
-async def test_the_reading_of_a_node_goes_with_its_agent(fleet, source):
+async def test_reading_of_a_node_ends_with_its_agent(fleet, source):
     fleet.write("node-a", "node_health_metric 1\n")
     fleet.write("node-b", "node_health_metric 0\n")
     asked = await source()
@@ -172,7 +172,7 @@ async def test_the_reading_of_a_node_goes_with_its_agent(fleet, source):
     await settled(asked, "health_metric", "empty")
 
 
-async def test_the_scheduler_is_told_by_what_prometheus_says(
+async def test_prometheus_readings_decide_the_schedulers_answer(
     api, fleet, run, kubeconfig, tas, rule
 ):
     """The evaluator without agents, and the whole way: a file, a scrape, a query, a filter answer, an explanation."""

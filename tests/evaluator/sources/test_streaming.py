@@ -78,7 +78,7 @@ async def stream_to(tmp_path, background):
     rounds.close()
 
 
-async def test_with_the_real_evaluator_files_become_readings(files, stream_to):
+async def test_files_become_readings_in_the_real_evaluator(files, stream_to):
     files("node_health_metric 0\n")
     real = RealEvaluator()
     real.want("health_metric")
@@ -111,7 +111,7 @@ def pace(recorder):
     return families["plimsoll_rule_group_interval_seconds"].samples[0].value
 
 
-async def test_what_a_node_records_becomes_a_reading_within_its_second(
+async def test_recorded_series_becomes_a_reading_within_its_second(
     files, tmp_path, background, until
 ):
     """Nothing but the change brings these reports: regular ones come each hour, and the group's own pace is a day."""
@@ -141,7 +141,7 @@ async def test_what_a_node_records_becomes_a_reading_within_its_second(
     rounds.close()
 
 
-async def test_a_node_that_the_evaluator_forgot_begins_anew(files, stream_to):
+async def test_forgotten_node_starts_over(files, stream_to):
     files("a 1\nb 1\n")
     real = RealEvaluator()
     real.want("a", "b")

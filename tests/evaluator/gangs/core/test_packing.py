@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from evaluator.gangs.core.packing import Capacity, Packing
 from evaluator.gangs.core.pod_shape import PodShape, shapes
-from evaluator.model.gang_membership import Where
+from evaluator.model.gang_membership import PlacementConstraints
 from evaluator.model.node_index import NodeIndex
 from evaluator.model.resources import RESOURCES
 
@@ -19,7 +19,7 @@ CPU, PODS = RESOURCES.index("cpu"), RESOURCES.index("pods")
 def asking(cpu=0, *, where=b"", others=(), pods=1):
     vector = [0] * len(RESOURCES)
     vector[CPU], vector[PODS] = cpu, pods
-    return PodShape(tuple(vector), tuple(others), Where(where), None)
+    return PodShape(tuple(vector), tuple(others), PlacementConstraints(where), None)
 
 
 def a_space(cores, *, pods=110, others=None, only=None):

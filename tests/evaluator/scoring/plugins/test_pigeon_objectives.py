@@ -120,7 +120,7 @@ def test_bin_packing_is_the_difference_of_variations(resources, examples):
         lambda before, after: pigeon_objectives.bin_pack(before, after, 0.0),
     ],
 )
-def test_thousands_of_nodes_that_differ_in_the_ninth_digit(objective):
+def test_thousands_of_nearly_equal_nodes_are_distinguished(objective):
     """Sums of squares that are not centred would lose all that they differ by."""
     before = np.full((5000, 2), 0.3) + np.arange(5000)[:, None] * 1e-12
     found = objective(before, before + 0.1)
@@ -133,7 +133,7 @@ def test_thousands_of_nodes_that_differ_in_the_ninth_digit(objective):
         assert found[place] == pytest.approx(wanted, rel=1e-9)
 
 
-def test_what_evens_all_nodes_out_leaves_what_they_differ_by():
+def test_common_change_keeps_the_difference_between_nodes():
     """One node is off, and the pod brings it to the others: not the root of what rounding left is told, but 1e-10."""
     before = np.array([[0.7 - 1e-10], [0.7], [0.3], [0.7 + 1e-10], [0.7]])
     after = before.copy()
@@ -147,14 +147,14 @@ def test_what_evens_all_nodes_out_leaves_what_they_differ_by():
     assert pigeon_objectives.bin_pack(before, after, 0.0)[2] == pytest.approx(wanted, rel=1e-5)
 
 
-def test_no_nodes():
+def test_no_nodes_have_no_objective():
     none = np.zeros((0, 2))
     assert pigeon_objectives.load_balance(none, none).tolist() == []
     assert pigeon_objectives.consolidate(none, none).tolist() == []
     assert pigeon_objectives.bin_pack(none, none, 1.0).tolist() == []
 
 
-def test_the_variation_of_what_is_always_the_same_is_0():
+def test_variation_of_a_constant_is_zero():
     assert pigeon_objectives.variation(np.array([2.0, 3.0]), np.zeros((2, 2))) == 0.0
     assert pigeon_objectives.variation(np.zeros(2), np.eye(2)) == 0.0
     assert pigeon_objectives.variation(np.array([2.0]), np.array([[9.0]])) == 1.5

@@ -44,7 +44,7 @@ async def agent():
         yield connect
 
 
-async def test_who_does_not_shake_hands_is_cut_off(port):
+async def test_missing_handshake_is_closed(port):
     evaluator = await port(handshake=0.2)
     reader, writer = await asyncio.open_connection("127.0.0.1", evaluator.port)
     async with asyncio.timeout(PATIENCE):
@@ -52,13 +52,13 @@ async def test_who_does_not_shake_hands_is_cut_off(port):
     writer.close()
 
 
-async def test_who_says_nothing_on_its_stream_is_cut_off(port, agent):
+async def test_silent_stream_is_closed(port, agent):
     node = await agent(await port(introduction=0.2))
     assert (await node.ended())[0] in {Code.OK, Code.UNAVAILABLE}
 
 
 @pytest.mark.parametrize("shared", [True, False], ids=["one connection", "a connection each"])
-async def test_streams_of_all_are_bounded(port, agent, shared):
+async def test_total_streams_are_bounded(port, agent, shared):
     evaluator = await port(streams=2)
     first = [await agent(evaluator, f"node-{number}", shared=shared) for number in range(2)]
     for node in first:
@@ -73,7 +73,7 @@ async def test_streams_of_all_are_bounded(port, agent, shared):
         assert list((await node.hear()).metrics) == ["a", "b"]
 
 
-async def test_two_with_one_name_do_not_fight_at_full_speed(port, agent):
+async def test_two_agents_of_one_name_replace_each_other_at_a_limited_rate(port, agent):
     evaluator = await port(beginnings=2, pause=5.0)
     first, second, third = [await agent(evaluator) for _ in range(3)]
     await first.introduced()
@@ -95,7 +95,7 @@ async def test_two_with_one_name_do_not_fight_at_full_speed(port, agent):
     assert (await second.ended())[0] is Code.ALREADY_EXISTS
 
 
-async def test_who_never_reads_holds_up_nobody_and_is_cut_off_by_its_age(port, agent):
+async def test_peer_that_never_reads_delays_no_other_and_is_closed_by_age(port, agent):
     evaluator = await port(age=1.0)
     deaf = await Peer.connect(evaluator.port)
     await deaf.send(frame(SETTINGS, 0, 0, SHUT))
@@ -111,9 +111,7 @@ async def test_who_never_reads_holds_up_nobody_and_is_cut_off_by_its_age(port, a
     deaf.vanish()
 
 
-async def test_what_a_peer_that_does_not_read_was_not_told_is_replaced_by_what_is_newer(
-    port, until
-):
+async def test_unread_subscription_is_replaced_by_the_newest(port, until):
     evaluator = await port()
     deaf = await Peer.connect(evaluator.port)
     await deaf.send(frame(SETTINGS, 0, 0, SHUT))

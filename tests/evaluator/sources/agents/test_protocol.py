@@ -25,7 +25,7 @@ def talk():
     return made
 
 
-def test_lists_are_understood_by_their_own_generation_until_a_later_one_is_answered(talk):
+def test_reports_are_decoded_by_their_generation_until_a_later_one_is_answered(talk):
     talk.decode(said(full=True, indices=[0], values=[1.0]), known=False)
     talk.tell(2, ("z", "a"))
     assert talk.decode(said(indices=[0], values=[2.0]), known=True).values == {"a": 2.0}
@@ -35,7 +35,7 @@ def test_lists_are_understood_by_their_own_generation_until_a_later_one_is_answe
         talk.decode(said(full=True), known=True)
 
 
-def test_who_is_told_of_many_lists_and_answers_none_has_only_the_latest_kept(talk):
+def test_only_the_latest_of_many_unanswered_subscriptions_are_kept(talk):
     for generation in range(2, 1000):
         talk.tell(generation, METRICS)
     assert len(talk._told) == 16
@@ -44,13 +44,13 @@ def test_who_is_told_of_many_lists_and_answers_none_has_only_the_latest_kept(tal
     assert talk.decode(said(generation=999, full=True), known=True)
 
 
-def test_more_readings_than_there_are_metrics_are_refused_before_anything_is_made_of_them(talk):
+def test_more_readings_than_metrics_are_rejected_before_decoding(talk):
     with pytest.raises(MalformedReportError, match="4 readings of the 3 metrics subscribed to"):
         talk.decode(said(full=True, absent=[0, 1, 2, 2**32 - 1]), known=True)
 
 
 @pytest.mark.parametrize("garbage", [b"\xff", b"\x0a\x05abc", b"\x0a\x02\xff\xfe", b"\x08"])
-def test_bytes_that_are_no_report_are_no_traceback(garbage):
+def test_invalid_bytes_cause_no_traceback(garbage):
     with pytest.raises(MalformedReportError, match="no Report"):
         parse(garbage)
 
@@ -75,7 +75,7 @@ reports = st.builds(
 
 
 @given(st.lists(reports, max_size=8))
-def test_whatever_an_agent_says_is_of_its_own_node_or_refused(said_by_it):
+def test_any_report_is_of_its_own_node_or_rejected(said_by_it):
     """And what is understood, the store can take."""
     talk, store = StreamProtocol("node-a"), Store(stale_after=30.0, started=0.0)
     store.subscribe(METRICS)
@@ -93,7 +93,7 @@ def test_whatever_an_agent_says_is_of_its_own_node_or_refused(said_by_it):
 
 
 @given(st.binary(max_size=200))
-def test_any_bytes_are_a_report_or_refused(garbage):
+def test_any_bytes_are_a_report_or_rejected(garbage):
     talk = StreamProtocol("node-a")
     talk.tell(1, METRICS)
     with contextlib.suppress(MalformedReportError):

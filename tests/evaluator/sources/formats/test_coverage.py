@@ -10,7 +10,7 @@ def coverage():
     return Coverage("prometheus")
 
 
-def test_it_says_which_metrics_match_which_nodes_and_which_match_none(coverage):
+def test_coverage_lists_matching_metrics_and_those_without_a_node(coverage):
     coverage.note("a", frozenset(), "")
     coverage.note("b", frozenset(), "")
     coverage.note("c", frozenset({"node-2", "node-1"}), "")
@@ -27,7 +27,7 @@ def test_it_says_which_metrics_match_which_nodes_and_which_match_none(coverage):
     assert coverage.failing == 1
 
 
-def test_each_change_is_told_once(coverage):
+def test_each_change_is_reported_once(coverage):
     coverage.note("a", frozenset(), "")
     assert coverage.new
     coverage.tell(3)
@@ -41,7 +41,7 @@ def test_each_change_is_told_once(coverage):
     assert coverage.tell(3) == [Line("prometheus has a for 3 of 3 nodes", False)]
 
 
-def test_an_outage_of_everything_is_one_sentence(coverage):
+def test_total_outage_is_one_sentence(coverage):
     for number in range(400):
         coverage.note(f"m{number:03}", None, "unreachable")
     assert coverage.tell(3) == [
@@ -52,7 +52,7 @@ def test_an_outage_of_everything_is_one_sentence(coverage):
     ]
 
 
-def test_a_metric_that_no_policy_names_any_more_is_forgotten(coverage):
+def test_metric_of_no_policy_is_forgotten(coverage):
     coverage.note("a", None, "500")
     coverage.tell(3)
     coverage.keep(["b"])
