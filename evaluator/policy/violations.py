@@ -29,7 +29,7 @@ class ViolationReasons(Mapping[str, str]):
         return evaluate.reasons(self.policy, self.strategy, self.nodes.nodes, self.found)
 
     def some(self, count: int, among: NodeMask) -> dict[str, str]:
-        """The reasons of the first `count` of some violating nodes, without making those of all others."""
+        """Return the reasons of the first `count` of some violating nodes, without building those of the others."""
         few = np.zeros_like(among.mask)
         few[among.mask.nonzero()[0][:count]] = True
         found = replace(self.found, violated=few)
@@ -76,7 +76,7 @@ def plain(reasons: Mapping[str, str]) -> Mapping[str, str]:
 
 
 def violators(reasons: Mapping[str, str], nodes: NodeIndex) -> Mask:
-    """The violating nodes as a mask over `nodes`, which are those of the decision; not to be written to."""
+    """Return the violating nodes as a read-only mask over `nodes`, the nodes of the decision."""
     if isinstance(reasons, ViolationReasons):
         return reasons.nodes.mask
     if not reasons:
