@@ -32,9 +32,10 @@ from evaluator.extender.verbs import answer_filter, answer_prioritize
 from evaluator.policy.decide import Decisions, decide, deciding
 from evaluator.policy.parse import parse
 from evaluator.policy.types import Policy
+from evaluator.readings.column import Reading
 from evaluator.readings.merged import Merged, Readings
 from evaluator.readings.polled import PolledReadings
-from evaluator.readings.store import Reading, Store
+from evaluator.readings.store import Store
 from wire.codec import Delta
 
 METRICS = tuple(f"metric_{number}" for number in range(40))

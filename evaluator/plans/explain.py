@@ -2,7 +2,7 @@
 
 import itertools
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from itertools import islice
 from typing import Any, NamedTuple
 
@@ -16,8 +16,9 @@ from evaluator.policy.durations import StrategyState
 from evaluator.policy.evaluate import MetricTable
 from evaluator.policy.rule_options import WhenMissing
 from evaluator.policy.types import StrategyName
+from evaluator.policy.violations import ViolationReasons
+from evaluator.readings.column import NEVER, Bools, Column, Floats
 from evaluator.readings.merged import Readings
-from evaluator.readings.store import NEVER, Bools, Column, Floats
 
 MOST_NAMED = 100
 """Nodes named in one list; the rest is counted in a separate field, such as `brokenMore`."""
@@ -96,7 +97,16 @@ def explain(
         **_ranking(decision, table, shown),
         **({"nodesMore": len(table.nodes) - len(shown)} if len(shown) < len(table.nodes) else {}),
     }
-    return Explanation(head, _nodes(decision, shown, rows, now))
+    yield
+    among = np.zeros(len(table.nodes), dtype=bool)
+    among[table.nodes.find(shown)] = True
+    reasons: dict[str, Mapping[str, str]] = {}
+    for name, violations in decision.violations.items():
+        reasons[name.value] = (
+            violations.some(among) if isinstance(violations, ViolationReasons) else violations
+        )
+        yield
+    return Explanation(head, _nodes(decision, reasons, shown, rows, now))
 
 
 def _shown(decision: Decision, nodes: NodeIndex, node: str) -> NodeIndex:
@@ -113,7 +123,10 @@ def _shown(decision: Decision, nodes: NodeIndex, node: str) -> NodeIndex:
 
 def _some(field: str, nodes: NodeIndex, mask: Bools, most: int = MOST_NAMED) -> dict[str, Any]:
     """Return the first nodes of a mask by name; the rest is counted in a separate field."""
-    return _limited(field, nodes.at(mask), most)
+    positions = mask.nonzero()[0]
+    names = [nodes[position] for position in positions[:most].tolist()]
+    more = {f"{field}More": len(positions) - most} if len(positions) > most else {}
+    return {field: names, **more}
 
 
 def _limited(field: str, names: Sequence[str], most: int) -> dict[str, Any]:
@@ -167,7 +180,11 @@ def _ranking(decision: Decision, table: MetricTable, shown: NodeIndex) -> dict[s
 
 
 def _nodes(
-    decision: Decision, nodes: NodeIndex, columns: Sequence[Iterator["_Reading"]], now: float
+    decision: Decision,
+    reasons: Mapping[str, Mapping[str, str]],
+    nodes: NodeIndex,
+    columns: Sequence[Iterator["_Reading"]],
+    now: float,
 ) -> Iterator[tuple[str, dict[str, Any]]]:
     metrics = sorted(decision.policy.metrics)
     rows: Iterator[tuple[_Reading, ...]] = zip(*columns, strict=True)
@@ -179,8 +196,7 @@ def _nodes(
                     metric: reading.as_json(now)
                     for metric, reading in zip(metrics, row, strict=True)
                 },
-                "dontschedule": decision.dontschedule.get(node),
-                "deschedule": decision.deschedule.get(node),
+                **{strategy: found.get(node) for strategy, found in reasons.items()},
                 "labels": dict(decision.labels.get(node, {})),
             },
         )

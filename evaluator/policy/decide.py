@@ -23,8 +23,8 @@ from evaluator.policy.ranking import Ranking
 from evaluator.policy.reductions import Use
 from evaluator.policy.types import VIOLATING, Policy, Rule, StrategyName
 from evaluator.policy.violations import MissingReadings, ViolationReasons
+from evaluator.readings.column import Column
 from evaluator.readings.merged import Readings
-from evaluator.readings.store import Column
 from evaluator.scoring.derived import DERIVED_METRICS
 
 NodeLabels = Mapping[str, Mapping[str, str]]

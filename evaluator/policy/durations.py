@@ -18,7 +18,7 @@ from evaluator.policy import evaluate
 from evaluator.policy.evaluate import MetricColumn, MetricTable, Violations
 from evaluator.policy.rule_timers import RuleTimers, TimedState
 from evaluator.policy.types import Operator, Rule, Strategy
-from evaluator.readings.store import Bools
+from evaluator.readings.column import Bools
 
 
 class _RuleKey(NamedTuple):

@@ -24,7 +24,7 @@ from evaluator.policy import hints
 from evaluator.policy.reductions import Use
 from evaluator.policy.rule_options import WhenMissing
 from evaluator.policy.types import Operator, Rule, Strategy
-from evaluator.readings.store import NEVER, Bools, Column, Counts, Floats
+from evaluator.readings.column import NEVER, Bools, Column, Counts, Floats
 from plimsoll.text import counted
 
 

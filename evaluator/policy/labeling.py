@@ -15,7 +15,7 @@ from evaluator.model.steps import Steps
 from evaluator.policy.evaluate import MetricTable, Violations
 from evaluator.policy.label_sets import LabelAssignment
 from evaluator.policy.types import Operator, Strategy
-from evaluator.readings.store import Bools, Floats
+from evaluator.readings.column import Bools, Floats
 
 _SHOWN = 5
 """Values of a label that a message lists."""

@@ -9,8 +9,8 @@ from dataclasses import dataclass, replace
 from operator import is_not
 
 from evaluator.policy.types import Policy, Strategy, StrategyName
+from evaluator.readings.column import Column, unknown
 from evaluator.readings.merged import Readings
-from evaluator.readings.store import Column, unknown
 
 MOST_METRICS = 1000
 """A reading takes about 40 bytes: 1,000 metrics of 5,000 nodes are 200 MB."""

@@ -7,7 +7,7 @@ import numpy as np
 from evaluator.model.node_index import NodeIndex, Positions
 from evaluator.policy.evaluate import MetricColumn, MetricTable
 from evaluator.policy.types import Rule
-from evaluator.readings.store import Floats
+from evaluator.readings.column import Floats
 
 MAX_SCORE = 10
 """kube-scheduler's MaxExtenderPriority."""

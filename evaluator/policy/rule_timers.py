@@ -8,7 +8,7 @@ import numpy as np
 
 from evaluator.model.node_index import NodeIndex, Positions, Reindex
 from evaluator.policy.rule_options import RuleOptions
-from evaluator.readings.store import Bools, Floats
+from evaluator.readings.column import Bools, Floats
 
 
 class TimedState(NamedTuple):

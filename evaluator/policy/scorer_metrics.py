@@ -8,8 +8,8 @@ from functools import cache
 import numpy as np
 
 from evaluator.model.node_index import Floats, NodeIndex, Reindex
+from evaluator.readings.column import NEVER, Bools, Column, unknown
 from evaluator.readings.merged import Readings
-from evaluator.readings.store import NEVER, Bools, Column, unknown
 from evaluator.scoring import derived
 from evaluator.scoring.derived import DERIVED_METRICS, NO_REQUESTS, DerivedMetricError
 from evaluator.scoring.plugin import Scorer

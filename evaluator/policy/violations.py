@@ -28,12 +28,10 @@ class ViolationReasons(Mapping[str, str]):
         """The dict; read-only."""
         return evaluate.reasons(self.policy, self.strategy, self.nodes.nodes, self.found)
 
-    def some(self, count: int, among: NodeMask) -> dict[str, str]:
-        """Return the reasons of the first `count` of some violating nodes, without building those of the others."""
-        few = np.zeros_like(among.mask)
-        few[among.mask.nonzero()[0][:count]] = True
-        found = replace(self.found, violated=few)
-        return evaluate.reasons(self.policy, self.strategy, among.nodes, found)
+    def some(self, among: Mask) -> dict[str, str]:
+        """Return the reasons of the violating nodes in a mask, without building those of the others."""
+        found = replace(self.found, violated=self.found.violated & among)
+        return evaluate.reasons(self.policy, self.strategy, self.nodes.nodes, found)
 
     def reuse(self, before: Mapping[str, str]) -> Mapping[str, str]:
         """Return `before` if it is equal, else self."""

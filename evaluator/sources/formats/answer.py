@@ -4,7 +4,7 @@ import email.utils
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from evaluator.readings.store import Reading
+from evaluator.readings.column import Reading
 from plimsoll.text import SentenceError
 
 

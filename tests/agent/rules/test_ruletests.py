@@ -168,12 +168,12 @@ def named(files):
 
 
 @pytest.mark.parametrize("file", named([*OWN, *SHIPPED]))
-def test_rules_do_what_their_tests_say(file):
+def test_shipped_rules_pass_their_tests(file):
     assert list(check(file)) == []
 
 
 @pytest.mark.parametrize("file", named(OWN))
-def test_promtool_agrees(file, promtool):
+def test_promtool_agrees_with_the_rule_tests(file, promtool):
     done = promtool(file)
     assert done.returncode == 0, done.stdout + done.stderr
 
@@ -187,7 +187,7 @@ def test_promtool_agrees(file, promtool):
         ("exp_samples: []", "exp_samples: [{labels: a, value: 1}]"),
     ],
 )
-def test_what_is_wrong_is_seen_here_and_there(right, wrong, promtool, tmp_path):
+def test_wrong_expectation_fails_here_and_in_promtool(right, wrong, promtool, tmp_path):
     text = (OWN[0].parent / "notation.yaml").read_text()
     assert right in text
     shutil.copytree(OWN[0].parent / "rules", tmp_path / "rules")

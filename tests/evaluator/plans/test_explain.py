@@ -11,9 +11,10 @@ from evaluator.model.steps import finished
 from evaluator.plans.explain import MOST_READINGS, explain, overview
 from evaluator.policy.decide import decide
 from evaluator.policy.types import StrategyName
+from evaluator.readings.column import Reading
 from evaluator.readings.merged import Merged
 from evaluator.readings.polled import PolledReadings
-from evaluator.readings.store import Reading, Store
+from evaluator.readings.store import Store
 from wire.codec import Delta
 
 START = 1000.0

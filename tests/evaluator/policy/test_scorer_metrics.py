@@ -7,7 +7,8 @@ from evaluator.model.node_index import NodeIndex
 from evaluator.model.pod_demand import Resource
 from evaluator.policy.decide import decide
 from evaluator.policy.scorer_metrics import OFF, REFRESH, RETRY, ScorerMetrics, Scoring
-from evaluator.readings.store import NEVER, Store
+from evaluator.readings.column import NEVER
+from evaluator.readings.store import Store
 from evaluator.scoring.snapshot import ClusterSnapshot
 from tests.evaluator.scoring.share import Share
 from wire.codec import Delta

@@ -10,9 +10,10 @@ from hypothesis import strategies as st
 from evaluator.model.names import PolicyKey
 from evaluator.policy.decide import decide
 from evaluator.policy.evaluate import MetricTable
+from evaluator.readings.column import Reading
 from evaluator.readings.merged import Merged
 from evaluator.readings.polled import PolledReadings
-from evaluator.readings.store import Reading, Store
+from evaluator.readings.store import Store
 from wire.codec import Delta
 
 STALE = 30.0

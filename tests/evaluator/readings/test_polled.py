@@ -5,8 +5,8 @@ import math
 import numpy as np
 import pytest
 
+from evaluator.readings.column import NEVER, Reading
 from evaluator.readings.polled import PolledReadings
-from evaluator.readings.store import NEVER, Reading
 
 STALE = 30.0
 START = 1000.0

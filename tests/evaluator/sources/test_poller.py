@@ -8,8 +8,8 @@ import pytest
 
 from evaluator.engine.subscription import Subscriptions
 from evaluator.metrics import Metrics
+from evaluator.readings.column import Reading
 from evaluator.readings.polled import PolledReadings
-from evaluator.readings.store import Reading
 from evaluator.sources.formats.answer import PolledAnswer, SourceError
 from evaluator.sources.poller import Poller, PollTimings
 from tests.patience import PATIENCE

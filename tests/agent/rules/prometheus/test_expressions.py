@@ -47,7 +47,7 @@ UNSUPPORTED = list(lines(FOLDER / "unsupported.promql"))
 
 
 @pytest.mark.parametrize(("line", "names"), ALL)
-def test_prometheus_answers_the_same(line, names, both, moments, soak):
+def test_results_equal_those_of_prometheus(line, names, both, moments, soak):
     """At all times in the long run, else at two that change from one combination to the next."""
     differences = []
     for index, text in enumerate(expressions(line, names)):
@@ -57,7 +57,7 @@ def test_prometheus_answers_the_same(line, names, both, moments, soak):
 
 
 @pytest.mark.parametrize(("line", "names"), UNSUPPORTED)
-def test_what_is_left_to_prometheus_is_refused_by_name(line, names, prometheus, moments):
+def test_expressions_left_to_prometheus_are_rejected_by_name(line, names, prometheus, moments):
     for text in expressions(line, names):
         prometheus.ask(text, moments[0].time)  # which does not raise
         with pytest.raises(ExpressionError) as caught:
@@ -65,5 +65,5 @@ def test_what_is_left_to_prometheus_is_refused_by_name(line, names, prometheus, 
         assert caught.value.reason == "unsupported"
 
 
-def test_there_are_enough_to_mean_something():
+def test_expression_list_is_long_enough():
     assert sum(1 for line in ALL for _ in expressions(*line.values)) > 3000

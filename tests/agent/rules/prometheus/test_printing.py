@@ -27,7 +27,7 @@ EXPRESSIONS = [
 
 
 @pytest.mark.parametrize("text", EXPRESSIONS)
-def test_it_is_printed_as_promtool_prints_it(prometheus, moments, text):
+def test_output_equals_that_of_promtool(prometheus, moments, text):
     for moment in moments[2:4]:
         time = f"--time={moment.time / 1000:.3f}"
         asked = ["promtool", "query", "instant", time, f"http://{prometheus.address}", text]

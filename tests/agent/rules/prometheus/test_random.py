@@ -141,7 +141,7 @@ EXACT = st.recursive(
 VECTORS = st.recursive(EXACT, close, max_leaves=3).filter(lambda text: text.count(":") <= 3)
 
 
-def test_what_nobody_thought_of(both, moments, soak):
+def test_random_expressions_agree_with_prometheus(both, moments, soak):
     @settings(
         max_examples=20_000 if soak else 80,
         suppress_health_check=list(HealthCheck),

@@ -46,7 +46,7 @@ def quoted(text):
     return f'"{escaped}"'
 
 
-def test_patterns_that_nobody_thought_of(both, moments, soak):
+def test_random_patterns_agree_with_prometheus(both, moments, soak):
     @settings(
         max_examples=30_000 if soak else 100,
         suppress_health_check=list(HealthCheck),

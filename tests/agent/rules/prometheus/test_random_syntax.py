@@ -56,7 +56,7 @@ def mistyped(draw):
     return "".join(tokens)
 
 
-def test_what_somebody_mistyped(both, moments, soak):
+def test_random_typos_are_rejected_as_by_prometheus(both, moments, soak):
     @settings(
         max_examples=50_000 if soak else 130,
         suppress_health_check=list(HealthCheck),

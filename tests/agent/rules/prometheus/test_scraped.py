@@ -126,7 +126,7 @@ def now():
     return time.time_ns() // 1_000_000
 
 
-def test_what_vanishes_and_comes_back_is_stale_at_the_same_times(prometheus, script, both):
+def test_vanishing_series_are_stale_at_the_same_times_as_in_prometheus(prometheus, script, both):
     times = list(scraped(prometheus))
     expressions = [parse(one) for one in EXPRESSIONS]
     listed, history = MemoryStorage(), Head(need for one in expressions for need in one.needs)
