@@ -1,4 +1,4 @@
-"""All benchmarks in one go: what each printed is kept, and one that fails is said and hides no other."""
+"""Running all benchmarks: each output is kept, and a failing one is reported and hides no other."""
 
 import json
 import sys

@@ -1,4 +1,4 @@
-"""The custom metrics API through a real aggregation layer: an adapter that answers, fails, hangs, and is not there."""
+"""The custom metrics API through a real aggregation layer: an adapter that answers, fails, hangs or is missing."""
 
 import asyncio
 import datetime

@@ -1,4 +1,4 @@
-"""What kubectl prints when a policy is applied that is admitted, but of which a part will not work (deploy/crd-warnings)."""
+"""Warnings that kubectl prints for an admitted policy of which a part has no effect (deploy/crd-warnings)."""
 
 import asyncio
 import json

@@ -1,4 +1,4 @@
-"""Random requests at a running evaluator: each is answered by the book, and it is none the worse for them."""
+"""Random requests to a running evaluator get permitted responses and do no harm."""
 
 import asyncio
 import contextlib

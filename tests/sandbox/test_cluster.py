@@ -1,4 +1,4 @@
-"""A whole cluster, with stand-ins for the two programs: what it hands out, and what it leaves behind."""
+"""A whole cluster with stub programs: what it provides and leaves behind."""
 
 import asyncio
 import json

@@ -1,4 +1,4 @@
-"""Secrets lie wherever secrets can lie. Then everything is read that the programs show, write and log: none of them is there."""
+"""Secrets are placed in every possible input; none is in what the programs show, write or log."""
 
 import asyncio
 import base64

@@ -1,4 +1,4 @@
-"""Connections without credentials: they leave no memory behind, fail no probe, and take no other port's descriptors."""
+"""Unauthenticated connections leak no memory, fail no probe, and take no descriptors of other ports."""
 
 import asyncio
 import contextlib

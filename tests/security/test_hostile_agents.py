@@ -1,7 +1,7 @@
-"""Whoever has the certificate of one node, and means harm: it can spoil that node's readings, and nothing else.
+"""A hostile client with one node's certificate can affect that node's readings only.
 
-Each attack is followed by a look at everything else: another node's readings and their age, the answer to kube-scheduler,
-the evaluator's descriptors, memory and log.
+After each attack the test checks another node's readings and their age, the answer to kube-scheduler, and the evaluator's
+descriptors, memory and log.
 """
 
 import asyncio

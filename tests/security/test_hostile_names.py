@@ -1,4 +1,4 @@
-"""Names and sentences that mean harm, by every way that leads into a log: each event stays one line, with the keys it has."""
+"""Hostile names and sentences, through every input that is logged: each event stays one line with its own keys."""
 
 import base64
 import contextlib

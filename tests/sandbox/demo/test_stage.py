@@ -1,4 +1,4 @@
-"""A story is told as it happens: to its end where all of it is seen, and else to where it was not, with status 1."""
+"""A demo runs to its end with status 0, or stops at the first missing observation with status 1."""
 
 import re
 import shlex
