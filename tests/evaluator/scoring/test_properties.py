@@ -14,7 +14,7 @@ from evaluator.scorerhost.registry import BUILT_IN
 from evaluator.scoring.plugin import BEST
 from evaluator.scoring.snapshot import ClusterSnapshot, NodeUsageArrays
 from tests.evaluator.scoring.scorers import SCORERS
-from tests.evaluator.scoring.views import fixed, likely_views, pods, reordered, views
+from tests.evaluator.scoring.snapshots import fixed, likely_views, pods, reordered, views
 
 ANY = st.one_of(views(), likely_views())
 HUGE = dict.fromkeys(Resource, 1e18)
