@@ -45,7 +45,7 @@ def test_one_that_prints_nothing_or_no_json_has_failed(tmp_path):
     status, result = run(tmp_path, silent=script("pass"), chatty=script("print('fast!')"))
     assert status == 1
     assert result["benchmarks"]["silent"]["failed"] == "no line"
-    assert "no JSON" in result["benchmarks"]["chatty"]["failed"]
+    assert "not JSON" in result["benchmarks"]["chatty"]["failed"]
 
 
 def test_judges_a_line_that_does_not_judge_itself(tmp_path):

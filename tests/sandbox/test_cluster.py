@@ -175,7 +175,7 @@ async def test_a_program_that_never_gets_ready_is_given_up(spec):
 
 async def test_a_folder_has_one_sandbox(spec):
     async with Cluster(spec()):
-        with pytest.raises(ClusterError, match=r"runs in .* already"):
+        with pytest.raises(ClusterError, match=r"already runs in"):
             async with Cluster(spec()):
                 raise AssertionError("it came up")
 
