@@ -1,4 +1,4 @@
-"""The evaluator and the scheduler agree, pod by pod and node by node, on which nodes would take a pod.
+"""The evaluator and the scheduler agree on the feasible nodes of each pod.
 
 The scheduler is the sandbox's, or a real kube-scheduler.
 """
@@ -112,7 +112,7 @@ async def scheduled(world):
 
 
 @pytest.mark.e2e
-async def test_the_evaluator_judges_nodes_as_the_scheduler_does(world, tmp_path):
+async def test_evaluator_and_scheduler_agree_on_feasible_nodes(world, tmp_path):
     for name, node in NODE_TABLE.items():
         await add_node(world, name, **node)
     nodes = {

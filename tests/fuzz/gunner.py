@@ -1,4 +1,4 @@
-"""Sends requests over a few connections, as fast as it goes, and takes no answer that the book does not know."""
+"""Sends requests over a few connections at full speed and accepts only permitted responses."""
 
 import collections
 import contextlib

@@ -1,6 +1,6 @@
-"""Every decoder of what others wrote, as a function of bytes that fails where the decoder does what it should not.
+"""Every decoder of foreign input as a function of bytes that fails if the decoder misbehaves.
 
-One table for all who feed it: the kept corpus, hypothesis, and the coverage-guided fuzzer.
+One table for the corpus, Hypothesis and the coverage-guided fuzzer.
 """
 
 import asyncio

@@ -1,7 +1,7 @@
-"""Whoever has the certificate of one node, and means harm: it can spoil that node's readings, and nothing else.
+"""A hostile client with one node's certificate can affect that node's readings only.
 
-Each attack is followed by a look at everything else: another node's readings and their age, the answer to kube-scheduler,
-the evaluator's descriptors, memory and log.
+After each attack the test checks another node's readings and their age, the answer to kube-scheduler, and the evaluator's
+descriptors, memory and log.
 """
 
 import asyncio
@@ -490,7 +490,7 @@ async def house(tmp_path_factory, authority):
 
 
 @pytest.mark.parametrize("attack", ATTACKS, ids=lambda attack: attack.__name__)
-async def test_an_attack_of_one_nodes_agent_is_nobody_elses_loss(house, authority, attack):
+async def test_attack_by_one_nodes_agent_affects_no_other_node(house, authority, attack):
     async with asyncio.timeout(PATIENCE):
         mallory = Mallory(house, authority)
         try:

@@ -1,4 +1,4 @@
-"""What may happen to a cluster, in any order, while leaders decide about gangs: Hypothesis plays it."""
+"""A Hypothesis state machine: any sequence of cluster events while leaders decide about gangs."""
 
 import itertools
 import math

@@ -1,4 +1,4 @@
-"""What has to hold of each decision about gangs, by name: functions of one that raise AssertionError where it does not."""
+"""Invariants of each gang decision, by name: functions that raise AssertionError if violated."""
 
 from collections.abc import Callable
 from dataclasses import dataclass, field

@@ -1,4 +1,4 @@
-"""Each promise about gangs can be broken, and is found to be: by deciders that differ from ours in one thing."""
+"""Each invariant of gangs is violated by some faulty decide() and detected."""
 
 import math
 from dataclasses import replace

@@ -1,4 +1,4 @@
-"""Deciding about gangs, through whatever may happen to a cluster: what has to hold of each decision does, and in the end."""
+"""Invariants of gang decisions hold for random sequences of cluster events."""
 
 from hypothesis import settings
 from hypothesis.stateful import run_state_machine_as_test

@@ -1,4 +1,4 @@
-"""Which value a label gets where several broken rules name it."""
+"""The value of a label that several matching rules name."""
 
 import pytest
 

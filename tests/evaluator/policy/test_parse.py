@@ -1,4 +1,4 @@
-"""TASPolicy objects, good and bad: what is understood of them, and in which words the rest is left out."""
+"""TASPolicy objects, valid and invalid: what is parsed, and the problems reported."""
 
 import math
 import re

@@ -1,4 +1,4 @@
-"""What holds for every scorer, whatever the cluster and the pod: nothing raises, warns or answers what is no score."""
+"""Properties of every scorer for any cluster and pod: no exception, no warning, valid scores."""
 
 import dataclasses
 import random

@@ -1,4 +1,4 @@
-"""The custom metrics API over a real socket: which version is spoken, what is asked, and every way it can fail."""
+"""The custom metrics API over a real socket: version discovery, requests, and each failure."""
 
 import asyncio
 import datetime

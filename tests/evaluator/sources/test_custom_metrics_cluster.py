@@ -1,4 +1,4 @@
-"""The evaluator on the custom metrics API of a cluster: what an adapter says, and what it does not, decides."""
+"""The evaluator on a cluster's custom metrics API: present and absent metrics decide."""
 
 import asyncio
 import datetime

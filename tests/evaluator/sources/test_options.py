@@ -1,4 +1,4 @@
-"""The flags that say where readings come from, and what is wrong with them together."""
+"""The flags of metric sources and their combinations."""
 
 import pytest
 

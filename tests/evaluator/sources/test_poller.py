@@ -1,4 +1,4 @@
-"""The loop that asks: how often, how many at once, what a question that hangs or fails does to the others."""
+"""The polling loop: frequency, concurrency, and effects of hanging or failing requests."""
 
 import asyncio
 import re

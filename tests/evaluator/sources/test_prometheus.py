@@ -1,4 +1,4 @@
-"""Prometheus' HTTP API over a real socket: what is asked and how, credentials, and every way it can fail."""
+"""Prometheus' HTTP API over a real socket: requests, credentials, and each failure."""
 
 import base64
 import shutil

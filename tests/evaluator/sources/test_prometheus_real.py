@@ -1,4 +1,4 @@
-"""Prometheus itself, scraping real agents: from a file on a node to a reading, and to what the scheduler is told."""
+"""A real Prometheus scraping real agents: from a file on a node to the scheduler's answer."""
 
 import asyncio
 import contextlib

@@ -1,4 +1,4 @@
-"""The file of queries: what it may look like, what is said of mistakes, and that a change takes effect."""
+"""The file of queries: its format, error messages, and reloading."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""The agents' port with TLS, over real connections: who gets in, as whom, and what becomes of those who do not."""
+"""The agents' port with TLS over real connections: authentication and authorization."""
 
 import asyncio
 import contextlib

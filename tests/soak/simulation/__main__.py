@@ -1,7 +1,7 @@
-"""A day in the life of two replicas, in minutes: `python -P tests/soak/simulation --seed 1 --seconds 600`.
+"""Simulates a day of two replicas in minutes: `python -P tests/soak/simulation --seed 1 --seconds 600`.
 
-Prints a line of JSON whenever all is calm, with what was measured then, and one at the end, with what was wrong (nothing,
-one hopes). Run it with PYTHONHASHSEED=0, and a seed gives the same day again.
+Prints a JSON line with measurements at each quiet period, and one at the end with the violations found. With
+PYTHONHASHSEED=0 a seed is reproducible.
 """
 
 import timewarp  # noqa: I001  (before anything that might read a clock)

@@ -1,4 +1,4 @@
-"""The sandbox's API server without its port: its real logic, over wires that can be cut, and weather before its door."""
+"""The sandbox's API server without its port: real logic over in-memory connections, with injected faults."""
 
 import asyncio
 import contextlib

@@ -1,4 +1,4 @@
-"""plimsoll-evaluator check, as a user calls it: what it prints, and its exit status."""
+"""plimsoll-evaluator check: output and exit status."""
 
 import io
 import json

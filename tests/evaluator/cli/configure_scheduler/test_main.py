@@ -1,4 +1,4 @@
-"""plimsoll-evaluator configure-scheduler on a folder that looks like a control plane's."""
+"""plimsoll-evaluator configure-scheduler on a folder like that of a control plane node."""
 
 import re
 

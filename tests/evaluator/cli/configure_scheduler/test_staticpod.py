@@ -1,4 +1,4 @@
-"""A manifest as text: what is put in, that it can be taken out to the byte, and what is refused."""
+"""Editing a manifest as text: additions, exact undo, and rejected manifests."""
 
 import pytest
 import yaml

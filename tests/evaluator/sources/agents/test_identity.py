@@ -1,4 +1,4 @@
-"""Whose agent a certificate or a token stands for."""
+"""The node that a certificate or token stands for."""
 
 import pytest
 

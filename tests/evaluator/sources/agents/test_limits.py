@@ -1,4 +1,4 @@
-"""What one agent may take of its port, over real connections: gRPC heeds what it is told, and so does what is around it."""
+"""What one agent may use of the port, over real connections: limits of gRPC and our own."""
 
 import asyncio
 import contextlib

@@ -1,4 +1,4 @@
-"""One stream by the protocol, without a network: what is understood, and that nothing else ever is."""
+"""The protocol of one stream, without a network: what is decoded and what is rejected."""
 
 import contextlib
 

@@ -1,4 +1,4 @@
-"""The agents' streams over a real gRPC connection, with a client that is driven by hand and may say anything."""
+"""The agents' streams over real gRPC, with a scripted client."""
 
 import asyncio
 import contextlib

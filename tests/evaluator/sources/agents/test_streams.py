@@ -1,4 +1,4 @@
-"""How many streams a node may have, how often they begin, and which of them counts."""
+"""Streams per node: how many, how often they start, and which one counts."""
 
 import pytest
 

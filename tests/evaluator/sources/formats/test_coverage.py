@@ -1,4 +1,4 @@
-"""What the log says of a source: which metrics it has for which nodes, each change once, in few sentences."""
+"""Log lines about a source's coverage: metrics and nodes, once per change, in few sentences."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""The custom metrics API's answers, of both versions: quantities, time stamps, and items that are broken."""
+"""Responses of the custom metrics API in both versions: quantities, timestamps, and invalid items."""
 
 import json
 import math

@@ -1,4 +1,4 @@
-"""Prometheus' answers: joined with nodes by label, several series of a node, odd values, and what is no vector."""
+"""Prometheus vectors: joined with nodes, several series per node, unusual values, invalid results."""
 
 import json
 import math
