@@ -97,7 +97,7 @@ class Port:
             on_report=self.reports.put_nowait,
             on_refusal=self.refused.append,
             limits=AgentLimits(**limits),
-            verifier=Authorizer(check, exists=lambda node: node in self.nodes),
+            authorizer=Authorizer(check, exists=lambda node: node in self.nodes),
         )
         self.number = 0
 
